@@ -1,0 +1,455 @@
+"""What crosses the border between the product and the outside world.
+
+Protocols, frozen values and errors; standard library only. Tasks know connectors through this file alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float32]
+    """Embeddings, shape (texts, dimension), float32."""
+
+
+# ---------------------------------------------------------------------------------------------------- errors
+class WaspError(Exception):
+    """Base of every error that a user can act on; `exit_code` is what the command returns."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class ConfigError(WaspError):
+    """The configuration cannot be run: says which field and what to write instead."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class MissingPackageError(ConfigError):
+    """A package of an extra is not installed; the message is the install command."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"The package '{package}' is not installed. Type: pip install 'wasp-synth[{extra}]'")
+
+
+class InputError(ConfigError):
+    """A file that may be talked about (test rows, a task file) is wrong: file, row, field, what to do."""
+
+
+class PrivateInputError(ConfigError):
+    """Private rows are wrong: a code and where their owner finds the details, nothing from the rows."""
+
+    def __init__(self, code: str, details: Path) -> None:
+        super().__init__(f"Private rows were refused ({code}). Their owner finds row numbers and reasons in {details}.")
+        self.code = code
+        self.details = details
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.code, self.details)
+
+
+class BudgetError(WaspError):
+    """A dataset's privacy budget does not suffice; nothing was spent. Three numbers and the next move."""
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, needs: float, left: float, missing: float, dataset: str = "") -> None:
+        super().__init__(
+            f"Dataset '{dataset}': needs epsilon {needs:.4g}, left {left:.4g}, missing {missing:.4g}. "
+            f"Lower privacy.epsilon, or ask the data owner to raise the cap: wasp budget cap {dataset} --epsilon E"
+        )
+        self.needs, self.left, self.missing, self.dataset = needs, left, missing, dataset
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.needs, self.left, self.missing, self.dataset)
+
+
+class MoneyError(WaspError):
+    """The money cap would be passed by the next call; nothing more was asked."""
+
+    exit_code: ClassVar[int] = 4
+
+
+class LedgerError(WaspError):
+    """The budget book cannot be trusted or reached: fail closed, no private row was opened."""
+
+
+class LostArtifactsError(LedgerError):
+    """A release of this slot exists for other candidates; asking again would be a second, paid release."""
+
+
+class ArtifactError(WaspError):
+    """An artifact on disk is missing, damaged or cannot be written."""
+
+
+class TemporaryError(WaspError):
+    """Worth another try; `retry_after` is the other side's wish in seconds, None if it gave none."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class FinalError(WaspError):
+    """No further try of this model can succeed (bad key, no such model)."""
+
+
+# ---------------------------------------------------------------------------------------------------- keys
+def canonical(value: object) -> str:
+    """Return `value` as JSON with sorted keys and no blanks; the text that every key is made of.
+
+    Sets are refused: their order differs between processes.
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if hasattr(value, "__dataclass_fields__"):
+        return asdict(value)  # type: ignore[call-overload]
+    raise TypeError(f"{type(value).__name__} has no canonical form")
+
+
+def digest(value: object) -> str:
+    """Return the SHA-256 of `canonical(value)` as 64 hexadecimal digits. Never use it on private content."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+# ---------------------------------------------------------------------------------------------------- language models
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What calls cost: `calls` made, tokens in and out, dollars. Usage adds up."""
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    dollars: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.calls + other.calls,
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
+            self.dollars + other.dollars,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """One language model (PLM) of a configuration: its name in the run, its connector and the connector's options."""
+
+    name: str
+    connector: str
+    model: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One request. `text` is what a vendor receives; the other fields say the same to embedded models.
+
+    `good` and `bad` are synthetic examples only, never private rows. `seed` makes repeated requests distinct.
+    """
+
+    text: str
+    label: str
+    description: str = ""
+    attribute: str = ""
+    good: tuple[str, ...] = ()
+    bad: tuple[str, ...] = ()
+    max_tokens: int = 256
+    seed: int = 0
+
+    @property
+    def key(self) -> str:
+        """Content key of the request, 64 hexadecimal digits."""
+        return digest(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One answer. `finish_reason`: stop | length | refused | error | exhausted; failed requests are answers too."""
+
+    text: str
+    finish_reason: str = "stop"
+    tokens_in: int = 0
+    tokens_out: int = 0
+    dollars: float = 0.0
+    error: str = ""
+
+
+Keep = Callable[[int, Completion], None]
+"""Called with (position in `prompts`, answer) the moment an answer exists, before `complete` returns."""
+
+
+def keep_nothing(position: int, completion: Completion) -> None:
+    """Do nothing with an answer: the default of `LanguageModel.complete`."""
+
+
+class LanguageModel(Protocol):
+    """A language model. `complete` is its whole interface, embedded or paid."""
+
+    @property
+    def name(self) -> str:
+        """Name in the run, unique among its PLMs."""
+
+    @property
+    def identity(self) -> str:
+        """Everything that determines an answer besides the prompt: connector, model, version, decoding."""
+
+    def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
+        """Return one completion per prompt, in order; call `keep` for each as it arrives.
+
+        Raises TemporaryError or FinalError when the model as a whole cannot go on.
+        """
+
+
+class Embedder(Protocol):
+    """Texts to vectors."""
+
+    @property
+    def name(self) -> str:
+        """Readable name."""
+
+    @property
+    def identity(self) -> str:
+        """Everything that determines a vector besides the text, with a digest of the weights."""
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+
+    def embed(self, texts: Sequence[str], advance: Callable[[int], None] | None = None) -> Matrix:
+        """Return float32 vectors, shape (texts, dimension), in order; `advance(n)` after each batch of n texts."""
+
+    def embed_alone(self, texts: Sequence[str]) -> Matrix:
+        """As `embed`, each text encoded by itself: a vector depends on its own text alone, bit for bit."""
+
+
+# ---------------------------------------------------------------------------------------------------- rows
+@dataclass(frozen=True, slots=True)
+class RowsRef:
+    """Where rows lie: file, URL or SQL, and the columns to take. A reference only; holds no row.
+
+    `rows`: how many to take (None: all), chosen by `seed`. `person`: column that says whose row it is.
+    """
+
+    path: str
+    text: str = "text"
+    label: str = "label"
+    attribute: str | None = None
+    person: str | None = None
+    rows: int | None = None
+    seed: int = 0
+    query: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateRef:
+    """The private dataset of a run by name and place; opened in tasks/private alone. Never prints its place."""
+
+    name: str
+    where: RowsRef = field(repr=False)
+
+
+RowReader = Callable[[RowsRef], "pd.DataFrame"]
+"""Opens a reference. Columns: row (int64, 0-based position in the source), text, label, and, where the reference
+names them, attribute and person; all strings. Raises InputError for a missing file, column or an unreadable source."""
+
+
+# ---------------------------------------------------------------------------------------------------- artifacts
+@dataclass(frozen=True, slots=True)
+class ArtifactRef:
+    """A finished file: `path` relative to the state folder, content hash, key of its meaning, number of rows."""
+
+    path: str
+    sha256: str
+    key: str
+    step: str
+    rows: int
+    reused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StepKey:
+    """What a step's result depends on: its name and version, its parameters, the content hashes of its inputs."""
+
+    step: str
+    version: int
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """64 hexadecimal digits; equal keys mean equal results."""
+        return digest(self)
+
+
+class ArtifactStore(Protocol):
+    """Parquet, JSON and folders with a manifest each, written atomically, below one state folder."""
+
+    @property
+    def home(self) -> Path:
+        """The state folder."""
+
+    def find(self, path: str, key: StepKey) -> ArtifactRef | None:
+        """Return the finished artifact at `path` if its key is the same and its content hash holds, else None."""
+
+    def why(self, path: str, key: StepKey) -> str:
+        """Say why `find` answered as it did: 'reused because ...' or 'computed because ...'."""
+
+    def write_table(
+        self, path: str, table: pd.DataFrame, key: StepKey, info: Mapping[str, Any] | None = None
+    ) -> ArtifactRef:
+        """Write a Parquet table and its manifest; a reader sees all of it or nothing."""
+
+    def read_table(self, ref: ArtifactRef) -> pd.DataFrame:
+        """Read a table; ArtifactError when it is gone or its hash differs."""
+
+    def write_matrix(self, path: str, matrix: Matrix, key: StepKey) -> ArtifactRef:
+        """Write vectors (rows, dimension) as Parquet."""
+
+    def read_matrix(self, ref: ArtifactRef) -> Matrix:
+        """Read vectors as float32."""
+
+    def write_json(self, path: str, value: Mapping[str, Any], key: StepKey) -> ArtifactRef:
+        """Write one JSON object."""
+
+    def read_json(self, ref: ArtifactRef) -> dict[str, Any]:
+        """Read one JSON object."""
+
+    def write_folder(self, path: str, fill: Callable[[Path], None], key: StepKey) -> ArtifactRef:
+        """Let `fill` write files into a scratch folder, then move it to `path` whole."""
+
+    def info(self, ref: ArtifactRef) -> dict[str, Any]:
+        """Return the `info` that was written with the artifact."""
+
+
+# ---------------------------------------------------------------------------------------------------- budget
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """One release as the budget book writes it: what was done, how strong the noise was, why that suffices.
+
+    `event` is the accountant's description (see tasks/accounting.py), plain JSON values only.
+    """
+
+    mechanism: str
+    event: Mapping[str, Any]
+    sensitivity: float
+    sensitivity_reason: str
+    noise_scale: float
+    protects: str
+    adjacency: str
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetPlan:
+    """The worst case of a whole run: the charges of all its releases, in order."""
+
+    run_id: str
+    flow: str
+    delta: float
+    charges: tuple[Charge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRequest:
+    """One release asked of the ledger: `slot` is its place in the run, `step_key` its content, `respend` allows a
+    second paid release of the same slot."""
+
+    dataset: str
+    run_id: str
+    slot: str
+    step_key: str
+    charge: Charge
+    respend: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The noisy output of one release, and whether it was drawn now or read back."""
+
+    output: bytes
+    reused: bool
+    entry_hash: str
+
+
+Compose = Callable[[Sequence[Mapping[str, Any]], float], float]
+"""(events, delta) -> epsilon of all of them together, valid under adaptive choice; the gate's arithmetic."""
+
+
+class Ledger(Protocol):
+    """The budget book of all datasets: append-only, hash-chained, exactly one draw per (dataset, step key)."""
+
+    def register(self, name: str, fingerprint: str, records: Sequence[str]) -> str:
+        """Return the id of the dataset with this content (keyed hashes); known content keeps its budget."""
+
+    def reserve(self, dataset: str, plan: BudgetPlan, who: str) -> None:
+        """Set the plan's unspent part aside; BudgetError if the cap would be passed. Idempotent by run id."""
+
+    def release_once(self, request: ReleaseRequest, draw: Callable[[], bytes]) -> Release:
+        """Return the stored output for the request's key, or charge, draw and store it in one transaction.
+
+        BudgetError over the cap, LostArtifactsError when the slot was released under another key and
+        `respend` is False, LedgerError when the run reserved too little. `draw` runs at most once, and
+        nothing is charged if it raises.
+        """
+
+    def finish(self, dataset: str, run_id: str) -> None:
+        """Return what the run reserved and did not spend. Idempotent."""
+
+    def events(self, dataset: str, run_id: str | None = None) -> list[dict[str, Any]]:
+        """Return the events that happened on a dataset (of one run if given), oldest first."""
+
+
+# ---------------------------------------------------------------------------------------------------- progress, tools
+Advance = Callable[[int], None]
+"""Report that n more units are done."""
+
+
+class Tools(Protocol):
+    """What flows hand down to tasks: opened connectors of one run."""
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+
+    @property
+    def artifacts(self) -> ArtifactStore:
+        """Files of all runs."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """The budget book."""
+
+    @property
+    def embedder(self) -> Embedder:
+        """The run's embedder."""
+
+    def model(self, name: str) -> LanguageModel:
+        """The PLM of that name, wrapped so that no answer is asked twice."""
+
+    def read_rows(self, where: RowsRef) -> pd.DataFrame:
+        """Open rows; tasks outside tasks/private pass public and test rows only."""
+
+    def progress(self, what: str, total: int) -> AbstractContextManager[Advance]:
+        """Show progress of one piece of work with rate and time left."""
+
+
+def chunks(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    """Yield consecutive pieces of at most `size` items."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
