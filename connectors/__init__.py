@@ -1,0 +1,1 @@
+"""The outside world: language models, embedders, rows, files, budget book, tracking."""

@@ -5,13 +5,26 @@ Protocols, frozen values and errors; standard library only. Tasks know connector
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from connectors.errors import ArtifactError as ArtifactError
+from connectors.errors import BudgetError as BudgetError
+from connectors.errors import ConfigError as ConfigError
+from connectors.errors import FinalError as FinalError
+from connectors.errors import InputError as InputError
+from connectors.errors import LedgerError as LedgerError
+from connectors.errors import LostArtifactsError as LostArtifactsError
+from connectors.errors import MissingPackageError as MissingPackageError
+from connectors.errors import MoneyError as MoneyError
+from connectors.errors import PrivateInputError as PrivateInputError
+from connectors.errors import TemporaryError as TemporaryError
+from connectors.errors import WaspError as WaspError
+from connectors.keys import canonical as canonical
+from connectors.keys import digest as digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,113 +35,7 @@ if TYPE_CHECKING:
     """Embeddings, shape (texts, dimension), float32."""
 
 
-# ---------------------------------------------------------------------------------------------------- errors
-class WaspError(Exception):
-    """Base of every error that a user can act on; `exit_code` is what the command returns."""
-
-    exit_code: ClassVar[int] = 1
-
-
-class ConfigError(WaspError):
-    """The configuration cannot be run: says which field and what to write instead."""
-
-    exit_code: ClassVar[int] = 2
-
-
-class MissingPackageError(ConfigError):
-    """A package of an extra is not installed; the message is the install command."""
-
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"The package '{package}' is not installed. Type: pip install 'wasp-synth[{extra}]'")
-
-
-class InputError(ConfigError):
-    """A file that may be talked about (test rows, a task file) is wrong: file, row, field, what to do."""
-
-
-class PrivateInputError(ConfigError):
-    """Private rows are wrong: a code and where their owner finds the details, nothing from the rows."""
-
-    def __init__(self, code: str, details: Path) -> None:
-        super().__init__(f"Private rows were refused ({code}). Their owner finds row numbers and reasons in {details}.")
-        self.code = code
-        self.details = details
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.code, self.details)
-
-
-class BudgetError(WaspError):
-    """A dataset's privacy budget does not suffice; nothing was spent. Three numbers and the next move."""
-
-    exit_code: ClassVar[int] = 3
-
-    def __init__(self, needs: float, left: float, missing: float, dataset: str = "") -> None:
-        super().__init__(
-            f"Dataset '{dataset}': needs epsilon {needs:.4g}, left {left:.4g}, missing {missing:.4g}. "
-            f"Lower privacy.epsilon, or ask the data owner to raise the cap: wasp budget cap {dataset} --epsilon E"
-        )
-        self.needs, self.left, self.missing, self.dataset = needs, left, missing, dataset
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.needs, self.left, self.missing, self.dataset)
-
-
-class MoneyError(WaspError):
-    """The money cap would be passed by the next call; nothing more was asked."""
-
-    exit_code: ClassVar[int] = 4
-
-
-class LedgerError(WaspError):
-    """The budget book cannot be trusted or reached: fail closed, no private row was opened."""
-
-
-class LostArtifactsError(LedgerError):
-    """A release of this slot exists for other candidates; asking again would be a second, paid release."""
-
-
-class ArtifactError(WaspError):
-    """An artifact on disk is missing, damaged or cannot be written."""
-
-
-class TemporaryError(WaspError):
-    """Worth another try; `retry_after` is the other side's wish in seconds, None if it gave none."""
-
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
-
-
-class FinalError(WaspError):
-    """No further try of this model can succeed (bad key, no such model)."""
-
-
-# ---------------------------------------------------------------------------------------------------- keys
-def canonical(value: object) -> str:
-    """Return `value` as JSON with sorted keys and no blanks; the text that every key is made of.
-
-    Sets are refused: their order differs between processes.
-    """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Path):
-        return str(value)
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
-    if hasattr(value, "__dataclass_fields__"):
-        return asdict(value)  # type: ignore[call-overload]
-    raise TypeError(f"{type(value).__name__} has no canonical form")
-
-
-def digest(value: object) -> str:
-    """Return the SHA-256 of `canonical(value)` as 64 hexadecimal digits. Never use it on private content."""
-    return hashlib.sha256(canonical(value).encode()).hexdigest()
-
-
-# ---------------------------------------------------------------------------------------------------- language models
+# --- language models
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What calls cost: `calls` made, tokens in and out, dollars. Usage adds up."""
@@ -239,7 +146,7 @@ class Embedder(Protocol):
         """As `embed`, each text encoded by itself: a vector depends on its own text alone, bit for bit."""
 
 
-# ---------------------------------------------------------------------------------------------------- rows
+# --- rows
 @dataclass(frozen=True, slots=True)
 class RowsRef:
     """Where rows lie: file, URL or SQL, and the columns to take. A reference only; holds no row.
@@ -270,7 +177,7 @@ RowReader = Callable[[RowsRef], "pd.DataFrame"]
 names them, attribute and person; all strings. Raises InputError for a missing file, column or an unreadable source."""
 
 
-# ---------------------------------------------------------------------------------------------------- artifacts
+# --- artifacts
 @dataclass(frozen=True, slots=True)
 class ArtifactRef:
     """A finished file: `path` relative to the state folder, content hash, key of its meaning, number of rows."""
@@ -338,7 +245,7 @@ class ArtifactStore(Protocol):
         """Return the `info` that was written with the artifact."""
 
 
-# ---------------------------------------------------------------------------------------------------- budget
+# --- budget
 @dataclass(frozen=True, slots=True)
 class Charge:
     """One release as the budget book writes it: what was done, how strong the noise was, why that suffices.
@@ -368,7 +275,8 @@ class BudgetPlan:
 @dataclass(frozen=True, slots=True)
 class ReleaseRequest:
     """One release asked of the ledger: `slot` is its place in the run, `step_key` its content, `respend` allows a
-    second paid release of the same slot."""
+    second paid release of the same slot.
+    """
 
     dataset: str
     run_id: str
@@ -415,7 +323,7 @@ class Ledger(Protocol):
         """Return the events that happened on a dataset (of one run if given), oldest first."""
 
 
-# ---------------------------------------------------------------------------------------------------- progress, tools
+# --- progress, tools
 Advance = Callable[[int], None]
 """Report that n more units are done."""
 

@@ -1,0 +1,1 @@
+"""How flows are started: configurations and deployments."""

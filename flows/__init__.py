@@ -1,0 +1,1 @@
+"""The algorithms of the papers as Prefect flows."""

@@ -1,0 +1,1 @@
+"""What a step computes: plain functions, values in, values out."""

@@ -1,0 +1,87 @@
+"""Errors that a user can act on. Import them from `connectors.base`; standard library only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+
+class WaspError(Exception):
+    """Base of every error that a user can act on; `exit_code` is what the command returns."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class ConfigError(WaspError):
+    """The configuration cannot be run: says which field and what to write instead."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class MissingPackageError(ConfigError):
+    """A package of an extra is not installed; the message is the install command."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"The package '{package}' is not installed. Type: pip install 'wasp-synth[{extra}]'")
+
+
+class InputError(ConfigError):
+    """A file that may be talked about (test rows, a task file) is wrong: file, row, field, what to do."""
+
+
+class PrivateInputError(ConfigError):
+    """Private rows are wrong: a code and where their owner finds the details, nothing from the rows."""
+
+    def __init__(self, code: str, details: Path) -> None:
+        super().__init__(f"Private rows were refused ({code}). Their owner finds row numbers and reasons in {details}.")
+        self.code = code
+        self.details = details
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.code, self.details)
+
+
+class BudgetError(WaspError):
+    """A dataset's privacy budget does not suffice; nothing was spent. Three numbers and the next move."""
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, needs: float, left: float, missing: float, dataset: str = "") -> None:
+        super().__init__(
+            f"Dataset '{dataset}': needs epsilon {needs:.4g}, left {left:.4g}, missing {missing:.4g}. "
+            f"Lower privacy.epsilon, or ask the data owner to raise the cap: wasp budget cap {dataset} --epsilon E"
+        )
+        self.needs, self.left, self.missing, self.dataset = needs, left, missing, dataset
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.needs, self.left, self.missing, self.dataset)
+
+
+class MoneyError(WaspError):
+    """The money cap would be passed by the next call; nothing more was asked."""
+
+    exit_code: ClassVar[int] = 4
+
+
+class LedgerError(WaspError):
+    """The budget book cannot be trusted or reached: fail closed, no private row was opened."""
+
+
+class LostArtifactsError(LedgerError):
+    """A release of this slot exists for other candidates; asking again would be a second, paid release."""
+
+
+class ArtifactError(WaspError):
+    """An artifact on disk is missing, damaged or cannot be written."""
+
+
+class TemporaryError(WaspError):
+    """Worth another try; `retry_after` is the other side's wish in seconds, None if it gave none."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class FinalError(WaspError):
+    """No further try of this model can succeed (bad key, no such model)."""
