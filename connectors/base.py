@@ -6,7 +6,6 @@ Protocols, frozen values and errors; standard library only. Tasks know connector
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float32]
     """Embeddings, shape (texts, dimension), float32."""
+else:
+    Matrix = Any
 
 
 # --- language models
@@ -151,7 +152,8 @@ class Embedder(Protocol):
 class RowsRef:
     """Where rows lie: file, URL or SQL, and the columns to take. A reference only; holds no row.
 
-    `rows`: how many to take (None: all), chosen by `seed`. `person`: column that says whose row it is.
+    `rows`: how many to take (None: all), chosen by `seed`. `of`: declared size of the source; each row is then taken by
+    a draw of its own, with chance rows/of. `person`: column that says whose row it is.
     """
 
     path: str
@@ -161,6 +163,7 @@ class RowsRef:
     person: str | None = None
     rows: int | None = None
     seed: int = 0
+    of: int | None = None
     query: str | None = None
 
 
@@ -241,6 +244,12 @@ class ArtifactStore(Protocol):
     def write_folder(self, path: str, fill: Callable[[Path], None], key: StepKey) -> ArtifactRef:
         """Let `fill` write files into a scratch folder, then move it to `path` whole."""
 
+    def write_private_arrays(self, path: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Write arrays below private/, mode 0600, atomically and without pickle."""
+
+    def read_private_arrays(self, path: str) -> dict[str, NDArray[Any]] | None:
+        """Read arrays below private/; None when there are none."""
+
     def info(self, ref: ArtifactRef) -> dict[str, Any]:
         """Return the `info` that was written with the artifact."""
 
@@ -316,6 +325,9 @@ class Ledger(Protocol):
         nothing is charged if it raises.
         """
 
+    def released(self, dataset: str, step_key: str) -> bool:
+        """Say whether a release with this key is in the book."""
+
     def finish(self, dataset: str, run_id: str) -> None:
         """Return what the run reserved and did not spend. Idempotent."""
 
@@ -323,38 +335,9 @@ class Ledger(Protocol):
         """Return the events that happened on a dataset (of one run if given), oldest first."""
 
 
-# --- progress, tools
+# --- progress
 Advance = Callable[[int], None]
 """Report that n more units are done."""
-
-
-class Tools(Protocol):
-    """What flows hand down to tasks: opened connectors of one run."""
-
-    @property
-    def run_id(self) -> str:
-        """The run."""
-
-    @property
-    def artifacts(self) -> ArtifactStore:
-        """Files of all runs."""
-
-    @property
-    def ledger(self) -> Ledger:
-        """The budget book."""
-
-    @property
-    def embedder(self) -> Embedder:
-        """The run's embedder."""
-
-    def model(self, name: str) -> LanguageModel:
-        """The PLM of that name, wrapped so that no answer is asked twice."""
-
-    def read_rows(self, where: RowsRef) -> pd.DataFrame:
-        """Open rows; tasks outside tasks/private pass public and test rows only."""
-
-    def progress(self, what: str, total: int) -> AbstractContextManager[Advance]:
-        """Show progress of one piece of work with rate and time left."""
 
 
 def chunks(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:

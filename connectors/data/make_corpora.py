@@ -1,0 +1,41 @@
+"""Makes the corpora of the embedded language models: `python -m connectors.data.make_corpora --to FOLDER`.
+
+`helpdesk` is close to the demo task, `letters` half way, `stories` far. Each has a phrase file of its own; none shares
+phrases with the demo task's rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from pathlib import Path
+
+import pandas as pd
+
+from connectors.data.grammar import Grammar, distinct_texts
+from connectors.data.make_support_desk import write_tables
+
+TEXTS_PER_LABEL = {"helpdesk": 550, "letters": 500, "stories": 800}
+SEED = 1905
+
+
+def make(name: str) -> pd.DataFrame:
+    """Return one corpus, columns text and label, no text twice, sorted by label and text."""
+    grammar, rng, taken = Grammar.read(name), random.Random(f"{SEED}:{name}"), set[str]()
+    rows: list[tuple[str, str]] = []
+    for label in grammar.texts:
+        texts = distinct_texts(lambda label=label: grammar.text(label, rng), TEXTS_PER_LABEL[name], taken)  # type: ignore[misc]
+        rows.extend((label, text) for text in texts)
+    rows.sort()
+    return pd.DataFrame({"text": [text for _, text in rows], "label": [label for label, _ in rows]})
+
+
+def main() -> None:
+    """Write `helpdesk.parquet`, `letters.parquet` and `stories.parquet`."""
+    parser = argparse.ArgumentParser(description="Make the corpora of the embedded language models.")
+    parser.add_argument("--to", type=Path, default=Path(__file__).parent / "corpora")
+    write_tables({name: make(name) for name in TEXTS_PER_LABEL}, parser.parse_args().to)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Makes the demo task `support_desk`: `python -m connectors.data.make_support_desk --to FOLDER`.
+
+Six classes, 120 private and 300 test rows, no text in both. The texts are our own, from `phrases/support_desk.txt`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from pathlib import Path
+
+import pandas as pd
+
+from connectors.data.grammar import Grammar, distinct_texts
+
+LABELS = (
+    "login_problem",
+    "billing_question",
+    "slow_internet",
+    "delivery_delay",
+    "cancel_contract",
+    "hardware_fault",
+)
+ROWS = {"private": 120, "test": 300}
+WORDS = (8, 45)
+TYPO_RATE = 0.2
+CARELESS_RATE = 0.12
+SEED = 20260
+
+
+def misspell(text: str, rng: random.Random) -> str:
+    """Swap, drop or double one letter of one longer word."""
+    words = text.split(" ")
+    long_words = [index for index, word in enumerate(words) if word.isalpha() and word.islower() and len(word) > 4]
+    if not long_words:
+        return text
+    index = long_words[int(rng.random() * len(long_words))]
+    word, place = words[index], 1 + int(rng.random() * (len(words[index]) - 2))
+    forms = (
+        word[:place] + word[place + 1] + word[place] + word[place + 2 :],
+        word[:place] + word[place + 1 :],
+        word[:place] + word[place] + word[place:],
+    )
+    words[index] = forms[int(rng.random() * len(forms))]
+    return " ".join(words)
+
+
+def write_row(grammar: Grammar, label: str, rng: random.Random) -> str:
+    """Return one text of a label with 8 to 45 words; now and then with a typo or without capitals."""
+    while True:
+        text = grammar.text(label, rng)
+        if rng.random() < TYPO_RATE:
+            text = misspell(text, rng)
+        if rng.random() < CARELESS_RATE:
+            text = text.lower()
+        if WORDS[0] <= len(text.split()) <= WORDS[1]:
+            return text
+
+
+def make() -> dict[str, pd.DataFrame]:
+    """Return the two tables, columns text and label, classes equally frequent, rows shuffled."""
+    grammar, rng, taken = Grammar.read("support_desk"), random.Random(SEED), set[str]()
+    tables = {}
+    for split, count in ROWS.items():
+        rows: list[tuple[float, str, str]] = []
+        for label in LABELS:
+            texts = distinct_texts(lambda label=label: write_row(grammar, label, rng), count // len(LABELS), taken)  # type: ignore[misc]
+            rows.extend((rng.random(), text, label) for text in texts)
+        rows.sort()
+        tables[split] = pd.DataFrame({"text": [row[1] for row in rows], "label": [row[2] for row in rows]})
+    return tables
+
+
+def write_tables(tables: dict[str, pd.DataFrame], folder: Path) -> list[Path]:
+    """Write each table as zstd Parquet into the folder and return the paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, table in tables.items():
+        path = folder / f"{name}.parquet"
+        table.to_parquet(path, compression="zstd", compression_level=19, index=False)
+        paths.append(path)
+    return paths
+
+
+def main() -> None:
+    """Write `private.parquet` and `test.parquet`."""
+    parser = argparse.ArgumentParser(description="Make the demo task support_desk.")
+    parser.add_argument("--to", type=Path, default=Path(__file__).parent / "support_desk")
+    write_tables(make(), parser.parse_args().to)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Rows from SQL databases, by SQLAlchemy address and query."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from connectors.base import InputError, MissingPackageError
+
+if TYPE_CHECKING:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from connectors.sources import Columns
+
+_HARMLESS = ("no such table", "no such column", "near ", "unable to open database", "connection to server", "could not")
+"""Beginnings of database messages that are about the query or the server, never about what stands in a row."""
+
+
+def read_sql(address: str, query: str, name: str) -> Columns:
+    """Return the columns of a query's result, in the order in which the database gives its rows.
+
+    Nothing is committed, so a query cannot change the rows. Errors: InputError, MissingPackageError.
+    """
+    import sqlalchemy
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+
+    try:
+        engine = sqlalchemy.create_engine(address)
+    except (ArgumentError, NoSuchModuleError):
+        raise InputError(f"{name}: not a database address. Write for example sqlite:///rows.db") from None
+    except ImportError as error:
+        if address.startswith("postgresql"):
+            raise MissingPackageError("psycopg2-binary", "postgres") from None
+        raise InputError(f"{name}: this database needs one more package: {error}") from None
+    try:
+        with engine.connect() as connection:
+            result = connection.execute(sqlalchemy.text(query))
+            columns = list(result.keys())
+            rows = result.fetchall()
+    except SQLAlchemyError as error:
+        problem = _harmless(error)
+    else:
+        return {column: [row[position] for row in rows] for position, column in enumerate(columns)}
+    finally:
+        engine.dispose()
+    raise InputError(f"{name}: the query failed ({problem}). Try it in the database's own client.")
+
+
+def _harmless(error: SQLAlchemyError) -> str:
+    message = str(getattr(error, "orig", None) or "").strip().split("\n")[0]
+    return message if message.startswith(_HARMLESS) else type(error).__name__

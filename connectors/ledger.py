@@ -1,0 +1,271 @@
+"""The budget book: what was released from private data, what may still be, and each noisy output, kept for good.
+
+One database transaction makes a release happen exactly once: lock the dataset, return the stored output if its key
+is known, else check the cap, draw, write charge and output, commit, and only then let the output out. A process that
+dies before the commit has charged nothing and shown nothing; one that dies after it finds its output again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from connectors.base import (
+    BudgetError,
+    BudgetPlan,
+    Compose,
+    ConfigError,
+    LedgerError,
+    Release,
+    ReleaseRequest,
+    canonical,
+)
+from connectors.ledger_chain import (
+    Clock,
+    append,
+    load,
+    lock_book,
+    output_hash,
+    read_entries,
+    resolve,
+    stored_release,
+    utc_now,
+)
+from connectors.ledger_gate import Gate, admit
+from connectors.ledger_identity import enrol, known, registration
+from connectors.ledger_state import EXPOSED, RELEASED, Entry, State, charge_fields, events_of, exposes, plan_detail
+from connectors.ledger_status import Status, status_of
+from connectors.ledger_store import LedgerStore
+from connectors.ledger_tables import DATASETS, NAMES, OUTPUTS
+from connectors.ledger_verify import Audit, strays
+
+
+class BudgetBook:
+    """The ledger of all datasets (protocol `Ledger`) in one SQLite file or one PostgreSQL database.
+
+    `compose` is the gate's arithmetic: (events, delta) -> epsilon of all of them together, valid when each plan is
+    chosen after the releases before it were seen. Safe for threads and processes; pickles as its URL, if `compose`
+    and `clock` can be pickled. Without a cap the book only records. Every method raises LedgerError when the
+    database cannot be reached or was changed from outside.
+    """
+
+    def __init__(self, url: str, compose: Compose, clock: Clock = utc_now) -> None:
+        self._store = LedgerStore(url)
+        self._gate = Gate(compose)
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f"BudgetBook({self._store.shown!r})"
+
+    # --- datasets
+    def register(self, name: str, fingerprint: str, records: Sequence[str], who: str = "") -> str:
+        """Return the id of the dataset that these rows are (see `connectors.ledger_identity`). Idempotent.
+
+        `fingerprint` and `records` are keyed hashes (`connectors.fingerprint`). Raises LedgerError when the rows
+        belong to several known datasets.
+        """
+        asked = registration(name, fingerprint, records, who)
+        with self._store.read() as db:
+            dataset = known(db, asked)
+        if dataset is not None:
+            return dataset
+        with self._store.write() as db:
+            lock_book(db)
+            return enrol(db, asked, self._clock)
+
+    def find(self, name: str) -> str:
+        """Return the id of a dataset given by id or by any of its names; LedgerError if there is none."""
+        with self._store.read() as db:
+            return resolve(db, name)
+
+    def datasets(self) -> list[str]:
+        """Return the ids of all datasets, sorted."""
+        with self._store.read() as db:
+            return list(db.execute(select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)).scalars())
+
+    def set_cap(self, dataset: str, epsilon: float, delta: float, who: str, reason: str) -> None:
+        """Let all releases of a dataset together be (epsilon, delta)-DP at most; replaces the cap before.
+
+        A cap below what is spent stops all further releases. ConfigError for numbers that cannot be a cap.
+        """
+        if not (math.isfinite(epsilon) and epsilon >= 0 and 0 <= delta < 1):
+            raise ConfigError(f"A cap needs epsilon >= 0 and 0 <= delta < 1; got epsilon {epsilon}, delta {delta}.")
+        detail = {"epsilon": float(epsilon), "delta": float(delta), "reason": reason}
+        with self._store.write() as db:
+            state = load(db, dataset, lock=True)
+            self._append(db, state, Entry(dataset, "cap", who, detail_json=canonical(detail)), float(delta))
+
+    # --- runs
+    def reserve(self, dataset: str, plan: BudgetPlan, who: str) -> None:
+        """Set aside what a run may still release: its plan less the equal charges it has released already.
+
+        Idempotent by run id; another plan of the same run replaces the first after the same check. Nothing is needed
+        where everything was released, so a finished run can be repeated at a full cap. BudgetError if the cap would
+        be passed by everything released, everything reserved and this; the refusal itself is written down.
+        """
+        detail = plan_detail(plan)
+        with self._store.write() as db:
+            state = load(db, dataset, lock=True)
+            run = state.runs.get(plan.run_id)
+            if run is not None and run.open and (run.plan, run.delta) == (detail["charges"], detail["delta"]):
+                return
+            wanted = events_of(state.unspent(plan.run_id, detail["charges"]))
+            standing = [*state.spent(), *state.reserved(without=plan.run_id)]
+            refusal = self._gate.refusal(state, standing, wanted)
+            entry = Entry(dataset, "reserve", who, plan.flow, plan.run_id, detail_json=canonical(detail))
+            if refusal is not None:
+                entry = Entry(dataset, "refuse", who, plan.flow, plan.run_id, detail_json=_numbers(refusal))
+            self._append(db, state, entry, state.delta(float(plan.delta)))
+        if refusal is not None:
+            raise refusal
+
+    def release_once(self, request: ReleaseRequest, draw: Callable[[], bytes]) -> Release:
+        """Return the output stored under the request's key, or charge, draw and store it in one transaction.
+
+        `draw` runs at most once, under the dataset's lock (SQLite: the book's), and must not call the ledger; if it
+        raises, nothing is charged and nothing of the exception is kept. Raises BudgetError over the cap,
+        LostArtifactsError when the run released the slot under another key and `respend` is False, LedgerError when
+        the run has no equal charge reserved.
+        """
+        with self._store.read() as db:
+            found = stored_release(db, request)
+        if found is not None:
+            return found
+        with self._store.write() as db:
+            state = load(db, request.dataset, lock=True)
+            found = stored_release(db, request)
+            if found is not None:
+                return found
+            run, extra = admit(state, request)
+            refusal = self._gate.release_refusal(state, request, extra)
+            if refusal is None:
+                return self._record(db, state, request, extra, _drawn(draw))
+            detail = _numbers(refusal)
+            entry = Entry(
+                request.dataset, "refuse", run.who, run.flow, request.run_id, request.slot, detail_json=detail
+            )
+            self._append(db, state, entry, state.delta(run.delta))
+        raise refusal
+
+    def finish(self, dataset: str, run_id: str) -> None:
+        """Return what a run reserved and did not spend. Idempotent; a run without open reservation is left alone."""
+        with self._store.write() as db:
+            state = load(db, dataset, lock=True)
+            run = state.runs.get(run_id)
+            if run is not None and run.open:
+                self._append(db, state, Entry(dataset, "finish", run.who, run.flow, run_id), state.delta(run.delta))
+
+    def void(self, dataset: str, entry_hash: str, who: str, reason: str) -> None:
+        """Take one release out of the totals because its output was never seen by anybody, and forget the output.
+
+        An admin's act: it needs a reason, stays in the book for good and is counted in `Status.voided`.
+        """
+        if not who.strip() or not reason.strip():
+            raise ConfigError("Voiding a release needs a name and a reason: both stay in the budget book.")
+        with self._store.write() as db:
+            state = load(db, dataset, lock=True)
+            entry = next((each for each in state.released if each.hash == entry_hash), None)
+            if entry is None:
+                raise LedgerError(
+                    f"Dataset '{dataset}' has no release {entry_hash}. See: wasp budget history {dataset}"
+                )
+            db.execute(delete(OUTPUTS).where(OUTPUTS.c.dataset == dataset, OUTPUTS.c.number == entry.number))
+            detail = canonical({"number": entry.number, "reason": reason})
+            void = Entry(dataset, "void", who, entry.flow, entry.run_id, entry.slot, detail_json=detail)
+            self._append(db, state, void, state.delta(entry.delta))
+
+    # --- what stands in the book
+    def events(self, dataset: str, run_id: str | None = None) -> list[dict[str, Any]]:
+        """Return the events that happened on a dataset (of one run if given), oldest first."""
+        released = self._state(dataset).released
+        return [entry.event for entry in released if run_id is None or entry.run_id == run_id]
+
+    def history(self, dataset: str) -> list[Entry]:
+        """Return every line of a dataset's book, oldest first."""
+        with self._store.read() as db:
+            load(db, dataset, lock=False)
+            return read_entries(db, dataset)
+
+    def spent(self, dataset: str, delta: float) -> float:
+        """Return the epsilon of everything released so far, at `delta`. Exposures are not in it (see `Status`)."""
+        return self._gate.total(self._state(dataset).spent(), delta)
+
+    def remaining(self, dataset: str) -> float | None:
+        """Return the epsilon that is neither spent nor reserved, None without a cap."""
+        return self.status(dataset).left
+
+    def released(self, dataset: str, step_key: str) -> bool:
+        """Return whether an output is stored under this key: asking for it again costs nothing."""
+        query = select(OUTPUTS.c.number).where(OUTPUTS.c.dataset == dataset, OUTPUTS.c.step_key == step_key)
+        with self._store.read() as db:
+            return db.execute(query).first() is not None
+
+    def status(self, dataset: str) -> Status:
+        """Return where the budget of a dataset stands."""
+        with self._store.read() as db:
+            state = load(db, dataset, lock=False)
+            names = select(NAMES.c.name).where(NAMES.c.dataset == dataset).order_by(NAMES.c.name)
+            return status_of(state, db.execute(names).scalars(), self._gate)
+
+    def verify(self, dataset: str | None = None, second: Compose | None = None) -> list[str]:
+        """Read the book again and return what does not hold; an empty list means that it is sound.
+
+        Recomputes the hash chain, the totals, the hashes of outputs and look-ups of one dataset or of all. `second` is
+        an independent accountant at least as tight as the gate's: a problem is when it finds more than the book says.
+        """
+        with self._store.read() as db:
+            audit, every = Audit(db, self._gate, second), select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)
+            chosen = list(db.execute(every).scalars()) if dataset is None else [resolve(db, dataset)]
+            found = [f"{each}: {problem}" for each in chosen for problem in audit.problems(each)]
+            return [*found, *strays(db)]
+
+    # --- inside
+    def _state(self, dataset: str) -> State:
+        with self._store.read() as db:
+            return load(db, dataset, lock=False)
+
+    def _append(self, db: Connection, state: State, draft: Entry, delta: float | None) -> Entry:
+        """Write a line with the total that holds after it."""
+        epsilon = None if delta is None else self._gate.total(state.after(draft), delta)
+        return append(db, state, replace(draft, epsilon=epsilon, delta=delta), self._clock)
+
+    def _record(self, db: Connection, state: State, request: ReleaseRequest, extra: bool, output: bytes) -> Release:
+        run = state.runs[request.run_id]
+        draft = Entry(
+            request.dataset,
+            EXPOSED if exposes(dict(request.charge.event)) else RELEASED,
+            run.who,
+            run.flow,
+            request.run_id,
+            request.slot,
+            request.step_key,
+            **charge_fields(request.charge),
+            detail_json=canonical({"extra": extra}),
+            output_hash=output_hash(output),
+        )
+        entry = self._append(db, state, draft, state.delta(run.delta))
+        key, dataset = request.step_key, request.dataset
+        db.execute(insert(OUTPUTS).values(dataset=dataset, step_key=key, number=entry.number, output=output))
+        return Release(output, False, entry.hash)
+
+
+def _drawn(draw: Callable[[], bytes]) -> bytes:
+    try:
+        output = draw()
+    except SQLAlchemyError as error:
+        # Of a database that the rows come from; must not be taken for the book's own, nor be quoted.
+        raise LedgerError(
+            f"The private rows could not be read ({type(error).__name__}); nothing was charged."
+        ) from None
+    if not isinstance(output, bytes):
+        raise LedgerError(f"A draw must return bytes, not {type(output).__name__}; nothing was charged.")
+    return output
+
+
+def _numbers(refusal: BudgetError) -> str:
+    return canonical({"needs": refusal.needs, "left": refusal.left, "missing": refusal.missing})

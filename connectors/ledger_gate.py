@@ -1,0 +1,88 @@
+"""The gate: whether more may be released from a dataset. Its arithmetic is handed in (tasks/accounting.py)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from connectors.base import BudgetError, Compose, LedgerError, LostArtifactsError, ReleaseRequest
+from connectors.ledger_state import Event, Run, State, charge_fields, charge_key, exposes
+
+SLACK = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Compares what happened, what is reserved and what is wanted with the cap.
+
+    A release without noise has no epsilon: it marks its dataset as exposed, is refused where there is a cap, and
+    does not enter the totals.
+    """
+
+    compose: Compose
+
+    def total(self, events: Sequence[Event], delta: float) -> float:
+        """Return the epsilon of events together at `delta`; LedgerError if the accountant gives no number."""
+        noisy = [event for event in events if not exposes(event)]
+        if not noisy:
+            return 0.0
+        epsilon = float(self.compose(noisy, delta))
+        if math.isnan(epsilon) or epsilon < 0:
+            raise LedgerError(f"The accountant answered {epsilon} for {len(noisy)} events: nothing is released.")
+        return epsilon
+
+    def refusal(self, state: State, standing: Sequence[Event], wanted: Sequence[Event]) -> BudgetError | None:
+        """Return why `wanted` cannot be added to `standing`, or None.
+
+        needs: epsilon of `wanted` alone. left: the cap minus the epsilon of `standing`, at least 0. missing: what
+        the total would pass the cap by; less than needs - left, as epsilons of noisy releases add up sublinearly.
+        """
+        cap = state.cap
+        if cap is None or not wanted:
+            return None
+        left = max(0.0, cap.epsilon - self.total(standing, cap.delta))
+        if any(exposes(event) for event in wanted):
+            return BudgetError(math.inf, left, math.inf, state.dataset)
+        both = self.total([*standing, *wanted], cap.delta)
+        if both <= cap.epsilon * (1 + SLACK):
+            return None
+        return BudgetError(self.total(wanted, cap.delta), left, both - cap.epsilon, state.dataset)
+
+    def release_refusal(self, state: State, request: ReleaseRequest, extra: bool) -> BudgetError | None:
+        """Return why one release cannot be paid, or None.
+
+        A reserved release is held against what happened alone (the cap may have been lowered since); an extra one
+        must leave room for all that is reserved.
+        """
+        standing = [*state.spent(), *state.reserved()] if extra else state.spent()
+        return self.refusal(state, standing, [dict(request.charge.event)])
+
+
+def admit(state: State, request: ReleaseRequest) -> tuple[Run, bool]:
+    """Return the run of a request and whether its release comes on top of the run's reservation.
+
+    Raises LedgerError when the run has reserved nothing (left) for it, LostArtifactsError when the slot was released
+    under another key; `respend` turns both of the latter into an extra release.
+    """
+    run = state.runs.get(request.run_id)
+    if run is None or not run.open:
+        raise LedgerError(
+            f"Run {request.run_id} has no open reservation on dataset '{state.dataset}', so slot {request.slot} is not "
+            f"released. Reserve the plan of the run first; for a finished run type: wasp resume {request.run_id}"
+        )
+    before = [entry for entry in state.released if (entry.run_id, entry.slot) == (request.run_id, request.slot)]
+    if before and not request.respend:
+        raise LostArtifactsError(
+            f"Run {request.run_id}: slot {request.slot} was released on {before[-1].at} for other candidates. "
+            "Bring back the run's files to reuse that output, or set privacy.on_lost_artifacts: respend to pay again."
+        )
+    wanted = charge_key(charge_fields(request.charge))
+    unspent = any(charge_key(charge) == wanted for charge in state.unspent(request.run_id))
+    if not unspent and not request.respend:
+        raise LedgerError(
+            f"Run {request.run_id} has no reserved charge left that equals slot {request.slot} "
+            f"({request.charge.mechanism}, noise scale {request.charge.noise_scale:g}) on dataset '{state.dataset}'. "
+            "The plan it reserved must hold every release: reserve the right plan and resume the run."
+        )
+    return run, bool(before) or not unspent

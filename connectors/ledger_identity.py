@@ -1,0 +1,128 @@
+"""Decides which dataset some rows are: a budget belongs to people, not to a file or a name."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, insert, select
+
+from connectors.base import ConfigError, LedgerError, canonical, chunks, digest
+from connectors.ledger_chain import Clock, append, load, start_chain
+from connectors.ledger_state import Entry
+from connectors.ledger_tables import DATASETS, FINGERPRINTS, NAMES, RECORDS
+
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """Rows that ask for a dataset: their name, the keyed hash of all and the keyed hashes of each."""
+
+    name: str
+    fingerprint: str
+    records: tuple[str, ...]
+    who: str
+
+
+def registration(name: str, fingerprint: str, records: Sequence[str], who: str) -> Registration:
+    """Return a checked registration; ConfigError for an empty name or fingerprint."""
+    plain = " ".join(name.split())
+    if not plain or not fingerprint:
+        raise ConfigError("A private dataset needs a name and a fingerprint. Set the field task or private.name.")
+    return Registration(plain, fingerprint, tuple(sorted(set(records))), who)
+
+
+def known(db: Connection, asked: Registration) -> str | None:
+    """Return the dataset if nothing about it is new, else None."""
+    if _by_name(db, asked.name) is None:
+        return None
+    return _by_fingerprint(db, asked.fingerprint)
+
+
+def enrol(db: Connection, asked: Registration, clock: Clock) -> str:
+    """Return the dataset of some rows, writing down what is new about it. The caller holds the book's lock.
+
+    Known content, whatever its name: that dataset. Else rows shared with one dataset: a new version of it, same
+    budget. Else a known name: a new version of it. Else a new dataset. Raises LedgerError when rows and name point
+    to more than one dataset.
+    """
+    named, same = _by_name(db, asked.name), _by_fingerprint(db, asked.fingerprint)
+    if same is not None:
+        if named is None:
+            _write(db, same, "alias", asked, clock)
+        return same
+    dataset = _one_of(_sharing(db, asked.records), named, asked.name)
+    if dataset is not None:
+        _write(db, dataset, "version", asked, clock)
+        return dataset
+    dataset = _unused_id(db, asked.name)
+    start_chain(db, dataset)
+    _write(db, dataset, "register", asked, clock)
+    return dataset
+
+
+def _one_of(sharing: set[str], named: str | None, name: str) -> str | None:
+    candidates = sorted(sharing | ({named} if named is not None else set()))
+    if len(candidates) < 2:
+        return candidates[0] if candidates else None
+    listed = ", ".join(f"'{dataset}'" for dataset in candidates)
+    if len(sharing) > 1:
+        raise LedgerError(
+            f"The rows of '{name}' are known from several datasets with a budget each: {listed}. A release from them "
+            "would have to be paid by all. Take rows that belong to one of these datasets, and its name."
+        )
+    raise LedgerError(
+        f"The name '{name}' belongs to dataset '{named}', but its rows are shared with another one: {listed}. "
+        f"Give the rows the name of the dataset they belong to, '{min(sharing)}', or one of their own."
+    )
+
+
+def _write(db: Connection, dataset: str, kind: str, asked: Registration, clock: Clock) -> None:
+    fresh = [] if kind == "alias" else sorted(set(asked.records) - _known_records(db, asked.records))
+    detail = {"name": asked.name, "fingerprint": asked.fingerprint, "records": digest(fresh)}
+    state = load(db, dataset, lock=True)
+    entry = append(db, state, Entry(dataset, kind, asked.who, detail_json=canonical(detail)), clock)
+    if _by_name(db, asked.name) is None:
+        db.execute(insert(NAMES).values(name=asked.name, dataset=dataset))
+    if kind != "alias":
+        db.execute(insert(FINGERPRINTS).values(fingerprint=asked.fingerprint, dataset=dataset))
+    for piece in chunks(fresh, _AT_ONCE):
+        db.execute(insert(RECORDS), [{"record": r, "dataset": dataset, "number": entry.number} for r in piece])
+
+
+def _by_name(db: Connection, name: str) -> str | None:
+    return db.execute(select(NAMES.c.dataset).where(NAMES.c.name == name)).scalar()
+
+
+def _by_fingerprint(db: Connection, fingerprint: str) -> str | None:
+    return db.execute(select(FINGERPRINTS.c.dataset).where(FINGERPRINTS.c.fingerprint == fingerprint)).scalar()
+
+
+def _matches(db: Connection, records: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for piece in chunks(records, _AT_ONCE):
+        query = select(RECORDS.c.record, RECORDS.c.dataset).where(RECORDS.c.record.in_(piece))
+        yield from ((row.record, row.dataset) for row in db.execute(query))
+
+
+def _sharing(db: Connection, records: Sequence[str]) -> set[str]:
+    return {dataset for _, dataset in _matches(db, records)}
+
+
+def _known_records(db: Connection, records: Sequence[str]) -> set[str]:
+    return {record for record, _ in _matches(db, records)}
+
+
+def _unused_id(db: Connection, name: str) -> str:
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9_]+", "-", plain).strip("-") or "dataset"
+    taken = set(
+        db.execute(select(DATASETS.c.dataset).where(DATASETS.c.dataset.startswith(slug, autoescape=True))).scalars()
+    )
+    number, candidate = 1, slug
+    while candidate in taken:
+        number += 1
+        candidate = f"{slug}-{number}"
+    return candidate

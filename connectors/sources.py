@@ -1,0 +1,209 @@
+"""Where rows come from: every source becomes columns of plain Python values. Errors never quote a row."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from connectors.base import InputError, MissingPackageError, RowsRef
+
+Columns = Mapping[str, Sequence[Any]]
+"""Column name -> values, all of one length."""
+
+DATA = Path(__file__).parent / "data"
+KNOWN = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
+
+
+def shown(where: RowsRef) -> str:
+    """Return the place of rows as messages show it: without a password."""
+    return re.sub(r"(://[^/\s:@]*):\S*@", r"\1:***@", where.path)
+
+
+def open_source(where: RowsRef) -> Columns:
+    """Read the wanted columns of a reference; InputError says which file and line cannot be read."""
+    if where.query is not None:
+        from connectors.databases import read_sql
+
+        return read_sql(where.path, where.query, shown(where))
+    if where.path.startswith("hf:") and "://" not in where.path:
+        return _from_hub(where.path)
+    path = where.path
+    if path.startswith("builtin:"):
+        inside = PurePosixPath(path.removeprefix("builtin:"))
+        if ".." in inside.parts or inside.is_absolute():
+            raise InputError(
+                f"{path}: name a file that comes with the package, such as builtin:support_desk/test.parquet"
+            )
+        path = str(DATA / inside)
+    wanted = [c for c in (where.text, where.label, where.attribute, where.person) if c]
+    return _from_files(path, shown(where), wanted)
+
+
+# --- files and folders, here or behind an address
+def _from_files(path: str, name: str, wanted: Sequence[str]) -> Columns:
+    system, files, folder = _list_files(path, name)
+    parts = []
+    for file in files:
+        title = f"{name}/{PurePosixPath(file).relative_to(folder)}" if folder else name
+        parts.append((title, _read_file(system, file, title, wanted)))
+    return parts[0][1] if len(parts) == 1 else _joined(parts, wanted)
+
+
+def _joined(parts: Sequence[tuple[str, Columns]], wanted: Sequence[str]) -> Columns:
+    names = [column for column in dict.fromkeys(c for _, columns in parts for c in columns) if column in wanted]
+    for column in names:
+        for title, columns in parts:
+            if column not in columns:
+                raise InputError(f"{title} has no column '{column}', which other files of the folder have.")
+    return {column: [value for _, columns in parts for value in columns[column]] for column in names}
+
+
+def _list_files(path: str, name: str) -> tuple[Any, list[str], str]:
+    import fsspec
+
+    try:
+        system, root = fsspec.core.url_to_fs(path)
+    except ImportError as error:
+        raise InputError(f"{name}: this kind of address needs one more package: {error}") from None
+    except ValueError as error:
+        raise InputError(f"{name}: {error}. A database needs 'query' beside its address.") from None
+    with _reachable(name):
+        if not system.exists(root):
+            raise InputError(f"{name} does not exist. Relative paths start at the folder the command is called in.")
+        if not system.isdir(root):
+            return system, [root], ""
+        folder = root.rstrip("/")
+        files = [f for f in sorted(system.find(root)) if _is_data(PurePosixPath(f).relative_to(folder))]
+    if not files:
+        raise InputError(f"{name} is a folder without data files. Known endings: {', '.join(KNOWN)} (and .gz).")
+    return system, files, folder
+
+
+@contextmanager
+def _reachable(name: str) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        # Every storage system has errors of its own; their words are about the place, not about rows.
+        raise InputError(f"{name} cannot be read ({type(error).__name__}: {error}).") from error
+
+
+def _is_data(path: PurePosixPath) -> bool:
+    hidden = any(part.startswith(("_", ".")) for part in path.parts)
+    return not hidden and _ending(str(path)) in KNOWN
+
+
+def _ending(file: str) -> str:
+    return PurePosixPath(file.removesuffix(".gz")).suffix.lower()
+
+
+def _read_file(system: Any, file: str, name: str, wanted: Sequence[str]) -> Columns:
+    ending = _ending(file)
+    if ending not in KNOWN:
+        raise InputError(f"{name}: unknown kind of file. Known endings: {', '.join(KNOWN)} (and .gz).")
+    packed = "gzip" if file.endswith(".gz") else None
+    with _reachable(name), system.open(file, "rb", compression=packed) as opened:
+        data = opened.read()
+    if not data.strip():
+        raise InputError(f"{name} is empty. Name a file with rows in it.")
+    if ending == ".parquet":
+        return _parse_parquet(data, name, wanted)
+    text = _decode(data, name)
+    if ending in (".csv", ".tsv"):
+        return _parse_csv(text, name, "\t" if ending == ".tsv" else ",")
+    return _parse_json(text, name)
+
+
+def _decode(data: bytes, name: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+    # Raised outside the block: the decoder's error carries the whole content with it.
+    raise InputError(f"{name}, line {line}: not UTF-8. Save the file as UTF-8, e.g. iconv -f latin1 -t utf-8 OLD > NEW")
+
+
+def _parse_parquet(data: bytes, name: str, wanted: Sequence[str]) -> Columns:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        names = list(dict.fromkeys(file.schema_arrow.names))
+        table = file.read(columns=[column for column in names if column in wanted])
+    except (pa.ArrowException, OSError):
+        raise InputError(f"{name} is not a readable Parquet file: it is damaged or of another kind.") from None
+    # Columns that are not wanted are named for the error message only.
+    return {column: table.column(column).to_pylist() if column in wanted else () for column in names}
+
+
+def _parse_csv(text: str, name: str, separator: str) -> Columns:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    rows: list[list[str]] = []
+    problem = ""
+    try:
+        for fields in reader:
+            if rows and fields and len(fields) != len(rows[0]):
+                problem = f"has {len(fields)} fields, the first line has {len(rows[0])}"
+                break
+            if fields:
+                rows.append(fields)
+    except csv.Error as error:
+        problem = str(error)
+    if problem:
+        raise InputError(
+            f"{name}, line {reader.line_num}: {problem}. Correct the line, or write Parquet or JSON lines."
+        )
+    header = rows[0]
+    twice = sorted({column for column in header if header.count(column) > 1})
+    if twice:
+        raise InputError(f"{name}: the first line names column '{twice[0]}' more than once.")
+    return {column: [row[position] for row in rows[1:]] for position, column in enumerate(header)}
+
+
+def _parse_json(text: str, name: str) -> Columns:
+    if text.lstrip().startswith("["):
+        rows = list(enumerate(_loaded(text, name, lambda line: line), start=1))
+        place = "row"
+    else:
+        lines = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
+        rows = [(number, _loaded(line, name, _shifted(number))) for number, line in lines]
+        place = "line"
+    for number, row in rows:
+        if not isinstance(row, dict):
+            raise InputError(f"{name}, {place} {number}: holds {type(row).__name__}, not an object with columns.")
+    names = dict.fromkeys(column for _, row in rows for column in row)
+    return {column: [row.get(column) for _, row in rows] for column in names}
+
+
+def _shifted(number: int) -> Callable[[int], int]:
+    return lambda line: number + line - 1
+
+
+def _loaded(text: str, name: str, line_of: Callable[[int], int]) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        line, reason = line_of(error.lineno), error.msg
+    raise InputError(f"{name}, line {line}: not JSON ({reason}).")
+
+
+# --- hub
+def _from_hub(path: str) -> Columns:
+    parts = path.split(":")
+    if len(parts) != 3 or not all(parts):
+        raise InputError(f"{path}: write hf:DATASET:SPLIT, for example hf:imdb:test")
+    if importlib.util.find_spec("datasets") is None:
+        raise MissingPackageError("datasets", "hub")
+    with _reachable(path):
+        found = importlib.import_module("datasets").load_dataset(parts[1], split=parts[2])
+        return {column: list(found[column]) for column in found.column_names}

@@ -1,0 +1,79 @@
+"""The student as a logged model of MLflow, with signature, explicit requirements and the code that serves it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from connectors.tracking_journal import Record
+
+if TYPE_CHECKING:
+    from connectors.tracking_store import Connection
+
+_READY = "READY"
+
+
+def log_student(connection: Connection, record: Record, folder: Path) -> None:
+    """Log the student of a folder unless the run has it already."""
+    from mlflow.entities import LoggedModelOutput
+
+    client, name = connection.client, record.fields["name"]
+    wanted = f"name = '{name}' AND source_run_id = '{connection.run}'"
+    known = client.search_logged_models([connection.experiment], filter_string=wanted)
+    if any(model.tags.get("wasp.record") == record.id and str(model.status) == _READY for model in known):
+        return
+    model = client.create_logged_model(
+        connection.experiment,
+        name=name,
+        source_run_id=connection.run,
+        tags={"wasp.record": record.id},
+        model_type="classifier",
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        _save(Path(scratch) / "model", record, folder, model)
+        client.log_model_artifacts(model.model_id, str(Path(scratch) / "model"))
+    client.finalize_logged_model(model.model_id, _READY)
+    client.log_outputs(connection.run, [LoggedModelOutput(model.model_id, step=0)])
+
+
+def _save(target: Path, record: Record, folder: Path, model: Any) -> None:
+    """Write the model folder; nothing about it is inferred, so nothing is loaded, asked for or downloaded."""
+    import mlflow.pyfunc
+    import pandas as pd
+    from mlflow.models import Model, ModelSignature
+    from mlflow.types import ColSpec, Schema
+
+    mlflow.pyfunc.save_model(
+        str(target),
+        python_model=str(Path(__file__).with_name("served_student.py")),
+        artifacts={"student": str(folder)},
+        model_config={"loader": record.fields["loader"], "embedder": record.fields["embedder"]},
+        code_paths=_packages(record.fields["loader"]),
+        pip_requirements=_pinned(record.fields["needs"]),
+        signature=ModelSignature(Schema([ColSpec("string", "text")]), Schema([ColSpec("string", "label")])),
+        input_example=pd.DataFrame({"text": ["Where is my parcel?"]}),
+        mlflow_model=Model(run_id=model.source_run_id, model_id=model.model_id, artifact_path=model.artifact_location),
+    )
+
+
+def _packages(loader: str) -> list[str]:
+    """Return the folders that the loader needs beside it when the model is served elsewhere."""
+    names = (loader.partition(":")[0].partition(".")[0], __name__.partition(".")[0])
+    specs = [importlib.util.find_spec(name) for name in dict.fromkeys(names)]
+    found = [(Path(spec.origin), spec.submodule_search_locations) for spec in specs if spec and spec.origin]
+    return [str(origin.parent if is_package else origin) for origin, is_package in found]
+
+
+def _pinned(requirements: Sequence[str]) -> list[str]:
+    """Return each package with its installed version, as it is where it is not installed."""
+    pinned = []
+    for name in requirements:
+        try:
+            pinned.append(f"{name}=={importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            pinned.append(name)
+    return pinned

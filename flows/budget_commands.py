@@ -1,0 +1,48 @@
+"""The commands of the budget book."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from connectors.base import ConfigError
+from flows.home import state_folder
+from flows.tools import open_ledger
+
+
+def show(dataset: str | None) -> dict[str, Any]:
+    """Return where the budget of one dataset stands, or of all."""
+    book = open_ledger(state_folder())
+    names = [book.find(dataset)] if dataset else book.datasets()
+    return {"datasets": [_plain(asdict(book.status(name))) for name in names]}
+
+
+def cap(dataset: str, epsilon: float, delta: float, reason: str) -> dict[str, Any]:
+    """Set the cap of a dataset."""
+    from flows.common import who
+
+    if not epsilon > 0 or not 0 < delta < 1:
+        raise ConfigError(f"--epsilon {epsilon:g} --delta {delta:g}: epsilon must be above 0 and delta between 0 and 1")
+    book = open_ledger(state_folder())
+    book.set_cap(book.find(dataset), epsilon, delta, who(), reason)
+    return show(dataset)
+
+
+def history(dataset: str) -> dict[str, Any]:
+    """Return every entry of a dataset, oldest first."""
+    book = open_ledger(state_folder())
+    name = book.find(dataset)
+    return {"dataset": name, "entries": [_plain(asdict(entry)) for entry in book.history(name)]}
+
+
+def verify(dataset: str | None) -> dict[str, Any]:
+    """Recompute chain and totals, the latter also with a second accountant."""
+    from tasks.composition import second_opinion
+
+    book = open_ledger(state_folder())
+    return {"problems": book.verify(book.find(dataset) if dataset else None, second=second_opinion)}
+
+
+def _plain(value: dict[str, Any]) -> dict[str, Any]:
+    infinite = float("inf")
+    return {name: None if item == infinite else item for name, item in value.items()}

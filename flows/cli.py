@@ -1,0 +1,194 @@
+"""The `wasp` command. Every command takes --json: its last line on standard output is then one JSON object."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from connectors.errors import WaspError
+
+Config = Annotated[Path, typer.Option("--config", "-c", help="Configuration file (YAML).")]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", "-s", help="Change one value: privacy.epsilon=2. Repeatable.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Last line on standard output: one JSON object.")]
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="From a few hundred private texts to a training set that may be shared, under differential privacy.",
+)
+budget = typer.Typer(no_args_is_help=True, help="The budget book: what is spent, what is left, is it sound.")
+app.add_typer(budget, name="budget")
+
+
+def main() -> None:
+    """Run the command; errors that a user can act on end with their exit code and one message."""
+    try:
+        app()
+    except WaspError as error:
+        _fail(error)
+
+
+def _fail(error: WaspError) -> None:
+    if "--json" in sys.argv:
+        print(json.dumps({"state": "refused", "error": type(error).__name__, "message": str(error)}))
+    print(f"wasp: {error}", file=sys.stderr)
+    raise SystemExit(error.exit_code)
+
+
+def _answer(value: Any, as_json: bool, words: Callable[[Any], str]) -> None:
+    print(json.dumps(value, allow_nan=False) if as_json else words(value))
+
+
+@app.command()
+def run(
+    flow: Annotated[str, typer.Argument(help="Name of the flow: wasp.")],
+    config: Config,
+    set_: Changes = None,
+    json_: Json = False,
+) -> None:
+    """Run a flow to its end; finished steps of the same run are reused."""
+    from flows import commands, words
+
+    _answer(commands.run(flow, config, set_ or []), json_, words.summary)
+
+
+@app.command()
+def resume(run_id: str, json_: Json = False) -> None:
+    """Continue a run after a crash or a failed step; nothing is paid or spent twice."""
+    from flows import commands, words
+
+    _answer(commands.resume(run_id), json_, words.summary)
+
+
+@app.command()
+def plan(flow: str, config: Config, set_: Changes = None, json_: Json = False) -> None:
+    """Say sigma, epsilon, calls, tokens and minutes before anything is spent."""
+    from flows import commands, words
+
+    _answer(commands.plan(flow, config, set_ or []), json_, words.plan)
+
+
+@app.command()
+def preview(
+    config: Config,
+    set_: Changes = None,
+    json_: Json = False,
+    rows: Annotated[int, typer.Option(min=1, max=100, help="Rows per model and class.")] = 5,
+) -> None:
+    """Show five rows per model and class; epsilon spent: 0."""
+    from flows import commands, words
+
+    _answer(commands.preview(config, set_ or [], rows), json_, words.preview)
+
+
+@app.command()
+def runs(json_: Json = False) -> None:
+    """List the runs of this state folder."""
+    from flows import commands, words
+
+    _answer(commands.runs(), json_, words.runs)
+
+
+@app.command()
+def show(run_id: str, json_: Json = False) -> None:
+    """Show one run: its summary, its iterations and where its files are."""
+    from flows import commands, words
+
+    _answer(commands.show(run_id), json_, words.shown)
+
+
+@app.command()
+def report(run_id: str, json_: Json = False) -> None:
+    """Write the HTML report of a run again and say where it is."""
+    from flows import commands
+
+    _answer(commands.report(run_id), json_, lambda value: str(value["report"]))
+
+
+@app.command()
+def export(run_id: str, folder: Path, json_: Json = False) -> None:
+    """Copy what may leave: synthetic rows, student, privacy statement; refused for a run that is not private."""
+    from flows import commands
+
+    _answer(commands.export(run_id, folder), json_, lambda value: f"{value['folder']}: {', '.join(value['files'])}")
+
+
+@app.command()
+def push(run_id: str, json_: Json = False) -> None:
+    """Send to MLflow what could not be sent while its server was down."""
+    from flows import commands
+
+    _answer(commands.push(run_id), json_, lambda value: f"{value['sent']} records sent, {value['left']} left")
+
+
+@app.command()
+def abandon(run_id: str, json_: Json = False) -> None:
+    """Give a run up: what it reserved and did not spend goes back to its dataset."""
+    from flows import commands
+
+    _answer(commands.abandon(run_id), json_, lambda value: f"returned to dataset {value['dataset']}")
+
+
+@app.command()
+def doctor(json_: Json = False) -> None:
+    """Check this machine: packages, state folder, budget book, encoder, tracking."""
+    from flows import doctor as checks
+    from flows import words
+
+    found = checks.examine()
+    _answer(found, json_, words.doctor)
+    if not found["healthy"]:
+        raise SystemExit(1)
+
+
+@budget.command("show")
+def budget_show(dataset: str | None = typer.Argument(None), json_: Json = False) -> None:
+    """Show cap, spent and left of a dataset, or of all."""
+    from flows import budget_commands, words
+
+    _answer(budget_commands.show(dataset), json_, words.budgets)
+
+
+@budget.command("cap")
+def budget_cap(
+    dataset: str,
+    epsilon: Annotated[float, typer.Option(help="Most epsilon that all runs together may spend.")],
+    delta: Annotated[float, typer.Option(help="Chance that the promise fails.")] = 1e-5,
+    reason: Annotated[str, typer.Option(help="Why; kept in the book.")] = "",
+    json_: Json = False,
+) -> None:
+    """Set the cap of a dataset; every change stays in the book."""
+    from flows import budget_commands, words
+
+    _answer(budget_commands.cap(dataset, epsilon, delta, reason), json_, words.budgets)
+
+
+@budget.command("history")
+def budget_history(dataset: str, json_: Json = False) -> None:
+    """List every entry of a dataset, oldest first."""
+    from flows import budget_commands, words
+
+    _answer(budget_commands.history(dataset), json_, words.history)
+
+
+@budget.command("verify")
+def budget_verify(dataset: str | None = typer.Argument(None), json_: Json = False) -> None:
+    """Recompute the chain and every total; exit 1 if anything does not fit."""
+    from flows import budget_commands
+
+    found = budget_commands.verify(dataset)
+    _answer(found, json_, lambda value: "\n".join(value["problems"]) or "the budget book is sound")
+    if found["problems"]:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""What each command does: values in, one JSON-able value out. `flows.cli` words and prints it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from connectors.base import ArtifactError, ConfigError
+from flows.catalog import FlowEntry, find_flow
+from flows.config_files import check_config, load_config
+from flows.home import prepare_environment, state_folder
+from flows.progress import show as show_progress
+from flows.records import is_held, read_book
+
+
+def run(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
+    """Carry out a flow with the configuration of a file."""
+    entry = find_flow(flow)
+    config = load_config(entry.config_class(), path, changes)
+    return _carry_out(entry, config)
+
+
+def resume(run_id: str) -> dict[str, Any]:
+    """Carry out a run again with the configuration it was started with; what is finished is reused."""
+    book = _book(run_id)
+    entry = find_flow(book["flow"])
+    return _carry_out(entry, check_config(entry.config_class(), book["config"], f"manifest of {run_id}"))
+
+
+def _carry_out(entry: FlowEntry, config: Any) -> dict[str, Any]:
+    home = state_folder()
+    prepare_environment(home)
+    from prefect.task_runners import ThreadPoolTaskRunner
+
+    runner: Any = ThreadPoolTaskRunner(max_workers=config.execution.max_workers)
+    with show_progress():
+        answer: Any = entry.flow().with_options(task_runner=runner)(config)
+    return dict(answer)
+
+
+def plan(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
+    """Return what a run would spend; no row is opened and nothing is reserved."""
+    from flows.plan import plan_of
+    from flows.prepare import check_numbers, make_noise, warnings_of
+    from flows.task_files import load_task
+
+    entry = find_flow(flow)
+    config: Any = load_config(entry.config_class(), path, changes)
+    card = load_task(config.task)
+    check_numbers(config, card)
+    noise = make_noise(config)
+    return plan_of(config, card, noise) | {"warnings": warnings_of(config, card, noise)}
+
+
+def preview(path: Path, changes: Sequence[str], rows: int) -> dict[str, Any]:
+    """Return `rows` texts per model and class, without touching a private row; the answers are kept for the run."""
+    from flows.params import WaspConfig
+    from flows.preview import preview_rows
+
+    home = state_folder()
+    prepare_environment(home)
+    with show_progress():
+        return preview_rows(load_config(WaspConfig, path, changes), home, rows)
+
+
+def runs() -> dict[str, Any]:
+    """Return all runs of the state folder, newest last."""
+    found = []
+    for folder in sorted((state_folder() / "runs").glob("*/")):
+        book = read_book(folder)
+        if book:
+            summary = _summary(folder) or {}
+            line = {key: book.get(key) for key in ("run_id", "flow", "started", "dataset", "error")}
+            numbers = {key: summary.get(key) for key in ("epsilon_spent", "accuracy", "fid", "n_synthetic")}
+            found.append(line | {"state": _state(folder, book)} | numbers)
+    return {"runs": sorted(found, key=lambda one: str(one["started"]))}
+
+
+def show(run_id: str) -> dict[str, Any]:
+    """Return the manifest of a run and its summary if it is finished."""
+    book = _book(run_id)
+    folder = state_folder() / "runs" / run_id
+    return book | {"state": _state(folder, book), "summary": _summary(folder)}
+
+
+def report(run_id: str) -> dict[str, Any]:
+    """Write the report of a finished run again from its report.json."""
+    from connectors.artifacts import Artifacts
+    from flows.finish import write_report
+
+    _book(run_id)
+    return {"run_id": run_id, "report": write_report(Artifacts(state_folder()), run_id)}
+
+
+def export(run_id: str, folder: Path) -> dict[str, Any]:
+    """Copy what may leave a run into a new folder."""
+    from flows.export import export_run
+
+    return export_run(state_folder(), _book(run_id), folder)
+
+
+def abandon(run_id: str) -> dict[str, Any]:
+    """Give a run up: what it reserved and did not spend goes back to its dataset; its files stay."""
+    from flows.tools import open_ledger
+
+    home, book = state_folder(), _book(run_id)
+    if is_held(home / "runs" / run_id):
+        raise ConfigError(f"Run {run_id} is being carried out; stop it first")
+    open_ledger(home).finish(book["dataset"], run_id)
+    return {"run_id": run_id, "dataset": book["dataset"]}
+
+
+def push(run_id: str) -> dict[str, Any]:
+    """Send the unsent records of a run to its tracking server."""
+    from connectors.tracking import push as send
+    from flows.tools import tracking_store
+
+    home = state_folder()
+    prepare_environment(home)
+    book = _book(run_id)
+    uri, root = tracking_store(book["config"]["tracking"]["mlflow"], home)
+    pushed = send(home / "runs" / run_id / "tracking.jsonl", uri, root)
+    return {"run_id": run_id, "sent": pushed.sent, "left": pushed.left}
+
+
+def _book(run_id: str) -> dict[str, Any]:
+    runs_folder = state_folder() / "runs"
+    book = read_book(runs_folder / run_id) if Path(run_id).name == run_id else {}
+    if not book:
+        raise ConfigError(f"There is no run '{run_id}' in {runs_folder}. List them: wasp runs")
+    return book
+
+
+def _state(folder: Path, book: dict[str, Any]) -> str:
+    if book["state"] == "running" and not is_held(folder):
+        return "interrupted"
+    return str(book["state"])
+
+
+def _summary(folder: Path) -> dict[str, Any] | None:
+    path = folder / "summary.json"
+    if not path.exists():
+        return None
+    try:
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ArtifactError(f"{path} is damaged ({error}); write it again: wasp resume {folder.name}") from None
+    return value

@@ -1,0 +1,83 @@
+"""What every flow shares: prepare, hold the run, reserve the budget, and leave it in order whatever happens."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prefect import runtime
+from prefect.artifacts import create_link_artifact, create_markdown_artifact
+
+from connectors.base import WaspError
+from flows.home import state_folder
+from flows.params import WaspConfig
+from flows.plan import plan_of
+from flows.prepare import Prepared, prepare
+from flows.progress import display
+from flows.records import RunBook, held, now, open_book
+from flows.run import WaspRun
+from flows.words import plan as plan_in_words
+
+
+def flow_run_name() -> str:
+    """Name a flow run after what it does: flow, task, epsilon, seed."""
+    config = runtime.flow_run.parameters["config"]
+    values = config if isinstance(config, dict) else config.model_dump(mode="json")
+    epsilon = values.get("privacy", {}).get("epsilon", 4.0)
+    seed = values.get("execution", {}).get("seed", 0)
+    return f"{runtime.flow_run.flow_name}-{values['task']}-eps{epsilon}-s{seed}"
+
+
+@contextmanager
+def running(flow: str, config: WaspConfig) -> Iterator[WaspRun]:
+    """Open a run: check everything, hold it for this process, reserve its budget, show its plan.
+
+    A failure is written into the manifest with what to do next; what was reserved stays reserved until the run is
+    resumed or given up, so that nobody else spends it meanwhile.
+    """
+    started = time.monotonic()
+    home = state_folder()
+    prepared = prepare(flow, config, home)
+    name = prepared.tools.name
+    assert name is not None
+    with held(home / "runs" / name.run_id):
+        book = open_book(home, flow, prepared)
+        if prepared.plan.charges:
+            prepared.tools.ledger.reserve(name.dataset, prepared.plan, who())
+        run = WaspRun(prepared, book, started)
+        try:
+            _announce(run, prepared, book)
+            yield run
+        except BaseException as error:
+            _failed(run, book, error)
+            raise
+
+
+def _announce(run: WaspRun, prepared: Prepared, book: RunBook) -> None:
+    plan = plan_of(prepared.config, prepared.card, prepared.noise) | {"warnings": list(prepared.warnings)}
+    book.update(prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan)
+    create_markdown_artifact(f"```\n{plan_in_words(plan)}\n```", key="plan", description="What this run will spend")
+    run.tools.tracker.start(run.tracked_parameters())
+    link = run.tools.tracker.ui_link()
+    if link:
+        create_link_artifact(link, key="mlflow-run", link_text="MLflow run")
+    book.update(mlflow_run_id=run.tools.tracker.mlflow_run_id)
+    for warning in prepared.warnings:
+        display().say(f"warning: {warning}")
+
+
+def _failed(run: WaspRun, book: RunBook, error: BaseException) -> None:
+    words = str(error) if isinstance(error, WaspError) else type(error).__name__
+    book.update(state="failed", ended=now(), error=f"{words} Next: wasp resume {run.tools.run_id}")
+    run.tools.tracker.end("FAILED")
+
+
+def who() -> str:
+    """Return who runs this, for the budget book."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return f"uid {os.getuid()}"

@@ -1,0 +1,103 @@
+"""Looks at this machine: can the pipeline run here, and what to do where it cannot."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from flows.home import prepare_environment, state_folder
+
+LEAST_FREE_BYTES = 2 * 1024**3
+
+
+def examine() -> dict[str, Any]:
+    """Run every check; each says what was found, or what is wrong and what to type."""
+    home = state_folder()
+    prepare_environment(home)
+    checks: dict[str, Callable[[Path], str]] = {
+        "python": _python,
+        "state folder": _folder,
+        "free disk": _disk,
+        "prefect server": _prefect,
+        "exact noise": _noise,
+        "budget book": _ledger,
+        "sentence encoder": _encoder,
+        "tracking": _tracking,
+    }
+    results = [_check(name, check, home) for name, check in checks.items()]
+    return {"healthy": all(one["ok"] for one in results), "checks": results}
+
+
+def _check(name: str, check: Callable[[Path], str], home: Path) -> dict[str, Any]:
+    try:
+        return {"what": name, "ok": True, "found": check(home)}
+    except Exception as error:  # noqa: BLE001  (a doctor reports every failure, whatever it is)
+        return {"what": name, "ok": False, "found": str(error) or type(error).__name__}
+
+
+def _python(_: Path) -> str:
+    return sys.version.split()[0]
+
+
+def _folder(home: Path) -> str:
+    mode = home.stat().st_mode & 0o777
+    if mode & 0o077:
+        raise RuntimeError(f"{home} is open to others (mode {mode:o}). Type: chmod 700 {home}")
+    return str(home)
+
+
+def _disk(home: Path) -> str:
+    free = shutil.disk_usage(home).free
+    if free < LEAST_FREE_BYTES:
+        raise RuntimeError(f"{free / 1e9:.1f} GB free in {home}; a run wants 2 GB")
+    return f"{free / 1e9:.0f} GB"
+
+
+def _prefect(_: Path) -> str:
+    import prefect.server.api.server  # noqa: F401  (this import is what a too new fastapi breaks)
+
+    return f"prefect {importlib.metadata.version('prefect')}, fastapi {importlib.metadata.version('fastapi')}"
+
+
+def _noise(_: Path) -> str:
+    import numpy as np
+
+    from tasks.private.noise import add_discrete_gaussian
+
+    drawn = add_discrete_gaussian(np.zeros(1000, dtype=np.int64), 452.0)
+    if not drawn.any():
+        raise RuntimeError("the sampler gave no noise; reinstall opendp")
+    return f"opendp {importlib.metadata.version('opendp')}"
+
+
+def _ledger(home: Path) -> str:
+    from flows.budget_commands import verify
+    from flows.tools import open_ledger
+
+    problems = verify(None)["problems"]
+    if problems:
+        raise RuntimeError("; ".join(problems))
+    return f"sound, {len(open_ledger(home).datasets())} datasets"
+
+
+def _encoder(_: Path) -> str:
+    from connectors.embedders import open_embedder
+
+    return f"{open_embedder('sentence_transformers', 'embedded', {}).embed(['hello']).shape[1]} dimensions"
+
+
+def _tracking(home: Path) -> str:
+    from connectors.tracking_address import reachable, redact
+    from flows.tools import tracking_store
+
+    if importlib.util.find_spec("mlflow") is None:
+        raise RuntimeError("mlflow is not installed; runs keep a journal. Type: pip install 'wasp-synth[tracking]'")
+    uri, _ = tracking_store(None, home)
+    if not reachable(uri):
+        raise RuntimeError(f"{redact(uri)} does not answer; runs keep a journal, send it later: wasp push RUN_ID")
+    return redact(uri)

@@ -1,0 +1,242 @@
+"""The end of a run: unspent budget goes back, the report is written, experiments are recorded, the book is closed."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prefect import runtime
+from prefect.artifacts import create_markdown_artifact
+
+from connectors.base import ArtifactRef, Charge
+from connectors.tracking_address import redact
+from flows.records import now, versions
+from flows.tools import tracking_store
+from tasks.accounting import epsilon_of
+from tasks.facts import Facts
+from tasks.jobs import Written
+from tasks.judging import map_points
+from tasks.plots import fid_accuracy_plot, map_plot, weights_plot
+from tasks.report import render
+from tasks.report_values import Happened, Plan, Report, Sample, Scores, Touched, from_json, to_json
+from tasks.writing import read_samples
+
+if TYPE_CHECKING:
+    from connectors.artifacts import Artifacts
+    from flows.run import WaspRun
+
+PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot}
+SAMPLES_SHOWN = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a run made, in order."""
+
+    facts: tuple[Facts, ...]
+    written: tuple[Written, ...]
+    releases: tuple[ArtifactRef, ...]
+    synthetic: ArtifactRef
+    student: dict[str, Any]
+
+
+def finish_run(run: WaspRun, made: Made) -> dict[str, Any]:
+    """Close a run and return its summary; every file is written whole before the manifest says 'done'."""
+    name = run.tools.name
+    assert name is not None
+    run.tools.ledger.finish(name.dataset, name.run_id)
+    report = _report(run, made)
+    run.tools.artifacts.write_text(f"runs/{name.run_id}/report.json", json.dumps(to_json(report)))
+    page = write_report(run.tools.artifacts, name.run_id)
+    _track(run, report, made.synthetic, page)
+    summary = _summary(run, report, page)
+    run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(summary, indent=2, allow_nan=False))
+    create_markdown_artifact(f"[Report]({Path(page).as_uri()}): `{page}`", key="report", description="The report")
+    run.book.update(state="done", ended=now(), mlflow_run_id=summary["mlflow_run_id"], error=None)
+    return summary
+
+
+def write_report(artifacts: Artifacts, run_id: str) -> str:
+    """Render report.html from report.json; return its place."""
+    stored = json.loads((artifacts.home / "runs" / run_id / "report.json").read_text(encoding="utf-8"))
+    return str(artifacts.write_text(f"runs/{run_id}/report.html", render(from_json(stored))))
+
+
+def _report(run: WaspRun, made: Made) -> Report:
+    name, config = run.tools.name, run.config
+    assert name is not None
+    folder = run.tools.home / "runs" / name.run_id
+    return Report(
+        run_id=name.run_id,
+        flow=name.flow,
+        task=run.prepared.card.name,
+        state="done",
+        seconds=round(time.monotonic() - run.started, 1),
+        plan=_plan(run),
+        happened=_happened(run, made),
+        iterations=made.facts,
+        degraded=run.prepared.warnings + _short(run, made.synthetic.rows),
+        scores=_scores(made.student["test"], run.prepared.card.label_names),
+        samples=_samples(run, made.written),
+        touched=_touched(run),
+        map=map_points(run.tools, made.written, run.prepared.test, config.execution.seed),
+        places={
+            "synthetic texts": str(run.tools.home / made.synthetic.path),
+            "all artifacts": str(folder),
+            "student": str(folder / "student"),
+            "MLflow": _mlflow(run),
+        },
+        next=(
+            (f"wasp export {name.run_id} FOLDER", "copy what may be shared into a folder"),
+            (f"wasp budget history {name.dataset}", "see every entry of the budget book"),
+        ),
+        versions=versions(),
+    )
+
+
+def _mlflow(run: WaspRun) -> str:
+    """Say where the MLflow run is: its page, or the command that shows the database."""
+    tracker = run.tools.tracker
+    if tracker.ui_link():
+        return str(tracker.ui_link())
+    if tracker.mlflow_run_id is None:
+        return f"not tracked: {tracker.problem or 'nothing was sent'}"
+    uri, _ = tracking_store(run.config.tracking.mlflow, run.tools.home)
+    return f"run {tracker.mlflow_run_id}; to look at it: mlflow server --backend-store-uri {redact(uri)}"
+
+
+def _plan(run: WaspRun) -> Plan:
+    noise = run.prepared.noise
+    return Plan(
+        epsilon=noise.epsilon_stated,
+        epsilon_exact=noise.epsilon_exact,
+        delta=noise.delta,
+        sigma=noise.sigma,
+        sensitivity=noise.sensitivity,
+        releases=noise.releases,
+        calibration=noise.calibration,
+        protects=noise.privacy.protects,
+        adjacency=noise.privacy.adjacency,
+        samples=run.config.method.samples,
+        calls=run.config.method.samples,
+    )
+
+
+def _happened(run: WaspRun, made: Made) -> Happened:
+    entries = run.spent(made.releases)
+    charges = tuple(
+        Charge(
+            one.mechanism,
+            one.event,
+            one.sensitivity or 0.0,
+            one.sensitivity_reason,
+            one.noise_scale or 0.0,
+            one.protects,
+            one.adjacency,
+        )
+        for one in entries
+    )
+    epsilon = epsilon_of([one.event for one in entries], run.config.privacy.delta)
+    return Happened(None if math.isinf(epsilon) else epsilon, len(entries), made.synthetic.rows, charges)
+
+
+def _short(run: WaspRun, samples: int) -> tuple[str, ...]:
+    missing = run.config.method.samples - samples
+    return (f"{missing} texts are missing: the models gave no more valid ones",) if missing > 0 else ()
+
+
+def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | None:
+    if test is None:
+        return None
+    return Scores(
+        accuracy=test["accuracy"],
+        macro_f1=test["macro_f1"],
+        classes=classes,
+        per_class=test["per_class"],
+        confusion=tuple(tuple(row) for row in test["confusion"]),
+    )
+
+
+def _samples(run: WaspRun, written: Sequence[Written]) -> tuple[Sample, ...]:
+    rows = read_samples(run.tools, [one for one in written if one.iteration == run.iterations - 1])
+    shown = rows.groupby(["plm", "label"], sort=False).head(SAMPLES_SHOWN)
+    columns = (shown[name].tolist() for name in ("plm", "label", "iteration", "text"))
+    return tuple(Sample(*values) for values in zip(*columns, strict=True))
+
+
+def _touched(run: WaspRun) -> tuple[Touched, ...]:
+    found = []
+    if run.config.evaluation.fid_reference == "private":
+        found.append(
+            Touched("FID against the private rows", "iterations and measures.json", "evaluation.fid_reference: private")
+        )
+    if run.prepared.noise.non_private:
+        found.append(Touched("votes without noise", "release.parquet of each iteration", "privacy.epsilon: inf"))
+    return tuple(found)
+
+
+def _track(run: WaspRun, report: Report, synthetic: ArtifactRef, page: str) -> None:
+    tracker, folder = run.tools.tracker, run.tools.home / "runs" / report.run_id
+    scores = report.scores
+    final = {"student_accuracy": scores.accuracy, "student_macro_f1": scores.macro_f1} if scores else {}
+    tracker.metrics(final | {"epsilon_total": report.happened.epsilon}, run.iterations)
+    tracker.dataset(run.tools.private.name, "private")
+    if run.prepared.test:
+        tracker.dataset(Path(run.prepared.test.where.path).stem, "test")
+    tracker.synthetic(run.tools.home / synthetic.path, f"{report.task}-synthetic", synthetic.sha256)
+    for name, plot in PLOTS.items():
+        picture = plot(report, "png")
+        if picture is not None:
+            (folder / f"{name}.png").write_bytes(picture)
+            tracker.artifact(folder / f"{name}.png", "plots")
+    if not any(facts.not_private for facts in report.iterations):
+        tracker.artifact(Path(page))
+    tracker.model(folder / "student", run.serving())
+    tracker.end("FINISHED")
+
+
+def _summary(run: WaspRun, report: Report, page: str) -> dict[str, Any]:
+    name, tracker, last = run.tools.name, run.tools.tracker, report.iterations[-1]
+    assert name is not None
+    return {
+        "run_id": name.run_id,
+        "flow": name.flow,
+        "task": report.task,
+        "dataset": name.dataset,
+        "state": "done",
+        "degraded": bool(_short(run, report.happened.samples)),
+        "epsilon_spent": report.happened.epsilon,
+        "delta": run.config.privacy.delta,
+        "releases": report.happened.releases,
+        "n_synthetic": report.happened.samples,
+        "accuracy": report.scores.accuracy if report.scores else None,
+        "macro_f1": report.scores.macro_f1 if report.scores else None,
+        "fid": last.fid,
+        "fid_not_private": last.not_private,
+        "mlflow_run_id": tracker.mlflow_run_id,
+        "mlflow": _mlflow(run),
+        "tracking_problem": tracker.problem,
+        "prefect_run_id": str(runtime.flow_run.id) if runtime.flow_run.id else None,
+        "folder": str(run.tools.home / "runs" / name.run_id),
+        "report": page,
+        "seconds": report.seconds,
+        "iterations": [_line(facts) for facts in report.iterations],
+        "warnings": list(run.prepared.warnings),
+    }
+
+
+def _line(facts: Facts) -> dict[str, Any]:
+    return {
+        "iteration": facts.iteration,
+        "new": dict(facts.new),
+        "weights": dict(facts.weights),
+        "fid": facts.fid,
+        "not_private": facts.not_private,
+        "accuracy": facts.accuracy,
+        "epsilon": facts.epsilon,
+    }

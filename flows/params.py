@@ -1,0 +1,191 @@
+"""Typed parameters of the flows: one YAML file, one form in the Prefect UI, the same names everywhere.
+
+Unknown keys are refused with the nearest known name (`flows.config_files` words the errors).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+
+
+class Strict(BaseModel):
+    """Base of all parameters: unknown keys are refused, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _as_epsilon(value: Any) -> Any:
+    if isinstance(value, str) and value.strip().lower() in {"inf", "infinity"}:
+        return math.inf
+    return value
+
+
+Epsilon = Annotated[
+    float,
+    BeforeValidator(_as_epsilon, json_schema_input_type=float | Literal["inf"]),
+    PlainSerializer(lambda value: "inf" if math.isinf(value) else value, when_used="json"),
+]
+"""A privacy loss; 'inf' means no noise and marks the run NOT PRIVATE."""
+
+
+class Rows(Strict):
+    """Where rows lie and which columns to take."""
+
+    path: str = Field(
+        description="File or folder (csv, jsonl, parquet; local, s3://, gs://), database URL, or builtin:NAME/FILE."
+    )
+    text: str = Field("text", description="Column of the text.")
+    label: str = Field("label", description="Column of the label.")
+    rows: int | None = Field(None, ge=1, description="How many rows to take; empty: all.")
+    seed: int = Field(0, ge=0, description="Chooses which rows are taken.")
+    query: str | None = Field(None, description="SQL query when the path is a database URL.")
+
+
+class PrivateRows(Rows):
+    """The private rows. They are opened in the private zone alone; this form holds their place only."""
+
+    of: int | None = Field(
+        None,
+        ge=1,
+        description="Declared, rounded size of the source when `rows` is set: each row is then taken by a draw of its "
+        "own with chance rows/of. Empty: exactly `rows` are taken, and noise is sqrt(2) larger, because removing one "
+        "row lets another in.",
+    )
+    name: str | None = Field(
+        None, description="Name of the dataset in the budget book; empty: made of folder and file name."
+    )
+
+    @model_validator(mode="after")
+    def _sample_fits(self) -> Self:
+        if self.of is not None and (self.rows is None or self.rows > self.of):
+            raise ValueError(f"of ({self.of}) is the size of the source; set rows to at most that")
+        return self
+
+    @property
+    def takes_exactly(self) -> bool:
+        """Whether a fixed number of rows is taken, so that one row's absence lets another in."""
+        return self.rows is not None and self.of is None
+
+
+class Plm(Strict):
+    """One language model (PLM) that writes texts."""
+
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", description="Name in tables and folders; each PLM its own."
+    )
+    connector: str = Field("ngram", description="How it is reached: ngram (embedded), recorded (a Parquet file).")
+    model: str = Field("", description="Model of the connector: a corpus name, a file, a model id.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of the connector.")
+
+
+class EmbedderChoice(Strict):
+    """The model that turns texts into vectors (phi in the paper)."""
+
+    connector: Literal["sentence_transformers", "hashing"] = Field(
+        "sentence_transformers", description="sentence_transformers needs the extra 'local'; hashing needs nothing."
+    )
+    model: str = Field("embedded", description="Hub id, folder, or 'embedded' (the package of the extra 'demo').")
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of the embedder.")
+
+
+class Privacy(Strict):
+    """What is promised about the private rows."""
+
+    epsilon: Epsilon = Field(
+        4.0, gt=0, description="Total privacy loss of the run; 'inf' means no noise and marks the run NOT PRIVATE."
+    )
+    delta: float = Field(1e-5, gt=0, lt=1, description="Chance that the promise fails in the whole run; below 1/rows.")
+    calibration: Literal["tight", "paper"] = Field(
+        "tight", description="tight: the least noise that keeps epsilon; paper: the noise of the paper's formula."
+    )
+    adjacency: Literal["add_remove", "replace_one"] = Field(
+        "add_remove", description="What an attacker may not tell: that a row is there, or which of two rows it is."
+    )
+    on_lost_artifacts: Literal["stop", "respend"] = Field(
+        "stop", description="If texts that were voted on are lost: stop, or vote again and pay again."
+    )
+
+
+class Method(Strict):
+    """WASP's own settings (Algorithm 1)."""
+
+    iterations: int = Field(5, ge=1, le=100, description="Rounds of writing (T). There are T - 1 releases.")
+    samples: int = Field(6000, ge=1, le=10_000_000, description="Synthetic texts in all (N).")
+    votes: int = Field(8, ge=1, le=32, description="Nearest and furthest texts that each private row votes for (Q).")
+    examples: int = Field(8, ge=2, le=64, description="Examples in a prompt (S), half of them bad.")
+    contrast: bool = Field(True, description="Show bad examples beside good ones.")
+    weighting: bool = Field(True, description="Let models that do well write more.")
+    vote_scope: Literal["all", "latest"] = Field("all", description="Vote on all texts so far, or on the latest round.")
+
+    @model_validator(mode="after")
+    def _rounds_fit(self) -> Self:
+        if self.samples < self.iterations:
+            raise ValueError(f"samples ({self.samples}) must be at least iterations ({self.iterations})")
+        return self
+
+
+class StudentChoice(Strict):
+    """The small task model (STM) that is trained on the result."""
+
+    kind: Literal["finetune", "linear", "mlp"] = Field(
+        "finetune", description="Fine-tuned transformer, or a linear / 3-layer head on frozen embeddings."
+    )
+    model: str = Field("embedded", description="Hub id or folder of the transformer; 'embedded': the demo's.")
+    epochs: int = Field(5, ge=1, le=1000, description="Most epochs; stops early on synthetic validation texts.")
+
+
+class Evaluation(Strict):
+    """What is measured against."""
+
+    fid_reference: Literal["test", "private", "public", "none"] = Field(
+        "test", description="Rows that FID compares with. 'private' is computed without noise and marked not private."
+    )
+
+
+class Tracking(Strict):
+    """Where experiments are recorded."""
+
+    mlflow: str | None = Field(
+        None, description="MLflow tracking URI; empty: MLFLOW_TRACKING_URI, else a database in the state folder."
+    )
+    experiment: str | None = Field(None, description="MLflow experiment; empty: the name of the task.")
+
+
+class Execution(Strict):
+    """How the run is carried out; changes nothing in its result but `seed`."""
+
+    max_workers: int = Field(4, ge=1, le=256, description="Steps that run at the same time.")
+    seed: int = Field(0, ge=0, description="Rules everything except noise.")
+
+
+class WaspConfig(Strict):
+    """Everything that one WASP run needs."""
+
+    task: str = Field(description="Name of a task that ships, or the path of a task file of your own.")
+    data_root: str | None = Field(None, description="Folder that relative paths of rows and models start from.")
+    private: PrivateRows
+    test: Rows | None = Field(None, description="Real rows for accuracy and FID, never used in training.")
+    public: Rows | None = Field(None, description="Public rows for metrics that may be shown.")
+    plms: list[Plm] = Field(min_length=1, description="The language models (K of them).")
+    embedder: EmbedderChoice = EmbedderChoice()
+    privacy: Privacy = Privacy()
+    method: Method = Method()
+    student: StudentChoice = StudentChoice()
+    evaluation: Evaluation = Evaluation()
+    tracking: Tracking = Tracking()
+    execution: Execution = Execution()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        names = [plm.name for plm in self.plms]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"plms: the name {twice[0]!r} is used twice; give each PLM a name of its own")
+        needed = {"test": self.test, "public": self.public}
+        reference = self.evaluation.fid_reference
+        if reference == "public" and needed["public"] is None:
+            raise ValueError("evaluation.fid_reference is 'public' but no public rows are given")
+        return self

@@ -1,0 +1,147 @@
+"""Everything that is checked before anything is spent: rows, models, numbers; then the run's plan and name."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from connectors.base import BudgetPlan, ConfigError, digest
+from flows.params import Rows, WaspConfig
+from flows.task_files import load_task
+from flows.tools import RunName, RunTools, rows_ref
+from tasks.accounting import Noise, VotePrivacy, calibrate, signal_index, vote_charge
+from tasks.jobs import Reference
+from tasks.private.rows import Identity, identify
+from tasks.prompts import TaskCard
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A run that may start: its tools, task, noise, references, plan and what the user should know beforehand."""
+
+    tools: RunTools
+    config: WaspConfig
+    card: TaskCard
+    noise: Noise
+    plan: BudgetPlan
+    test: Reference | None
+    public: Reference | None
+    warnings: tuple[str, ...]
+
+
+def prepare(flow: str, config: WaspConfig, home: Path) -> Prepared:
+    """Check everything, identify the private dataset and make the plan; nothing is reserved or spent.
+
+    Raises ConfigError, InputError or PrivateInputError.
+    """
+    card = load_task(config.task)
+    check_numbers(config, card)
+    tools = RunTools(config, home)
+    for name in tools.plms:
+        tools.model(name)
+    test, test_rows = _reference("test", config.test, config, card, tools)
+    public, _ = _reference("public", config.public, config, card, tools)
+    texts = [] if test_rows is None else test_rows["text"].tolist()
+    identity = identify(tools.zone, tools.private, card.label_names, texts)
+    noise = make_noise(config)
+    run_name = _name(flow, config, tools, identity, test)
+    charges = (vote_charge(noise),) * noise.releases if noise.releases else ()
+    plan = BudgetPlan(run_name.run_id, flow, config.privacy.delta, charges)
+    return Prepared(
+        tools.named(run_name), config, card, noise, plan, test, public, tuple(warnings_of(config, card, noise))
+    )
+
+
+def make_noise(config: WaspConfig) -> Noise:
+    """Return the calibrated noise of a configuration: T - 1 releases of near and far votes together.
+
+    When exactly `rows` of a larger source are taken, removing one row lets another in: that is a replacement, and the
+    noise is made for it even if add/remove is asked for.
+    """
+    privacy, method = config.privacy, config.method
+    promise = VotePrivacy(
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        releases=method.iterations - 1,
+        votes=method.votes,
+        adjacency="replace_one" if config.private.takes_exactly else privacy.adjacency,
+        calibration=privacy.calibration,
+    )
+    return calibrate(promise)
+
+
+def check_numbers(config: WaspConfig, card: TaskCard) -> None:
+    """Refuse numbers that cannot give every model and class a text in each round."""
+    method, models, classes = config.method, len(config.plms), len(card.labels)
+    needed = models * classes
+    if method.samples < needed:
+        raise ConfigError(
+            f"method.samples: {method.samples} texts are fewer than one per model and class "
+            f"({models} PLMs x {classes} classes = {needed}); raise method.samples"
+        )
+    if method.samples < needed * method.iterations:
+        raise ConfigError(
+            f"method.samples: {method.samples} texts in {method.iterations} iterations leave less than one per model "
+            f"and class in a round; raise method.samples to {needed * method.iterations} or lower method.iterations"
+        )
+
+
+def _reference(
+    kind: str, rows: Rows | None, config: WaspConfig, card: TaskCard, tools: RunTools
+) -> tuple[Reference | None, pd.DataFrame | None]:
+    from connectors.rows import check_public
+
+    if rows is None:
+        return None, None
+    where = rows_ref(rows, config.data_root)
+    frame = tools.read_rows(where)
+    check_public(where, frame, card.label_names)
+    return Reference(kind, where, digest(frame[["text", "label"]].to_dict("list"))), frame
+
+
+def _name(flow: str, config: WaspConfig, tools: RunTools, identity: Identity, test: Reference | None) -> RunName:
+    dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records)
+    settings = config.model_dump(
+        mode="json", exclude={"data_root": True, "tracking": True, "execution": {"max_workers"}, "plms": True}
+    )
+    for rows in ("private", "test", "public"):
+        if settings[rows] is not None:
+            settings[rows] |= {"path": "", "name": ""}
+    models = [[name, tools.model(name).identity] for name in tools.plms]
+    tested = test.content if test else None
+    content = digest([flow, settings, models, tools.embedder.identity, identity.fingerprint, tested])
+    epsilon = "inf" if math.isinf(config.privacy.epsilon) else f"{config.privacy.epsilon:g}"
+    task = Path(config.task).stem.replace("_", "-")
+    run_id = f"{flow}-{task}-e{epsilon}-s{config.execution.seed}-{content[:10]}"
+    return RunName(run_id, flow, dataset, identity.fingerprint)
+
+
+def warnings_of(config: WaspConfig, card: TaskCard, noise: Noise) -> list[str]:
+    """Return what the user should know before the run starts; public numbers only."""
+    rows, privacy, method = config.private.rows, config.privacy, config.method
+    found = []
+    if math.isinf(privacy.epsilon):
+        found.append("privacy.epsilon is infinite: NO NOISE is added, nothing of this run may be shared")
+    if config.private.takes_exactly and privacy.adjacency == "add_remove":
+        found.append(
+            "private.rows takes a fixed number of rows, so removing one lets another in: noise is sqrt(2) larger; "
+            "set private.of to the rounded size of the source, or leave private.rows empty"
+        )
+    if config.test is None:
+        found.append("no test rows: accuracy and FID are not measured")
+    if rows is not None and privacy.delta >= 1 / rows:
+        found.append(f"privacy.delta {privacy.delta:g} is not below 1/rows ({1 / rows:g}): one row in {rows} may leak")
+    if rows is not None and noise.sigma > 0:
+        candidates = method.samples // method.iterations // len(card.labels)
+        index = signal_index(rows, noise.sigma, candidates)
+        if index < 1:
+            found.append(
+                f"signal index {index:.2f} < 1: with {rows} rows the noise is louder than the votes, so the choice of "
+                "examples is near chance; more rows, a larger epsilon or fewer iterations help"
+            )
+    return found

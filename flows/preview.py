@@ -1,0 +1,36 @@
+"""A first look at what the models write: zero-shot prompts only, no private row, epsilon 0."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from connectors.base import Advance, Completion
+from flows.params import WaspConfig
+from flows.task_files import load_task
+from flows.tools import RunTools
+from tasks.clean import clean
+from tasks.generate import Request, first_prompts
+
+
+def preview_rows(config: WaspConfig, home: Path, rows: int) -> dict[str, Any]:
+    """Return `rows` texts per model and class with what cleaning would say; answers are kept for the run itself."""
+    card = load_task(config.task)
+    tools = RunTools(config, home)
+    shown: list[dict[str, Any]] = []
+    tokens = 0
+    for index, plm in enumerate(tools.plms):
+        counts = dict.fromkeys(card.label_names, rows)
+        prompts = first_prompts(Request(card, plm, index, 0, counts, seed=config.execution.seed))
+        with tools.progress(f"preview {plm}", len(prompts)) as advance:
+            answers = tools.model(plm).complete(prompts, partial(_counted, advance))
+        for prompt, answer in zip(prompts, answers, strict=True):
+            cleaned = clean(answer.text, prompt)
+            tokens += answer.tokens_out
+            shown.append({"plm": plm, "label": prompt.label, "text": cleaned.text, "reason": cleaned.reason})
+    return {"rows": shown, "calls": len(shown), "tokens_out": tokens, "epsilon_spent": 0}
+
+
+def _counted(advance: Advance, position: int, completion: Completion) -> None:  # noqa: ARG001
+    advance(1)

@@ -1,0 +1,109 @@
+"""The manifest of a run: what it is, how it stands, who holds it."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.metadata
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from connectors.base import ConfigError
+from flows.prepare import Prepared
+
+SHOWN_VERSIONS = ("wasp-synth", "prefect", "opendp", "dp-accounting", "numpy", "torch", "transformers", "mlflow")
+
+
+class RunBook:
+    """runs/<run_id>/manifest.json, rewritten whole at each change of state."""
+
+    def __init__(self, home: Path, values: dict[str, Any]) -> None:
+        self.folder = home / "runs" / values["run_id"]
+        self.values = values
+
+    def update(self, **changes: Any) -> None:
+        """Write the manifest with `changes`: a temporary file, fsync, rename."""
+        self.values |= changes
+        scratch = self.folder / ".manifest.json.part"
+        with scratch.open("w", encoding="utf-8") as file:
+            json.dump(self.values, file, indent=2, ensure_ascii=False)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(self.folder / "manifest.json")
+
+
+def open_book(home: Path, flow: str, prepared: Prepared) -> RunBook:
+    """Return the manifest of a run that starts or goes on; the time it first started stays."""
+    name = prepared.tools.name
+    assert name is not None
+    folder = home / "runs" / name.run_id
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    earlier = read_book(folder)
+    values = {
+        "run_id": name.run_id,
+        "flow": flow,
+        "state": "running",
+        "dataset": name.dataset,
+        "config": prepared.config.model_dump(mode="json"),
+        "warnings": list(prepared.warnings),
+        "versions": versions(),
+        "started": earlier.get("started", now()),
+        "resumed": [*earlier.get("resumed", []), now()] if earlier else [],
+        "process": os.getpid(),
+        "prefect_run_id": None,
+        "mlflow_run_id": earlier.get("mlflow_run_id"),
+        "error": None,
+    }
+    return RunBook(home, values)
+
+
+def read_book(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a run's folder, empty if there is none yet."""
+    try:
+        value: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return value
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a run for this process; the system lets go when the process dies, however it dies."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigError(
+                f"Run {folder.name} is being carried out by another process; wait for it, or stop it and run again"
+            ) from None
+        yield
+
+
+def is_held(folder: Path) -> bool:
+    """Say whether a process carries out this run now."""
+    try:
+        with held(folder):
+            return False
+    except ConfigError:
+        return True
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a result depends on, of what is installed."""
+    found = {}
+    for name in SHOWN_VERSIONS:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def now() -> str:
+    """Return the time, UTC, ISO 8601, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,181 @@
+"""One WASP run as its flow sees it: what each step is asked to do, in the names of Algorithm 1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from connectors.base import ArtifactRef
+from flows.prepare import Prepared
+from flows.records import RunBook
+from flows.tools import RunTools
+from tasks.accounting import epsilon_of
+from tasks.facts import Facts, facts_of, with_privacy
+from tasks.guiding import shares
+from tasks.jobs import MeasureJob, SelectJob, TrainJob, VoteSpec, WeighJob, Weights, WriteJob, Written
+from tasks.student import StudentSpec
+
+if TYPE_CHECKING:
+    from connectors.ledger_state import Entry
+    from connectors.tracking import Serving
+
+
+class WaspRun:
+    """The jobs of one run; every value comes from the configuration and from what was made so far."""
+
+    def __init__(self, prepared: Prepared, book: RunBook, started: float) -> None:
+        self.prepared = prepared
+        self.started = started
+        self.book = book
+        self.config = prepared.config
+        self.tools: RunTools = prepared.tools
+        self.iterations = prepared.config.method.iterations
+        self.facts_so_far: list[Facts] = []
+
+    @property
+    def plms(self) -> tuple[str, ...]:
+        """Names of the PLMs, K of them."""
+        return tuple(self.tools.plms)
+
+    def equal_weights(self) -> Weights:
+        """w_k = 1/K, before any vote."""
+        return {plm: 1 / len(self.plms) for plm in self.plms}
+
+    def write_jobs(
+        self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[Written]
+    ) -> list[WriteJob]:
+        """Share the round's texts among the PLMs; what earlier rounds fell short of is asked for again."""
+        method = self.config.method
+        have = sum(one.samples.rows for one in written)
+        wanted = method.samples * (iteration + 1) // self.iterations - have
+        jobs, offset = [], have
+        for index, (plm, count) in enumerate(shares(wanted, weights).items()):
+            jobs.append(
+                WriteJob(
+                    plm=plm,
+                    plm_index=index,
+                    iteration=iteration,
+                    count=count,
+                    offset=offset,
+                    card=self.prepared.card,
+                    examples_per_prompt=method.examples,
+                    contrast=method.contrast,
+                    seed=self.config.execution.seed,
+                    examples=examples,
+                    earlier=tuple(one.samples for one in written),
+                )
+            )
+            offset += count
+        return jobs
+
+    def measure_job(self, iteration: int, written: Sequence[Written]) -> MeasureJob:
+        """Measure all texts so far."""
+        prepared = self.prepared
+        return MeasureJob(
+            iteration=iteration,
+            written=tuple(written),
+            fid=self.config.evaluation.fid_reference,
+            test=prepared.test,
+            public=prepared.public,
+            fingerprint=self.tools.name.fingerprint if self.tools.name else "",
+            seed=self.config.execution.seed,
+        )
+
+    def votable(self, iteration: int, written: Sequence[Written]) -> tuple[Written, ...]:
+        """Return what stands for election: all texts so far (paper), or those of this round."""
+        latest = self.config.method.vote_scope == "latest"
+        return tuple(one for one in written if not latest or one.iteration == iteration)
+
+    def vote_spec(self, iteration: int) -> VoteSpec:
+        """Describe the vote of one iteration."""
+        name = self.tools.name
+        assert name is not None
+        return VoteSpec(
+            iteration=iteration,
+            dataset=name.dataset,
+            fingerprint=name.fingerprint,
+            noise=self.prepared.noise,
+            scope=self.config.method.vote_scope,
+            respend=self.config.privacy.on_lost_artifacts == "respend",
+        )
+
+    def select_job(self, iteration: int) -> SelectJob:
+        """Take the top S of each class."""
+        return SelectJob(iteration, self.config.method.examples)
+
+    def weigh_job(self, iteration: int, weights: Weights) -> WeighJob:
+        """Weigh the PLMs by the votes of their texts."""
+        return WeighJob(iteration, self.plms, self.config.method.weighting, weights)
+
+    def train_job(self, written: Sequence[Written]) -> TrainJob:
+        """Train the student on everything."""
+        student = self.config.student
+        spec = StudentSpec(
+            kind=student.kind, model=student.model, epochs=student.epochs, seed=self.config.execution.seed
+        )
+        return TrainJob(tuple(written), spec, self.prepared.card.label_names, self.prepared.test)
+
+    def serving(self) -> Serving:
+        """Say how MLflow serves the student: a student on vectors needs the run's embedder before it."""
+        from connectors.tracking import Serving
+
+        if self.config.student.kind == "finetune":
+            return Serving(needs=("numpy", "pandas", "pyarrow", "scikit-learn", "torch", "transformers"))
+        embedder = self.config.embedder
+        chosen = {"connector": embedder.connector, "model": embedder.model, "options": dict(embedder.options)}
+        return Serving(embedder=chosen)
+
+    def tracked_parameters(self) -> dict[str, Any]:
+        """Return the parameters that experiments are compared by; places of files stay out."""
+        config = self.config.model_dump(mode="json", exclude={"data_root", "private", "test", "public", "tracking"})
+        flat: dict[str, Any] = {"plms": ",".join(self.plms)}
+        for name, value in config.items():
+            if isinstance(value, dict):
+                flat |= {f"{name}.{key}": item for key, item in value.items()}
+            elif name != "plms":
+                flat[name] = value
+        noise = self.prepared.noise
+        return flat | {
+            "sigma": noise.sigma,
+            "sensitivity": noise.sensitivity,
+            "epsilon_exact": _finite(noise.epsilon_exact),
+        }
+
+    def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:
+        """Return the entries of the budget book that paid for these releases, whichever run paid."""
+        name = self.tools.name
+        assert name is not None
+        paid = {self.tools.artifacts.info(release)["ledger_entry"] for release in releases}
+        return [entry for entry in self.tools.ledger.history(name.dataset) if entry.hash in paid]
+
+    def facts(
+        self,
+        iteration: int,
+        written: Sequence[Written],
+        weights: Weights,
+        measured: dict[str, Any],
+        releases: Sequence[ArtifactRef],
+    ) -> Facts:
+        """Put what is known after an iteration into one record; `weights` are those for the next one."""
+        events = [entry.event for entry in self.spent(releases)]
+        epsilon = _finite(epsilon_of(events, self.config.privacy.delta))
+        facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(events))
+        self.facts_so_far.append(facts)
+        return facts
+
+    def finish(
+        self,
+        written: Sequence[Written],
+        releases: Sequence[ArtifactRef],
+        synthetic: ArtifactRef,
+        student: dict[str, Any],
+    ) -> dict[str, Any]:
+        """Close the run: return the unspent budget, write summary and report, end the tracking."""
+        from flows.finish import Made, finish_run
+
+        return finish_run(self, Made(tuple(self.facts_so_far), tuple(written), tuple(releases), synthetic, student))
+
+
+def _finite(value: float) -> float | None:
+    return None if math.isinf(value) else value

@@ -1,0 +1,220 @@
+"""The opened connectors of one run; pickles as references and reopens in another process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from connectors.base import Advance, Embedder, LanguageModel, ModelSpec, PrivateRef, RowsRef
+from flows.params import Plm, PrivateRows, Rows, WaspConfig
+from flows.progress import display
+from tasks.private.rows import Zone
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from connectors.artifacts import Artifacts
+    from connectors.ledger import BudgetBook
+    from connectors.tracking import MlflowTracker, NoTracker
+
+Value = TypeVar("Value")
+PATHS_OF_MODELS = {"recorded"}
+
+
+@dataclass(frozen=True, slots=True)
+class RunName:
+    """What a run is called: its id, its flow, the dataset it is charged to and that dataset's keyed fingerprint."""
+
+    run_id: str
+    flow: str
+    dataset: str
+    fingerprint: str
+
+
+class RunTools:
+    """Opens each connector on first use and keeps it for the run (implements tasks.toolbox.Tools)."""
+
+    def __init__(self, config: WaspConfig, home: Path, name: RunName | None = None) -> None:
+        self.config = config
+        self.home = home
+        self.name = name
+        self._opened: dict[str, Any] = {}
+        self._lock = threading.RLock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.config, self.home, self.name)
+
+    def named(self, name: RunName) -> RunTools:
+        """Return the same tools for a run that has its name; what was opened stays open."""
+        tools = RunTools(self.config, self.home, name)
+        tools._opened = self._opened
+        return tools
+
+    def _once(self, what: str, make: Callable[[], Value]) -> Value:
+        with self._lock:
+            if what not in self._opened:
+                self._opened[what] = make()
+            value: Value = self._opened[what]
+            return value
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        assert self.name is not None
+        return self.name.run_id
+
+    @property
+    def artifacts(self) -> Artifacts:
+        """Files below the state folder."""
+        return self._once("artifacts", partial(_open_artifacts, self.home))
+
+    @property
+    def ledger(self) -> BudgetBook:
+        """The budget book."""
+        return self._once("ledger", partial(open_ledger, self.home))
+
+    @property
+    def embedder(self) -> Embedder:
+        """The run's embedder."""
+        return self._once("embedder", self._open_embedder)
+
+    @property
+    def private(self) -> PrivateRef:
+        """The private dataset, closed."""
+        where = self.config.private
+        return PrivateRef(where.name or default_name(where.path), rows_ref(where, self.config.data_root))
+
+    @property
+    def zone(self) -> Zone:
+        """What the private zone needs to open rows and to name them."""
+        return self._once("zone", self._open_zone)
+
+    @property
+    def plms(self) -> Sequence[str]:
+        """Names of the PLMs in the order of the configuration."""
+        return [plm.name for plm in self.config.plms]
+
+    def model(self, name: str) -> LanguageModel:
+        """The PLM of that name; every answer is kept and none is asked twice."""
+        return self._once(f"model {name}", partial(self._open_model, name))
+
+    def read_rows(self, where: RowsRef) -> pd.DataFrame:
+        """Open test or public rows."""
+        from connectors.rows import read_rows
+
+        return read_rows(where)
+
+    @property
+    def tracker(self) -> MlflowTracker | NoTracker:
+        """Where experiments are recorded; a journal in the run's folder comes first."""
+        return self._once(f"tracker {self.run_id}", self._open_tracker)
+
+    def track(self, step: int, metrics: Mapping[str, float | None]) -> None:
+        """Record the metrics of one iteration."""
+        self.tracker.metrics(metrics, step)
+
+    def progress(self, what: str, total: int) -> AbstractContextManager[Advance]:
+        """Show one piece of work on this process' display."""
+        return display().work(what, total)
+
+    def _open_embedder(self) -> Embedder:
+        from connectors.embedders import open_embedder
+
+        choice = self.config.embedder
+        return open_embedder(choice.connector, choice.model, choice.options)
+
+    def _open_tracker(self) -> MlflowTracker | NoTracker:
+        from prefect import runtime
+
+        from connectors.tracking import open_tracker
+
+        tracking = self.config.tracking
+        uri, root = tracking_store(tracking.mlflow, self.home)
+        tags = {
+            "wasp.run_id": self.run_id,
+            "wasp.dataset": self.name.dataset if self.name else "",
+            "prefect.flow_run_id": str(runtime.flow_run.id or ""),
+            "prefect.flow_run_url": str(runtime.flow_run.ui_url or ""),
+        }
+        journal = self.home / "runs" / self.run_id / "tracking.jsonl"
+        return open_tracker(uri, root, journal, tracking.experiment or self.config.task, self.run_id, tags)
+
+    def _open_zone(self) -> Zone:
+        from connectors.fingerprint import dataset_fingerprint, open_secret, record_hash
+        from connectors.rows import read_rows
+
+        secret = open_secret(self.home)
+        return Zone(
+            read=read_rows,
+            record_hash=partial(record_hash, secret),
+            fingerprint=partial(dataset_fingerprint, secret),
+            folder=self.home / "private" / "problems",
+        )
+
+    def _open_model(self, name: str) -> LanguageModel:
+        from connectors.completions import CompletionStore, Recording
+        from connectors.registry import open_model
+
+        plm = next(plm for plm in self.config.plms if plm.name == name)
+        model = open_model(model_spec(plm, self.config.data_root))
+        return Recording(model, CompletionStore(self.home / "completions"))
+
+
+def _open_artifacts(home: Path) -> Artifacts:
+    from connectors.artifacts import Artifacts
+
+    return Artifacts(home)
+
+
+def open_ledger(home: Path) -> BudgetBook:
+    """Open the budget book: WASP_LEDGER_URL, else ledger.db in the state folder."""
+    from connectors.ledger import BudgetBook
+    from tasks.accounting import filter_epsilon
+
+    url = os.environ.get("WASP_LEDGER_URL") or f"sqlite:///{home / 'ledger.db'}"
+    return BudgetBook(url, filter_epsilon)
+
+
+def tracking_store(uri: str | None, home: Path) -> tuple[str, str | None]:
+    """Return address and artifact folder of MLflow: as configured, MLFLOW_TRACKING_URI, or below the state folder."""
+    from connectors.tracking import default_artifact_root, default_uri
+
+    chosen = uri or os.environ.get("MLFLOW_TRACKING_URI")
+    return (chosen, None) if chosen else (default_uri(home), default_artifact_root(home))
+
+
+def default_name(path: str) -> str:
+    """Return the name of a dataset in the budget book when none is given: folder and file name."""
+    parts = Path(path.split("?")[0].split(":")[-1]).with_suffix("").parts[-2:]
+    return "/".join(part.strip("/") for part in parts if part.strip("/")) or "private"
+
+
+def place(path: str, root: str | None) -> str:
+    """Return `path`, below `root` if it is a relative path of a file."""
+    special = ":" in path or path.startswith("~") or Path(path).is_absolute()
+    return path if special or root is None else str(Path(root) / path)
+
+
+def rows_ref(rows: Rows, root: str | None) -> RowsRef:
+    """Return the reference that a configuration's rows stand for."""
+    return RowsRef(
+        path=place(rows.path, root),
+        text=rows.text,
+        label=rows.label,
+        rows=rows.rows,
+        seed=rows.seed,
+        of=rows.of if isinstance(rows, PrivateRows) else None,
+        query=rows.query,
+    )
+
+
+def model_spec(plm: Plm, root: str | None) -> ModelSpec:
+    """Return what the registry opens; a recorded model's file lies below `root`."""
+    model = place(plm.model, root) if plm.connector in PATHS_OF_MODELS else plm.model
+    return ModelSpec(plm.name, plm.connector, model, plm.options)

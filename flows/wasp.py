@@ -1,0 +1,68 @@
+"""WASP: several language models write, private rows vote under DP, the best and the worst become the next prompt.
+
+Zou et al. 2025, Algorithm 1 (one data party). Symbols of the paper: K models, T iterations, N samples, Q votes,
+S examples, M private rows, C classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect import flow
+
+from connectors.base import ArtifactRef
+from flows.common import flow_run_name, running
+from flows.params import WaspConfig
+from tasks.jobs import Written
+from tasks.private_steps import vote
+from tasks.steps import (
+    collect,
+    embed_samples,
+    generate,
+    measure_iteration,
+    now,
+    record_iteration,
+    select_examples,
+    train_student,
+    weigh_models,
+)
+
+
+@flow(name="wasp", flow_run_name=flow_run_name, validate_parameters=True)
+def wasp(config: WaspConfig) -> dict[str, Any]:
+    """Write a synthetic training set guided by private rows under differential privacy, train and test a student.
+
+    Args:
+        config: task, rows, language models, privacy, method, student and evaluation of the run.
+
+    Returns:
+        The summary of the run: what `wasp run --json` prints.
+    """
+    with running("wasp", config) as run:
+        written: list[Written] = []
+        releases: list[ArtifactRef] = []
+        examples, weights = None, run.equal_weights()
+
+        for iteration in range(run.iterations):
+            # every model writes its share, at the same time
+            jobs = run.write_jobs(iteration, weights, examples, written)
+            new = [generate.submit(run.tools, job) for job in jobs]
+            embedded = [embed_samples.submit(run.tools, one) for one in new]
+            written += [one.result() for one in embedded]
+
+            # how good are the texts so far (no private row is touched unless the configuration asks for it)
+            measured = now(measure_iteration, run.tools, run.measure_job(iteration, written))
+
+            # private rows vote, once per iteration but the last: nothing would read that vote
+            if iteration < run.iterations - 1:
+                votable = run.votable(iteration, written)
+                release = now(vote, run.tools, run.vote_spec(iteration), votable)
+                releases.append(release)
+                examples = now(select_examples, run.tools, run.select_job(iteration), release, votable)
+                weights = now(weigh_models, run.tools, run.weigh_job(iteration, weights), release, votable)
+
+            now(record_iteration, run.tools, run.facts(iteration, written, weights, measured, releases))
+
+        synthetic = now(collect, run.tools, written)
+        student = now(train_student, run.tools, run.train_job(written))
+        return run.finish(written, releases, synthetic, student)

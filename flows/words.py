@@ -1,0 +1,152 @@
+"""What the command prints without --json: each function turns one answer into lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def table(rows: Sequence[Sequence[object]], heads: Sequence[str]) -> str:
+    """Return rows as aligned columns below their heads; numbers to the right."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max([len(head), *(len(row[column]) for row in cells)]) for column, head in enumerate(heads)]
+
+    def line(row: Sequence[str]) -> str:
+        padded = (cell.rjust(w) if _is_number(cell) else cell.ljust(w) for cell, w in zip(row, widths, strict=True))
+        return "  ".join(padded).rstrip()
+
+    return "\n".join([line(heads), line(["-" * width for width in widths]), *(line(row) for row in cells)])
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Return a number, or 'not measured'."""
+    return "not measured" if value is None else f"{value:.{digits}f}"
+
+
+def epsilon(value: float | None) -> str:
+    """Return an epsilon; None stands for no noise at all."""
+    return "infinite (NOT PRIVATE)" if value is None else f"{value:.4f}"
+
+
+def plan(value: dict[str, Any]) -> str:
+    """Say what a run would spend."""
+    other = value["other_calibration"]
+    lines = [
+        f"task          {value['task']}, models {', '.join(value['models'])}",
+        f"texts         {value['samples']} in {value['iterations']} iterations",
+        f"calls         {value['calls']} (and at most three rounds of topping up)",
+        f"tokens        about {value['tokens_in']} in, at most {value['tokens_out_at_most']} out",
+        f"releases      {value['releases']} noisy votes, one row moves each by at most {value['sensitivity']:.4f} (L2)",
+        f"noise         sigma {value['sigma']:.4f} votes, calibration {value['calibration']}",
+        f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
+        f"delta {value['delta']:g}, {value['adjacency']}",
+        f"otherwise     calibration {other['calibration']}: sigma {other['sigma']:.4f}, "
+        f"stated {epsilon(other['epsilon_stated'])}, exact {epsilon(other['epsilon_exact'])}",
+    ]
+    return "\n".join(lines + [f"warning       {text}" for text in value.get("warnings", [])])
+
+
+def summary(value: dict[str, Any]) -> str:
+    """Show a finished run: the table of its iterations, its result, where it is, what to type next."""
+    run_id = value["run_id"]
+    lines = [
+        iterations(value["iterations"]),
+        "",
+        f"student accuracy {number(value['accuracy'])}, macro F1 {number(value['macro_f1'])} on test rows; "
+        f"{value['n_synthetic']} synthetic texts; epsilon {epsilon(value['epsilon_spent'])} at delta "
+        f"{value['delta']:g} in {value['releases']} releases; {value['seconds']:.0f} s",
+        "",
+        f"artifacts   {value['folder']}",
+        f"report      {value['report']}",
+        f"MLflow      {value['mlflow']}",
+        "",
+        "next        " + "\n            ".join(_next(value, run_id)),
+    ]
+    return "\n".join(lines)
+
+
+def _next(value: dict[str, Any], run_id: str) -> list[str]:
+    steps = [f"wasp show {run_id}", f"wasp export {run_id} FOLDER", f"wasp budget history {value['dataset']}"]
+    if value["tracking_problem"]:
+        steps.append(f"wasp push {run_id}")
+    return steps
+
+
+def iterations(rows: Iterable[dict[str, Any]]) -> str:
+    """Return the table of iterations."""
+    rows = list(rows)
+    if not rows:
+        return "no iteration is finished"
+    plms = list(rows[0]["new"])
+    heads = ["iteration", *(f"new {plm}" for plm in plms), *(f"weight {plm}" for plm in plms)]
+    heads += ["FID", "accuracy so far", "epsilon so far"]
+    lines = []
+    for row in rows:
+        fid = number(row["fid"]) + (" (not private)" if row["not_private"] else "")
+        weights = [number(row["weights"].get(plm), 3) for plm in plms]
+        line = [row["iteration"], *(row["new"][plm] for plm in plms), *weights]
+        lines.append([*line, fid, number(row["accuracy"]), epsilon(row["epsilon"])])
+    return table(lines, heads)
+
+
+def preview(value: dict[str, Any]) -> str:
+    """Show the previewed rows."""
+    lines = []
+    for row in value["rows"]:
+        left_out = f"  [left out: {row['reason']}]" if row["reason"] else ""
+        lines.append(f"{row['plm']:<14} {row['label']:<24} {row['text']}{left_out}")
+    return "\n".join([*lines, "", f"epsilon spent: 0; {value['calls']} calls, {value['tokens_out']} tokens out"])
+
+
+def runs(value: dict[str, Any]) -> str:
+    """List runs."""
+    rows = [
+        [run["run_id"], run["state"], run["started"], epsilon(run["epsilon_spent"]), number(run["accuracy"])]
+        for run in value["runs"]
+    ]
+    return table(rows, ["run", "state", "started", "epsilon", "accuracy"]) if rows else "no runs yet"
+
+
+def shown(value: dict[str, Any]) -> str:
+    """Show one run, finished or not."""
+    if value.get("summary"):
+        return summary(value["summary"])
+    lines = [f"run     {value['run_id']}", f"state   {value['state']}"]
+    return "\n".join(lines + ([f"error   {value['error']}"] if value.get("error") else []))
+
+
+def budgets(value: dict[str, Any]) -> str:
+    """Show where the budgets of datasets stand."""
+    rows = [
+        [
+            one["dataset"],
+            "none set" if one["cap"] is None else f"{one['cap']:g}",
+            epsilon(one["spent"]),
+            f"{one['reserved']:.4f}",
+            "no limit" if one["left"] is None else f"{one['left']:.4f}",
+            "-" if one["delta"] is None else f"{one['delta']:g}",
+            one["releases"],
+            "yes: something left without noise" if one["exposed"] else "no",
+        ]
+        for one in value["datasets"]
+    ]
+    heads = ["dataset", "cap", "spent", "reserved", "left", "delta", "releases", "exposed"]
+    return table(rows, heads) if rows else "the budget book is empty"
+
+
+def history(value: dict[str, Any]) -> str:
+    """List the entries of a dataset."""
+    rows = [
+        [entry["number"], entry["time"], entry["who"], entry["kind"], entry["run_id"], entry["slot"], entry["total"]]
+        for entry in value["entries"]
+    ]
+    return table(rows, ["no", "when", "who", "what", "run", "slot", "epsilon after"])
+
+
+def doctor(value: dict[str, Any]) -> str:
+    """Show what the examination found."""
+    return "\n".join(f"{'ok  ' if one['ok'] else 'FAIL'}  {one['what']:<16} {one['found']}" for one in value["checks"])
+
+
+def _is_number(cell: str) -> bool:
+    return cell.replace(".", "", 1).replace("-", "", 1).isdigit()

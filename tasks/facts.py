@@ -1,0 +1,106 @@
+"""What is known after an iteration, as one value: for the terminal, Prefect, MLflow and the report alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from connectors.base import Usage
+from tasks.jobs import Weights, Written
+from tasks.toolbox import Tools
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One iteration. `epsilon` is None where no number describes the loss (no noise); counts are by PLM.
+
+    `weights` are those for the next iteration. `fid` and `accuracy` are None where they were not measured;
+    `not_private` marks numbers that were computed on private rows without noise.
+    """
+
+    iteration: int
+    new: Mapping[str, int]
+    total: int
+    fid: float | None
+    fid_null: float | None
+    fid_reference: str
+    not_private: bool
+    accuracy: float | None
+    shortfall: Mapping[str, int]
+    failures: Mapping[str, Mapping[str, int]]
+    usage: Mapping[str, Usage]
+    weights: Weights
+    epsilon: float | None
+    releases: int
+
+    def metrics(self) -> dict[str, float | None]:
+        """Return the numbers that may be tracked; what is not private stays out."""
+        found: dict[str, float | None] = {
+            "accuracy": self.accuracy,
+            "epsilon_spent": self.epsilon,
+            "releases": float(self.releases),
+            "samples": float(self.total),
+        }
+        if not self.not_private:
+            found |= {"fid": self.fid, "fid_null": self.fid_null}
+        found |= {f"weight.{plm}": weight for plm, weight in self.weights.items()}
+        found |= {f"new.{plm}": float(count) for plm, count in self.new.items()}
+        return found | {f"shortfall.{plm}": float(count) for plm, count in self.shortfall.items()}
+
+
+def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured: Mapping[str, Any]) -> Facts:
+    """Return what is known after an iteration, weights and privacy still empty."""
+    new = [one for one in written if one.iteration == iteration]
+    info = {one.plm: tools.artifacts.info(one.samples) for one in new}
+    return Facts(
+        iteration=iteration,
+        new={one.plm: one.samples.rows for one in new},
+        total=sum(one.samples.rows for one in written),
+        fid=measured["fid"],
+        fid_null=measured["fid_null"],
+        fid_reference=measured["fid_reference"],
+        not_private=measured["not_private"],
+        accuracy=measured["accuracy"],
+        shortfall={plm: sum(about["shortfall"].values()) for plm, about in info.items()},
+        failures={plm: about["failures"] for plm, about in info.items()},
+        usage={plm: Usage(**about["usage"]) for plm, about in info.items()},
+        weights={},
+        epsilon=0.0,
+        releases=0,
+    )
+
+
+def with_privacy(facts: Facts, weights: Weights, epsilon: float | None, releases: int) -> Facts:
+    """Return the same facts with the weights for the next iteration and what was spent so far."""
+    return replace(facts, weights=dict(weights), epsilon=epsilon, releases=releases)
+
+
+def table(facts: Facts) -> list[dict[str, Any]]:
+    """Return one row per PLM, for a table."""
+    return [
+        {
+            "PLM": plm,
+            "new samples": count,
+            "weight for the next iteration": round(facts.weights[plm], 3) if plm in facts.weights else None,
+            "missing": facts.shortfall.get(plm, 0),
+            "left out": ", ".join(f"{reason} {n}" for reason, n in facts.failures.get(plm, {}).items()) or "none",
+        }
+        for plm, count in facts.new.items()
+    ]
+
+
+def sentence(facts: Facts) -> str:
+    """Return the iteration in words (Markdown)."""
+    mark = " (**not private**: computed on private rows without noise)" if facts.not_private else ""
+    epsilon = "infinite: NOT PRIVATE" if facts.epsilon is None else f"{facts.epsilon:.4f}"
+    return (
+        f"Iteration {facts.iteration}: {facts.total} texts so far. FID {shown(facts.fid)}{mark} against "
+        f"{facts.fid_reference} rows, accuracy of a linear probe {shown(facts.accuracy)}. "
+        f"Releases so far {facts.releases}, epsilon spent {epsilon}."
+    )
+
+
+def shown(value: float | None) -> str:
+    """Return a number with four digits, or 'not measured'."""
+    return "not measured" if value is None else f"{value:.4f}"

@@ -1,0 +1,230 @@
+"""One PLM writes its share of one iteration: exactly so many valid texts per class, or a recorded shortfall."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from connectors.base import Advance, Completion, ConfigError, FinalError, LanguageModel, Prompt, Usage
+from tasks.clean import clean, normalised
+from tasks.prompts import Call, TaskCard, prompt_for
+
+ROW_TYPES = {
+    "sample_id": "int64",
+    "text": "str",
+    "label": "str",
+    "attribute": "str",
+    "plm": "str",
+    "iteration": "int64",
+    "prompt_key": "str",
+    "finish_reason": "str",
+    "tokens_in": "int64",
+    "tokens_out": "int64",
+}
+FAILURE_TYPES = {
+    "text": "str",
+    "label": "str",
+    "plm": "str",
+    "iteration": "int64",
+    "prompt_key": "str",
+    "reason": "str",
+    "attempt": "int64",
+}
+FINISHED = frozenset({"stop", "length"})
+TOP_UP = 1.25
+IDS_PER_PLM = 10**7
+IDS_PER_ITERATION = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one PLM is to write in one iteration.
+
+    `counts`: texts per class. `good`, `bad`: the selected samples per class, best first; a class without them gets
+    the zero-shot prompt. `examples` is S in the paper. `attempts`: rounds of topping up after the first.
+    `earlier`: the normalised texts (tasks.clean.normalised) of the data set so far.
+    """
+
+    card: TaskCard
+    plm: str
+    plm_index: int
+    iteration: int
+    counts: Mapping[str, int]
+    good: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    bad: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    examples: int = 8
+    contrast: bool = True
+    seed: int = 0
+    attempts: int = 3
+    earlier: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """`rows` (ROW_TYPES) for the data set, `failures` (FAILURE_TYPES) with a reason each, usage, what is missing."""
+
+    rows: pd.DataFrame
+    failures: pd.DataFrame
+    usage: Usage
+    shortfall: Mapping[str, int]
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How many answers were left out for each reason."""
+        return {str(reason): int(count) for reason, count in self.failures["reason"].value_counts().items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    prompt: Prompt
+    attempt: int
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What has been asked and kept so far."""
+
+    seen: set[str]
+    asked: Counter[str] = field(default_factory=Counter)
+    kept: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    exhausted: set[str] = field(default_factory=set)
+
+
+def generate(model: LanguageModel, request: Request, advance: Advance = lambda _: None) -> Generated:
+    """Ask a model for `request.counts` valid texts per class; failed, unusable and repeated answers are rows too.
+
+    The first round asks for as many as wanted, each further one for the shortfall times 1.25, rounded up. What is
+    still missing after the last is recorded and never filled with copies. All prompts of a round go out in one call.
+    The result depends on the request and the model's answers alone. `advance(1)` follows every answer, top-ups
+    included. Raises what `model.complete` raises, ConfigError for a request that cannot be written.
+    """
+    _check(request)
+    progress = _Progress(seen=set(request.earlier))
+    progress.kept = {label: [] for label in request.card.label_names if label in request.counts}
+    for attempt in range(request.attempts + 1):
+        asks = _round(request, progress, attempt)
+        if not asks:
+            break
+        answers = model.complete([ask.prompt for ask in asks], lambda _, __: advance(1))
+        if len(answers) != len(asks):
+            raise FinalError(f"PLM '{request.plm}' returned {len(answers)} answers to {len(asks)} prompts.")
+        for ask, answer in zip(asks, answers, strict=True):
+            _take(request, progress, ask, answer)
+        progress.exhausted |= _silent(asks, answers)
+    return _finished(request, progress)
+
+
+def first_prompts(request: Request) -> list[Prompt]:
+    """Return the prompts of a request's first round, in the order in which they are asked."""
+    _check(request)
+    progress = _Progress(seen=set(), kept={label: [] for label in request.card.label_names if label in request.counts})
+    return [ask.prompt for ask in _round(request, progress, 0)]
+
+
+def _check(request: Request) -> None:
+    for label, count in request.counts.items():
+        request.card.label(label)
+        if count < 0:
+            raise ConfigError(f"PLM '{request.plm}' is asked for {count} texts of class '{label}'.")
+    if not 0 <= request.plm_index < IDS_PER_ITERATION // IDS_PER_PLM or sum(request.counts.values()) > IDS_PER_PLM:
+        raise ConfigError("A run holds at most 100 PLMs, and each writes at most 10 million texts per iteration.")
+
+
+def _round(request: Request, progress: _Progress, attempt: int) -> list[_Ask]:
+    """Return this round's prompts, classes in turn, so that an interrupted round is balanced."""
+    asks: list[tuple[int, int, _Ask]] = []
+    for position, label in enumerate(progress.kept):
+        missing = 0 if label in progress.exhausted else request.counts[label] - len(progress.kept[label])
+        wanted = missing if attempt == 0 else math.ceil(missing * TOP_UP)
+        start = progress.asked[label]
+        for ordinal in range(start, start + wanted):
+            asks.append((ordinal, position, _Ask(_prompt(request, label, ordinal, attempt), attempt)))
+        progress.asked[label] += wanted
+    return [ask for _, _, ask in sorted(asks, key=lambda item: item[:2])]
+
+
+def _prompt(request: Request, label: str, ordinal: int, attempt: int) -> Prompt:
+    call = Call(
+        seed=request.seed,
+        iteration=request.iteration,
+        plm_index=request.plm_index,
+        label=label,
+        ordinal=ordinal,
+        attempt=attempt,
+        good=request.good.get(label, ()),
+        bad=request.bad.get(label, ()),
+        examples=request.examples,
+        contrast=request.contrast,
+    )
+    return prompt_for(request.card, call, _attribute(request, label, ordinal))
+
+
+def _attribute(request: Request, label: str, ordinal: int) -> str:
+    """Go round the values of the attribute; classes, PLMs and iterations start at different ones (decision 25)."""
+    values = request.card.values
+    if not values:
+        return ""
+    start = request.card.label_names.index(label) + request.plm_index + request.iteration
+    return values[(start + ordinal) % len(values)]
+
+
+def _take(request: Request, progress: _Progress, ask: _Ask, answer: Completion) -> None:
+    """Keep an answer or note why not."""
+    progress.usage += Usage(1, answer.tokens_in, answer.tokens_out, answer.dollars)
+    text, reason = _judged(request, progress, ask, answer)
+    row = {
+        "text": text,
+        "label": ask.prompt.label,
+        "plm": request.plm,
+        "iteration": request.iteration,
+        "prompt_key": ask.prompt.key,
+    }
+    if reason:
+        progress.failures.append({**row, "reason": reason, "attempt": ask.attempt})
+        return
+    progress.seen.add(normalised(text))
+    details = {
+        "attribute": ask.prompt.attribute,
+        "finish_reason": answer.finish_reason,
+        "tokens_in": answer.tokens_in,
+        "tokens_out": answer.tokens_out,
+    }
+    progress.kept[ask.prompt.label].append({**row, **details})
+
+
+def _judged(request: Request, progress: _Progress, ask: _Ask, answer: Completion) -> tuple[str, str | None]:
+    label = ask.prompt.label
+    cleaned = clean(answer.text, ask.prompt, request.card.language)
+    if answer.finish_reason not in FINISHED:
+        return cleaned.text, "refusal" if answer.finish_reason == "refused" else answer.finish_reason
+    if cleaned.reason:
+        return cleaned.text, cleaned.reason
+    if normalised(cleaned.text) in progress.seen:
+        return cleaned.text, "duplicate"
+    return cleaned.text, "surplus" if len(progress.kept[label]) >= request.counts[label] else None
+
+
+def _silent(asks: list[_Ask], answers: list[Completion]) -> set[str]:
+    """Return the classes for which the model had nothing left to say at all."""
+    spoke = {ask.prompt.label for ask, answer in zip(asks, answers, strict=True) if answer.finish_reason != "exhausted"}
+    return {ask.prompt.label for ask in asks} - spoke
+
+
+def _finished(request: Request, progress: _Progress) -> Generated:
+    rows = [row for of_class in progress.kept.values() for row in of_class]
+    first = request.iteration * IDS_PER_ITERATION + request.plm_index * IDS_PER_PLM
+    numbered = [{"sample_id": first + ordinal, **row} for ordinal, row in enumerate(rows)]
+    missing = {label: request.counts[label] - len(of_class) for label, of_class in progress.kept.items()}
+    return Generated(
+        rows=pd.DataFrame(numbered, columns=list(ROW_TYPES)).astype(ROW_TYPES),
+        failures=pd.DataFrame(progress.failures, columns=list(FAILURE_TYPES)).astype(FAILURE_TYPES),
+        usage=progress.usage,
+        shortfall={label: count for label, count in missing.items() if count},
+    )

@@ -1,0 +1,77 @@
+"""Steps between the votes and the next texts: who stands for election, who is shown, who writes how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import numpy as np
+
+from connectors.base import ArtifactRef
+from tasks.clean import normalised
+from tasks.jobs import SelectJob, WeighJob, Weights, Written
+from tasks.private.votes import Candidates
+from tasks.reuse import make_once, step_key
+from tasks.select import select
+from tasks.toolbox import Tools
+from tasks.weigh import Weighting, allocate, weigh
+from tasks.writing import read_samples, read_vectors
+
+
+def candidates(tools: Tools, written: Sequence[Written]) -> Candidates:
+    """Return the texts that stand for election: all of `written`, exact duplicates within a class only once.
+
+    A duplicate would split votes and let the choice between equal texts hang on rounding (design: batch effects);
+    the lowest sample id stays.
+    """
+    samples = read_samples(tools, written)
+    key = samples["label"] + "\x00" + samples["text"].map(normalised)
+    first = ~key.duplicated().to_numpy()
+    return Candidates(
+        ids=samples["sample_id"].to_numpy(dtype=np.int64)[first],
+        labels=samples["label"].to_numpy(dtype=str)[first],
+        vectors=read_vectors(tools, written)[first],
+    )
+
+
+def select_examples(
+    tools: Tools, job: SelectJob, release: ArtifactRef, written: Sequence[Written]
+) -> tuple[ArtifactRef, str]:
+    """Write the best and worst texts of each class (Eq. 7)."""
+    path = f"runs/{tools.run_id}/iteration={job.iteration}/selection.parquet"
+    key = step_key("select", {"examples": job.examples}, {"release": release.sha256})
+
+    def make() -> ArtifactRef:
+        chosen = select(tools.artifacts.read_table(release), read_samples(tools, written), job.examples)
+        return tools.artifacts.write_table(path, chosen, key)
+
+    return make_once(tools.artifacts, path, key, make)
+
+
+def weigh_models(
+    tools: Tools, job: WeighJob, release: ArtifactRef, written: Sequence[Written]
+) -> tuple[ArtifactRef, str]:
+    """Write the weight of each PLM (Eq. 8)."""
+    path = f"runs/{tools.run_id}/iteration={job.iteration}/weights.parquet"
+    weighting = Weighting(source="histogram" if job.weighting else "uniform")
+    key = step_key(
+        "weigh", {"weighting": asdict(weighting), "previous": dict(job.previous)}, {"release": release.sha256}
+    )
+
+    def make() -> ArtifactRef:
+        noisy = tools.artifacts.read_table(release)
+        table = weigh(noisy, read_samples(tools, written), job.plms, weighting, job.previous)
+        return tools.artifacts.write_table(path, table, key)
+
+    return make_once(tools.artifacts, path, key, make)
+
+
+def read_weights(tools: Tools, ref: ArtifactRef) -> Weights:
+    """Return the weights of a weights table by PLM."""
+    table = tools.artifacts.read_table(ref)
+    return dict(zip(table["plm"].tolist(), table["weight"].tolist(), strict=True))
+
+
+def shares(total: int, weights: Weights) -> dict[str, int]:
+    """Return how many of `total` texts each PLM writes: largest remainder, nobody below 5 % of an equal share."""
+    return allocate(total, weights)

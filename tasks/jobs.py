@@ -1,0 +1,113 @@
+"""What each step is asked to do: plain frozen values, so that a step's key can be made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connectors.base import ArtifactRef, RowsRef
+from tasks.accounting import Noise
+from tasks.prompts import TaskCard
+from tasks.train import StudentSpec
+
+Weights = dict[str, float]
+"""Weight of each PLM by name, adding up to 1 (w_k in the paper, normalised)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The texts of one PLM in one iteration, and their embeddings once they exist."""
+
+    plm: str
+    iteration: int
+    samples: ArtifactRef
+    vectors: ArtifactRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob:
+    """One PLM writes `count` texts in one iteration, balanced over the classes of `card`.
+
+    `offset`: texts dealt to classes before, so that spare ones rotate. `examples`: the selection of the iteration
+    before, None for zero-shot; `examples_per_prompt` of them (S) per prompt. `earlier`: what must not be repeated.
+    """
+
+    plm: str
+    plm_index: int
+    iteration: int
+    count: int
+    offset: int
+    card: TaskCard
+    examples_per_prompt: int
+    contrast: bool
+    seed: int
+    examples: ArtifactRef | None = None
+    earlier: tuple[ArtifactRef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Real rows to measure against: `kind` test | public, where they lie, the digest of their content."""
+
+    kind: str
+    where: RowsRef
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class SelectJob:
+    """Take `examples` (S) good and bad texts per class from the release of `iteration`."""
+
+    iteration: int
+    examples: int
+
+
+@dataclass(frozen=True, slots=True)
+class WeighJob:
+    """Turn the release of `iteration` into weights; `previous` stay if the noisy votes say nothing."""
+
+    iteration: int
+    plms: tuple[str, ...]
+    weighting: bool
+    previous: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class VoteSpec:
+    """One vote of the private rows: its noise, Q, and what of the texts so far stands for election.
+
+    `fingerprint`: keyed name of the private dataset; `dataset`: its name in the budget book.
+    """
+
+    iteration: int
+    dataset: str
+    fingerprint: str
+    noise: Noise
+    scope: str
+    respend: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureJob:
+    """Measure the texts of `written` against real rows.
+
+    `fid`: the reference of FID, test | public | private | none; `fingerprint` names the private dataset.
+    """
+
+    iteration: int
+    written: tuple[Written, ...]
+    fid: str
+    test: Reference | None
+    public: Reference | None
+    fingerprint: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrainJob:
+    """Train the student on all texts and test it on real rows."""
+
+    written: tuple[Written, ...]
+    student: StudentSpec
+    labels: tuple[str, ...]
+    test: Reference | None

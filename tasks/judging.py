@@ -1,0 +1,130 @@
+"""Steps that judge: FID and a quick probe after each iteration, the student at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from connectors.base import ArtifactRef, Matrix
+from tasks.heads import probe_accuracy
+from tasks.jobs import MeasureJob, Reference, TrainJob, Written
+from tasks.measure import fid, map_2d, null_fid
+from tasks.private.internal import fid_against_private
+from tasks.report_values import MapPoints
+from tasks.reuse import make_once, step_key
+from tasks.toolbox import Tools
+from tasks.train import TrainingRows, evaluate, load_student, train_student, units_of_work
+from tasks.writing import content, read_samples, read_vectors, reference_rows
+
+MAP_POINTS = 600
+"""Most points of each kind on the map; more hide each other."""
+
+
+def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
+    """Write FID and the test accuracy of a linear probe for all texts so far.
+
+    The probe stands in for the student between iterations: it takes a second, the student minutes. A number that was
+    computed on private rows without noise carries `not_private: true`.
+    """
+    path = f"runs/{tools.run_id}/iteration={job.iteration}/measures.json"
+    parameters: dict[str, object] = {"fid": job.fid, "seed": job.seed}
+    parameters |= {"test": _content(job.test), "public": _content(job.public)}
+    parameters |= {"embedder": tools.embedder.identity, "private": job.fingerprint if job.fid == "private" else ""}
+    key = step_key("measure", parameters, {"samples": content([one.samples for one in job.written])})
+
+    def make() -> ArtifactRef:
+        vectors = read_vectors(tools, job.written)
+        found: dict[str, Any] = {"iteration": job.iteration, "rows": len(vectors)}
+        found |= _distance(tools, job, vectors) | _probe(tools, job, vectors)
+        return tools.artifacts.write_json(path, found, key)
+
+    return make_once(tools.artifacts, path, key, make)
+
+
+def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
+    """Train the student (STM) on all texts, write it to student/, test it on real rows never used before."""
+    path = f"runs/{tools.run_id}/student.json"
+    parameters: dict[str, object] = {"student": asdict(job.student), "labels": list(job.labels)}
+    parameters["test"] = _content(job.test)
+    if job.student.kind != "finetune":
+        parameters["embedder"] = tools.embedder.identity
+    key = step_key("train", parameters, {"samples": content([one.samples for one in job.written])})
+
+    def make() -> ArtifactRef:
+        found: dict[str, Any] = {}
+        folder = f"runs/{tools.run_id}/student"
+        student = tools.artifacts.write_folder(folder, lambda place: found.update(_train(tools, job, place)), key)
+        return tools.artifacts.write_json(path, found | {"student": student.sha256} | _test(tools, job), key)
+
+    return make_once(tools.artifacts, path, key, make)
+
+
+def _content(reference: Reference | None) -> str:
+    return reference.content if reference else ""
+
+
+def _distance(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
+    if job.fid == "private":
+        value = fid_against_private(tools, job.fingerprint, vectors)
+        return {"fid": value.value, "fid_reference": "private", "not_private": True, "fid_null": None}
+    reference = job.test if job.fid == "test" else job.public if job.fid == "public" else None
+    if reference is None:
+        return {"fid": None, "fid_reference": "none", "not_private": False, "fid_null": None}
+    _, real = reference_rows(tools, reference.where)
+    null = null_fid(real, (len(vectors), len(real)), job.seed)
+    return {"fid": fid(vectors, real), "fid_reference": job.fid, "not_private": False, "fid_null": null}
+
+
+def _probe(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
+    if job.test is None:
+        return {"accuracy": None}
+    frame, real = reference_rows(tools, job.test.where)
+    labels = read_samples(tools, job.written)["label"].tolist()
+    return {"accuracy": probe_accuracy(vectors, labels, real, frame["label"].tolist())}
+
+
+def _train(tools: Tools, job: TrainJob, folder: Path) -> dict[str, Any]:
+    samples = read_samples(tools, job.written)
+    vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
+    rows = TrainingRows(samples["text"].tolist(), samples["label"].tolist(), job.labels, vectors)
+    with tools.progress("train student", units_of_work(job.student, len(samples))) as advance:
+        trained = train_student(job.student, rows, folder, advance)
+    return {
+        "validation": dict(trained.metrics),
+        "epochs": trained.epochs,
+        "best_epoch": trained.best_epoch,
+        "seconds": round(trained.seconds, 3),
+    }
+
+
+def _test(tools: Tools, job: TrainJob) -> dict[str, Any]:
+    if job.test is None:
+        return {"test": None}
+    frame, real = reference_rows(tools, job.test.where)
+    predict = load_student(tools.home / "runs" / tools.run_id / "student")
+    predicted = predict(frame["text"].tolist(), np.asarray(real))
+    return {"test": evaluate(frame["label"].tolist(), predicted.labels, job.labels)}
+
+
+def map_points(tools: Tools, written: Sequence[Written], test: Reference | None, seed: int) -> MapPoints:
+    """Return synthetic texts and test rows on one plane (two principal axes); no private row is among them."""
+    vectors = thin(read_vectors(tools, written), MAP_POINTS, seed)
+    real = vectors[:0]
+    if test is not None:
+        _, real = reference_rows(tools, test.where)
+        real = thin(real, MAP_POINTS, seed)
+    points = map_2d(np.concatenate([vectors, real]), seed)
+    pairs = tuple((float(x), float(y)) for x, y in points)
+    return MapPoints(pairs[: len(vectors)], pairs[len(vectors) :])
+
+
+def thin(vectors: Matrix, most: int, seed: int) -> Matrix:
+    """Return at most so many of the vectors, chosen by `seed`, in their order."""
+    if len(vectors) <= most:
+        return vectors
+    chosen: Matrix = vectors[np.sort(np.random.default_rng(seed).choice(len(vectors), most, replace=False))]
+    return chosen

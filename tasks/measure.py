@@ -1,0 +1,177 @@
+"""Measures of synthetic text: distance between embedding clouds, its null reference, coverage, lengths, a 2-D map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from connectors.base import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.floating[Any]]
+    Factor = NDArray[np.float64]
+
+# Below this ratio of a Cholesky factor's diagonal the covariance is too close to singular to be formed at all.
+_WELL_CONDITIONED = 1e-3
+_BLOCK = 1024
+
+
+def fid(a: Vectors, b: Vectors) -> float:
+    """Return the Frechet distance between Gaussians fitted to two sets of embeddings (FID of Heusel et al. 2017).
+
+    a, b: shapes (n, d) and (m, d), at least two rows each; covariances with n - 1. Never negative, symmetric.
+    |mean_a - mean_b|^2 + tr(S_a) + tr(S_b) - 2 tr((S_a S_b)^(1/2)), the last trace as the nuclear norm of A B^T with
+    S_a = A^T A and S_b = B^T B: exact to about 1e-15 even where n < d and the covariances are singular.
+    Small samples have a large distance by themselves: compare only equal sizes, beside `null_fid`.
+    """
+    first, second = _as_float64(a), _as_float64(b)
+    if first.shape[1] != second.shape[1]:
+        raise InputError(f"FID needs one embedder for both sets: {first.shape[1]} and {second.shape[1]} dimensions.")
+    apart = first.mean(axis=0) - second.mean(axis=0)
+    factor_a, factor_b = _factor(first), _factor(second)
+    common = np.linalg.svd(factor_a @ factor_b.T, compute_uv=False).sum()
+    distance = apart @ apart + (factor_a**2).sum() + (factor_b**2).sum() - 2.0 * common
+    return max(0.0, float(distance))
+
+
+def null_fid(reference: Vectors, sizes: tuple[int, int], seed: int, draws: int = 5) -> float:
+    """Return the FID that two samples of these sizes have when both come from `reference`: the mean of some draws.
+
+    The two samples are disjoint. A reference too small for that gives smaller samples, whose null is larger: drawing
+    with replacement instead would understate it (measured: by half with 100 rows in 384 dimensions). See
+    `fid_with_null` for a comparison at sizes that the reference does allow.
+    """
+    rows = _as_float64(reference, least=4)
+    if min(sizes) < 2 or draws < 1:
+        raise InputError(f"A null FID needs samples of two rows or more and at least one draw, got {sizes}, {draws}.")
+    small = min(*sizes, len(rows) // 2)
+    large = min(max(sizes), len(rows) - small)
+    generator = np.random.default_rng(seed)
+    orders = [generator.permutation(len(rows)) for _ in range(draws)]
+    return float(np.mean([fid(rows[order[:small]], rows[order[small : small + large]]) for order in orders]))
+
+
+def fid_with_null(synthetic: Vectors, reference: Vectors, seed: int, draws: int = 5) -> tuple[float, float]:
+    """Return (FID, null FID) at one and the same size, so that the difference means something.
+
+    Each draw halves the reference at random; the synthetic rows and one half are both compared with the other half,
+    all three cut to the smallest of them. Both numbers are means over the draws.
+    """
+    ours, rows = _as_float64(synthetic), _as_float64(reference, least=4)
+    size = min(len(ours), len(rows) // 2)
+    generator = np.random.default_rng(seed)
+    pairs = []
+    for _ in range(max(1, draws)):
+        order, chosen = generator.permutation(len(rows)), generator.permutation(len(ours))[:size]
+        half, other = rows[order[:size]], rows[order[size : 2 * size]]
+        pairs.append((fid(ours[chosen], half), fid(other, half)))
+    distance, null = np.mean(pairs, axis=0)
+    return float(distance), float(null)
+
+
+def precision_recall(synthetic: Vectors, reference: Vectors, neighbours: int = 3) -> tuple[float, float]:
+    """Return (precision, recall) of k-nearest-neighbour manifolds (Kynkaanniemi et al. 2019, Eq. 1-2), each 0 to 1.
+
+    precision: share of synthetic rows within some reference row's distance to its k-th neighbour; recall: the same
+    with the roles exchanged. Both sets need more than k rows.
+    """
+    a, b = _as_float64(synthetic), _as_float64(reference)
+    if a.shape[1] != b.shape[1] or min(len(a), len(b)) <= neighbours:
+        raise InputError(f"Precision and recall need equal dimensions and more than {neighbours} rows in each set.")
+    return _covered(a, b, neighbours), _covered(b, a, neighbours)
+
+
+def length_statistics(texts: Sequence[str]) -> dict[str, float]:
+    """Return mean, median, p05, p95, minimum and maximum of the texts' lengths in words; InputError without texts."""
+    if not len(texts):
+        raise InputError("Length statistics need at least one text.")
+    words = np.array([len(text.split()) for text in texts], dtype=np.float64)
+    low, middle, high = np.percentile(words, [5, 50, 95])
+    return {
+        "mean": float(words.mean()),
+        "median": float(middle),
+        "p05": float(low),
+        "p95": float(high),
+        "minimum": float(words.min()),
+        "maximum": float(words.max()),
+    }
+
+
+def map_2d(vectors: Vectors, seed: int, tsne: bool = False) -> NDArray[np.float32]:
+    """Return points of shape (rows, 2) that show vectors on a page: two principal axes, or t-SNE on top of fifty.
+
+    Each axis points so that its largest coordinate is positive, hence the same vectors give the same map.
+    """
+    rows = _as_float64(vectors, least=1)
+    centred = rows - rows.mean(axis=0)
+    left, lengths, _ = np.linalg.svd(centred, full_matrices=False)
+    points = left[:, :50] * lengths[:50]
+    largest = points[np.abs(points).argmax(axis=0), np.arange(points.shape[1])]
+    points *= np.where(largest < 0, -1.0, 1.0)
+    if tsne and len(rows) > 3:
+        points = _tsne(points, seed)
+    flat = np.zeros((len(rows), 2), dtype=np.float32)
+    flat[:, : min(2, points.shape[1])] = points[:, :2]
+    return flat
+
+
+def _tsne(points: Factor, seed: int) -> Factor:
+    from sklearn.manifold import TSNE
+
+    perplexity = min(30.0, (len(points) - 1) / 3)
+    model = TSNE(n_components=2, perplexity=perplexity, init="random", random_state=seed)
+    return np.asarray(model.fit_transform(points), dtype=np.float64)
+
+
+def _factor(rows: Factor) -> Factor:
+    """Return F with F^T F = the covariance of `rows`, without ever taking the root of a singular matrix.
+
+    Few rows: the centred rows themselves. Many rows: the Cholesky factor where the covariance is far from singular
+    (fast), otherwise the triangle of a QR of the rows.
+    """
+    centred = (rows - rows.mean(axis=0)) / np.sqrt(len(rows) - 1)
+    if len(rows) <= rows.shape[1]:
+        return np.asarray(centred, dtype=np.float64)
+    try:
+        lower = np.linalg.cholesky(centred.T @ centred)
+    except np.linalg.LinAlgError:
+        return _triangle(centred)
+    diagonal = lower.diagonal()
+    if diagonal.min() < _WELL_CONDITIONED * diagonal.max():
+        return _triangle(centred)
+    return lower.T
+
+
+def _triangle(rows: Factor) -> Factor:
+    return np.asarray(np.linalg.qr(rows, mode="r"), dtype=np.float64)
+
+
+def _covered(points: Factor, centres: Factor, neighbours: int) -> float:
+    radius = np.concatenate(
+        [np.partition(_squared(block, centres), neighbours, axis=1)[:, neighbours] for block in _blocks(centres)]
+    )
+    inside = [(_squared(block, centres) <= radius).any(axis=1) for block in _blocks(points)]
+    return float(np.concatenate(inside).mean())
+
+
+def _blocks(rows: Factor) -> list[Factor]:
+    return [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
+
+
+def _squared(a: Factor, b: Factor) -> Factor:
+    distances = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2.0 * (a @ b.T)
+    return np.asarray(np.maximum(distances, 0.0), dtype=np.float64)
+
+
+def _as_float64(vectors: Vectors, least: int = 2) -> Factor:
+    """Return vectors as float64; InputError with no number of rows in it, since those may be private."""
+    rows = np.asarray(vectors, dtype=np.float64)
+    if rows.ndim != 2 or len(rows) < least or not rows.shape[1]:
+        raise InputError(f"A measure needs a matrix of vectors, one row per text, with {least} rows or more.")
+    if not np.isfinite(rows).all():
+        raise InputError("A measure needs finite vectors; some numbers are infinite or missing. Embed the texts again.")
+    return rows

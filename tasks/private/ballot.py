@@ -1,0 +1,100 @@
+"""Who votes and who stands for election."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import numpy as np
+
+from connectors.base import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Vectors = NDArray[np.float32]
+
+LONGEST: Final = 1e15
+"""Vectors longer than this overflow float32 products; no embedder makes them."""
+
+
+class Secret:
+    """A value that stays in the private zone: it cannot be pickled or copied, and prints nothing."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a private value is never serialised")
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("a private value is never serialised")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(hidden)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Public synthetic rows that stand for election: `ids` (n,) unique, from 0; `labels` (n,); `vectors` (n, d).
+
+    Exact duplicate texts are the caller's to leave out. Raises InputError for ids that are not int64, unique and
+    from 0, and for vectors that are not finite float32.
+    """
+
+    ids: Ints
+    labels: NDArray[Any]
+    vectors: Vectors
+
+    def __post_init__(self) -> None:
+        shapes = self.ids.shape, self.labels.shape, self.vectors.shape[:1]
+        if self.vectors.ndim != 2 or len(set(shapes)) != 1:
+            raise InputError(f"Candidates disagree in length: ids, labels and vectors have shapes {shapes}.")
+        if self.ids.dtype != np.int64 or self.vectors.dtype != np.float32:
+            raise InputError("Candidates need int64 ids and float32 vectors.")
+        if len(np.unique(self.ids)) != len(self.ids) or (len(self.ids) and self.ids.min() < 0):
+            raise InputError("Candidate ids must be unique and not negative; two rows with one id would share a bin.")
+        wrong = np.flatnonzero(~usable(self.vectors))
+        if len(wrong):
+            raise InputError(f"The vector of candidate {self.ids[wrong[0]]} is not finite; embed its text again.")
+
+    def take(self, places: Ints) -> Candidates:
+        """Return the candidates at these places, in this order."""
+        return replace(self, ids=self.ids[places], labels=self.labels[places], vectors=self.vectors[places])
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Ballot(Secret):
+    """The private rows as the vote sees them: `vectors` (M, d) float32 and one of `labels` each.
+
+    `votes`: candidates every row votes for on each side (Q). `persons`: whose row each is, when persons are
+    protected; `key`: secret bytes, at most 64, that decide which rows of a person with too many are kept.
+    """
+
+    vectors: Vectors
+    labels: Sequence[str]
+    votes: int
+    persons: Sequence[str] | None = None
+    key: bytes = b""
+
+    __reduce__ = Secret.__reduce__
+    __getstate__ = Secret.__getstate__
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", tuple(str(label) for label in self.labels))
+        if self.persons is not None:
+            object.__setattr__(self, "persons", tuple(str(person) for person in self.persons))
+        fits = len(self.vectors) == len(self.labels) == len(self.persons if self.persons is not None else self.labels)
+        if self.vectors.ndim != 2 or self.vectors.dtype != np.float32 or not fits:
+            raise ConfigError("Private vectors must be float32, shape (rows, dimension), with one label each.")
+        if len(self.key) > 64:
+            raise ConfigError("The key that chooses a person's rows has more than 64 bytes; use 32 random ones.")
+        if self.votes < 1:
+            raise ConfigError(f"Every row needs at least one vote on each side, not {self.votes}; raise method.votes.")
+
+
+def usable(vectors: Vectors) -> NDArray[np.bool_]:
+    """Say of each vector whether it is finite and short enough for float32 products."""
+    widest = np.abs(vectors).max(axis=1, initial=0.0) * np.sqrt(max(vectors.shape[1], 1))
+    return np.asarray(widest <= LONGEST)

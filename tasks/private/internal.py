@@ -1,0 +1,19 @@
+"""Numbers that need the private rows and get no noise; each comes back marked not private."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tasks.private.diagnose import NotPrivate, private_fid
+from tasks.private.release import private_vectors
+from tasks.private.rows import open_rows
+
+if TYPE_CHECKING:
+    from connectors.base import Matrix
+    from tasks.toolbox import Tools
+
+
+def fid_against_private(tools: Tools, fingerprint: str, vectors: Matrix) -> NotPrivate:
+    """Return the FID between synthetic texts and the private rows, marked not private."""
+    rows = open_rows(tools.zone, tools.private)
+    return private_fid(vectors, private_vectors(tools, fingerprint, rows))

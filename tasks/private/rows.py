@@ -1,0 +1,140 @@
+"""Opens the private rows: takes them, checks them, names them by keyed hash.
+
+What is wrong inside them is written for their owner into the private zone; everybody else gets a code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from connectors.base import PrivateInputError, PrivateRef, RowReader
+
+RecordHash = Callable[[str, str], str]
+"""(label, text) -> keyed hash of one record."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PrivateRows:
+    """Private rows in memory. Its repr shows nothing; it must not leave this folder."""
+
+    texts: tuple[str, ...]
+    labels: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return "PrivateRows(hidden)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("private rows are never serialised")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Keyed names of a private dataset: of the whole and of each record. Useless without the key file."""
+
+    fingerprint: str
+    records: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """What the private zone needs from outside: how rows are opened, how they are named, where details go."""
+
+    read: RowReader
+    record_hash: RecordHash
+    fingerprint: Callable[[Sequence[str]], str]
+    folder: Path
+
+
+def identify(zone: Zone, private: PrivateRef, labels: Sequence[str], public_texts: Sequence[str]) -> Identity:
+    """Check the whole private source and return its keyed identity.
+
+    The identity is that of all rows of the source, whatever part a run takes, so that a subset shares its budget
+    (design: a subset is a version, not a new dataset). Raises PrivateInputError with a code: PRIVATE-ROWS (empty
+    text, unknown label), PRIVATE-IN-TEST (a private row is also a test row), PRIVATE-TOO-FEW, PRIVATE-NONE.
+    """
+    frame = _read(zone, private)
+    none: list[dict[str, object]] = [{"reason": "the source holds no rows"}]
+    _refuse(zone, private, "PRIVATE-NONE", none if frame.empty else [])
+    _refuse(zone, private, "PRIVATE-ROWS", _bad_rows(frame, labels))
+    _refuse(zone, private, "PRIVATE-IN-TEST", _also_public(frame, public_texts))
+    wanted = private.where.rows
+    short = f"rows = {wanted} were asked for, the source holds {len(frame)}; lower private.rows"
+    few: list[dict[str, object]] = [{"reason": short}]
+    exactly = wanted is not None and private.where.of is None
+    _refuse(zone, private, "PRIVATE-TOO-FEW", few if exactly and len(frame) < (wanted or 0) else [])
+    records = tuple(zone.record_hash(label, text) for _, label, text in _each(frame))
+    return Identity(zone.fingerprint(records), records)
+
+
+def open_rows(zone: Zone, private: PrivateRef) -> PrivateRows:
+    """Return the rows that a run takes, chosen by a seeded hash of each row's content; all without `rows`.
+
+    With `of` (the declared size of the source) a row is taken when its hash lies below rows/of: whether it is taken
+    hangs on that row alone, so adding or removing a row changes nothing for the others. Without it exactly `rows` are
+    taken, and removing one lets another in: the caller must then calibrate for a replaced row.
+    """
+    frame, where = _read(zone, private), private.where
+    if where.rows is not None:
+        order = np.array([_order(where.seed, label, text) for _, label, text in _each(frame)])
+        chosen = np.argsort(order, kind="stable")[: where.rows]
+        if where.of is not None:
+            chosen = np.flatnonzero(order < where.rows / where.of)
+        frame = frame.iloc[chosen]
+    return PrivateRows(tuple(frame["text"].tolist()), tuple(frame["label"].tolist()))
+
+
+def normal_form(text: str) -> str:
+    """Return the form in which two texts count as the same: NFC, case folded, white space collapsed."""
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split())
+
+
+def _read(zone: Zone, private: PrivateRef) -> pd.DataFrame:
+    return zone.read(replace(private.where, rows=None))
+
+
+def _each(frame: pd.DataFrame) -> Iterator[tuple[int, str, str]]:
+    return zip(frame["row"].tolist(), frame["label"].tolist(), frame["text"].tolist(), strict=True)
+
+
+def _order(seed: int, label: str, text: str) -> float:
+    """Return a number in [0, 1) that a row has by its content and the seed."""
+    drawn = hashlib.sha256(f"{seed}\x00{label}\x00{text}".encode()).digest()[:6]
+    return int.from_bytes(drawn) / 2**48
+
+
+def _bad_rows(frame: pd.DataFrame, labels: Sequence[str]) -> list[dict[str, object]]:
+    known = set(labels)
+    problems: list[dict[str, object]] = []
+    for row, label, text in _each(frame):
+        if not text.strip():
+            problems.append({"row": row, "field": "text", "reason": "the text is empty"})
+        if label not in known:
+            reason = f"the label is not one of the task's: {', '.join(labels)}"
+            problems.append({"row": row, "field": "label", "reason": reason})
+    return problems
+
+
+def _also_public(frame: pd.DataFrame, public_texts: Sequence[str]) -> list[dict[str, object]]:
+    public = {normal_form(text) for text in public_texts}
+    rows = [row for row, _, text in _each(frame) if normal_form(text) in public]
+    return [{"row": row, "field": "text", "reason": "the same text is a test or public row"} for row in rows]
+
+
+def _refuse(zone: Zone, private: PrivateRef, code: str, problems: list[dict[str, object]]) -> None:
+    if not problems:
+        return
+    zone.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = zone.folder / f"{private.name.replace('/', '_')}.json"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump({"code": code, "source": private.where.path, "problems": problems}, file, indent=2)
+    raise PrivateInputError(code, path)

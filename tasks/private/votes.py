@@ -1,0 +1,136 @@
+"""The vote: every private row gives 1, 1/2, ... to its nearest candidates and the same to its furthest.
+
+WASP, section 3.2 and Eq. 3. Counts are integers, `scale` of them one vote. The clean counts live inside
+`noisy_votes` only; what leaves has noise on every bin of both sides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from connectors.base import ArtifactError, ConfigError
+from tasks.private.ballot import Ballot as Ballot
+from tasks.private.ballot import Candidates as Candidates
+from tasks.private.ballot import Secret
+from tasks.private.nearest import Running as Running
+from tasks.private.nearest import rank as rank
+from tasks.private.noise import add_discrete_gaussian
+from tasks.private.persons import join, kept_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tasks.accounting import Noise
+
+    Ints = NDArray[np.int64]
+
+MAGIC: Final = b"WASPVOTE"
+HEADER: Final = struct.Struct("<8sBBqqd")
+FORMAT: Final = 1
+
+
+class RawVotes(Secret):
+    """Votes without noise: `counts` (n, 2) int64, near and far. As private as the rows; cannot be stored."""
+
+    __slots__ = ("counts",)
+
+    def __init__(self, counts: Ints) -> None:
+        self.counts = counts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyVotes:
+    """What a release gives away: noisy `near` and `far` counts (n,) of the candidates `ids` (n,), all int64.
+
+    `scale` counts are one vote; `sigma_int` is the noise in counts, 0 only if the run is non-private.
+    """
+
+    ids: Ints
+    near: Ints
+    far: Ints
+    scale: int
+    sigma_int: float
+
+    def to_bytes(self) -> bytes:
+        """Return one byte string, the same for equal votes on every machine."""
+        wide = max(int(np.abs(part).max(initial=0)) for part in (self.ids, self.near, self.far)) >= 2**31
+        kind = "<i8" if wide else "<i4"
+        head = HEADER.pack(MAGIC, FORMAT, 8 if wide else 4, len(self.ids), self.scale, self.sigma_int)
+        body = head + b"".join(part.astype(kind).tobytes() for part in (self.ids, self.near, self.far))
+        return body + hashlib.sha256(body).digest()
+
+    @classmethod
+    def from_bytes(cls, stored: bytes) -> NoisyVotes:
+        """Read back what `to_bytes` gave; ArtifactError when it is something else or damaged."""
+        body, digest = stored[:-32], stored[-32:]
+        if len(body) < HEADER.size or hashlib.sha256(body).digest() != digest:
+            raise ArtifactError("The stored votes of a release are damaged; restore the ledger from its backup.")
+        magic, form, width, number, scale, sigma_int = HEADER.unpack_from(body)
+        if magic != MAGIC or form != FORMAT or len(body) != HEADER.size + 3 * number * width:
+            raise ArtifactError(f"The stored output is not a vote of format {FORMAT}; a newer version wrote it.")
+        flat = np.frombuffer(body, dtype=f"<i{width}", offset=HEADER.size).astype(np.int64).reshape(3, number)
+        return cls(flat[0], flat[1], flat[2], scale, sigma_int)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NoisyVotes) and self.to_bytes() == other.to_bytes()
+
+    def __hash__(self) -> int:
+        return hash(self.to_bytes())
+
+
+def noisy_votes(
+    ballot: Ballot, candidates: Candidates, noise: Noise, running: Running | None = None
+) -> tuple[NoisyVotes, Running]:
+    """Return the noisy votes on `candidates`, and the running state for the next vote of the same rows.
+
+    Draws fresh noise once, on every bin of both sides. Nothing in `ballot` or `running` can make it fail; ConfigError
+    when public numbers contradict each other (`noise` made for other votes, for persons, or for no release).
+    """
+    _check(ballot, noise)
+    after = rank(ballot, candidates, running)
+    raw = _count(ballot, candidates, noise, after)
+    counts = add_discrete_gaussian(raw.counts, noise.sigma_int, non_private=noise.non_private)
+    near, far = np.ascontiguousarray(counts[:, 0]), np.ascontiguousarray(counts[:, 1])
+    return NoisyVotes(candidates.ids, near, far, noise.scale, noise.sigma_int), after
+
+
+def clean_votes(ballot: Ballot, candidates: Candidates, noise: Noise, running: Running | None = None) -> RawVotes:
+    """Return the votes without noise, counts (n, 2) in the order of `candidates`; `noise` gives scale and persons.
+
+    A row votes inside its class only, for as many candidates as there are up to Q; a row whose class has none, or
+    whose vector is not finite, votes for nobody.
+    """
+    return _count(ballot, candidates, noise, rank(ballot, candidates, running))
+
+
+def _count(ballot: Ballot, candidates: Candidates, noise: Noise, state: Running) -> RawVotes:
+    order = np.argsort(candidates.ids, kind="stable")
+    weights = np.int64(noise.scale) >> np.arange(ballot.votes)
+    counts = np.zeros((len(candidates.ids), 2), dtype=np.int64)
+    keep = kept_rows(ballot, noise.privacy.rows_per_person)
+    for side, ids in enumerate((state.near_ids, state.far_ids)):
+        rows, ranks = np.nonzero((ids >= 0) & keep[:, None])
+        bins = order[np.searchsorted(candidates.ids[order], ids[rows, ranks])]
+        given = weights[ranks]
+        if ballot.persons is not None and noise.privacy.aggregation == "max":
+            bins, given = join(ballot.persons, rows, bins, given)
+        np.add.at(counts[:, side], bins, given)
+    return RawVotes(counts)
+
+
+def _check(ballot: Ballot, noise: Noise) -> None:
+    privacy = noise.privacy
+    if noise.releases < 1:
+        raise ConfigError("This run planned no vote (releases is 0), so none may be drawn; raise method.iterations.")
+    if privacy.votes != ballot.votes or privacy.sides != 2:
+        raise ConfigError(
+            f"The noise was made for {privacy.votes} votes on {privacy.sides} side(s), the ballot casts {ballot.votes} "
+            "on 2; calibrate with the same numbers."
+        )
+    if (privacy.protects == "person") != (ballot.persons is not None):
+        raise ConfigError("Persons are protected only if the rows say whose they are; set private.person.")

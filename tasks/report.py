@@ -1,0 +1,221 @@
+"""The report of a run: one HTML page that needs nothing else, and its table of iterations as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from connectors.base import Charge, Usage
+from tasks import plots
+from tasks import report_words as words
+from tasks.facts import Facts
+from tasks.report_values import Happened as Happened
+from tasks.report_values import MapPoints as MapPoints
+from tasks.report_values import Plan as Plan
+from tasks.report_values import Report as Report
+from tasks.report_values import Sample as Sample
+from tasks.report_values import Scores as Scores
+from tasks.report_values import Touched as Touched
+from tasks.report_values import from_json as from_json
+from tasks.report_values import to_json as to_json
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_COLUMNS = ("iteration", "samples", "FID", "null FID", "accuracy", "epsilon", "missing", "left out")
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A drawing of the page with its caption and what it shows in words."""
+
+    name: str
+    svg: str
+    caption: str
+    alt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One line of plan against what happened; `verdict`: as planned, less, more, or empty."""
+
+    what: str
+    planned: str
+    happened: str
+    verdict: str = ""
+
+
+def render(report: Report) -> str:
+    """Return the page of a run; equal reports give equal pages."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.lstrip_blocks = True
+    template = environment.get_template("report.html.j2")
+    return template.render(
+        report=report,
+        words=words,
+        figures={figure.name: figure for figure in _figures(report)},
+        key_numbers=_key_numbers(report),
+        compared=_compared(report),
+        charges=_grouped(report.happened.charges),
+        iterations=[_cells(facts) for facts in report.iterations],
+        columns=_COLUMNS,
+        texts=_texts(report),
+        total=sum(report.usage.values(), Usage()),
+    )
+
+
+def iteration_table(report: Report) -> str:
+    """Return the iterations as a table of plain text for a terminal."""
+    rows = [_COLUMNS, *(_cells(facts) for facts in report.iterations)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    return "\n".join(_line(row, widths) for row in rows)
+
+
+def iteration_markdown(report: Report) -> str:
+    """Return the iterations as a Markdown table."""
+    rule = (*("---:" for _ in _COLUMNS[:-1]), ":---")
+    rows = [_COLUMNS, rule, *(_cells(facts) for facts in report.iterations)]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    right = [cell.rjust(width) for cell, width in zip(row[:-1], widths, strict=False)]
+    return "  ".join([*right, row[-1]]).rstrip()
+
+
+def _texts(report: Report) -> list[tuple[str, list[Sample]]]:
+    """Return the example texts of each PLM, PLMs in the order of the run."""
+    names = dict.fromkeys([*report.plms, *(sample.plm for sample in report.samples)])
+    found = [(plm, [sample for sample in report.samples if sample.plm == plm]) for plm in names]
+    return [(plm, samples) for plm, samples in found if samples]
+
+
+def _cells(facts: Facts) -> tuple[str, ...]:
+    return (
+        str(facts.iteration),
+        words.count(facts.total),
+        words.number(facts.fid) + (" (not private)" if facts.not_private else ""),
+        words.number(facts.fid_null),
+        words.percent(facts.accuracy),
+        words.epsilon(facts.epsilon),
+        words.count(sum(facts.shortfall.values())),
+        words.reasons(facts.failures),
+    )
+
+
+def _key_numbers(report: Report) -> list[tuple[str, str, str]]:
+    """Return the first things to know: (name, value, remark)."""
+    scores, last = report.scores, report.iterations[-1] if report.iterations else None
+    cost = sum(report.usage.values(), Usage())
+    return [
+        ("accuracy", words.percent(scores.accuracy if scores else None), "student on test rows"),
+        ("macro F1", words.number(scores.macro_f1 if scores else None), "mean over classes"),
+        ("FID", words.number(last.fid if last else None), f"null FID {words.number(last.fid_null if last else None)}"),
+        ("epsilon", words.epsilon(report.happened.epsilon), f"asked for {words.epsilon(report.plan.epsilon)}"),
+        ("texts", words.count(report.happened.samples), f"by {len(report.plms)} language models"),
+        ("cost", words.dollars(cost.dollars), f"{words.count(cost.calls)} calls"),
+    ]
+
+
+def _compared(report: Report) -> list[Compared]:
+    plan, happened = report.plan, report.happened
+    cost = sum(report.usage.values(), Usage())
+    spent = happened.epsilon
+    exact = f"{words.epsilon(plan.epsilon_exact)} (asked for {words.epsilon(plan.epsilon)})"
+    lines = [
+        Compared("epsilon", exact, words.epsilon(spent), _verdict(plan.epsilon_exact, spent)),
+        Compared("releases", str(plan.releases), str(happened.releases), _verdict(plan.releases, happened.releases)),
+    ]
+    amounts: list[tuple[str, float | None, float, Any]] = [
+        ("texts", plan.samples, happened.samples, words.count),
+        ("calls", plan.calls, cost.calls, words.count),
+        ("money", plan.dollars, cost.dollars, words.dollars),
+    ]
+    for what, planned, done, say in amounts:
+        lines.append(Compared(what, "no plan" if planned is None else say(planned), say(done), _verdict(planned, done)))
+    return lines
+
+
+def _verdict(planned: float | None, happened: float | None) -> str:
+    if planned is None or happened is None:
+        return ""
+    if planned == happened or abs(planned - happened) <= _ROUNDING * max(abs(planned), abs(happened)):
+        return "as planned"
+    return "more" if happened > planned else "less"
+
+
+def _grouped(charges: Sequence[Charge]) -> list[tuple[int, Charge]]:
+    """Return equal charges once with how often they were made, in order of the first."""
+    found: list[tuple[int, Charge]] = []
+    for charge in charges:
+        if found and found[-1][1] == charge:
+            found[-1] = (found[-1][0] + 1, charge)
+        else:
+            found.append((1, charge))
+    return found
+
+
+def _figures(report: Report) -> list[Figure]:
+    last = report.iterations[-1] if report.iterations else None
+    told = [
+        ("fid", plots.fid_accuracy_plot, "FID and accuracy over iterations", _course(report)),
+        (
+            "epsilon",
+            plots.epsilon_plot,
+            "Privacy loss so far",
+            f"Epsilon reached {words.epsilon(report.happened.epsilon)}.",
+        ),
+        ("weights", plots.weights_plot, "Weights of the language models", _shares(last)),
+        ("samples", plots.samples_plot, "Who wrote how much", f"{words.count(report.happened.samples)} texts in all."),
+        ("confusion", plots.confusion_plot, "What the student confuses", _mistakes(report)),
+        (
+            "map",
+            plots.map_plot,
+            "Synthetic texts and test rows on one map",
+            "Points: embeddings, by their two main axes.",
+        ),
+    ]
+    from markupsafe import Markup
+
+    drawn = [(name, plot(report, "svg"), caption, alt) for name, plot, caption, alt in told]
+    return [Figure(n, Markup(svg.decode()), caption, alt) for n, svg, caption, alt in drawn if svg]  # noqa: S704
+
+
+def _course(report: Report) -> str:
+    """Return how FID and accuracy went, in words."""
+    said = []
+    for name, values, say in (
+        ("FID", [facts.fid for facts in report.iterations], words.number),
+        ("accuracy", [facts.accuracy for facts in report.iterations], words.percent),
+    ):
+        known = [value for value in values if value is not None]
+        said.append(f"{name} went from {say(known[0])} to {say(known[-1])}" if known else f"{name} was not measured")
+    return "; ".join(said) + "."
+
+
+def _shares(last: Facts | None) -> str:
+    if last is None or not last.weights:
+        return "No weights."
+    ranked = sorted(last.weights.items(), key=lambda item: -item[1])
+    return "At the end: " + ", ".join(f"{plm} {words.percent(weight)}" for plm, weight in ranked) + "."
+
+
+def _mistakes(report: Report) -> str:
+    scores = report.scores
+    if scores is None:
+        return "Not measured."
+    wrong = [
+        (times, scores.classes[i], scores.classes[j])
+        for i, row in enumerate(scores.confusion)
+        for j, times in enumerate(row)
+        if i != j and times
+    ]
+    if not wrong:
+        return "No test row was taken for another class."
+    times, true, taken = max(wrong, key=lambda found: found[0])
+    return f"Most frequent mistake: {times} rows of {true} taken for {taken}."

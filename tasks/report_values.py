@@ -1,0 +1,163 @@
+"""What a report tells: plain frozen values, ready for JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from connectors.base import Charge, Usage
+from tasks.facts import Facts
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run set out to do. `epsilon` was asked for (infinite: no protection), `epsilon_exact` is what the noise
+    buys; `sigma` and `sensitivity` in votes; `calls`, `dollars` and `samples` of all PLMs together.
+    """
+
+    epsilon: float
+    epsilon_exact: float
+    delta: float
+    sigma: float
+    sensitivity: float
+    releases: int
+    calibration: str
+    protects: str
+    adjacency: str
+    samples: int
+    calls: int | None = None
+    dollars: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """What a run did. `epsilon` of all releases together; None where no number describes the loss (no noise)."""
+
+    epsilon: float | None
+    releases: int
+    samples: int
+    charges: tuple[Charge, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """How the student did on test rows; confusion[i][j] counts rows of class i taken for class j."""
+
+    accuracy: float | None
+    macro_f1: float | None
+    classes: tuple[str, ...] = ()
+    per_class: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    confusion: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One synthetic text, as an example."""
+
+    plm: str
+    label: str
+    iteration: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """One computation on private rows without noise: what it was, where its result is, why it was asked for."""
+
+    what: str
+    where: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MapPoints:
+    """Embeddings on a plane: synthetic texts and test rows, never private ones."""
+
+    synthetic: tuple[Point, ...]
+    test: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that the page of a run tells. `next` holds (command, what for); `places` holds name -> path."""
+
+    run_id: str
+    flow: str
+    task: str
+    state: str
+    seconds: float
+    plan: Plan
+    happened: Happened
+    iterations: tuple[Facts, ...] = ()
+    degraded: tuple[str, ...] = ()
+    scores: Scores | None = None
+    samples: tuple[Sample, ...] = ()
+    touched: tuple[Touched, ...] = ()
+    map: MapPoints | None = None
+    places: Mapping[str, str] = field(default_factory=dict)
+    next: tuple[tuple[str, str], ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def not_private(self) -> bool:
+        """Whether the run gave up protection as a whole."""
+        return math.isinf(self.plan.epsilon) or self.happened.epsilon is None or math.isinf(self.happened.epsilon)
+
+    @property
+    def unnoised(self) -> tuple[Touched, ...]:
+        """Everything that was computed on private rows without noise, what nobody listed included."""
+        found = list(self.touched)
+        listed = " ".join(one.what.lower() for one in found)
+        if self.not_private and "vote" not in listed:
+            found.append(Touched("votes of the private rows", "every iteration of this run", "epsilon is infinite"))
+        if any(facts.not_private for facts in self.iterations) and "fid" not in listed:
+            found.append(Touched("FID against private rows", "this page", "evaluation.fid_reference is private"))
+        return tuple(found)
+
+    @property
+    def usage(self) -> dict[str, Usage]:
+        """What each PLM cost over all iterations."""
+        spent: dict[str, Usage] = {}
+        for facts in self.iterations:
+            for plm, usage in facts.usage.items():
+                spent[plm] = spent.get(plm, Usage()) + usage
+        return spent
+
+    @property
+    def plms(self) -> tuple[str, ...]:
+        """The PLMs in the order in which they first wrote."""
+        return tuple(dict.fromkeys(plm for facts in self.iterations for plm in facts.new))
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """Return a report as plain JSON values (an infinite epsilon as Python's `Infinity`)."""
+    return asdict(report)
+
+
+def from_json(values: Mapping[str, Any]) -> Report:
+    """Return the report that `to_json` turned into plain values."""
+    made = dict(values)
+    made["plan"] = Plan(**values["plan"])
+    charges = tuple(Charge(**charge) for charge in values["happened"]["charges"])
+    made["happened"] = Happened(**{**values["happened"], "charges": charges})
+    made["iterations"] = tuple(_facts(one) for one in values["iterations"])
+    made["scores"] = _scores(values["scores"]) if values["scores"] else None
+    made["samples"] = tuple(Sample(**one) for one in values["samples"])
+    made["touched"] = tuple(Touched(**one) for one in values["touched"])
+    made["map"] = MapPoints(**{k: tuple(map(tuple, v)) for k, v in values["map"].items()}) if values["map"] else None
+    made["degraded"] = tuple(values["degraded"])
+    made["next"] = tuple((command, purpose) for command, purpose in values["next"])
+    return Report(**made)
+
+
+def _facts(values: Mapping[str, Any]) -> Facts:
+    return Facts(**{**values, "usage": {plm: Usage(**usage) for plm, usage in values["usage"].items()}})
+
+
+def _scores(values: Mapping[str, Any]) -> Scores:
+    lists = {"classes": tuple(values["classes"]), "confusion": tuple(tuple(row) for row in values["confusion"])}
+    return Scores(**{**values, **lists})

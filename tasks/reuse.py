@@ -1,0 +1,35 @@
+"""One rule for every step: what exists, is whole and depends on the same things is not made again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from connectors.base import ArtifactRef, ArtifactStore, StepKey
+
+VERSIONS = {
+    "generate": 1,
+    "embed": 1,
+    "reference": 1,
+    "vote": 1,
+    "select": 1,
+    "weigh": 1,
+    "measure": 1,
+    "collect": 1,
+    "train": 1,
+}
+"""Bumped when the meaning of a step changes; tests/test_step_versions.py notices a change without a bump."""
+
+
+def step_key(step: str, parameters: dict[str, object], inputs: dict[str, str]) -> StepKey:
+    """Return the key of `step` in its present version."""
+    return StepKey(step, VERSIONS[step], parameters, inputs)
+
+
+def make_once(
+    store: ArtifactStore, path: str, key: StepKey, make: Callable[[], ArtifactRef]
+) -> tuple[ArtifactRef, str]:
+    """Return the artifact at `path` and why it was reused or made; `make` runs only if it must."""
+    why = store.why(path, key)
+    found = store.find(path, key)
+    return (replace(found, reused=True), why) if found is not None else (make(), why)

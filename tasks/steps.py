@@ -1,0 +1,101 @@
+"""The Prefect face of the public steps: one short task per function, with its name, tags and reason.
+
+Tasks exchange references, never rows. A step that finds its artifact whole ends in the state 'Reused'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+from prefect import Task, get_run_logger, task
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+
+from connectors.base import ArtifactRef
+from tasks import guiding, judging, writing
+from tasks.facts import Facts, sentence, table
+from tasks.jobs import MeasureJob, SelectJob, TrainJob, WeighJob, WriteJob, Written
+from tasks.toolbox import Tools
+
+Parameters = ParamSpec("Parameters")
+Value = TypeVar("Value")
+
+
+def now(step: Task[Parameters, Any], *arguments: Any) -> Any:
+    """Run one step and return its value; the state keeps its name ('Reused') in the UI."""
+    return step.submit(*arguments).result()  # type: ignore[call-overload]
+
+
+def outcome(value: Any, ref: ArtifactRef, why: str) -> State[Any]:
+    """Return the state of a finished step: 'Reused' or 'Completed', with the reason as its message."""
+    get_run_logger().info("%s: %s", ref.path, why)
+    return Completed(name="Reused" if ref.reused else "Completed", message=why, data=value)
+
+
+def step(name: str, **options: Any) -> Callable[[Callable[..., Any]], Task[Any, Any]]:
+    """Declare a step: a task that Prefect neither caches nor persists, since the artifact store decides reuse."""
+    return partial(task, task_run_name=name, cache_policy=NO_CACHE, persist_result=False, **options)
+
+
+@step("generate {job.plm} t={job.iteration}", tags=["generate"])
+def generate(tools: Tools, job: WriteJob) -> Any:
+    """One PLM writes its texts of one iteration."""
+    ref, why = writing.write_samples(tools, job)
+    return outcome(Written(job.plm, job.iteration, ref), ref, why)
+
+
+@step("embed {written.plm} t={written.iteration}", tags=["embed"])
+def embed_samples(tools: Tools, written: Written) -> Any:
+    """Embed the texts of one PLM and iteration."""
+    ref, why = writing.embed_samples(tools, written.samples)
+    return outcome(replace(written, vectors=ref), ref, why)
+
+
+@step("measure t={job.iteration}", tags=["measure"])
+def measure_iteration(tools: Tools, job: MeasureJob) -> Any:
+    """Measure FID and the accuracy of a quick linear probe on all texts so far."""
+    ref, why = judging.measure(tools, job)
+    return outcome(tools.artifacts.read_json(ref), ref, why)
+
+
+@step("select t={job.iteration}", tags=["select"])
+def select_examples(tools: Tools, job: SelectJob, release: ArtifactRef, written: Sequence[Written]) -> Any:
+    """Take the best and the worst texts of each class (Eq. 7)."""
+    ref, why = guiding.select_examples(tools, job, release, written)
+    return outcome(ref, ref, why)
+
+
+@step("weigh t={job.iteration}", tags=["weigh"])
+def weigh_models(tools: Tools, job: WeighJob, release: ArtifactRef, written: Sequence[Written]) -> Any:
+    """Turn votes into the weight of each PLM (Eq. 8)."""
+    ref, why = guiding.weigh_models(tools, job, release, written)
+    return outcome(guiding.read_weights(tools, ref), ref, why)
+
+
+@step("collect", tags=["result"])
+def collect(tools: Tools, written: Sequence[Written]) -> Any:
+    """Put all texts into one table."""
+    ref, why = writing.collect(tools, written)
+    return outcome(ref, ref, why)
+
+
+@step("train student", tags=["result"])
+def train_student(tools: Tools, job: TrainJob) -> Any:
+    """Train the student on all texts and test it on real rows."""
+    ref, why = judging.train_and_test(tools, job)
+    return outcome(tools.artifacts.read_json(ref), ref, why)
+
+
+@step("record t={facts.iteration}", tags=["record"])
+def record_iteration(tools: Tools, facts: Facts) -> Any:
+    """Show an iteration in Prefect and record it where experiments are kept."""
+    get_run_logger().info(sentence(facts))
+    create_table_artifact(table(facts), key=f"iteration-{facts.iteration}", description=sentence(facts))
+    create_markdown_artifact(sentence(facts), key=f"summary-{facts.iteration}")
+    tools.track(facts.iteration, facts.metrics())
+    return facts

@@ -1,0 +1,62 @@
+"""What flows hand down to steps: the opened connectors of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from connectors.base import Advance, ArtifactStore, Embedder, LanguageModel, Ledger, PrivateRef, RowsRef
+from tasks.private.rows import Zone
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Tools(Protocol):
+    """The opened connectors of one run; it travels between processes as references and reopens there."""
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+
+    @property
+    def home(self) -> Path:
+        """The state folder."""
+
+    @property
+    def artifacts(self) -> ArtifactStore:
+        """Files of all runs."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """The budget book."""
+
+    @property
+    def embedder(self) -> Embedder:
+        """The run's embedder."""
+
+    @property
+    def private(self) -> PrivateRef:
+        """The private dataset, closed."""
+
+    @property
+    def zone(self) -> Zone:
+        """What tasks/private needs to open it."""
+
+    @property
+    def plms(self) -> Sequence[str]:
+        """Names of the run's language models, in the order of the configuration."""
+
+    def model(self, name: str) -> LanguageModel:
+        """The PLM of that name, wrapped so that no answer is asked twice."""
+
+    def read_rows(self, where: RowsRef) -> pd.DataFrame:
+        """Open test or public rows."""
+
+    def progress(self, what: str, total: int) -> AbstractContextManager[Advance]:
+        """Show the progress of one piece of work with rate and time left."""
+
+    def track(self, step: int, metrics: Mapping[str, float | None]) -> None:
+        """Record the metrics of an iteration where experiments are kept; None is not measured."""

@@ -1,0 +1,137 @@
+"""How much each language model (PLM) writes next: its share of the votes, and whole numbers that add up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from connectors.base import ArtifactError, ConfigError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Weighting:
+    """How weights come about: from the noisy histogram or uniform; linear, or by softmax(w / temperature)."""
+
+    source: Literal["histogram", "uniform"] = "histogram"
+    transform: Literal["linear", "softmax"] = "linear"
+    temperature: float = 1.0
+
+
+def weigh(
+    release: pd.DataFrame,
+    samples: pd.DataFrame,
+    plms: Sequence[str],
+    weighting: Weighting = Weighting(),
+    previous: Mapping[str, float] | None = None,
+) -> pd.DataFrame:
+    """Weigh each PLM by the near votes of its samples against the share of samples it wrote (Eq. 8).
+
+    s_i = H_i / sum H;  w_k = (sum of s_i over D_k) / (|D_k| / |D|); a PLM's negative total counts as 0. If all noisy
+    votes together are not positive, they say nothing and the previous weights stay (uniform at first). A PLM without
+    samples has w_k = 1, the mean. `release`: sample_id, near; `samples`: sample_id, plm. Returns plm, share (of the
+    votes, adds up to 1), weight (normalised, adds up to 1), in the order of `plms`.
+    """
+    uniform = np.full(len(plms), 1 / len(plms))
+    before = uniform if previous is None else _normalised([previous[plm] for plm in plms])
+    shares, weights = uniform, uniform
+    if weighting.source == "histogram":
+        totals, sizes = _totals(release, samples, plms)
+        shares, weights = before, before
+        if totals.sum() > 0:
+            shares = _normalised(np.maximum(totals, 0))
+            weights = _transformed(_against_size(shares, sizes), weighting)
+    return pd.DataFrame({"plm": list(plms), "share": shares, "weight": weights})
+
+
+def allocate(total: int, weights: Mapping[str, float], floor: float = 0.05) -> dict[str, int]:
+    """Split `total` by weights into whole numbers that add up to it, by largest remainder.
+
+    No PLM gets less than `floor` of an equal share (total / K): a noisy round must not silence one for good. Exact
+    arithmetic; equal remainders go to the larger weight, then to the PLM named first. Raises ConfigError for weights
+    that are negative, not finite or all zero.
+    """
+    if not weights or any(not math.isfinite(w) or w < 0 for w in weights.values()) or sum(weights.values()) <= 0:
+        raise ConfigError(f"Weights must be non-negative numbers with a positive sum, not {dict(weights)}.")
+    if total < 0 or not 0 <= floor <= 1:
+        raise ConfigError(f"total must not be negative and floor must lie in [0, 1], not {total} and {floor}.")
+    exact = [Fraction(weight) for weight in weights.values()]
+    quotas = _raised(exact, total, Fraction(floor) * total / len(weights))
+    counts = [math.floor(quota) for quota in quotas]
+    by_remainder = sorted(range(len(quotas)), key=lambda k: (counts[k] - quotas[k], -exact[k], k))
+    for position in by_remainder[: total - sum(counts)]:
+        counts[position] += 1
+    return dict(zip(weights, counts, strict=True))
+
+
+def per_class(count: int, labels: Sequence[str], offset: int = 0) -> dict[str, int]:
+    """Deal `count` texts to the classes like cards, starting at class `offset` (counted round)."""
+    base, spare = divmod(count, len(labels))
+    lucky = {(offset + step) % len(labels) for step in range(spare)}
+    return {label: base + (position in lucky) for position, label in enumerate(labels)}
+
+
+def deal(counts: Mapping[str, int], labels: Sequence[str], offset: int = 0) -> dict[str, dict[str, int]]:
+    """Deal each PLM's texts to the classes; each goes on where the one before stopped, so that classes stay equal.
+
+    With `offset` = the number of texts dealt before, the classes of a whole run differ by at most one text.
+    """
+    dealt: dict[str, dict[str, int]] = {}
+    for plm, count in counts.items():
+        dealt[plm] = per_class(count, labels, offset)
+        offset += count
+    return dealt
+
+
+def _totals(release: pd.DataFrame, samples: pd.DataFrame, plms: Sequence[str]) -> tuple[Floats, Floats]:
+    """Return near votes and number of released samples per PLM."""
+    positions = pd.Index(samples["sample_id"]).get_indexer(pd.Index(release["sample_id"]))
+    if (positions < 0).any():
+        raise ArtifactError(f"{int((positions < 0).sum())} released sample_ids are not among the samples of the run.")
+    writers = pd.Index(plms).get_indexer(pd.Index(samples["plm"]))[positions]
+    if (writers < 0).any():
+        raise ArtifactError(f"Samples were written by other PLMs than those of the run: {', '.join(plms)}.")
+    votes = release["near"].to_numpy(dtype=np.float64)
+    totals: Floats = np.bincount(writers, weights=votes, minlength=len(plms)).astype(np.float64)
+    sizes: Floats = np.bincount(writers, minlength=len(plms)).astype(np.float64)
+    return totals, sizes
+
+
+def _against_size(shares: Floats, sizes: Floats) -> Floats:
+    proportions = sizes / sizes.sum()
+    weights = np.ones_like(shares)
+    np.divide(shares, proportions, out=weights, where=sizes > 0)
+    return weights
+
+
+def _transformed(weights: Floats, weighting: Weighting) -> Floats:
+    if weighting.transform == "softmax":
+        weights = np.exp((weights - weights.max()) / weighting.temperature)
+    return _normalised(weights)
+
+
+def _normalised(values: Sequence[float] | Floats) -> Floats:
+    normal = np.array(values, dtype=np.float64)
+    normal /= normal.sum()
+    return normal
+
+
+def _raised(weights: list[Fraction], total: int, least: Fraction) -> list[Fraction]:
+    """Return quotas by weight, adding up to `total`, those below `least` raised to it at the others' cost."""
+    low: set[int] = set()
+    while True:
+        rest = total - least * len(low)
+        mass = sum((weight for k, weight in enumerate(weights) if k not in low), Fraction(0))
+        quotas = [least if k in low else rest * weight / mass for k, weight in enumerate(weights)]
+        below = {k for k, quota in enumerate(quotas) if quota < least}
+        if not below:
+            return quotas
+        low |= below

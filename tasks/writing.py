@@ -1,0 +1,130 @@
+"""Steps that make texts: generate, embed, collect. Each reads and writes artifacts and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import numpy as np
+import pandas as pd
+
+from connectors.base import ArtifactRef, Matrix, RowsRef, digest
+from tasks.clean import normalised
+from tasks.embed import embed_texts
+from tasks.generate import Generated, Request, generate
+from tasks.jobs import WriteJob, Written
+from tasks.reuse import make_once, step_key
+from tasks.select import examples_of
+from tasks.toolbox import Tools
+from tasks.weigh import per_class
+
+
+def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
+    """Let one PLM write its texts of one iteration (WASP Algorithm 1, generation; Algorithm 3 for the prompt)."""
+    model = tools.model(job.plm)
+    key = step_key(
+        "generate",
+        {
+            "plm": job.plm,
+            "model": model.identity,
+            "plm_index": job.plm_index,
+            "iteration": job.iteration,
+            "count": job.count,
+            "offset": job.offset,
+            "card": job.card,
+            "examples_per_prompt": job.examples_per_prompt,
+            "contrast": job.contrast,
+            "seed": job.seed,
+        },
+        {"examples": job.examples.sha256 if job.examples else "none", "earlier": content(job.earlier)},
+    )
+    folder = f"runs/{tools.run_id}/iteration={job.iteration}/plm={job.plm}"
+
+    def make() -> ArtifactRef:
+        with tools.progress(f"write {job.plm} t={job.iteration}", job.count) as advance:
+            made = generate(model, _request(tools, job), advance)
+        tools.artifacts.write_table(f"{folder}/failures.parquet", made.failures, key)
+        return tools.artifacts.write_table(f"{folder}/samples.parquet", made.rows, key, _info(made))
+
+    return make_once(tools.artifacts, f"{folder}/samples.parquet", key, make)
+
+
+def embed_samples(tools: Tools, samples: ArtifactRef) -> tuple[ArtifactRef, str]:
+    """Embed one table of synthetic texts (phi in the paper); kept by content, whichever run wrote it."""
+    key = step_key("embed", {"embedder": tools.embedder.identity}, {"samples": samples.sha256})
+    path = f"embeddings/{digest(tools.embedder.identity)[:16]}/{samples.sha256[:32]}.parquet"
+
+    def make() -> ArtifactRef:
+        texts = tools.artifacts.read_table(samples)["text"].tolist()
+        with tools.progress("embed", len(texts)) as advance:
+            return tools.artifacts.write_matrix(path, embed_texts(tools.embedder, texts, advance), key)
+
+    return make_once(tools.artifacts, path, key, make)
+
+
+def reference_rows(tools: Tools, where: RowsRef) -> tuple[pd.DataFrame, Matrix]:
+    """Return real rows to measure against, with their embeddings; the latter stay in the private zone."""
+    frame = tools.read_rows(where)
+    texts = frame["text"].tolist()
+    key = step_key("reference", {"embedder": tools.embedder.identity}, {"texts": digest(texts)})
+    path = f"private/reference/{key.key[:32]}.parquet"
+
+    def make() -> ArtifactRef:
+        with tools.progress("embed real rows", len(texts)) as advance:
+            return tools.artifacts.write_matrix(path, embed_texts(tools.embedder, texts, advance), key)
+
+    ref, _ = make_once(tools.artifacts, path, key, make)
+    return frame, tools.artifacts.read_matrix(ref)
+
+
+def collect(tools: Tools, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
+    """Put all texts of a run into one table, synthetic.parquet."""
+    path = f"runs/{tools.run_id}/synthetic.parquet"
+    key = step_key("collect", {}, {"samples": content([one.samples for one in written])})
+    return make_once(
+        tools.artifacts, path, key, lambda: tools.artifacts.write_table(path, read_samples(tools, written), key)
+    )
+
+
+def read_samples(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
+    """Return the texts of several tables as one, by rising sample id."""
+    frame = pd.concat([tools.artifacts.read_table(one.samples) for one in written], ignore_index=True)
+    return frame.sort_values("sample_id", kind="stable", ignore_index=True)
+
+
+def read_vectors(tools: Tools, written: Sequence[Written]) -> Matrix:
+    """Return the embeddings of several tables in the order of `read_samples`, shape (texts, dimension)."""
+    ids = [tools.artifacts.read_table(one.samples)["sample_id"].to_numpy() for one in written]
+    parts = [tools.artifacts.read_matrix(one.vectors) for one in written if one.vectors is not None]
+    order = np.argsort(np.concatenate(ids), kind="stable")
+    vectors: Matrix = np.concatenate(parts)[order]
+    return vectors
+
+
+def content(refs: Sequence[ArtifactRef]) -> str:
+    """Return one content key of several artifacts, in order."""
+    return digest([ref.sha256 for ref in refs])
+
+
+def _request(tools: Tools, job: WriteJob) -> Request:
+    good, bad = examples_of(tools.artifacts.read_table(job.examples)) if job.examples else ({}, {})
+    earlier: set[str] = set()
+    for ref in job.earlier:
+        earlier.update(normalised(text) for text in tools.artifacts.read_table(ref)["text"].tolist())
+    return Request(
+        card=job.card,
+        plm=job.plm,
+        plm_index=job.plm_index,
+        iteration=job.iteration,
+        counts=per_class(job.count, job.card.label_names, job.offset),
+        good=good,
+        bad=bad,
+        examples=job.examples_per_prompt,
+        contrast=job.contrast,
+        seed=job.seed,
+        earlier=frozenset(earlier),
+    )
+
+
+def _info(made: Generated) -> dict[str, object]:
+    return {"usage": asdict(made.usage), "failures": made.reasons, "shortfall": dict(made.shortfall)}

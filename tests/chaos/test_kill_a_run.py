@@ -1,0 +1,112 @@
+"""kill -9 at any moment, run again: same noise, one ledger line per release, no answer asked twice, same result."""
+
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline import Pipeline, last_json
+
+
+def kill_after(pipeline: Pipeline, config: Path, seconds: float) -> bool:
+    """Start the run and kill it after so many seconds; say whether it was still running."""
+    process = pipeline.start("run", "wasp", "--config", str(config), "--json")
+    try:
+        time.sleep(seconds)
+        running = process.poll() is None
+        process.send_signal(signal.SIGKILL)
+    finally:
+        process.communicate()
+    return running
+
+
+def answers_per_prompt(pipeline: Pipeline) -> list[int]:
+    """Return how many answers the models gave to each prompt, over all starts."""
+    from connectors.completions import CompletionStore
+
+    store = CompletionStore(pipeline.home / "completions")
+    return [count for identity in store.identities() for count in store.asked(identity).values()]
+
+
+def check(pipeline: Pipeline, config: Path, moments: list[float], api: str, tmp_path: Path) -> None:
+    seen: dict[str, bytes] = {}
+    killed = 0
+    for moment in moments:
+        killed += kill_after(pipeline, config, moment)
+        for folder in (pipeline.home / "runs").glob("*/"):
+            for name, content in pipeline.releases(folder.name).items():
+                assert seen.setdefault(name, content) == content, f"{name} was drawn twice"
+    done = pipeline.call("run", "wasp", "--config", str(config), "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    summary = last_json(done.stdout)
+    assert killed, "no moment hit a running process"
+    releases = pipeline.releases(summary["run_id"])
+    assert {name: releases[name] for name in seen} == seen
+
+    entries = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
+    slots = [entry["slot"] for entry in entries if entry["kind"] == "release"]
+    assert sorted(slots) == ["vote-0", "vote-1"]
+    assert set(answers_per_prompt(pipeline)) == {1}
+
+    # the same budget book in a fresh state folder, undisturbed: only the noise is carried over
+    other = Pipeline(tmp_path / "other", api)
+    (other.home / "private").mkdir(parents=True, mode=0o700)
+    other.home.chmod(0o700)
+    shutil.copy(pipeline.home / "private" / "ledger.key", other.home / "private" / "ledger.key")
+    shutil.copy(pipeline.home / "ledger.db", other.home / "ledger.db")
+    undisturbed = last_json(other.call("run", "wasp", "--config", str(config), "--json").stdout)
+    assert undisturbed["run_id"] == summary["run_id"]
+    assert other.releases(summary["run_id"]) == releases
+    place = Path("runs") / summary["run_id"] / "synthetic.parquet"
+    assert (other.home / place).read_bytes() == (pipeline.home / place).read_bytes()
+    for name in ("accuracy", "macro_f1", "fid", "epsilon_spent", "n_synthetic"):
+        assert undisturbed[name] == summary[name]
+
+
+def test_killed_at_three_random_moments_the_result_is_the_same(pipeline: Pipeline, api: str, tmp_path: Path) -> None:
+    moments = [random.SystemRandom().uniform(2, 9) for _ in range(3)]
+    check(pipeline, pipeline.config(), moments, api, tmp_path)
+
+
+@pytest.mark.slow
+def test_killed_at_twenty_random_moments_the_result_is_the_same(pipeline: Pipeline, api: str, tmp_path: Path) -> None:
+    moments = [random.SystemRandom().uniform(1.5, 12) for _ in range(20)]
+    check(pipeline, pipeline.config(), moments, api, tmp_path)
+
+
+def test_losing_every_artifact_draws_no_new_noise(pipeline: Pipeline) -> None:
+    first = pipeline.run()
+    releases = pipeline.releases(first["run_id"])
+    for name in ("runs", "embeddings", "completions"):
+        shutil.rmtree(pipeline.home / name)
+    second = pipeline.run()
+    assert pipeline.releases(second["run_id"]) == releases
+    entries = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
+    assert [entry["kind"] for entry in entries].count("release") == 2
+
+
+def test_a_replaced_budget_book_is_noticed(pipeline: Pipeline) -> None:
+    summary = pipeline.run()
+    for file in pipeline.home.glob("ledger.db*"):
+        file.unlink()
+    refused = pipeline.call("resume", summary["run_id"])
+    assert refused.returncode == 1
+    assert "book was lost or replaced" in refused.stderr
+
+
+def test_two_processes_cannot_carry_out_one_run(pipeline: Pipeline) -> None:
+    config = pipeline.config(method={"iterations": 3, "samples": 600})
+    first = pipeline.start("run", "wasp", "--config", str(config), "--json")
+    try:
+        while not list((pipeline.home / "runs").glob("*/manifest.json")):
+            assert first.poll() is None, first.communicate()
+            time.sleep(0.1)
+        second = pipeline.call("run", "wasp", "--config", str(config))
+    finally:
+        first.kill()
+        first.communicate()
+    assert second.returncode == 2
+    assert "another process" in second.stderr

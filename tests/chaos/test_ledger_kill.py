@@ -1,0 +1,25 @@
+"""kill -9 at every point of a release: nothing is charged that was not kept, nothing kept that is not charged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connectors.ledger import BudgetBook
+from tests.connectors.ledger_promises.racing import Killing
+from tests.connectors.ledger_tools import new_book
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+@pytest.fixture
+def book(url: str) -> BudgetBook:
+    return new_book(url)
+
+
+class TestKilling(Killing):
+    """On SQLite; the same on PostgreSQL stands in tests/connectors/test_ledger_postgres.py."""

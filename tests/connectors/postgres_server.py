@@ -1,0 +1,95 @@
+"""A private PostgreSQL server for tests: its own folder, a free port on loopback, gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import create_engine, text
+from sqlalchemy.pool import NullPool
+
+
+def find_binary(name: str) -> Path | None:
+    """Return a server program from PATH or from where Debian and its kin put it, newest version first."""
+    found = shutil.which(name)
+    if found:
+        return Path(found)
+    places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
+    return places[-1] if places else None
+
+
+def as_other_user() -> dict[str, Any]:
+    """Return the arguments of subprocess that leave root behind: PostgreSQL refuses to run as root."""
+    if os.geteuid() != 0:
+        return {}
+    for name in ("postgres", "nobody"):
+        try:
+            user = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    raise RuntimeError("PostgreSQL refuses to run as root and there is neither a user postgres nor nobody")
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@contextmanager
+def postgres_server(initdb: Path, postgres: Path) -> Iterator[str]:
+    """Yield the URL of a database on a running server."""
+    # Not pytest's folder: that one is closed to the user the server runs as.
+    folder = Path(tempfile.mkdtemp(prefix="ledger-postgres-"))
+    who = as_other_user()
+    if who:
+        os.chown(folder, who["user"], who["group"])
+    data, port, password = folder / "data", free_port(), folder / "password"
+    password.write_text("secret")
+    password.chmod(0o644)
+    quiet: dict[str, Any] = {"cwd": folder, "stdout": subprocess.DEVNULL, **who}
+    make = [initdb, "-D", data, "-U", "ledger", "-A", "scram-sha-256", f"--pwfile={password}"]
+    subprocess.run([*make, "--no-sync", "--locale=C", "--encoding=UTF8"], check=True, **quiet)
+    settings = ["listen_addresses=127.0.0.1", f"unix_socket_directories={folder}", "fsync=off", "max_connections=60"]
+    options = [part for setting in settings for part in ("-c", setting)]
+    log = (folder / "log").open("wb")
+    server = subprocess.Popen([postgres, "-D", data, "-p", str(port), *options], stderr=log, **quiet)
+    url = f"postgresql+psycopg2://ledger:secret@127.0.0.1:{port}/postgres"
+    try:
+        wait_until_ready(url, server, folder / "log")
+        yield url
+    finally:
+        server.send_signal(signal.SIGQUIT)  # at once: nothing is to be kept
+        server.wait(30)
+        log.close()
+        shutil.rmtree(folder)
+
+
+def wait_until_ready(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            execute(url, "SELECT 1")
+        except Exception:
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"PostgreSQL did not start:\n{log.read_text()}") from None
+            time.sleep(0.1)
+        else:
+            return
+
+
+def execute(url: str, statement: str) -> None:
+    engine = create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    with engine.connect() as db:
+        db.execute(text(statement))

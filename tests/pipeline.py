@@ -1,0 +1,129 @@
+"""Runs the real command in a process of its own, against a real Prefect server, in a state folder of the test."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+
+SMALL: dict[str, Any] = {
+    "task": "support_desk",
+    "private": {"path": "builtin:support_desk/private.parquet", "name": "desk"},
+    "test": {"path": "builtin:support_desk/test.parquet", "rows": 90},
+    "plms": [
+        {"name": "clerk", "connector": "ngram", "model": "helpdesk"},
+        {"name": "novelist", "connector": "ngram", "model": "stories"},
+    ],
+    "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 128}},
+    "method": {"iterations": 3, "samples": 72, "votes": 4, "examples": 4},
+    "student": {"kind": "linear"},
+    "execution": {"max_workers": 2, "seed": 0},
+}
+"""A whole run in a few seconds: two embedded models, hashed embeddings, a linear student."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def prefect_server(folder: Path) -> Iterator[str]:
+    """Start a Prefect server with its database in `folder`; the value is its API address."""
+    port = free_port()
+    environment = os.environ | {
+        "PREFECT_HOME": str(folder),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_LOGGING_LEVEL": "WARNING",
+        "DO_NOT_TRACK": "1",
+    }
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    with (folder / "server.log").open("wb") as log:
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+    try:
+        _wait(f"http://127.0.0.1:{port}/api/health", server, folder / "server.log")
+        yield f"http://127.0.0.1:{port}/api"
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+def _wait(url: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            raise RuntimeError(f"the server ended: {log.read_text()[-2000:]}")
+        try:
+            with urllib.request.urlopen(url, timeout=2):
+                return
+        except OSError:
+            time.sleep(0.3)
+    raise RuntimeError(f"no answer from {url}")
+
+
+@dataclass
+class Pipeline:
+    """The command in one state folder."""
+
+    home: Path
+    api: str = ""
+    extra: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))}
+        api = {"PREFECT_API_URL": self.api} if self.api else {}
+        return kept | {"WASP_HOME": str(self.home), "HF_HUB_OFFLINE": "1"} | api | self.extra
+
+    def config(self, **changes: Any) -> Path:
+        """Write a small configuration with `changes` of its groups; return its place."""
+        values = json.loads(json.dumps(SMALL))
+        for name, change in changes.items():
+            both = isinstance(change, dict) and isinstance(values.get(name), dict)
+            values[name] = values[name] | change if both else change
+        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self.home.parent / f"{self.home.name}-config.yaml"
+        path.write_text(yaml.safe_dump(values), encoding="utf-8")
+        return path
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "flows.cli", *arguments]
+        return subprocess.Popen(
+            command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def call(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "flows.cli", *arguments]
+        return subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=600)
+
+    def run(self, **changes: Any) -> dict[str, Any]:
+        """Run WASP to its end and return the object it prints."""
+        done = self.call("run", "wasp", "--config", str(self.config(**changes)), "--json")
+        assert done.returncode == 0, done.stderr[-4000:]
+        return last_json(done.stdout)
+
+    def releases(self, run_id: str) -> dict[str, bytes]:
+        """Return the bytes of every release of a run."""
+        folder = self.home / "runs" / run_id
+        return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("release.parquet"))}
+
+    def synthetic(self, run_id: str) -> pd.DataFrame:
+        return pd.read_parquet(self.home / "runs" / run_id / "synthetic.parquet")
+
+
+def last_json(text: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(text.strip().splitlines()[-1])
+    return value

@@ -1,0 +1,58 @@
+"""Small elections for tests: who votes, who stands, what is counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from tasks.accounting import Noise, VotePrivacy, calibrate
+from tasks.private.votes import Ballot, Candidates, clean_votes
+
+
+def noise_for(votes: int, **privacy: Any) -> Noise:
+    return calibrate(VotePrivacy(4, 1e-5, 4, votes=votes, **privacy))
+
+
+def candidates(vectors: Any, labels: Any = None, ids: Any = None) -> Candidates:
+    vectors = np.asarray(vectors, dtype=np.float32)
+    labels = ["a"] * len(vectors) if labels is None else labels
+    ids = np.arange(len(vectors)) if ids is None else ids
+    return Candidates(np.asarray(ids, dtype=np.int64), np.asarray(labels, dtype=object), vectors)
+
+
+def ballot(vectors: Any, votes: int, labels: Any = None, **more: Any) -> Ballot:
+    vectors = np.asarray(vectors, dtype=np.float32)
+    return Ballot(vectors, ["a"] * len(vectors) if labels is None else labels, votes, **more)
+
+
+def counts(voters: Ballot, some: Candidates, **privacy: Any) -> Any:
+    return clean_votes(voters, some, noise_for(voters.votes, **privacy)).counts
+
+
+def without(voters: Ballot, row: int) -> Ballot:
+    left = [place for place in range(len(voters.labels)) if place != row]
+    persons = None if voters.persons is None else [voters.persons[place] for place in left]
+    labels = [voters.labels[place] for place in left]
+    return replace(voters, vectors=voters.vectors[left], labels=labels, persons=persons)
+
+
+def squared_bound(votes: int) -> int:
+    """Return the squared sensitivity in integer steps, exactly."""
+    scale = max(2 ** (votes - 1), 128)
+    return 2 * sum((scale >> place) ** 2 for place in range(votes))
+
+
+@st.composite
+def elections(draw: Any, persons: bool = False) -> tuple[Ballot, Candidates]:
+    """Draw small elections full of ties: few distinct vectors, up to three classes, a label nobody stands for."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    votes, size, number = draw(st.sampled_from([1, 2, 8, 11])), draw(st.integers(0, 30)), draw(st.integers(1, 7))
+    pool = rng.integers(-2, 3, size=(max(1, size * 3 // 4), 3)).astype(np.float32)
+    chosen = pool[rng.integers(0, len(pool), size)]
+    standing = candidates(chosen, rng.choice(["a", "b", "c"], size), rng.permutation(1000)[:size])
+    more = {"persons": rng.choice(["p", "q"], number).tolist()} if persons else {}
+    labels = rng.choice(["a", "b", "c", "nobody"], number).tolist()
+    return ballot(rng.integers(-2, 3, size=(number, 3)), votes, labels, **more), standing

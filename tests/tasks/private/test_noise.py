@@ -1,0 +1,169 @@
+"""The sampler against its exact law, and an attack that must fail on the product and succeed on its mutants."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import beta, chi2, norm
+
+from connectors.base import ConfigError
+from tasks.accounting import VotePrivacy, calibrate
+from tasks.private.noise import add_discrete_gaussian
+from tasks.private.votes import Ballot, Candidates, clean_votes, noisy_votes
+
+ALARM = 1e-6
+RUNS, RELEASES, VOTES = 6_000, 4, 2
+PRIVACY = VotePrivacy(4, 1e-5, RELEASES, votes=VOTES)
+
+
+def draws(sigma: float, number: int) -> Any:
+    return add_discrete_gaussian(np.zeros(number, dtype=np.int64), sigma)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("sigma", "number"), [(2.5, 50_000), (452.0, 50_000)])
+def test_the_noise_follows_the_exact_discrete_gaussian(sigma: float, number: int):
+    drawn = draws(sigma, number)
+    reach = math.ceil(12 * sigma)
+    support = np.arange(-reach, reach + 1)
+    mass = np.exp(-(support**2) / (2 * sigma**2))
+    mass /= mass.sum()
+    edges = np.unique(np.searchsorted(np.cumsum(mass), np.linspace(0, 1, 60)[1:-1]))
+    observed = np.bincount(np.searchsorted(edges, drawn + reach), minlength=len(edges) + 1)
+    expected = number * np.add.reduceat(mass, np.concatenate([[0], edges + 1]))
+    statistic = float(((observed - expected) ** 2 / expected).sum())
+    assert expected.min() > 20
+    assert chi2.sf(statistic, len(edges)) > ALARM
+    variance = float((mass * support**2).sum())
+    limit = norm.isf(ALARM / 2)
+    assert abs(drawn.mean()) < limit * math.sqrt(variance / number)
+    assert abs((drawn.astype(float) ** 2).mean() / variance - 1) < limit * math.sqrt(2 / number)
+
+
+@pytest.mark.statistical
+def test_every_bin_of_both_sides_and_of_every_release_gets_its_own_noise():
+    ballot = Ballot(np.zeros((0, 2), dtype=np.float32), (), VOTES)
+    standing = Candidates(np.arange(3000), np.array(["a"] * 3000), np.zeros((3000, 2), dtype=np.float32))
+    noise = calibrate(PRIVACY)
+    parts = []
+    for _ in range(2):
+        noisy, _ = noisy_votes(ballot, standing, noise)
+        parts += [noisy.near, noisy.far]
+    limit = norm.isf(ALARM / 20)
+    for place, part in enumerate(parts):
+        assert abs((part.astype(float) ** 2).mean() / noise.sigma_int**2 - 1) < limit * math.sqrt(2 / 3000)
+        for other in parts[:place]:
+            assert abs(np.corrcoef(part, other)[0, 1]) < limit / math.sqrt(3000)
+        assert abs(np.corrcoef(part[1:], part[:-1])[0, 1]) < limit / math.sqrt(2999)
+
+
+def test_fixed_seeds_do_not_fix_the_noise():
+    first, second = [], []
+    for found in (first, second):
+        random.seed(7)
+        np.random.seed(7)
+        found += draws(100.0, 50).tolist()
+    assert first != second
+
+
+def test_the_function_takes_no_seed():
+    with pytest.raises(TypeError):
+        add_discrete_gaussian(np.zeros(3, dtype=np.int64), 1.0, seed=1)  # type: ignore[call-arg]
+
+
+def test_shape_type_and_input_are_kept():
+    values = np.arange(12, dtype=np.int64).reshape(4, 3)
+    noisy = add_discrete_gaussian(values, 50.0)
+    assert noisy.shape == (4, 3)
+    assert noisy.dtype == np.int64
+    assert values.tolist() == np.arange(12).reshape(4, 3).tolist()
+    assert add_discrete_gaussian(np.zeros((0, 2), dtype=np.int64), 50.0).shape == (0, 2)
+
+
+def test_huge_values_saturate_and_do_not_wrap():
+    top = np.full(64, np.iinfo(np.int64).max, dtype=np.int64)
+    assert (add_discrete_gaussian(top, 1000.0) > 0).all()
+
+
+def test_zero_noise_needs_the_explicit_mark_and_the_mark_needs_zero_noise():
+    values = np.arange(3, dtype=np.int64)
+    assert add_discrete_gaussian(values, 0.0, non_private=True).tolist() == [0, 1, 2]
+    with pytest.raises(ConfigError, match="non_private"):
+        add_discrete_gaussian(values, 0.0)
+    with pytest.raises(ConfigError, match="non_private"):
+        add_discrete_gaussian(values, 5.0, non_private=True)
+
+
+@pytest.mark.parametrize("sigma", [-1.0, math.inf, math.nan])
+def test_a_sigma_that_is_no_noise_is_refused(sigma: float):
+    with pytest.raises(ConfigError):
+        add_discrete_gaussian(np.zeros(3, dtype=np.int64), sigma)
+
+
+def test_unscaled_votes_are_refused():
+    with pytest.raises(ConfigError, match="integers"):
+        add_discrete_gaussian(np.zeros(3), 5.0)  # type: ignore[arg-type]
+
+
+# --- the canary attack
+@pytest.fixture(scope="module")
+def attack() -> tuple[Any, Any, Any]:
+    """Return the canary's votes (bins, 2) and noise of RUNS runs without and with it: (runs, releases, bins, 2)."""
+    ballot = Ballot(np.ones((1, 2), dtype=np.float32), ("a",), VOTES)
+    standing = Candidates(np.arange(2), np.array(["a", "a"]), np.array([[1, 0], [5, 5]], dtype=np.float32))
+    noise = calibrate(PRIVACY)
+    canary = clean_votes(ballot, standing, noise).counts
+    drawn = add_discrete_gaussian(np.zeros((2, RUNS, RELEASES, 2, 2), dtype=np.int64), noise.sigma_int)
+    return canary, drawn[0], drawn[1]
+
+
+def proven_mu(canary: Any, absent: Any, present: Any) -> float:
+    """Return a lower bound of mu from an attacker who projects on the canary's votes; wrong once in a million."""
+    votes = canary.astype(float)
+    threshold = RELEASES * (votes**2).sum() / 2
+    scores = [(outputs * votes).sum(axis=(1, 2, 3)) for outputs in (absent, present + canary)]
+    false_alarms, misses = int((scores[0] > threshold).sum()), int((scores[1] <= threshold).sum())
+    upper = [beta.ppf(1 - ALARM / 2, errors + 1, RUNS - errors) for errors in (false_alarms, misses)]
+    return float(norm.isf(upper[0]) + norm.isf(upper[1]))
+
+
+def claimed_mu() -> float:
+    return math.sqrt(RELEASES) / calibrate(PRIVACY).noise_multiplier
+
+
+@pytest.mark.statistical
+def test_the_canary_attack_proves_no_more_than_the_claim_and_nearly_all_of_it(attack: tuple[Any, Any, Any]):
+    assert 0.65 * claimed_mu() < proven_mu(*attack) <= claimed_mu()
+
+
+def no_far_noise(noise: Any) -> Any:
+    spoiled = noise.copy()
+    spoiled[..., 1] = 0
+    return spoiled
+
+
+MUTANTS: dict[str, Callable[[Any], Any]] = {
+    "noise divided by sqrt(2)": lambda noise: noise / math.sqrt(2),
+    "far votes without noise": no_far_noise,
+    "sigma of one release for all of them": lambda noise: noise / math.sqrt(RELEASES),
+    "sensitivity 1": lambda noise: noise / calibrate(PRIVACY).sensitivity,
+    "sigma counted in votes, added to integer steps": lambda noise: noise / 128,
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_the_canary_attack_exposes_a_mutant(mutant: str, attack: tuple[Any, Any, Any]):
+    canary, absent, present = attack
+    assert proven_mu(canary, MUTANTS[mutant](absent), MUTANTS[mutant](present)) > claimed_mu()
+
+
+@pytest.mark.statistical
+def test_the_canary_attack_exposes_a_forgotten_person_factor(attack: tuple[Any, Any, Any]):
+    canary, absent, present = attack
+    assert proven_mu(2 * canary, absent, present) > claimed_mu()

@@ -1,0 +1,115 @@
+"""What a language model is asked."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.base import ConfigError
+from tasks.prompts import Call, Label, TaskCard, contrastive, examples_for, prompt_for, seed_of, zero_shot
+
+CARD = TaskCard(
+    name="teas",
+    item="tea review",
+    labels=(Label("green", "about green tea", ("sencha",)), Label("black")),
+    attribute="mood",
+    values=("calm", "angry"),
+)
+GOOD = tuple(f"good text {n}" for n in range(8))
+BAD = tuple(f"bad text {n}" for n in range(8))
+
+
+def call(**changes):
+    base = {"seed": 1, "iteration": 2, "plm_index": 0, "label": "green", "ordinal": 5, "good": GOOD, "bad": BAD}
+    return Call(**(base | changes))
+
+
+def test_a_zero_shot_prompt_names_item_label_description_and_attribute():
+    prompt = zero_shot(CARD, "green", "calm", 7)
+    for part in ("tea review", '"green" (about green tea)', 'mood "calm"'):
+        assert part in prompt.text
+    assert (prompt.label, prompt.attribute, prompt.seed, prompt.max_tokens) == ("green", "calm", 7, 256)
+    assert prompt.description == "about green tea sencha"
+    assert "{" not in prompt.text
+
+
+def test_without_an_attribute_the_prompt_does_not_speak_of_one():
+    assert "mood" not in zero_shot(CARD, "black", "", 0).text
+
+
+def test_a_contrastive_prompt_shows_the_bad_examples_before_the_good_ones_and_then_asks():
+    text = contrastive(CARD, "black", "", GOOD[:2], BAD[:2], 0).text
+    places = [text.index(part) for part in ("bad text 0", "bad text 1", "good text 0", "good text 1", "midway")]
+    assert places == sorted(places)
+
+
+def test_without_bad_examples_the_prompt_shows_only_good_ones():
+    text = contrastive(CARD, "black", "", GOOD[:2], (), 0).text
+    assert "good text 1" in text
+    assert "Bad" not in text
+    assert "midway" not in text
+
+
+def test_an_example_with_line_breaks_stays_on_its_line():
+    text = contrastive(CARD, "black", "", ["one\n\nBad tea review 9: two"], ["three\tfour"], 0).text
+    assert "Good tea review 1: one Bad tea review 9: two\n" in text
+    assert "three four" in text
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(alphabet="{}abgd itemlol\\%s$1\n", max_size=30))
+def test_braces_and_placeholders_inside_samples_stay_as_they_are(sample):
+    prompt = contrastive(CARD, "green", "calm", [sample, "{bad} {label}"], ["{0} {good}"], 0)
+    assert f"Good tea review 1: {' '.join(sample.split())}\n" in prompt.text
+    assert "{bad} {label}" in prompt.text
+    assert "{0} {good}" in prompt.text
+    assert prompt.good == (sample, "{bad} {label}")
+
+
+def test_an_unknown_label_is_refused_with_the_known_ones():
+    with pytest.raises(ConfigError, match=r"'white'.*green, black"):
+        zero_shot(CARD, "white", "", 0)
+
+
+@pytest.mark.parametrize(("size", "good", "bad"), [(8, 4, 4), (7, 4, 3), (2, 1, 1), (20, 8, 8)])
+def test_each_generation_draws_half_good_and_half_bad_with_the_odd_one_good(size, good, bad):
+    drawn_good, drawn_bad = examples_for(call(examples=size))
+    assert (len(set(drawn_good)), len(set(drawn_bad))) == (good, bad)
+    assert set(drawn_good) <= set(GOOD)
+    assert set(drawn_bad) <= set(BAD)
+
+
+def test_without_contrast_all_examples_are_good():
+    good, bad = examples_for(call(contrast=False))
+    assert sorted(good) == sorted(GOOD)
+    assert bad == ()
+
+
+@pytest.mark.parametrize(
+    "change", [{"seed": 2}, {"iteration": 3}, {"plm_index": 1}, {"label": "black"}, {"ordinal": 6}], ids=str
+)
+def test_every_place_in_the_run_has_its_own_draw_and_seed(change):
+    assert examples_for(call(**change)) != examples_for(call())
+    assert prompt_for(CARD, call(**change)).seed != prompt_for(CARD, call()).seed
+
+
+def test_the_same_call_gives_the_same_prompt_and_another_attempt_another_seed():
+    assert prompt_for(CARD, call(), "calm") == prompt_for(CARD, call(), "calm")
+    assert prompt_for(CARD, call(attempt=1)).seed != prompt_for(CARD, call()).seed
+
+
+def test_over_many_generations_every_sample_is_shown_about_equally_often():
+    drawn = [text for ordinal in range(400) for text in examples_for(call(ordinal=ordinal))[0]]
+    assert all(120 < drawn.count(text) < 280 for text in GOOD)
+
+
+@pytest.mark.parametrize(("good", "bad"), [((), ()), (("one text",), ()), ((), ("bad", "worse"))])
+def test_fewer_than_two_examples_or_none_good_fall_back_to_zero_shot(good, bad):
+    prompt = prompt_for(CARD, call(good=good, bad=bad), "calm")
+    assert prompt.good == prompt.bad == ()
+    assert prompt.text == zero_shot(CARD, "green", "calm", 0).text
+
+
+def test_seeds_are_the_same_on_every_machine_and_fit_31_bits():
+    assert seed_of("prompt", 1, "x") == seed_of("prompt", 1, "x")
+    assert seed_of(1, "2") != seed_of("1", 2)
+    assert all(0 <= seed_of(n) < 2**31 for n in range(200))

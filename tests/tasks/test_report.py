@@ -1,0 +1,241 @@
+import dataclasses
+import html.parser
+import json
+import math
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tasks import plots
+from tasks import report_words as words
+from tasks.report import (
+    Happened,
+    Sample,
+    Scores,
+    Touched,
+    from_json,
+    iteration_markdown,
+    iteration_table,
+    render,
+    to_json,
+)
+from tests.tasks.report_tools import made_up_report, one_iteration
+
+VOID = {"meta", "br", "link", "img", "hr", "input", "path", "use", "rect", "line", "circle"}
+
+
+class Page(html.parser.HTMLParser):
+    """Reads a page and complains about elements that are not closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.attributes, self.tags, self.said = [], [], [], ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, *pair) for pair in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, *pair) for pair in attrs]
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag, f"</{tag}> closes nothing"
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] != "style":
+            self.said += data + " "
+
+
+@pytest.fixture(scope="module")
+def page():
+    return render(made_up_report())
+
+
+def test_every_element_of_the_page_is_closed_and_every_anchor_leads_somewhere(page):
+    read = Page(page)
+    assert read.open == []
+    names = [value for _, name, value in read.attributes if name == "id"]
+    links = [value[1:] for tag, name, value in read.attributes if tag == "a" and name == "href"]
+    assert len(names) == len(set(names))
+    assert len(links) == 9
+    assert set(links) <= set(names)
+
+
+def test_the_page_asks_nothing_of_anyone_outside(page):
+    read = Page(page)
+    references = [value for _, name, value in read.attributes if name in ("src", "href", "xlink:href", "action")]
+    assert references
+    assert all(value.startswith("#") for value in references)
+    assert "script" not in read.tags
+    assert not re.search(r"@import|url\((?!#)", page)
+
+
+def test_every_table_has_a_caption_and_every_figure_says_what_it_shows(page):
+    read = Page(page)
+    assert read.tags.count("table") == read.tags.count("caption") > 5
+    alts = [value for tag, name, value in read.attributes if tag == "div" and name == "aria-label"]
+    assert read.tags.count("svg") == read.tags.count("figure") == len(alts) == 6
+    assert "FID went from 0.620 to 0.420; accuracy went from 52.0 % to 66.4 %." in read.said
+
+
+def test_equal_reports_give_equal_pages_in_another_process_too(page):
+    code = "from tests.tasks.report_tools import made_up_report; from tasks.report import render; import sys; "
+    code += "sys.stdout.write(render(made_up_report()))"
+    again = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
+    )
+    assert again.stdout == page
+
+
+def test_text_of_a_model_stays_text():
+    evil = '<script>alert(1)</script> $x_1$ & "quoted"'
+    sample = Sample(evil, evil, 0, evil)
+    scores = Scores(0.5, 0.5, (evil, "b"), {evil: {"f1": 0.5}}, ((1, 2), (3, 4)))
+    iteration = one_iteration(0, new={evil: 3}, weights={evil: 1.0}, failures={evil: {evil: 1}})
+    shown = render(
+        made_up_report(samples=(sample,), scores=scores, iterations=(iteration,), degraded=(evil,), task=evil)
+    )
+    assert "script" not in Page(shown).tags
+    assert "<script" not in shown
+    assert "<script>alert(1)</script>" in Page(shown).said
+
+
+def test_a_run_without_noise_is_banned_in_red_and_promises_nothing():
+    plan = dataclasses.replace(made_up_report().plan, epsilon=math.inf, epsilon_exact=math.inf, sigma=0.0)
+    iterations = tuple(one_iteration(number, epsilon=None) for number in range(2))
+    shown = render(made_up_report(plan=plan, happened=Happened(None, 1, 2400), iterations=iterations))
+    said = Page(shown).said
+    assert 'class="banner"' in shown
+    assert "NOT PRIVATE" in said
+    assert "Nothing is promised" in said
+    assert "votes of the private rows" in said
+    assert "Nothing: every number" not in said
+
+
+def test_a_private_run_has_no_such_banner_and_says_that_nothing_was_unnoised(page):
+    assert "NOT PRIVATE" not in page
+    assert "Nothing: every number on this page comes from noisy votes" in page
+
+
+def test_what_touched_private_rows_without_noise_is_listed_and_marked():
+    fid = Touched("FID against private rows", "runs/x/private_metrics.json", "evaluation.fid_reference: private")
+    shown = Page(render(made_up_report(touched=(fid,)))).said
+    assert "runs/x/private_metrics.json" in shown
+    assert "not private" in shown
+
+
+def test_a_private_fid_that_nobody_listed_is_listed_all_the_same():
+    report = made_up_report(iterations=(one_iteration(0, not_private=True, fid_reference="private"),))
+    shown = Page(render(report)).said
+    assert "FID against private rows" in shown
+    assert "Nothing: every number" not in shown
+
+
+def test_what_was_not_measured_is_never_shown_as_zero():
+    iteration = one_iteration(0, fid=None, fid_null=None, accuracy=None)
+    report = made_up_report(scores=None, map=None, iterations=(iteration,))
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", render(report), re.S)
+    row = cells[cells.index("0", 20) :] if "0" in cells[20:] else cells
+    assert sum("not measured" in cell for cell in row) >= 3
+    assert "not measured" in iteration_table(report)
+    assert plots.fid_accuracy_plot(report) is None
+    assert plots.map_plot(report) is None
+    assert plots.confusion_plot(report) is None
+
+
+def test_a_run_that_failed_before_its_first_iteration_still_has_a_page():
+    report = made_up_report(
+        iterations=(), scores=None, samples=(), map=None, state="FAILED", happened=Happened(0.0, 0, 0)
+    )
+    shown = Page(render(report))
+    assert "No iteration was finished." in shown.said
+    assert "svg" not in shown.tags
+
+
+def test_the_plan_is_set_against_what_happened():
+    report = made_up_report(happened=Happened(2.8, 3, 5400), degraded=("model 'claude' gave no answers",))
+    read = Page(render(report)).said
+    assert re.search(r"releases\s+4\s+3\s+less", read)
+    assert re.search(r"texts\s+6,000\s+5,400\s+less", read)
+    assert re.search(r"calls\s+800\s+800\s+as planned", read)
+    assert "model 'claude' gave no answers" in read
+
+
+@pytest.mark.parametrize(("loss", "sure"), [(0.0, 0.5), (1.0, 0.7310586), (4.0, 0.9820138), (8.0, 0.9996646)])
+def test_the_certainty_of_an_attacker_is_what_bayes_says(loss, sure):
+    assert words.certainty(loss) == pytest.approx(sure, abs=1e-6)
+    assert words.certainty(loss, 0.01) == pytest.approx(math.exp(loss) * 0.01 / (math.exp(loss) * 0.01 + 0.99))
+
+
+def test_the_promise_says_epsilon_and_delta_in_chances(page):
+    said = " ".join(Page(page).said.split())
+    assert "at most 98.2 % sure" in said
+    assert "1 in 100,000" in said
+
+
+def test_a_report_survives_json():
+    report = made_up_report(touched=(Touched("a", "b", "c"),), degraded=("x",))
+    assert from_json(json.loads(json.dumps(to_json(report)))) == report
+    assert render(from_json(json.loads(json.dumps(to_json(report))))) == render(report)
+
+
+def test_the_terminal_table_is_aligned_and_has_a_line_per_iteration():
+    lines = iteration_table(made_up_report()).splitlines()
+    assert len(lines) == 6
+    ends = {line.index(word) + len(word) for line, word in zip(lines[:2], ("epsilon", "2"), strict=False)}
+    assert lines[0].split()[:2] == ["iteration", "samples"]
+    assert lines[1].index("0.620") + 5 == lines[0].index("FID") + 3
+    assert len(ends) <= 2
+
+
+def test_the_markdown_table_has_as_many_cells_in_each_line_even_with_bars_in_names():
+    report = made_up_report(iterations=(one_iteration(0, failures={"a": {"too|short": 1}}),))
+    lines = iteration_markdown(report).splitlines()
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {9}
+
+
+@pytest.mark.parametrize("name", ["fid_accuracy_plot", "weights_plot", "samples_plot", "epsilon_plot", "map_plot"])
+def test_a_figure_comes_as_picture_too_and_equal_input_gives_equal_bytes(name):
+    plot = getattr(plots, name)
+    picture = plot(made_up_report(), "png")
+    assert picture[:8] == b"\x89PNG\r\n\x1a\n"
+    assert struct.unpack(">II", picture[16:24])[0] > 600
+    assert plot(made_up_report(), "png") == picture
+
+
+def test_a_figure_takes_the_ink_of_the_page_and_leaves_no_settings_behind():
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    drawn = plots.weights_plot(made_up_report()).decode()
+    assert "currentColor" in drawn
+    assert "#010203" not in drawn
+    assert "gpt-4o" in drawn
+    assert dict(mpl.rcParams) == before
+
+
+def test_the_map_keeps_neighbours_together_and_is_the_same_each_time():
+    rng = np.random.default_rng(0)
+    near, far = rng.normal(size=(700, 16)), rng.normal(size=(300, 16)) + 8
+    made = plots.map_points(near.astype(np.float32), far.astype(np.float32), most=200)
+    assert len(made.synthetic) <= 200
+    assert len(made.test) <= 200
+    left, right = np.array(made.synthetic), np.array(made.test)
+    assert np.linalg.norm(left.mean(0) - right.mean(0)) > 4 * left.std()
+    assert plots.map_points(near.astype(np.float32), far.astype(np.float32), most=200) == made
+
+
+def test_importing_the_report_does_not_import_matplotlib():
+    code = "import sys, tasks.report; sys.exit('matplotlib' in sys.modules or 'jinja2' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=False).returncode == 0

@@ -1,0 +1,154 @@
+"""Weights of the language models and the numbers that follow from them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.base import ArtifactError, ConfigError
+from tasks.weigh import Weighting, allocate, deal, per_class, weigh
+
+PLMS = ("x", "y", "z")
+
+
+def tables(near, writers):
+    ids = np.arange(len(near), dtype=np.int64)
+    return pd.DataFrame({"sample_id": ids, "near": near}), pd.DataFrame({"sample_id": ids, "plm": list(writers)})
+
+
+def weights(*arguments, **options):
+    table = weigh(*arguments, **options)
+    assert table["weight"].sum() == pytest.approx(1)
+    assert table["share"].sum() == pytest.approx(1)
+    return dict(zip(table["plm"], table["weight"], strict=True))
+
+
+def test_a_plm_weighs_its_share_of_the_votes_against_its_share_of_the_samples():
+    release, samples = tables([6, 2, 1, 1, 2], "xyyyz")
+    # shares 6/12, 4/12, 2/12 against sizes 1/5, 3/5, 1/5: w = 2.5, 0.5556, 0.8333
+    raw = np.array([2.5, 4 / 12 / 0.6, 2 / 12 / 0.2])
+    assert list(weights(release, samples, PLMS).values()) == pytest.approx(list(raw / raw.sum()))
+
+
+def test_twice_the_samples_with_twice_the_votes_weigh_the_same():
+    assert weights(*tables([3, 3, 3], "xxy"), ("x", "y")) == pytest.approx({"x": 0.5, "y": 0.5})
+
+
+def test_the_order_of_the_rows_does_not_matter():
+    release, samples = tables([6, 2, 1, 1, 2], "xyyyz")
+    other = weights(release.iloc[::-1], samples.sample(frac=1, random_state=0), PLMS)
+    assert other == pytest.approx(weights(release, samples, PLMS))
+
+
+def test_a_negative_total_counts_as_no_votes():
+    table = weigh(*tables([10, -4, 0], "xyz"), PLMS)
+    assert list(table["weight"]) == [1, 0, 0]
+
+
+@pytest.mark.parametrize("near", [[-5, 3, 1], [0, 0, 0], [4, -4, 0]])
+def test_votes_that_add_up_to_nothing_leave_the_weights_as_they_were(near):
+    release, samples = tables(near, "xyz")
+    assert weights(release, samples, PLMS) == pytest.approx(dict.fromkeys(PLMS, 1 / 3))
+    before = {"z": 0.2, "y": 0.3, "x": 0.5}
+    assert weights(release, samples, PLMS, previous=before) == pytest.approx(before)
+
+
+def test_uniform_weights_do_not_look_at_the_votes():
+    table = weights(*tables([100, 1, 1], "xyz"), PLMS, Weighting("uniform"), {"x": 1.0, "y": 0.0, "z": 0.0})
+    assert table == pytest.approx(dict.fromkeys(PLMS, 1 / 3))
+
+
+def test_softmax_levels_with_rising_temperature_and_keeps_the_order():
+    release, samples = tables([6, 3, 1], "xyz")
+    cold, warm, hot = (
+        list(weights(release, samples, PLMS, Weighting("histogram", "softmax", t)).values())
+        for t in (0.01, 1.0, 1000.0)
+    )
+    assert cold == pytest.approx([1, 0, 0])
+    assert warm == sorted(warm, reverse=True)
+    assert warm == pytest.approx(np.exp([1.8, 0.9, 0.3]) / np.exp([1.8, 0.9, 0.3]).sum())
+    assert hot == pytest.approx([1 / 3] * 3, abs=1e-3)
+
+
+def test_a_plm_without_samples_gets_the_mean_weight_instead_of_a_division_by_zero():
+    assert weights(*tables([3, 3], "xy"), PLMS) == pytest.approx(dict.fromkeys(PLMS, 1 / 3))
+
+
+def test_strange_samples_and_strange_plms_are_refused():
+    release, samples = tables([1, 2], "xy")
+    with pytest.raises(ArtifactError, match="1 released"):
+        weigh(release, samples.iloc[:1], PLMS)
+    with pytest.raises(ArtifactError, match="other PLMs"):
+        weigh(release, samples, ("x",))
+
+
+def test_noisy_votes_in_one_place_move_the_weight_by_what_eq_8_says():
+    release, samples = tables([7, 3], "xy")
+    assert weights(release, samples, ("x", "y")) == pytest.approx({"x": 0.7, "y": 0.3})
+
+
+# --- allocate
+def test_a_split_by_largest_remainder_adds_up():
+    assert allocate(10, {"x": 0.5, "y": 0.25, "z": 0.25}, floor=0) == {"x": 5, "y": 3, "z": 2}
+    assert allocate(7, {"x": 1.0, "y": 1.0, "z": 1.0}, floor=0) == {"x": 3, "y": 2, "z": 2}
+
+
+def test_a_starved_plm_still_writes_five_percent_of_an_equal_share():
+    assert allocate(1200, {"x": 1.0, "y": 0.0, "z": 0.0}) == {"x": 1160, "y": 20, "z": 20}
+
+
+def test_weights_above_the_floor_are_left_alone_by_it():
+    assert allocate(1000, {"x": 0.6, "y": 0.4}) == {"x": 600, "y": 400}
+
+
+@pytest.mark.parametrize("bad", [{}, {"x": -1.0}, {"x": float("nan")}, {"x": 0.0}, {"x": float("inf")}])
+def test_weights_that_are_none_are_refused(bad):
+    with pytest.raises(ConfigError):
+        allocate(10, bad)
+
+
+some_weights = st.lists(st.floats(0, 1e6), min_size=1, max_size=12).filter(lambda values: sum(values) > 0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 100_000), some_weights, st.sampled_from([0.0, 0.05, 0.5, 1.0]))
+def test_every_split_is_exact_fair_and_above_the_floor(total, values, floor):
+    named = {f"plm{k}": value for k, value in enumerate(values)}
+    counts = allocate(total, named, floor)
+    assert sum(counts.values()) == total
+    assert list(counts) == list(named)
+    assert min(counts.values()) >= int(floor * total / len(values) + 1e-9)
+    for one, weight in named.items():
+        assert all(counts[one] >= counts[other] for other in named if weight > named[other])
+        assert all(abs(counts[one] - counts[other]) <= 1 for other in named if weight == named[other])
+        assert floor or abs(counts[one] - total * weight / sum(values)) < 1 + 1e-6
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(-1000, 1000), st.sampled_from(PLMS)), max_size=60), st.booleans())
+def test_whatever_the_votes_weights_are_shares(rows, softmax):
+    release, samples = tables([row[0] for row in rows], [row[1] for row in rows])
+    table = weigh(release, samples, PLMS, Weighting(transform="softmax" if softmax else "linear"))
+    assert table["weight"].between(0, 1).all()
+    assert table["share"].between(0, 1).all()
+    assert table["weight"].sum() == pytest.approx(1)
+    assert sum(allocate(1200, dict(zip(table["plm"], table["weight"], strict=True))).values()) == 1200
+
+
+# --- classes
+def test_the_spare_texts_of_a_count_go_round_the_classes():
+    assert per_class(7, "abc") == {"a": 3, "b": 2, "c": 2}
+    assert per_class(7, "abc", offset=5) == {"a": 2, "b": 2, "c": 3}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 500), min_size=1, max_size=8), st.integers(1, 12), st.integers(0, 10_000))
+def test_classes_stay_balanced_within_each_plm_and_over_all(counts, classes, offset):
+    labels = [f"label {k}" for k in range(classes)]
+    dealt = deal({f"plm{k}": count for k, count in enumerate(counts)}, labels, offset)
+    for count, of_plm in zip(counts, dealt.values(), strict=True):
+        assert sum(of_plm.values()) == count
+        assert max(of_plm.values()) - min(of_plm.values()) <= 1
+    together = [sum(of_plm[label] for of_plm in dealt.values()) for label in labels]
+    assert max(together) - min(together) <= 1
