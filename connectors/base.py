@@ -10,6 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from connectors.budget import BudgetPlan as BudgetPlan
+from connectors.budget import Charge as Charge
+from connectors.budget import Compose as Compose
+from connectors.budget import Ledger as Ledger
+from connectors.budget import Release as Release
+from connectors.budget import ReleaseRequest as ReleaseRequest
 from connectors.errors import ArtifactError as ArtifactError
 from connectors.errors import BudgetError as BudgetError
 from connectors.errors import ConfigError as ConfigError
@@ -252,87 +258,6 @@ class ArtifactStore(Protocol):
 
     def info(self, ref: ArtifactRef) -> dict[str, Any]:
         """Return the `info` that was written with the artifact."""
-
-
-# --- budget
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """One release as the budget book writes it: what was done, how strong the noise was, why that suffices.
-
-    `event` is the accountant's description (see tasks/accounting.py), plain JSON values only.
-    """
-
-    mechanism: str
-    event: Mapping[str, Any]
-    sensitivity: float
-    sensitivity_reason: str
-    noise_scale: float
-    protects: str
-    adjacency: str
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetPlan:
-    """The worst case of a whole run: the charges of all its releases, in order."""
-
-    run_id: str
-    flow: str
-    delta: float
-    charges: tuple[Charge, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseRequest:
-    """One release asked of the ledger: `slot` is its place in the run, `step_key` its content, `respend` allows a
-    second paid release of the same slot.
-    """
-
-    dataset: str
-    run_id: str
-    slot: str
-    step_key: str
-    charge: Charge
-    respend: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """The noisy output of one release, and whether it was drawn now or read back."""
-
-    output: bytes
-    reused: bool
-    entry_hash: str
-
-
-Compose = Callable[[Sequence[Mapping[str, Any]], float], float]
-"""(events, delta) -> epsilon of all of them together, valid under adaptive choice; the gate's arithmetic."""
-
-
-class Ledger(Protocol):
-    """The budget book of all datasets: append-only, hash-chained, exactly one draw per (dataset, step key)."""
-
-    def register(self, name: str, fingerprint: str, records: Sequence[str]) -> str:
-        """Return the id of the dataset with this content (keyed hashes); known content keeps its budget."""
-
-    def reserve(self, dataset: str, plan: BudgetPlan, who: str) -> None:
-        """Set the plan's unspent part aside; BudgetError if the cap would be passed. Idempotent by run id."""
-
-    def release_once(self, request: ReleaseRequest, draw: Callable[[], bytes]) -> Release:
-        """Return the stored output for the request's key, or charge, draw and store it in one transaction.
-
-        BudgetError over the cap, LostArtifactsError when the slot was released under another key and
-        `respend` is False, LedgerError when the run reserved too little. `draw` runs at most once, and
-        nothing is charged if it raises.
-        """
-
-    def released(self, dataset: str, step_key: str) -> bool:
-        """Say whether a release with this key is in the book."""
-
-    def finish(self, dataset: str, run_id: str) -> None:
-        """Return what the run reserved and did not spend. Idempotent."""
-
-    def events(self, dataset: str, run_id: str | None = None) -> list[dict[str, Any]]:
-        """Return the events that happened on a dataset (of one run if given), oldest first."""
 
 
 # --- progress

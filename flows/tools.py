@@ -102,7 +102,8 @@ class RunTools:
 
     def model(self, name: str) -> LanguageModel:
         """The PLM of that name; every answer is kept and none is asked twice."""
-        return self._once(f"model {name}", partial(self._open_model, name))
+        scope = self.name.run_id if self.name else ""
+        return self._once(f"model {name} {scope}", partial(self._open_model, name))
 
     def read_rows(self, where: RowsRef) -> pd.DataFrame:
         """Open test or public rows."""
@@ -163,7 +164,8 @@ class RunTools:
 
         plm = next(plm for plm in self.config.plms if plm.name == name)
         model = open_model(model_spec(plm, self.config.data_root))
-        return Recording(model, CompletionStore(self.home / "completions"))
+        scope = self.name.run_id if self.name else "preview"
+        return Recording(model, CompletionStore(self.home / "completions"), scope)
 
 
 def _open_artifacts(home: Path) -> Artifacts:

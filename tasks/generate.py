@@ -167,7 +167,7 @@ def _prompt(request: Request, label: str, ordinal: int, attempt: int) -> Prompt:
 
 
 def _attribute(request: Request, label: str, ordinal: int) -> str:
-    """Go round the values of the attribute; classes, PLMs and iterations start at different ones (decision 25)."""
+    """Go round the values of the attribute; classes, PLMs and iterations start at different ones."""
     values = request.card.values
     if not values:
         return ""

@@ -151,7 +151,7 @@ def examples_for(call: Call) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Draw the (good, bad) examples of one generation at random, in random order.
 
     S - floor(S/2) of the good and floor(S/2) of the bad ones; S good ones without contrast. Every generation has a
-    draw of its own, seeded by its place in the run (decision 23: WASP leaves open how often examples are redrawn).
+    draw of its own, seeded by its place in the run: WASP leaves open how often examples are redrawn.
     """
     generator = np.random.default_rng(seed_of("examples", *_place(call)))
     wanted_bad = call.examples // 2 if call.contrast else 0

@@ -25,8 +25,9 @@ class StudentSpec:
     empty) for the sentence encoder that comes as a package; finetune only. epochs: at most so many passes; patience:
     stop after so many without a better score on the validation share, which is taken from the training rows (synthetic
     ones), never from real rows; a share of 0 trains all epochs and keeps the last. max_length: tokens of a text.
-    precision: `auto` computes in bfloat16 where the processor has it, weights stay float32. device: `auto` takes an
-    accelerator if there is one.
+    precision: `auto` computes in bfloat16 where the processor has it (a third of the time; 1 of 1,200 predictions
+    differed on dbpedia14), weights stay float32; `float32` gives the same student on processors of either sort.
+    device: `auto` takes an accelerator if there is one.
     """
 
     kind: Kind = "finetune"
@@ -37,7 +38,7 @@ class StudentSpec:
     max_length: int = 256
     patience: int | None = None
     validation_share: float = 0.1
-    precision: Literal["auto", "float32"] = "float32"
+    precision: Literal["auto", "float32"] = "auto"
     device: str = "auto"
     seed: int = 0
 

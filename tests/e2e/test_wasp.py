@@ -73,7 +73,7 @@ def test_a_second_run_reuses_everything_and_spends_nothing(finished) -> None:
 
 
 def test_prefect_shows_named_steps_and_what_was_reused(finished, api: str) -> None:
-    pipeline, summary = finished
+    pipeline, _ = finished
     again = pipeline.run()
     body = json.dumps({"flow_runs": {"id": {"any_": [again["prefect_run_id"]]}}, "limit": 200}).encode()
     request = urllib.request.Request(f"{api}/task_runs/filter", body, {"Content-Type": "application/json"})

@@ -71,6 +71,14 @@ def test_fid_of_singular_covariances_with_many_rows_is_exact_to_twelve_digits():
     assert abs(fid(a, b) - _by_sixty_digits(a, b)) <= 1e-12
 
 
+def test_fid_of_nearly_singular_covariances_is_exact_to_twelve_digits():
+    generator = np.random.default_rng(13)
+    scales = np.array([1.0, 1.0, 1.0, 1e-6, 1e-6, 1e-6])
+    turn = np.linalg.qr(generator.normal(size=(6, 6)))[0]
+    a, b = (generator.normal(size=(15, 6)) * one @ turn for one in (scales, scales[::-1]))
+    assert abs(fid(a, b) - _by_sixty_digits(a, b)) <= 1e-12
+
+
 @pytest.mark.parametrize(("n", "d"), [(10, 64), (64, 64), (65, 64), (300, 64)])
 def test_fid_of_a_set_with_itself_is_zero_and_of_two_sets_symmetric(n, d):
     generator = np.random.default_rng(n)

@@ -1,0 +1,118 @@
+"""Planted strings: nothing of a private row is found outside the private zone, whatever happens to the run."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import connectors.data
+from tests.pipeline import Pipeline, last_json, prefect_server
+
+PLANTED = ["zqxquokka7731", "Hildebrandsdottir", "IBAN-AB12-9911", "crimsonpelican"]
+
+
+def planted_rows(path: Path) -> str:
+    """Write private rows that each carry one of the planted strings."""
+    rows = pd.read_parquet(Path(connectors.data.__file__).parent / "support_desk" / "private.parquet")
+    marks = [PLANTED[number % len(PLANTED)] for number in range(len(rows))]
+    rows["text"] = [f"{text} {mark}" for text, mark in zip(rows["text"], marks, strict=True)]
+    rows.to_parquet(path)
+    return str(path)
+
+
+def readable(path: Path) -> Iterator[bytes]:
+    """Yield a file's bytes, and what is inside it where it is compressed."""
+    yield path.read_bytes()
+    if path.suffix == ".parquet":
+        yield pq.read_table(path).to_pandas().to_csv().encode()
+
+
+def found_outside(folder: Path, words: list[str]) -> list[str]:
+    found = []
+    for path in folder.rglob("*"):
+        if not path.is_file() or "private" in path.relative_to(folder).parts:
+            continue
+        for content in readable(path):
+            found += [f"{word} in {path}" for word in words if word.lower().encode() in content.lower()]
+    return found
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    folder = tmp_path_factory.mktemp("own-prefect")
+    with prefect_server(folder) as api:
+        yield api, folder
+
+
+def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
+    planted_rows(tmp_path / "rows.parquet")
+    (tmp_path / "private").mkdir()
+    planted_rows(tmp_path / "private" / "rows.parquet")
+    assert {found.split(" in ")[0] for found in found_outside(tmp_path, PLANTED)} == set(PLANTED)
+
+
+def test_nothing_of_a_private_row_is_found_after_a_run(server: tuple[str, Path], tmp_path: Path) -> None:
+    api, prefect = server
+    pipeline = Pipeline(tmp_path / "home", api)
+    (tmp_path / "owner").mkdir()
+    path = planted_rows(tmp_path / "owner" / "rows.parquet")
+    config = pipeline.config(private={"path": path, "name": "planted"})
+    done = pipeline.call("run", "wasp", "--config", str(config), "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    run_id = last_json(done.stdout)["run_id"]
+    exported = pipeline.call("export", run_id, str(tmp_path / "bundle"))
+    assert exported.returncode == 0, exported.stderr
+    assert found_outside(pipeline.home, PLANTED) == []
+    assert found_outside(prefect, PLANTED) == []
+    assert found_outside(tmp_path / "bundle", PLANTED) == []
+    for word in PLANTED:
+        assert word not in done.stdout + done.stderr + exported.stdout + exported.stderr
+    with sqlite3.connect(pipeline.home / "mlflow.db") as database:
+        stored = database.execute("select digest, dataset_profile from datasets where name = 'planted'").fetchall()
+    assert stored
+    assert all("120" not in str(profile) and digest == "not-recorded" for digest, profile in stored)
+
+
+def test_nothing_of_a_private_row_is_found_after_a_refusal(server: tuple[str, Path], tmp_path: Path) -> None:
+    api, prefect = server
+    pipeline = Pipeline(tmp_path / "home", api)
+    (tmp_path / "owner").mkdir()
+    path = tmp_path / "owner" / "rows.parquet"
+    rows = pd.read_parquet(planted_rows(path))
+    rows.loc[5, "label"] = "crimsonpelican-label"
+    rows.to_parquet(path)
+    done = pipeline.call("run", "wasp", "--config", str(pipeline.config(private={"path": str(path)})))
+    assert done.returncode == 2
+    assert "PRIVATE-ROWS" in done.stderr
+    assert found_outside(pipeline.home, PLANTED) == []
+    assert found_outside(prefect, PLANTED) == []
+    for word in PLANTED:
+        assert word not in done.stdout + done.stderr
+
+
+def test_an_error_inside_the_private_zone_keeps_its_words(server: tuple[str, Path], tmp_path: Path) -> None:
+    """An embedder that chokes on a private text quotes it in its error; the quote stays in the zone."""
+    api, prefect = server
+    pipeline = Pipeline(tmp_path / "home", api)
+    (tmp_path / "owner").mkdir()
+    path = planted_rows(tmp_path / "owner" / "rows.parquet")
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(
+        "import connectors.embedders as e\n"
+        "def choke(self, texts):\n    raise ValueError('cannot encode ' + ' '.join(texts))\n"
+        "e.HashingEmbedder.embed_alone = choke\n"
+    )
+    pipeline.extra["PYTHONPATH"] = f"{tmp_path / 'site'}:{Path(__file__).resolve().parents[2]}"
+    done = pipeline.call("run", "wasp", "--config", str(pipeline.config(private={"path": path})))
+    assert done.returncode == 2, done.stderr[-2000:]
+    assert "PRIVATE-STEP" in done.stderr
+    told = [file.read_text() for file in (pipeline.home / "private" / "problems").glob("failure-*")]
+    assert told
+    assert PLANTED[0] in told[0]
+    assert found_outside(pipeline.home, PLANTED) == []
+    assert found_outside(prefect, PLANTED) == []
+    for word in PLANTED:
+        assert word not in done.stdout + done.stderr

@@ -1,0 +1,270 @@
+"""Bad input gets one clear error, before anything is spent: what is wrong, where, and what to do."""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from connectors.base import ConfigError, InputError, MissingPackageError, PrivateInputError, WaspError
+from flows.config_files import check_config, load_config
+from flows.params import WaspConfig
+from flows.prepare import Prepared, prepare
+from flows.tools import open_ledger
+from tests.pipeline import SMALL
+
+LABELS = ["login_problem", "billing_question", "slow_internet", "delivery_delay", "cancel_contract", "hardware_fault"]
+PLANTED = "zqxplanted quokka 7731"
+
+
+def values(**changes: Any) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(json.dumps(SMALL))
+    for name, change in changes.items():
+        both = isinstance(change, dict) and isinstance(made.get(name), dict)
+        made[name] = made[name] | change if both else change
+    return made
+
+
+def start(home: Path, **changes: Any) -> Prepared:
+    return prepare("wasp", check_config(WaspConfig, values(**changes), "the test"), home)
+
+
+def table(path: Path, rows: list[tuple[Any, Any]], columns: tuple[str, str] = ("text", "label")) -> str:
+    pd.DataFrame(rows, columns=list(columns)).to_parquet(path)
+    return str(path)
+
+
+def good_rows(tag: str) -> list[tuple[str, str]]:
+    return [(f"the {tag} row number {n} about {label}", label) for n in range(3) for label in LABELS]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def assert_nothing_spent(home: Path) -> None:
+    book = open_ledger(home)
+    for dataset in book.datasets():
+        assert not [entry for entry in book.history(dataset) if entry.kind in ("reserve", "release")]
+    assert not (home / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"privacy": {"epsilon": 0}}, "privacy.epsilon"),
+        ({"privacy": {"epsilon": -1}}, "privacy.epsilon"),
+        ({"privacy": {"epsilon": "lots"}}, "privacy.epsilon"),
+        ({"privacy": {"delta": 0}}, "privacy.delta"),
+        ({"privacy": {"delta": 1}}, "privacy.delta"),
+        ({"method": {"votes": 0}}, "method.votes"),
+        ({"method": {"votes": 1000}}, "method.votes"),
+        ({"method": {"examples": 1}}, "method.examples"),
+        ({"method": {"iterations": 0}}, "method.iterations"),
+        ({"method": {"samples": 0}}, "method.samples"),
+        ({"private": {"rows": 0}}, "private.rows"),
+        ({"private": {"rows": 10, "of": 5}}, "of (5)"),
+        ({"plms": []}, "plms"),
+        ({"student": {"kind": "oracle"}}, "student.kind"),
+        ({"evaluation": {"fid_reference": "public"}}, "fid_reference"),
+    ],
+)
+def test_numbers_and_choices_out_of_range_name_their_field(changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        check_config(WaspConfig, values(**changes), "run.yaml")
+    assert field in str(refused.value)
+    assert "run.yaml" in str(refused.value)
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ConfigError, match=r"privacy\.epsilom: there is no such key; did you mean 'epsilon'\?"):
+        check_config(WaspConfig, values(privacy={"epsilom": 4}), "run.yaml")
+    with pytest.raises(ConfigError, match=r"did you mean 'connector'"):
+        check_config(WaspConfig, values(plms=[{"name": "a", "conector": "ngram"}]), "run.yaml")
+
+
+def test_two_models_of_one_name_are_refused() -> None:
+    plm = {"name": "twin", "connector": "ngram", "model": "stories"}
+    with pytest.raises(ConfigError, match="'twin' is used twice"):
+        check_config(WaspConfig, values(plms=[plm, plm]), "run.yaml")
+
+
+def test_fewer_texts_than_models_and_classes_are_refused(home: Path) -> None:
+    with pytest.raises(ConfigError, match=r"2 PLMs x 6 classes = 12"):
+        start(home, method={"samples": 11})
+    with pytest.raises(ConfigError, match=r"raise method.samples to 36"):
+        start(home, method={"samples": 24})
+    assert_nothing_spent(home)
+
+
+def test_an_unknown_connector_lists_the_known_ones(home: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no connector 'recordet'. Did you mean 'recorded'\? Connectors: .*ngram"):
+        start(home, plms=[{"name": "a", "connector": "recordet"}])
+
+
+def test_an_unknown_task_lists_the_shipped_ones(home: Path) -> None:
+    with pytest.raises(ConfigError, match="support_desk"):
+        start(home, task="suport_desk")
+
+
+def test_a_missing_package_is_told_with_its_install_command(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    chosen = {"connector": "sentence_transformers", "model": "embedded", "options": {}}
+    with pytest.raises(MissingPackageError, match=r"pip install 'wasp-synth\[local\]'"):
+        start(home, embedder=chosen)
+    assert_nothing_spent(home)
+
+
+@pytest.mark.parametrize("which", ["private", "test"])
+def test_a_missing_file_is_named(home: Path, tmp_path: Path, which: str) -> None:
+    with pytest.raises(InputError, match=r"nowhere\.parquet"):
+        start(home, **{which: {"path": str(tmp_path / "nowhere.parquet"), "rows": None}})
+    assert_nothing_spent(home)
+
+
+@pytest.mark.parametrize("which", ["private", "test"])
+def test_a_missing_column_is_named_with_the_nearest(home: Path, tmp_path: Path, which: str) -> None:
+    path = table(tmp_path / "rows.parquet", good_rows(which), ("texts", "label"))
+    with pytest.raises(InputError, match=r"(?s)rows\.parquet.*'text'.*texts"):
+        start(home, **{which: {"path": path, "rows": None}})
+
+
+def test_an_unreadable_file_is_named(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 this is no table")
+    with pytest.raises(InputError, match=r"broken\.parquet"):
+        start(home, test={"path": str(tmp_path / "broken.parquet"), "rows": None})
+
+
+@pytest.mark.parametrize("rows", [[("", "login_problem")], [("a text", "no_such_label")]])
+def test_bad_test_rows_are_named_by_row_and_field(home: Path, tmp_path: Path, rows: list[tuple[str, str]]) -> None:
+    path = table(tmp_path / "test.parquet", good_rows("test") + rows)
+    with pytest.raises(InputError, match=r"(?s)test\.parquet.*row 18"):
+        start(home, test={"path": path, "rows": None})
+    assert_nothing_spent(home)
+
+
+@pytest.mark.parametrize(
+    ("rows", "code", "reason"),
+    [
+        ([("   ", "login_problem")], "PRIVATE-ROWS", "empty"),
+        ([(PLANTED, "no_such_label")], "PRIVATE-ROWS", "label"),
+        ([("the test row number 0 about login_problem", "login_problem")], "PRIVATE-IN-TEST", "test"),
+    ],
+)
+def test_bad_private_rows_are_told_to_their_owner_alone(
+    home: Path, tmp_path: Path, rows: list[tuple[str, str]], code: str, reason: str
+) -> None:
+    private = table(tmp_path / "private.parquet", good_rows("private") + rows)
+    test = table(tmp_path / "test.parquet", good_rows("test"))
+    with pytest.raises(PrivateInputError) as refused:
+        start(home, private={"path": private}, test={"path": test, "rows": None})
+    message = str(refused.value)
+    assert code in message
+    assert PLANTED not in message
+    assert "18" not in message.replace(str(tmp_path), ""), "not even the row number leaves the private zone"
+    details = refused.value.details
+    assert details.is_relative_to(home / "private")
+    assert os.stat(details).st_mode & 0o077 == 0
+    told = json.loads(details.read_text(encoding="utf-8"))
+    assert told["problems"][0]["row"] == 18
+    assert reason in told["problems"][0]["reason"]
+    assert_nothing_spent(home)
+
+
+def test_an_empty_private_file_is_refused_by_code(home: Path, tmp_path: Path) -> None:
+    path = table(tmp_path / "private.parquet", [])
+    with pytest.raises((PrivateInputError, InputError)):
+        start(home, private={"path": path})
+    assert_nothing_spent(home)
+
+
+def test_too_few_private_rows_do_not_tell_how_many_there_are(home: Path, tmp_path: Path) -> None:
+    path = table(tmp_path / "private.parquet", good_rows("private"))
+    with pytest.raises(PrivateInputError, match="PRIVATE-TOO-FEW") as refused:
+        start(home, private={"path": path, "rows": 500})
+    assert "18" not in str(refused.value).replace(str(tmp_path), "")
+
+
+def test_a_class_without_private_rows_is_no_error(home: Path, tmp_path: Path) -> None:
+    rows = [row for row in good_rows("private") if row[1] != "slow_internet"]
+    assert start(home, private={"path": table(tmp_path / "private.parquet", rows)}).noise.releases == 2
+
+
+def test_a_delta_that_gives_a_row_away_is_warned_of(home: Path) -> None:
+    found = start(home, private={"rows": 50, "of": 100}, privacy={"delta": 0.05}).warnings
+    assert any("not below 1/rows" in text for text in found)
+
+
+def test_noise_louder_than_the_votes_is_warned_of(home: Path) -> None:
+    found = start(home, private={"rows": 50, "of": 100}, privacy={"epsilon": 0.1}).warnings
+    assert any("signal index" in text for text in found)
+
+
+def test_infinite_epsilon_is_warned_of(home: Path) -> None:
+    prepared = start(home, privacy={"epsilon": "inf"})
+    assert math.isinf(prepared.noise.epsilon_stated)
+    assert any("NO NOISE" in text for text in prepared.warnings)
+
+
+def test_taking_exactly_so_many_rows_costs_the_noise_of_a_replacement(home: Path) -> None:
+    whole = start(home)
+    exactly = start(home, private={"rows": 50})
+    drawn = start(home, private={"rows": 50, "of": 120})
+    assert exactly.noise.sigma == pytest.approx(whole.noise.sigma * math.sqrt(2), rel=1e-5)
+    assert drawn.noise.sigma == whole.noise.sigma
+    assert any("lets another in" in text for text in exactly.warnings)
+
+
+def test_a_full_disk_is_told_with_the_path(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from connectors.artifacts import Artifacts
+    from connectors.base import ArtifactError, StepKey
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    store = Artifacts(home)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ArtifactError, match=r"(?s)No space left.*set WASP_HOME"):
+        store.write_table("runs/r/table.parquet", pd.DataFrame({"a": [1]}), StepKey("x", 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("- a\n- b", "mapping"), ("a: [", "not YAML"), (None, "no such file")],
+)
+def test_a_file_that_is_no_configuration_is_named(tmp_path: Path, text: str | None, message: str) -> None:
+    path = tmp_path / "run.yaml"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
+        load_config(WaspConfig, path)
+
+
+def test_set_changes_values_and_refuses_nonsense(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(SMALL), encoding="utf-8")
+    config = load_config(WaspConfig, path, ["privacy.epsilon=2", "plms.0.name=first", "private.name=x"])
+    assert (config.privacy.epsilon, config.plms[0].name, config.private.name) == (2, "first", "x")
+    for change in ("privacy.epsilon", "=3", "plms.9.name=x", "task.name.x=1"):
+        with pytest.raises(WaspError, match=r"--set"):
+            load_config(WaspConfig, path, [change])
+
+
+def test_a_relative_data_root_starts_from_the_file_and_can_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "configs" / "run.yaml"
+    path.parent.mkdir()
+    path.write_text(yaml.safe_dump(SMALL | {"data_root": "../data"}), encoding="utf-8")
+    assert load_config(WaspConfig, path).data_root == str(tmp_path / "data")
+    monkeypatch.setenv("WASP_DATA", "/elsewhere")
+    assert load_config(WaspConfig, path).data_root == "/elsewhere"
