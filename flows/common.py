@@ -7,8 +7,9 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from uuid import UUID
 
-from prefect import runtime
+from prefect import get_client, runtime
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
 from connectors.base import WaspError
@@ -56,8 +57,22 @@ def running(flow: str, config: WaspConfig) -> Iterator[WaspRun]:
             raise
 
 
+def _tag(run: WaspRun) -> None:
+    """Tag the flow run; its task runs stay untagged (see tasks.steps.step)."""
+    flow_run_id = runtime.flow_run.id
+    if flow_run_id is None:
+        return
+    config = run.config
+    epsilon = "inf" if run.prepared.noise.non_private else f"{config.privacy.epsilon:g}"
+    tags = [run.prepared.card.name, f"epsilon {epsilon}", f"seed {config.execution.seed}"]
+    tags += ["NOT PRIVATE"] if run.prepared.noise.non_private else []
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(UUID(str(flow_run_id)), tags=tags)
+
+
 def _announce(run: WaspRun, prepared: Prepared, book: RunBook) -> None:
     plan = plan_of(prepared.config, prepared.card, prepared.noise) | {"warnings": list(prepared.warnings)}
+    _tag(run)
     book.update(prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan)
     create_markdown_artifact(f"```\n{plan_in_words(plan)}\n```", key="plan", description="What this run will spend")
     run.tools.tracker.start(run.tracked_parameters())

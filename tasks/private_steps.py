@@ -11,7 +11,7 @@ from tasks.steps import outcome, step
 from tasks.toolbox import Tools
 
 
-@step("vote t={spec.iteration}", tags=["private", "spends-budget"], retries=0)
+@step("vote t={spec.iteration}", retries=0)
 def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> Any:
     """Private rows vote under differential privacy; the ledger decides whether noise is drawn or read back."""
     ref, why = voting.vote(tools, spec, written)

@@ -38,60 +38,64 @@ def outcome(value: Any, ref: ArtifactRef, why: str) -> State[Any]:
 
 
 def step(name: str, **options: Any) -> Callable[[Callable[..., Any]], Task[Any, Any]]:
-    """Declare a step: a task that Prefect neither caches nor persists, since the artifact store decides reuse."""
+    """Declare a step: a task that Prefect neither caches nor persists, since the artifact store decides reuse.
+
+    Steps carry no tags: Prefect asks its server for a slot per tagged task run, which costs two seconds each time the
+    connection has been idle. What is worth a tag stands on the flow run.
+    """
     return partial(task, task_run_name=name, cache_policy=NO_CACHE, persist_result=False, **options)
 
 
-@step("generate {job.plm} t={job.iteration}", tags=["generate"])
+@step("generate {job.plm} t={job.iteration}")
 def generate(tools: Tools, job: WriteJob) -> Any:
     """One PLM writes its texts of one iteration."""
     ref, why = writing.write_samples(tools, job)
     return outcome(Written(job.plm, job.iteration, ref), ref, why)
 
 
-@step("embed {written.plm} t={written.iteration}", tags=["embed"])
+@step("embed {written.plm} t={written.iteration}")
 def embed_samples(tools: Tools, written: Written) -> Any:
     """Embed the texts of one PLM and iteration."""
     ref, why = writing.embed_samples(tools, written.samples)
     return outcome(replace(written, vectors=ref), ref, why)
 
 
-@step("measure t={job.iteration}", tags=["measure"])
+@step("measure t={job.iteration}")
 def measure_iteration(tools: Tools, job: MeasureJob) -> Any:
     """Measure FID and the accuracy of a quick linear probe on all texts so far."""
     ref, why = judging.measure(tools, job)
     return outcome(tools.artifacts.read_json(ref), ref, why)
 
 
-@step("select t={job.iteration}", tags=["select"])
+@step("select t={job.iteration}")
 def select_examples(tools: Tools, job: SelectJob, release: ArtifactRef, written: Sequence[Written]) -> Any:
     """Take the best and the worst texts of each class (Eq. 7)."""
     ref, why = guiding.select_examples(tools, job, release, written)
     return outcome(ref, ref, why)
 
 
-@step("weigh t={job.iteration}", tags=["weigh"])
+@step("weigh t={job.iteration}")
 def weigh_models(tools: Tools, job: WeighJob, release: ArtifactRef, written: Sequence[Written]) -> Any:
     """Turn votes into the weight of each PLM (Eq. 8)."""
     ref, why = guiding.weigh_models(tools, job, release, written)
     return outcome(guiding.read_weights(tools, ref), ref, why)
 
 
-@step("collect", tags=["result"])
+@step("collect")
 def collect(tools: Tools, written: Sequence[Written]) -> Any:
     """Put all texts into one table."""
     ref, why = writing.collect(tools, written)
     return outcome(ref, ref, why)
 
 
-@step("train student", tags=["result"])
+@step("train student")
 def train_student(tools: Tools, job: TrainJob) -> Any:
     """Train the student on all texts and test it on real rows."""
     ref, why = judging.train_and_test(tools, job)
     return outcome(tools.artifacts.read_json(ref), ref, why)
 
 
-@step("record t={facts.iteration}", tags=["record"])
+@step("record t={facts.iteration}")
 def record_iteration(tools: Tools, facts: Facts) -> Any:
     """Show an iteration in Prefect and record it where experiments are kept."""
     get_run_logger().info(sentence(facts))
