@@ -1,0 +1,59 @@
+"""What each step's meaning is made of. `python -m tests.step_versions` writes the record anew after a decision."""
+
+import ast
+import hashlib
+import json
+from pathlib import Path
+
+from tasks.reuse import VERSIONS
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = ROOT / "tests" / "golden" / "step_versions.json"
+
+MEANING = {
+    "generate": ["tasks/generate.py", "tasks/clean.py", "tasks/clean_patterns.py", "tasks/prompts.py"],
+    "embed": ["tasks/embed.py"],
+    "reference": ["tasks/embed.py"],
+    "vote": [
+        "tasks/private/votes.py",
+        "tasks/private/nearest.py",
+        "tasks/private/ballot.py",
+        "tasks/private/persons.py",
+        "tasks/private/noise.py",
+        "tasks/private/rows.py",
+        "tasks/guiding.py",
+    ],
+    "select": ["tasks/select.py"],
+    "weigh": ["tasks/weigh.py"],
+    "measure": ["tasks/measure.py", "tasks/judging.py", "tasks/heads.py"],
+    "collect": ["tasks/writing.py"],
+    "train": ["tasks/train.py", "tasks/finetune.py", "tasks/network.py", "tasks/heads.py", "tasks/training.py"],
+}
+
+
+def meaning(path: Path) -> str:
+    """Return a file's code without comments and docstrings: rewording an explanation changes no step."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if (
+            isinstance(body, list)
+            and body
+            and isinstance(body[0], ast.Expr)
+            and isinstance(body[0].value, ast.Constant)
+        ):
+            node.body = body[1:] or [ast.Pass()]  # type: ignore[attr-defined]
+    return ast.dump(tree)
+
+
+def present() -> dict[str, dict[str, object]]:
+    """Return version and code hash of every step."""
+    found: dict[str, dict[str, object]] = {}
+    for step, files in MEANING.items():
+        text = "\n".join(meaning(ROOT / name) for name in files)
+        found[step] = {"version": VERSIONS[step], "code": hashlib.sha256(text.encode()).hexdigest()[:16]}
+    return found
+
+
+if __name__ == "__main__":
+    RECORD.write_text(json.dumps(present(), indent=2) + "\n", encoding="utf-8")
