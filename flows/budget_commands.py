@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from connectors.base import ConfigError
+from connectors.base import ConfigError, LedgerError
 from flows.home import state_folder
 from flows.tools import open_ledger
 
@@ -17,14 +17,20 @@ def show(dataset: str | None) -> dict[str, Any]:
     return {"datasets": [_plain(asdict(book.status(name))) for name in names]}
 
 
-def cap(dataset: str, epsilon: float, delta: float, reason: str) -> dict[str, Any]:
-    """Set the cap of a dataset."""
+def cap(dataset: str, epsilon: float, delta: float, reason: str, declare: bool = False) -> dict[str, Any]:
+    """Set the cap of a dataset; `declare` makes it known by name before its first run."""
     from flows.common import who
 
     if not epsilon > 0 or not 0 < delta < 1:
         raise ConfigError(f"--epsilon {epsilon:g} --delta {delta:g}: epsilon must be above 0 and delta between 0 and 1")
     book = open_ledger(state_folder())
-    book.set_cap(book.find(dataset), epsilon, delta, who(), reason)
+    if declare:
+        book.register(dataset, f"declared {dataset}", [], who())
+    try:
+        name = book.find(dataset)
+    except LedgerError as unknown:
+        raise ConfigError(f"{unknown} To set a cap before its first run, add --declare") from None
+    book.set_cap(name, epsilon, delta, who(), reason)
     return show(dataset)
 
 

@@ -163,12 +163,13 @@ def budget_cap(
     epsilon: Annotated[float, typer.Option(help="Most epsilon that all runs together may spend.")],
     delta: Annotated[float, typer.Option(help="Chance that the promise fails.")] = 1e-5,
     reason: Annotated[str, typer.Option(help="Why; kept in the book.")] = "",
+    declare: Annotated[bool, typer.Option("--declare", help="Make it known by name before its first run.")] = False,
     json_: Json = False,
 ) -> None:
     """Set the cap of a dataset; every change stays in the book."""
     from flows import budget_commands, words
 
-    _answer(budget_commands.cap(dataset, epsilon, delta, reason), json_, words.budgets)
+    _answer(budget_commands.cap(dataset, epsilon, delta, reason, declare), json_, words.budgets)
 
 
 @budget.command("history")

@@ -8,7 +8,7 @@ from pathlib import Path
 DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
-    "PREFECT_LOGGING_LEVEL": "WARNING",
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -26,7 +26,11 @@ def state_folder() -> Path:
 
 
 def prepare_environment(home: Path) -> None:
-    """Keep Prefect's own files inside the state folder and switch telemetry off; the user's settings win."""
-    os.environ.setdefault("PREFECT_HOME", str(home / "prefect"))
+    """Switch telemetry off, and keep Prefect's files inside the state folder if the user has no profile of their own.
+
+    Whatever is set already wins: variables, and a Prefect profile (it may name the server that runs belong to).
+    """
+    if not (Path.home() / ".prefect" / "profiles.toml").exists():
+        os.environ.setdefault("PREFECT_HOME", str(home / "prefect"))
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)

@@ -137,10 +137,19 @@ def budgets(value: dict[str, Any]) -> str:
 def history(value: dict[str, Any]) -> str:
     """List the entries of a dataset."""
     rows = [
-        [entry["number"], entry["time"], entry["who"], entry["kind"], entry["run_id"], entry["slot"], entry["total"]]
+        [
+            entry["number"],
+            entry["at"],
+            entry["who"],
+            entry["kind"],
+            entry["run_id"] or "-",
+            entry["slot"] or "-",
+            entry["mechanism"] or "-",
+            "-" if entry["epsilon"] is None else f"{entry['epsilon']:.4f}",
+        ]
         for entry in value["entries"]
     ]
-    return table(rows, ["no", "when", "who", "what", "run", "slot", "epsilon after"])
+    return table(rows, ["no", "when", "who", "what", "run", "slot", "mechanism", "epsilon after"])
 
 
 def doctor(value: dict[str, Any]) -> str:

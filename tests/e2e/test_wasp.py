@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.pipeline import Pipeline, last_json
+from tests.pipeline import Pipeline, free_port, last_json
 
 PROMISED = {
     "run_id", "flow", "state", "degraded", "epsilon_spent", "delta", "releases", "n_synthetic", "accuracy", "macro_f1",
@@ -116,6 +116,39 @@ def test_show_runs_report_and_export_answer(finished, tmp_path: Path) -> None:
     assert last_json(pipeline.call("budget", "verify", "--json").stdout) == {"problems": []}
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("runs",), ["done", "4.0000"]),
+        (("budget", "show"), ["desk", "none set", "no limit"]),
+        (("budget", "show", "desk"), ["desk"]),
+        (("budget", "history", "desk"), ["register", "reserve", "discrete_gaussian", "vote-1", "finish"]),
+        (("budget", "verify"), ["the budget book is sound"]),
+    ],
+)
+def test_answers_are_readable_without_json(finished, command: tuple[str, ...], words: list[str]) -> None:
+    done = finished[0].call(*command)
+    assert done.returncode == 0, done.stderr
+    for word in words:
+        assert word in done.stdout
+
+
+def test_show_prints_the_table_of_iterations_and_what_to_type_next(finished) -> None:
+    pipeline, summary = finished
+    shown = pipeline.call("show", summary["run_id"]).stdout
+    for word in ("new clerk", "weight novelist", "FID", "epsilon so far", "wasp export", summary["report"]):
+        assert word in shown
+
+
+def test_a_user_error_is_one_line_and_no_traceback(finished) -> None:
+    pipeline, _ = finished
+    for arguments in (("show", "nonsense"), ("budget", "history", "nonsense"), ("run", "wsp", "--config", "x.yaml")):
+        done = pipeline.call(*arguments)
+        assert done.returncode in (1, 2)
+        assert "Traceback" not in done.stderr
+        assert done.stderr.startswith("wasp: ")
+
+
 def test_a_cap_refuses_the_next_run_with_three_numbers(finished) -> None:
     pipeline, _ = finished
     assert pipeline.call("budget", "cap", "desk", "--epsilon", "5", "--reason", "test").returncode == 0
@@ -124,6 +157,7 @@ def test_a_cap_refuses_the_next_run_with_three_numbers(finished) -> None:
     assert refused.returncode == 3
     for word in ("needs epsilon", "left", "missing"):
         assert word in refused.stderr
+    assert "Traceback" not in refused.stderr
     assert last_json(refused.stdout)["error"] == "BudgetError"
     kinds = [
         entry["kind"] for entry in last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
@@ -150,3 +184,43 @@ def test_one_iteration_touches_no_private_row_and_spends_nothing(api: str, tmp_p
     assert summary["releases"] == 0
     assert summary["accuracy"] is None
     assert summary["fid"] is None
+
+
+def test_a_cap_may_be_set_before_the_first_run(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    unknown = pipeline.call("budget", "cap", "desk", "--epsilon", "2")
+    assert unknown.returncode == 2
+    assert "--declare" in unknown.stderr
+    assert pipeline.call("budget", "cap", "desk", "--epsilon", "2", "--declare").returncode == 0
+    refused = pipeline.call("run", "wasp", "--config", str(pipeline.config()))
+    assert refused.returncode == 3
+    assert "left 2" in refused.stderr
+
+
+def test_a_tracking_server_that_is_down_delays_little_and_loses_nothing(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    pipeline.extra["MLFLOW_TRACKING_URI"] = f"http://127.0.0.1:{free_port()}"
+    summary = pipeline.run(method={"iterations": 2, "samples": 24})
+    assert summary["state"] == "done"
+    assert summary["seconds"] < 60
+    assert summary["tracking_problem"]
+    store = tmp_path / "later.db"
+    pipeline.extra["MLFLOW_TRACKING_URI"] = f"sqlite:///{store}"
+    pushed = last_json(pipeline.call("push", summary["run_id"], "--json").stdout)
+    assert pushed["sent"] > 0
+    assert pushed["left"] == 0
+    with sqlite3.connect(store) as database:
+        steps = database.execute("select step from metrics where key = 'epsilon_spent' order by step").fetchall()
+    assert steps == [(0,), (1,)]
+
+
+def test_what_a_failed_run_reserved_can_be_returned(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    config = pipeline.config(student={"kind": "finetune", "model": str(tmp_path / "no-such-model")})
+    failed = pipeline.call("run", "wasp", "--config", str(config))
+    assert failed.returncode != 0
+    run = last_json(pipeline.call("runs", "--json").stdout)["runs"][0]
+    assert run["state"] == "failed"
+    assert "wasp resume" in run["error"]
+    assert last_json(pipeline.call("abandon", run["run_id"], "--json").stdout)["dataset"] == "desk"
+    assert last_json(pipeline.call("budget", "show", "--json").stdout)["datasets"][0]["reserved"] == 0

@@ -173,7 +173,7 @@ def test_bad_private_rows_are_told_to_their_owner_alone(
     assert "18" not in message.replace(str(tmp_path), ""), "not even the row number leaves the private zone"
     details = refused.value.details
     assert details.is_relative_to(home / "private")
-    assert os.stat(details).st_mode & 0o077 == 0
+    assert details.stat().st_mode & 0o077 == 0
     told = json.loads(details.read_text(encoding="utf-8"))
     assert told["problems"][0]["row"] == 18
     assert reason in told["problems"][0]["reason"]
