@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 
@@ -66,10 +70,18 @@ def summary(value: dict[str, Any]) -> str:
 
 
 def _next(value: dict[str, Any], run_id: str) -> list[str]:
-    steps = [f"wasp show {run_id}", f"wasp export {run_id} FOLDER", f"wasp budget history {value['dataset']}"]
+    steps = [f"show {run_id}", f"export {run_id} FOLDER", f"budget history {value['dataset']}"]
     if value["tracking_problem"]:
-        steps.append(f"wasp push {run_id}")
-    return steps
+        steps.append(f"push {run_id}")
+    return [f"{command()} {step}" for step in steps]
+
+
+def command() -> str:
+    """Return what to type for this command here: `wasp` if the shell finds it, else its place."""
+    place = Path(sys.argv[0])
+    if place.name != "wasp" or shutil.which("wasp") is not None:
+        return "wasp"
+    return os.path.relpath(place)
 
 
 def iterations(rows: Iterable[dict[str, Any]]) -> str:
