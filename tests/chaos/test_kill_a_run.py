@@ -31,18 +31,22 @@ def answers_per_prompt(pipeline: Pipeline) -> list[int]:
     return [count for identity in store.identities() for count in store.asked(identity).values()]
 
 
-def check(pipeline: Pipeline, config: Path, moments: list[float], api: str, tmp_path: Path) -> None:
+def disturb(pipeline: Pipeline, config: Path, hits: int) -> tuple[int, dict[str, bytes]]:
+    """Kill the run at random moments until it ends or was hit often enough; return hits and what was drawn."""
     seen: dict[str, bytes] = {}
-    killed = 0
-    for moment in moments:
-        killed += kill_after(pipeline, config, moment)
+    hit = 0
+    while hit < hits and kill_after(pipeline, config, random.SystemRandom().uniform(1.5, 8)):
+        hit += 1
         for folder in (pipeline.home / "runs").glob("*/"):
             for name, content in pipeline.releases(folder.name).items():
                 assert seen.setdefault(name, content) == content, f"{name} was drawn twice"
+    return hit, seen
+
+
+def check(pipeline: Pipeline, config: Path, seen: dict[str, bytes], api: str, tmp_path: Path) -> None:
     done = pipeline.call("run", "wasp", "--config", str(config), "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     summary = last_json(done.stdout)
-    assert killed, "no moment hit a running process"
     releases = pipeline.releases(summary["run_id"])
     assert {name: releases[name] for name in seen} == seen
 
@@ -66,15 +70,25 @@ def check(pipeline: Pipeline, config: Path, moments: list[float], api: str, tmp_
         assert undisturbed[name] == summary[name]
 
 
-def test_killed_at_three_random_moments_the_result_is_the_same(pipeline: Pipeline, api: str, tmp_path: Path) -> None:
-    moments = [random.SystemRandom().uniform(2, 9) for _ in range(3)]
-    check(pipeline, pipeline.config(), moments, api, tmp_path)
+def kill_often(api: str, tmp_path: Path, hits: int) -> None:
+    number = 0
+    while hits > 0:
+        number += 1
+        place = tmp_path / str(number)
+        pipeline = Pipeline(place / "home", api)
+        config = pipeline.config()
+        hit, seen = disturb(pipeline, config, hits)
+        check(pipeline, config, seen, api, place)
+        hits -= hit
+
+
+def test_killed_at_three_random_moments_the_result_is_the_same(api: str, tmp_path: Path) -> None:
+    kill_often(api, tmp_path, 3)
 
 
 @pytest.mark.slow
-def test_killed_at_twenty_random_moments_the_result_is_the_same(pipeline: Pipeline, api: str, tmp_path: Path) -> None:
-    moments = [random.SystemRandom().uniform(1.5, 12) for _ in range(20)]
-    check(pipeline, pipeline.config(), moments, api, tmp_path)
+def test_killed_at_twenty_random_moments_the_result_is_the_same(api: str, tmp_path: Path) -> None:
+    kill_often(api, tmp_path, 20)
 
 
 def test_losing_every_artifact_draws_no_new_noise(pipeline: Pipeline) -> None:
