@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from connectors.base import InputError, MissingPackageError
+from connectors.base import MissingPackageError, PlaceError
 
 if TYPE_CHECKING:
     from sqlalchemy.exc import SQLAlchemyError
@@ -18,7 +18,7 @@ _HARMLESS = ("no such table", "no such column", "near ", "unable to open databas
 def read_sql(address: str, query: str, name: str) -> Columns:
     """Return the columns of a query's result, in the order in which the database gives its rows.
 
-    Nothing is committed, so a query cannot change the rows. Errors: InputError, MissingPackageError.
+    Nothing is committed, so a query cannot change the rows. Errors: PlaceError, MissingPackageError.
     """
     import sqlalchemy
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
@@ -26,11 +26,11 @@ def read_sql(address: str, query: str, name: str) -> Columns:
     try:
         engine = sqlalchemy.create_engine(address)
     except (ArgumentError, NoSuchModuleError):
-        raise InputError(f"{name}: not a database address. Write for example sqlite:///rows.db") from None
+        raise PlaceError(f"{name}: not a database address. Write for example sqlite:///rows.db") from None
     except ImportError as error:
         if address.startswith("postgresql"):
             raise MissingPackageError("psycopg2-binary", "postgres") from None
-        raise InputError(f"{name}: this database needs one more package: {error}") from None
+        raise PlaceError(f"{name}: this database needs one more package: {error}") from None
     try:
         with engine.connect() as connection:
             result = connection.execute(sqlalchemy.text(query))
@@ -42,7 +42,7 @@ def read_sql(address: str, query: str, name: str) -> Columns:
         return {column: [row[position] for row in rows] for position, column in enumerate(columns)}
     finally:
         engine.dispose()
-    raise InputError(f"{name}: the query failed ({problem}). Try it in the database's own client.")
+    raise PlaceError(f"{name}: the query failed ({problem}). Try it in the database's own client.")
 
 
 def _harmless(error: SQLAlchemyError) -> str:

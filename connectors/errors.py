@@ -29,6 +29,10 @@ class InputError(ConfigError):
     """A file that may be talked about (test rows, a task file) is wrong: file, row, field, what to do."""
 
 
+class PlaceError(InputError):
+    """Rows cannot be reached: the words are about the place and never from inside it, so they may always be shown."""
+
+
 class PrivateInputError(ConfigError):
     """Private rows are wrong: a code and where their owner finds the details, nothing from the rows."""
 

@@ -85,6 +85,11 @@ def dataset_fingerprint(secret: bytes, records: Iterable[str]) -> str:
     return _keyed(secret, "dataset", "\n".join(sorted(records)))
 
 
+def key_name(secret: bytes) -> str:
+    """Return what a key is recognised by, 16 hexadecimal digits that do not give it away."""
+    return _keyed(secret, "key", "")[:16]
+
+
 def _normal(value: str) -> str:
     return " ".join(unicodedata.normalize("NFC", value).split())
 

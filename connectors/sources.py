@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from connectors.base import InputError, MissingPackageError, RowsRef
+from connectors.base import InputError, MissingPackageError, PlaceError, RowsRef
 
 Columns = Mapping[str, Sequence[Any]]
 """Column name -> values, all of one length."""
@@ -38,7 +38,7 @@ def open_source(where: RowsRef) -> Columns:
     if path.startswith("builtin:"):
         inside = PurePosixPath(path.removeprefix("builtin:"))
         if ".." in inside.parts or inside.is_absolute():
-            raise InputError(
+            raise PlaceError(
                 f"{path}: name a file that comes with the package, such as builtin:support_desk/test.parquet"
             )
         path = str(DATA / inside)
@@ -71,30 +71,31 @@ def _list_files(path: str, name: str) -> tuple[Any, list[str], str]:
     try:
         system, root = fsspec.core.url_to_fs(path)
     except ImportError as error:
-        raise InputError(f"{name}: this kind of address needs one more package: {error}") from None
+        raise PlaceError(f"{name}: this kind of address needs one more package: {error}") from None
     except ValueError as error:
-        raise InputError(f"{name}: {error}. A database needs 'query' beside its address.") from None
-    with _reachable(name):
+        raise PlaceError(f"{name}: {error}. A database needs 'query' beside its address.") from None
+    with _reachable(name, PlaceError):
         if not system.exists(root):
-            raise InputError(f"{name} does not exist. Relative paths start at the folder the command is called in.")
+            raise PlaceError(f"{name} does not exist. Relative paths start at the folder the command is called in.")
         if not system.isdir(root):
             return system, [root], ""
         folder = root.rstrip("/")
         files = [f for f in sorted(system.find(root)) if _is_data(PurePosixPath(f).relative_to(folder))]
     if not files:
-        raise InputError(f"{name} is a folder without data files. Known endings: {', '.join(KNOWN)} (and .gz).")
+        raise PlaceError(f"{name} is a folder without data files. Known endings: {', '.join(KNOWN)} (and .gz).")
     return system, files, folder
 
 
 @contextmanager
-def _reachable(name: str) -> Iterator[None]:
+def _reachable(name: str, kind: type[InputError] = InputError) -> Iterator[None]:
+    """Turn errors of a storage system or a hub into `kind`; those of opened content may quote it."""
     try:
         yield
     except InputError:
         raise
     except Exception as error:
-        # Every storage system has errors of its own; their words are about the place, not about rows.
-        raise InputError(f"{name} cannot be read ({type(error).__name__}: {error}).") from error
+        # Every storage system has errors of its own.
+        raise kind(f"{name} cannot be read ({type(error).__name__}: {error}).") from error
 
 
 def _is_data(path: PurePosixPath) -> bool:
@@ -109,7 +110,7 @@ def _ending(file: str) -> str:
 def _read_file(system: Any, file: str, name: str, wanted: Sequence[str]) -> Columns:
     ending = _ending(file)
     if ending not in KNOWN:
-        raise InputError(f"{name}: unknown kind of file. Known endings: {', '.join(KNOWN)} (and .gz).")
+        raise PlaceError(f"{name}: unknown kind of file. Known endings: {', '.join(KNOWN)} (and .gz).")
     packed = "gzip" if file.endswith(".gz") else None
     with _reachable(name), system.open(file, "rb", compression=packed) as opened:
         data = opened.read()
@@ -201,7 +202,7 @@ def _loaded(text: str, name: str, line_of: Callable[[int], int]) -> Any:
 def _from_hub(path: str) -> Columns:
     parts = path.split(":")
     if len(parts) != 3 or not all(parts):
-        raise InputError(f"{path}: write hf:DATASET:SPLIT, for example hf:imdb:test")
+        raise PlaceError(f"{path}: write hf:DATASET:SPLIT, for example hf:imdb:test")
     if importlib.util.find_spec("datasets") is None:
         raise MissingPackageError("datasets", "hub")
     with _reachable(path):

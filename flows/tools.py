@@ -147,7 +147,7 @@ class RunTools:
         return open_tracker(uri, root, journal, tracking.experiment or self.config.task, self.run_id, tags)
 
     def _open_zone(self) -> Zone:
-        from connectors.fingerprint import dataset_fingerprint, open_secret, record_hash
+        from connectors.fingerprint import dataset_fingerprint, key_name, open_secret, record_hash
         from connectors.rows import read_rows
 
         secret = open_secret(self.home)
@@ -156,6 +156,7 @@ class RunTools:
             record_hash=partial(record_hash, secret),
             fingerprint=partial(dataset_fingerprint, secret),
             folder=self.home / "private" / "problems",
+            key=key_name(secret),
         )
 
     def _open_model(self, name: str) -> LanguageModel:
@@ -192,8 +193,13 @@ def tracking_store(uri: str | None, home: Path) -> tuple[str, str | None]:
 
 
 def default_name(path: str) -> str:
-    """Return the name of a dataset in the budget book when none is given: folder and file name."""
-    parts = Path(path.split("?")[0].split(":")[-1]).with_suffix("").parts[-2:]
+    """Return the name of a dataset in the budget book when none is given: folder and file name, or host and database.
+
+    User and password of an address are no part of it: names stand in reports and in experiments.
+    """
+    _, separator, rest = path.partition("://")
+    public = rest.rsplit("@", 1)[-1] if separator else path.split(":")[-1]
+    parts = Path(public.split("?")[0]).with_suffix("").parts[-2:]
     return "/".join(part.strip("/") for part in parts if part.strip("/")) or "private"
 
 

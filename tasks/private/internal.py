@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tasks.private.diagnose import NotPrivate, private_fid
 from tasks.private.release import private_vectors
 from tasks.private.rows import open_rows
+from tasks.private.sealed import sealed
 
 if TYPE_CHECKING:
     from connectors.base import Matrix
@@ -15,5 +16,6 @@ if TYPE_CHECKING:
 
 def fid_against_private(tools: Tools, fingerprint: str, vectors: Matrix) -> NotPrivate:
     """Return the FID between synthetic texts and the private rows, marked not private."""
-    rows = open_rows(tools.zone, tools.private)
-    return private_fid(vectors, private_vectors(tools, fingerprint, rows))
+    with sealed(tools.zone.folder):
+        rows = open_rows(tools.zone, tools.private, fingerprint)
+        return private_fid(vectors, private_vectors(tools, fingerprint, rows))

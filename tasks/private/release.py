@@ -6,15 +6,13 @@ gets the first call's numbers.
 
 from __future__ import annotations
 
-import os
-import time
-import traceback
+import hashlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from connectors.base import Charge, PrivateInputError, Release, ReleaseRequest, WaspError, digest
+from connectors.base import Charge, Release, ReleaseRequest, digest
 from tasks.private.rows import PrivateRows, open_rows
+from tasks.private.sealed import sealed
 from tasks.private.votes import Ballot, Candidates, Running, noisy_votes
 
 if TYPE_CHECKING:
@@ -57,31 +55,34 @@ def release_votes(tools: Tools, job: VoteJob, candidates: Candidates) -> Release
 
 
 def private_vectors(tools: Tools, fingerprint: str, rows: PrivateRows) -> NDArray[np.float32]:
-    """Return the embeddings of private rows, each encoded alone (design: batch effects), kept in the private zone."""
+    """Return the embeddings of private rows, each encoded alone (design: batch effects), kept in the private zone.
+
+    What is kept counts only for the same texts in the same order: the fingerprint of a dataset knows neither.
+    """
+    import numpy as np
+
     where = tools.private.where
     name = digest([fingerprint, tools.embedder.identity, where.rows, where.of, where.seed])[:32]
     path = f"private/embeddings/{name}.npz"
+    content = hashlib.sha256(repr(rows.texts).encode("utf-8", "surrogatepass")).digest()
+    texts = np.frombuffer(content, dtype=np.uint8)
     kept = tools.artifacts.read_private_arrays(path)
-    if kept is not None:
+    if kept is not None and np.array_equal(kept.get("texts", texts[:0]), texts):
         return kept["vectors"]
     vectors = tools.embedder.embed_alone(rows.texts)
-    tools.artifacts.write_private_arrays(path, {"vectors": vectors})
+    tools.artifacts.write_private_arrays(path, {"vectors": vectors, "texts": texts})
     return vectors
 
 
 def _draw(tools: Tools, job: VoteJob, candidates: Candidates) -> bytes:
-    try:
-        rows = open_rows(tools.zone, tools.private)
+    with sealed(tools.zone.folder):
+        rows = open_rows(tools.zone, tools.private, job.fingerprint)
         ballot = Ballot(private_vectors(tools, job.fingerprint, rows), rows.labels, job.noise.privacy.votes)
         running = _load(tools, job) if job.incremental else None
         noisy, after = noisy_votes(ballot, candidates, job.noise, running)
         if job.incremental:
             tools.artifacts.write_private_arrays(_state(tools, job, job.iteration), after.to_arrays())
         return noisy.to_bytes()
-    except WaspError:
-        raise
-    except Exception as error:  # noqa: BLE001  (the text of an unknown error may quote a row)
-        raise PrivateInputError("PRIVATE-STEP", _tell_owner(tools, error)) from None
 
 
 def _state(tools: Tools, job: VoteJob, iteration: int) -> str:
@@ -91,12 +92,3 @@ def _state(tools: Tools, job: VoteJob, iteration: int) -> str:
 def _load(tools: Tools, job: VoteJob) -> Running | None:
     kept = tools.artifacts.read_private_arrays(_state(tools, job, job.iteration - 1)) if job.iteration else None
     return Running.from_arrays(kept) if kept is not None else None
-
-
-def _tell_owner(tools: Tools, error: Exception) -> Path:
-    tools.zone.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = tools.zone.folder / f"failure-{time.time_ns()}.txt"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write("".join(traceback.format_exception(error)))
-    return path

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from connectors.base import PrivateInputError, PrivateRef, RowReader
+from connectors.base import InputError, MissingPackageError, PlaceError, PrivateInputError, PrivateRef, RowReader
+from tasks.private.sealed import sealed, write_for_owner
 
 RecordHash = Callable[[str, str], str]
 """(label, text) -> keyed hash of one record."""
@@ -38,7 +40,10 @@ class PrivateRows:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Keyed names of a private dataset: of the whole and of each record. Useless without the key file."""
+    """Keyed names of a private dataset: of the whole (labels included) and of each text. Useless without the key file.
+
+    The names of texts know no label: the same texts under other labels are the same people's.
+    """
 
     fingerprint: str
     records: tuple[str, ...]
@@ -46,12 +51,16 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """What the private zone needs from outside: how rows are opened, how they are named, where details go."""
+    """What the private zone needs from outside: how rows are opened, how they are named, where details go.
+
+    `key` is the name of the key that names them.
+    """
 
     read: RowReader
     record_hash: RecordHash
     fingerprint: Callable[[Sequence[str]], str]
     folder: Path
+    key: str = ""
 
 
 def identify(zone: Zone, private: PrivateRef, labels: Sequence[str], public_texts: Sequence[str]) -> Identity:
@@ -59,8 +68,14 @@ def identify(zone: Zone, private: PrivateRef, labels: Sequence[str], public_text
 
     The identity is that of all rows of the source, whatever part a run takes, so that a subset shares its budget
     (design: a subset is a version, not a new dataset). Raises PrivateInputError with a code: PRIVATE-ROWS (empty
-    text, unknown label), PRIVATE-IN-TEST (a private row is also a test row), PRIVATE-TOO-FEW, PRIVATE-NONE.
+    text, unknown label), PRIVATE-IN-TEST (a private row is also a test or public row), PRIVATE-TOO-FEW, PRIVATE-NONE,
+    PRIVATE-READ (the source cannot be read as rows), PRIVATE-STEP (anything else); PlaceError when there is no source.
     """
+    with sealed(zone.folder):
+        return _identify(zone, private, labels, public_texts)
+
+
+def _identify(zone: Zone, private: PrivateRef, labels: Sequence[str], public_texts: Sequence[str]) -> Identity:
     frame = _read(zone, private)
     none: list[dict[str, object]] = [{"reason": "the source holds no rows"}]
     _refuse(zone, private, "PRIVATE-NONE", none if frame.empty else [])
@@ -71,18 +86,23 @@ def identify(zone: Zone, private: PrivateRef, labels: Sequence[str], public_text
     few: list[dict[str, object]] = [{"reason": short}]
     exactly = wanted is not None and private.where.of is None
     _refuse(zone, private, "PRIVATE-TOO-FEW", few if exactly and len(frame) < (wanted or 0) else [])
-    records = tuple(zone.record_hash(label, text) for _, label, text in _each(frame))
-    return Identity(zone.fingerprint(records), records)
+    return Identity(_fingerprint(zone, frame), tuple(zone.record_hash("", text) for _, _, text in _each(frame)))
 
 
-def open_rows(zone: Zone, private: PrivateRef) -> PrivateRows:
+def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> PrivateRows:
     """Return the rows that a run takes, chosen by a seeded hash of each row's content; all without `rows`.
 
     With `of` (the declared size of the source) a row is taken when its hash lies below rows/of: whether it is taken
     hangs on that row alone, so adding or removing a row changes nothing for the others. Without it exactly `rows` are
     taken, and removing one lets another in: the caller must then calibrate for a replaced row.
+
+    Raises PrivateInputError with the code PRIVATE-CHANGED when the source is no longer the one with this fingerprint:
+    nobody looked up whose budget the new rows belong to.
     """
     frame, where = _read(zone, private), private.where
+    other = "the rows are not those the run was started with; type the same wasp run again: it is charged as it is now"
+    changed: list[dict[str, object]] = [{"reason": other}]
+    _refuse(zone, private, "PRIVATE-CHANGED", changed if _fingerprint(zone, frame) != fingerprint else [])
     if where.rows is not None:
         order = np.array([_order(where.seed, label, text) for _, label, text in _each(frame)])
         chosen = np.argsort(order, kind="stable")[: where.rows]
@@ -98,10 +118,22 @@ def normal_form(text: str) -> str:
 
 
 def _read(zone: Zone, private: PrivateRef) -> pd.DataFrame:
-    return zone.read(replace(private.where, rows=None))
+    try:
+        return zone.read(replace(private.where, rows=None))
+    except (PlaceError, MissingPackageError):
+        raise
+    except InputError as error:
+        # The first line of a table without header, a line that does not parse: its words may be a row's.
+        problem: dict[str, object] = {"reason": str(error)}
+    _refuse(zone, private, "PRIVATE-READ", [problem])
+    raise AssertionError("a source that cannot be read was refused")
 
 
-def _each(frame: pd.DataFrame) -> Iterator[tuple[int, str, str]]:
+def _fingerprint(zone: Zone, frame: pd.DataFrame) -> str:
+    return zone.fingerprint([zone.record_hash(label, text) for _, label, text in _each(frame)])
+
+
+def _each(frame: pd.DataFrame) -> Iterator[tuple[int, str, Any]]:
     return zip(frame["row"].tolist(), frame["label"].tolist(), frame["text"].tolist(), strict=True)
 
 
@@ -115,7 +147,9 @@ def _bad_rows(frame: pd.DataFrame, labels: Sequence[str]) -> list[dict[str, obje
     known = set(labels)
     problems: list[dict[str, object]] = []
     for row, label, text in _each(frame):
-        if not text.strip():
+        if not isinstance(text, str):
+            problems.append({"row": row, "field": "text", "reason": "the text is null"})
+        elif not text.strip():
             problems.append({"row": row, "field": "text", "reason": "the text is empty"})
         if label not in known:
             reason = f"the label is not one of the task's: {', '.join(labels)}"
@@ -132,9 +166,6 @@ def _also_public(frame: pd.DataFrame, public_texts: Sequence[str]) -> list[dict[
 def _refuse(zone: Zone, private: PrivateRef, code: str, problems: list[dict[str, object]]) -> None:
     if not problems:
         return
-    zone.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = zone.folder / f"{private.name.replace('/', '_')}.json"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump({"code": code, "source": private.where.path, "problems": problems}, file, indent=2)
+    path = zone.folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', private.name)[:100]}.json"
+    write_for_owner(path, json.dumps({"code": code, "source": private.where.path, "problems": problems}, indent=2))
     raise PrivateInputError(code, path)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.base import LedgerError
-from connectors.fingerprint import dataset_fingerprint, open_secret, record_hash
+from connectors.fingerprint import dataset_fingerprint, key_name, open_secret, record_hash
 from tests.connectors.ledger_tools import ROOT
 
 KEY, OTHER = b"k" * 32, b"o" * 32
@@ -96,3 +96,10 @@ def test_a_hash_cannot_be_confirmed_without_the_key() -> None:
 
 def test_a_text_with_a_broken_character_has_a_hash_like_any_other() -> None:
     assert len(record_hash(KEY, "label", "broken \ud800")) == 64
+
+
+def test_a_key_is_recognised_by_a_name_that_is_not_part_of_it():
+    one, other = bytes(32), bytes([1] * 32)
+    assert key_name(one) != key_name(other)
+    assert len(key_name(one)) == 16
+    assert key_name(other) not in other.hex()

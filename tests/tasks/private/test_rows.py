@@ -1,13 +1,14 @@
 """The private rows are opened, chosen and named in the private zone alone."""
 
 import pickle
+import traceback
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from connectors.base import PrivateRef, RowsRef
+from connectors.base import InputError, PlaceError, PrivateInputError, PrivateRef, RowsRef
 from connectors.fingerprint import dataset_fingerprint, record_hash
 from tasks.private.rows import Zone, identify, open_rows
 
@@ -26,7 +27,8 @@ def zone(frame: pd.DataFrame, folder: Path) -> Zone:
 
 def taken(frame: pd.DataFrame, tmp_path: Path, **where: int | None) -> set[str]:
     private = PrivateRef("rows", RowsRef("somewhere", **where))  # type: ignore[arg-type]
-    return set(open_rows(zone(frame, tmp_path), private).texts)
+    place = zone(frame, tmp_path)
+    return set(open_rows(place, private, identify(place, private, LABELS, []).fingerprint).texts)
 
 
 def test_all_rows_are_taken_unless_a_number_is_given(tmp_path: Path) -> None:
@@ -66,7 +68,8 @@ def test_a_part_of_a_source_has_the_identity_of_the_source(tmp_path: Path) -> No
 
 
 def test_rows_in_memory_show_nothing_and_cannot_be_stored(tmp_path: Path) -> None:
-    rows = open_rows(zone(source(3), tmp_path), PrivateRef("x", RowsRef("p")))
+    place, private = zone(source(3), tmp_path), PrivateRef("x", RowsRef("p"))
+    rows = open_rows(place, private, identify(place, private, LABELS, []).fingerprint)
     assert "text number" not in f"{rows} {rows!r}"
     with pytest.raises(TypeError, match="never serialised"):
         pickle.dumps(rows)
@@ -74,3 +77,56 @@ def test_rows_in_memory_show_nothing_and_cannot_be_stored(tmp_path: Path) -> Non
 
 def test_a_reference_does_not_print_its_place() -> None:
     assert "secret-ward" not in repr(PrivateRef("x", RowsRef("/secret-ward/rows.csv")))
+
+
+def test_the_same_texts_under_other_labels_are_the_same_records(tmp_path: Path) -> None:
+    other = source(20).assign(label="b")
+    private = PrivateRef("x", RowsRef("p"))
+    first, second = (identify(zone(frame, tmp_path), private, LABELS, []) for frame in (source(20), other))
+    assert first.records == second.records
+    assert first.fingerprint != second.fingerprint
+
+
+def test_rows_that_changed_since_they_were_identified_are_not_opened(tmp_path: Path) -> None:
+    private = PrivateRef("x", RowsRef("p"))
+    known = identify(zone(source(20), tmp_path), private, LABELS, []).fingerprint
+    for changed in (source(21), source(20, without=4), source(20).assign(label="b")):
+        with pytest.raises(PrivateInputError, match="PRIVATE-CHANGED"):
+            open_rows(zone(changed, tmp_path), private, known)
+    shuffled = source(20).sample(frac=1, random_state=1)
+    assert len(open_rows(zone(shuffled, tmp_path), private, known).texts) == 20
+
+
+def test_what_a_reader_says_about_private_rows_goes_to_their_owner(tmp_path: Path) -> None:
+    def broken(_: RowsRef) -> pd.DataFrame:
+        raise InputError("rows.csv has no column 'text'. Columns: 'my secret illness'")
+
+    private = PrivateRef("x", RowsRef("p"))
+    place = Zone(broken, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), tmp_path / "problems")
+    with pytest.raises(PrivateInputError, match="PRIVATE-READ") as refused:
+        identify(place, private, LABELS, [])
+    assert "illness" not in str(refused.value)
+    assert "illness" in refused.value.details.read_text()
+
+
+def test_that_a_source_does_not_exist_is_said_openly(tmp_path: Path) -> None:
+    def absent(_: RowsRef) -> pd.DataFrame:
+        raise PlaceError("rows.csv does not exist")
+
+    place = Zone(absent, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), tmp_path)
+    with pytest.raises(PlaceError, match="does not exist"):
+        identify(place, PrivateRef("x", RowsRef("p")), LABELS, [])
+
+
+def test_an_unknown_error_stays_in_the_zone_even_when_it_cannot_be_written_down(tmp_path: Path) -> None:
+    def broken(_: RowsRef) -> pd.DataFrame:
+        raise ValueError("cannot parse 'my secret illness'")
+
+    (tmp_path / "full").write_text("a file where the folder should be")
+    for folder in (tmp_path / "problems", tmp_path / "full"):
+        place = Zone(broken, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), folder)
+        with pytest.raises(PrivateInputError, match="PRIVATE-STEP") as refused:
+            identify(place, PrivateRef("x", RowsRef("p")), LABELS, [])
+        assert "illness" not in "".join(traceback.format_exception(refused.value))
+    told = [path.read_text() for path in (tmp_path / "problems").iterdir()]
+    assert "illness" in told[0]
