@@ -63,8 +63,8 @@ Compose = Callable[[Sequence[Mapping[str, Any]], float], float]
 class Ledger(Protocol):
     """The budget book of all datasets: append-only, hash-chained, exactly one draw per (dataset, step key)."""
 
-    def register(self, name: str, fingerprint: str, records: Sequence[str]) -> str:
-        """Return the id of the dataset with this content (keyed hashes); known content keeps its budget."""
+    def register(self, name: str, fingerprint: str, records: Sequence[str], who: str = "", key: str = "") -> str:
+        """Return the id of the dataset with this content (hashes under `key`); known content keeps its budget."""
 
     def reserve(self, dataset: str, plan: BudgetPlan, who: str) -> None:
         """Set the plan's unspent part aside; BudgetError if the cap would be passed. Idempotent by run id."""

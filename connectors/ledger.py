@@ -63,13 +63,14 @@ class BudgetBook:
         return f"BudgetBook({self._store.shown!r})"
 
     # --- datasets
-    def register(self, name: str, fingerprint: str, records: Sequence[str], who: str = "") -> str:
+    def register(self, name: str, fingerprint: str, records: Sequence[str], who: str = "", key: str = "") -> str:
         """Return the id of the dataset that these rows are (see `connectors.ledger_identity`). Idempotent.
 
-        `fingerprint` and `records` are keyed hashes (`connectors.fingerprint`). Raises LedgerError when the rows
-        belong to several known datasets.
+        `fingerprint` and `records` are hashes under a key (`connectors.fingerprint`) whose name is `key`. Raises
+        LedgerError when the rows belong to several known datasets, or when the book was kept under another key: with
+        it no row would be recognised.
         """
-        asked = registration(name, fingerprint, records, who)
+        asked = registration(name, fingerprint, records, who, key)
         with self._store.read() as db:
             dataset = known(db, asked)
         if dataset is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from sqlalchemy import Connection, insert, select
 from connectors.base import ConfigError, LedgerError, canonical, chunks, digest
 from connectors.ledger_chain import Clock, append, load, start_chain
 from connectors.ledger_state import Entry
-from connectors.ledger_tables import DATASETS, FINGERPRINTS, NAMES, RECORDS
+from connectors.ledger_tables import DATASETS, ENTRIES, FINGERPRINTS, NAMES, RECORDS
 
 _AT_ONCE = 500
 
@@ -25,14 +26,15 @@ class Registration:
     fingerprint: str
     records: tuple[str, ...]
     who: str
+    key: str = ""
 
 
-def registration(name: str, fingerprint: str, records: Sequence[str], who: str) -> Registration:
+def registration(name: str, fingerprint: str, records: Sequence[str], who: str, key: str = "") -> Registration:
     """Return a checked registration; ConfigError for an empty name or fingerprint."""
     plain = " ".join(name.split())
     if not plain or not fingerprint:
         raise ConfigError("A private dataset needs a name and a fingerprint. Set the field task or private.name.")
-    return Registration(plain, fingerprint, tuple(sorted(set(records))), who)
+    return Registration(plain, fingerprint, tuple(sorted(set(records))), who, key)
 
 
 def known(db: Connection, asked: Registration) -> str | None:
@@ -47,8 +49,9 @@ def enrol(db: Connection, asked: Registration, clock: Clock) -> str:
 
     Known content, whatever its name: that dataset. Else rows shared with one dataset: a new version of it, same
     budget. Else a known name: a new version of it. Else a new dataset. Raises LedgerError when rows and name point
-    to more than one dataset.
+    to more than one dataset, or when other rows were registered under another key.
     """
+    _same_key(db, asked)
     named, same = _by_name(db, asked.name), _by_fingerprint(db, asked.fingerprint)
     if same is not None:
         if named is None:
@@ -62,6 +65,17 @@ def enrol(db: Connection, asked: Registration, clock: Clock) -> str:
     start_chain(db, dataset)
     _write(db, dataset, "register", asked, clock)
     return dataset
+
+
+def _same_key(db: Connection, asked: Registration) -> None:
+    details = db.execute(select(ENTRIES.c.detail_json).where(ENTRIES.c.kind.in_(("register", "version")))).scalars()
+    keys = {str(json.loads(detail).get("key", "")) for detail in details} - {"", asked.key}
+    if asked.key and keys:
+        raise LedgerError(
+            f"The rows of '{asked.name}' were named with another key than the rows in the budget book (key "
+            f"{', '.join(sorted(keys))}, here {asked.key}), so rows whose budget is spent would not be recognised. "
+            "Put back the file private/ledger.key of the state folder that began this book; nothing was spent."
+        )
 
 
 def _one_of(sharing: set[str], named: str | None, name: str) -> str | None:
@@ -82,7 +96,7 @@ def _one_of(sharing: set[str], named: str | None, name: str) -> str | None:
 
 def _write(db: Connection, dataset: str, kind: str, asked: Registration, clock: Clock) -> None:
     fresh = [] if kind == "alias" else sorted(set(asked.records) - _known_records(db, asked.records))
-    detail = {"name": asked.name, "fingerprint": asked.fingerprint, "records": digest(fresh)}
+    detail = {"name": asked.name, "fingerprint": asked.fingerprint, "records": digest(fresh), "key": asked.key}
     state = load(db, dataset, lock=True)
     entry = append(db, state, Entry(dataset, kind, asked.who, detail_json=canonical(detail)), clock)
     if _by_name(db, asked.name) is None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.base import BudgetPlan, ConfigError, digest
+from flows.lost_book import check_book
 from flows.params import Rows, WaspConfig
 from flows.task_files import load_task
 from flows.tools import RunName, RunTools, rows_ref
@@ -45,8 +46,8 @@ def prepare(flow: str, config: WaspConfig, home: Path) -> Prepared:
     for name in tools.plms:
         tools.model(name)
     test, test_rows = _reference("test", config.test, config, card, tools)
-    public, _ = _reference("public", config.public, config, card, tools)
-    texts = [] if test_rows is None else test_rows["text"].tolist()
+    public, public_rows = _reference("public", config.public, config, card, tools)
+    texts = [text for rows in (test_rows, public_rows) if rows is not None for text in rows["text"].tolist()]
     identity = identify(tools.zone, tools.private, card.label_names, texts)
     noise = make_noise(config)
     run_name = _name(flow, config, tools, identity, test)
@@ -105,7 +106,8 @@ def _reference(
 
 
 def _name(flow: str, config: WaspConfig, tools: RunTools, identity: Identity, test: Reference | None) -> RunName:
-    dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records)
+    dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
+    check_book(tools.home, tools.ledger, dataset, identity.fingerprint)
     settings = config.model_dump(
         mode="json", exclude={"data_root": True, "tracking": True, "execution": {"max_workers"}, "plms": True}
     )

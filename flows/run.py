@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ArtifactRef
+from connectors.base import ArtifactRef, LedgerError
+from connectors.ledger_state import RELEASING
 from flows.prepare import Prepared
 from flows.records import RunBook
 from flows.tools import RunTools
@@ -147,11 +148,25 @@ class WaspRun:
         }
 
     def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:
-        """Return the entries of the budget book that paid for these releases, whichever run paid."""
+        """Return the entries of the budget book that paid for these releases, whichever run paid, and for others that
+        this run drew in their place before (texts were lost and the vote was paid again): those were seen too.
+
+        Raises LedgerError when a release names no entry of the book.
+        """
         name = self.tools.name
         assert name is not None
         paid = {self.tools.artifacts.info(release)["ledger_entry"] for release in releases}
-        return [entry for entry in self.tools.ledger.history(name.dataset) if entry.hash in paid]
+        entries = self.tools.ledger.history(name.dataset)
+        unknown = sorted(paid - {entry.hash for entry in entries})
+        if unknown:
+            raise LedgerError(
+                f"Release {unknown[0][:12]} of run {name.run_id} stands in no line of the budget book of dataset "
+                f"'{name.dataset}'. Restore the book, or delete the run's release.parquet: it is read back."
+            )
+        slots = {f"vote-{iteration}" for iteration in range(len(releases))}
+        void = {entry.detail["number"] for entry in entries if entry.kind == "void"}
+        drawn = [entry for entry in entries if entry.kind in RELEASING and entry.number not in void]
+        return [e for e in drawn if e.hash in paid or (e.run_id == name.run_id and e.slot in slots)]
 
     def facts(
         self,

@@ -3,6 +3,8 @@
 import json
 import math
 import os
+import re
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from connectors.base import ConfigError, InputError, MissingPackageError, PrivateInputError, WaspError
+from connectors.base import ConfigError, InputError, LedgerError, MissingPackageError, PrivateInputError, WaspError
 from flows.config_files import check_config, load_config
 from flows.params import WaspConfig
 from flows.prepare import Prepared, prepare
-from flows.tools import open_ledger
+from flows.tools import default_name, open_ledger
 from tests.pipeline import SMALL
 
 LABELS = ["login_problem", "billing_question", "slow_internet", "delivery_delay", "cancel_contract", "hardware_fault"]
@@ -134,8 +136,77 @@ def test_a_missing_file_is_named(home: Path, tmp_path: Path, which: str) -> None
 @pytest.mark.parametrize("which", ["private", "test"])
 def test_a_missing_column_is_named_with_the_nearest(home: Path, tmp_path: Path, which: str) -> None:
     path = table(tmp_path / "rows.parquet", good_rows(which), ("texts", "label"))
-    with pytest.raises(InputError, match=r"(?s)rows\.parquet.*'text'.*texts"):
+    with pytest.raises(InputError if which == "test" else PrivateInputError) as refused:
         start(home, **{which: {"path": path, "rows": None}})
+    # The columns of a table without header are a row of it: those of private tables are told to their owner alone.
+    error = refused.value
+    told = error.details.read_text() if isinstance(error, PrivateInputError) else str(error)
+    assert re.search(r"(?s)rows\.parquet.*'text'.*texts", told)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", f"{PLANTED},login_problem\nother,login_problem\n"),
+        ("b.csv", "text,label\n" + "words,login_problem\n" * 17 + f"{PLANTED},x,y\n"),
+        ("c.jsonl", '{"text": "words", "label": "login_problem"}\n' * 18 + PLANTED),
+        (
+            "d.jsonl",
+            '{"text": "words", "label": "login_problem"}\n' * 18 + '{"text": null, "label": "login_problem"}\n',
+        ),
+    ],
+)
+def test_private_rows_that_cannot_be_read_leave_neither_words_nor_numbers(
+    home: Path, tmp_path: Path, name: str, content: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(PrivateInputError) as refused:
+        start(home, private={"path": str(tmp_path / name)})
+    said = "".join(traceback.format_exception(refused.value))
+    message = str(refused.value).replace(str(tmp_path), "")
+    assert PLANTED not in said
+    assert "18" not in message
+    assert "19" not in message
+    assert refused.value.details.stat().st_mode & 0o077 == 0
+    assert_nothing_spent(home)
+
+
+def test_public_rows_may_not_be_private_ones(home: Path, tmp_path: Path) -> None:
+    path = table(tmp_path / "rows.parquet", good_rows("private"))
+    with pytest.raises(PrivateInputError, match="PRIVATE-IN-TEST"):
+        start(home, private={"path": path}, public={"path": path})
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("postgresql://user:hunter2@db.example/people", "db.example/people"),
+        ("postgresql+psycopg2://user:p?w@hunter2@db.example/people?sslmode=require", "db.example/people"),
+        ("sqlite:///data/rows.db", "data/rows"),
+        ("/data/train.csv", "data/train"),
+        ("builtin:support_desk/private.parquet", "support_desk/private"),
+    ],
+)
+def test_the_name_of_a_dataset_holds_no_password(path: str, name: str) -> None:
+    assert default_name(path) == name
+
+
+def test_a_lost_key_gives_known_rows_no_new_budget(home: Path, tmp_path: Path) -> None:
+    path = table(tmp_path / "private.parquet", good_rows("private"))
+    start(home, private={"path": path, "name": "first"})
+    (home / "private" / "ledger.key").unlink()
+    for name in ("first", "second"):
+        with pytest.raises(LedgerError, match=r"Put back the file private/ledger\.key"):
+            start(home, private={"path": path, "name": name})
+    assert open_ledger(home).datasets() == ["first"]
+
+
+def test_other_labels_give_the_same_texts_no_new_budget(home: Path, tmp_path: Path) -> None:
+    rows = good_rows("private")
+    moved = [(text, LABELS[(LABELS.index(label) + 1) % len(LABELS)]) for text, label in rows]
+    for name, content in (("first", rows), ("second", moved)):
+        start(home, private={"path": table(tmp_path / f"{name}.parquet", content), "name": name})
+    assert open_ledger(home).datasets() == ["first"]
 
 
 def test_an_unreadable_file_is_named(home: Path, tmp_path: Path) -> None:
