@@ -44,9 +44,11 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def make_folder(folder: Path, private: bool = False) -> None:
-    """Make `folder` and its parents durable; a private one may be entered by its owner alone."""
+    """Make `folder` and its parents durable; a private one, and what is made above it, is for its owner alone."""
     missing = [f for f in (folder, *folder.parents) if not f.exists()]
-    folder.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
+    for made in reversed(missing):
+        # Not mkdir's own `parents`: those it makes with the default mode.
+        made.mkdir(mode=0o700 if private else 0o777, exist_ok=True)
     if private and folder.stat().st_mode & 0o077:
         folder.chmod(0o700)
     for made in missing:

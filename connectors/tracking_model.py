@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,12 +48,13 @@ def _save(target: Path, record: Record, folder: Path, model: Any) -> None:
     from mlflow.models import Model, ModelSignature
     from mlflow.types import ColSpec, Schema
 
+    code = target.with_name("code")
     mlflow.pyfunc.save_model(
         str(target),
         python_model=str(Path(__file__).with_name("served_student.py")),
         artifacts={"student": str(folder)},
         model_config={"loader": record.fields["loader"], "embedder": record.fields["embedder"]},
-        code_paths=_packages(record.fields["loader"]),
+        code_paths=[_copied(package, code) for package in _packages(record.fields["loader"])],
         pip_requirements=_pinned(record.fields["needs"]),
         signature=ModelSignature(Schema([ColSpec("string", "text")]), Schema([ColSpec("string", "label")])),
         input_example=pd.DataFrame({"text": ["Where is my parcel?"]}),
@@ -66,6 +68,18 @@ def _packages(loader: str) -> list[str]:
     specs = [importlib.util.find_spec(name) for name in dict.fromkeys(names)]
     found = [(Path(spec.origin), spec.submodule_search_locations) for spec in specs if spec and spec.origin]
     return [str(origin.parent if is_package else origin) for origin, is_package in found]
+
+
+def _copied(package: str, folder: Path) -> str:
+    """Copy a package's code, without the rows and corpora that come with it, and return the copy's place."""
+    source, target = Path(package), folder / Path(package).name
+    if source.is_dir():
+        # Serving needs no rows, and private ones (the demo's) have no business beside a model.
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("data", "__pycache__"))
+    else:
+        folder.mkdir(exist_ok=True)
+        shutil.copy(source, target)
+    return str(target)
 
 
 def _pinned(requirements: Sequence[str]) -> list[str]:

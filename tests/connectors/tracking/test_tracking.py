@@ -159,8 +159,10 @@ def test_a_student_is_a_logged_model_that_answers_texts_with_labels(store, tmp_p
     served = mlflow.pyfunc.load_model(model.artifact_location)
     assert list(served.predict(pd.DataFrame({"text": ["my card", "my loan"]}))) == ["card", "other"]
     assert [column.name for column in served.metadata.signature.inputs] == ["text"]
-    requirements = (Path(model.artifact_location.removeprefix("file://")) / "requirements.txt").read_text()
-    assert "numpy==" in requirements
+    folder = Path(model.artifact_location.removeprefix("file://"))
+    assert "numpy==" in (folder / "requirements.txt").read_text()
+    assert (folder / "code" / "connectors" / "base.py").exists()
+    assert not list(folder.rglob("*.parquet")), "the code beside a model brings no rows"
 
 
 def test_a_file_that_is_gone_holds_up_nothing_else(store, tmp_path):
