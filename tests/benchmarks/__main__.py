@@ -1,0 +1,80 @@
+"""`make bench`: ratios against a peer or a floor of the same run, as a table and as JSON."""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+from tests.benchmarks import artifacts, embed, flow, ngram, numbers, startup, vote
+from tests.benchmarks.race import Line
+
+BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
+    "vote": vote.vote,
+    "incremental": vote.incremental,
+    "embed": embed.embed,
+    "fid": numbers.distance,
+    "noise": numbers.noise,
+    "ngram": ngram.ngram,
+    "artifacts": artifacts.artifacts,
+    "flow": flow.flow,
+    "startup": startup.startup,
+}
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS")
+PACKAGES = ("numpy", "scipy", "torch", "sentence-transformers", "opendp", "prefect", "pandas", "pyarrow")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the chosen benchmarks, print their lines as they come, write them all."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("--only", action="append", choices=list(BENCHMARKS), help="one benchmark; may be repeated")
+    parser.add_argument("--json", type=Path, help="write all numbers into this file")
+    parser.add_argument("--tiny", action="store_true", help="smallest sizes, one round: does it run at all")
+    chosen = parser.parse_args(arguments)
+    _show("benchmark", "case", "against", "ours s", "peer s", "ratio", "range", "note")
+    lines: list[Line] = []
+    took: dict[str, float] = {}
+    for name in chosen.only or BENCHMARKS:
+        started = time.perf_counter()
+        found = BENCHMARKS[name](chosen.tiny)
+        took[name] = round(time.perf_counter() - started, 2)
+        lines += found
+        for one in found:
+            spread = f"{one.low:.2f}..{one.high:.2f}"
+            _show(one.subject, one.case, one.against, f"{one.ours_seconds:.4f}", f"{one.peer_seconds:.4f}",
+                  f"{one.ratio:.2f}", spread, one.note)  # fmt: skip
+    sys.stdout.write("\nratio: time of ours / time of the other, median of rounds run in turns; below 1 is faster\n")
+    if chosen.json:
+        result = {"machine": _machine(), "seconds": took, "lines": [asdict(one) for one in lines]}
+        chosen.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+def _show(*cells: str) -> None:
+    widths = (12, 26, 27, 9, 9, 7, 13)
+    left = [
+        cell.ljust(width) if i < 3 else cell.rjust(width)
+        for i, (cell, width) in enumerate(zip(cells, widths, strict=False))
+    ]
+    sys.stdout.write("  ".join([*left, cells[-1]]).rstrip() + "\n")
+    sys.stdout.flush()
+
+
+def _machine() -> dict[str, object]:
+    """Return what the times, if not the ratios, depend on."""
+    return {
+        "processor": platform.processor() or platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "load": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "threads": {name: os.environ[name] for name in THREADS if name in os.environ},
+        "packages": {name: version(name) for name in PACKAGES},
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Two ways to do one thing, run in turns in one process: a ratio does not change with the machine's mood."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Work = Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One comparison: seconds of ours over seconds of `against`, so below 1 is faster.
+
+    `ratio` is the median of the rounds' own ratios, `low` and `high` their range. `note` says what the peer leaves
+    out or adds, or how much of what was done per second.
+    """
+
+    subject: str
+    case: str
+    against: str
+    ours_seconds: float
+    peer_seconds: float
+    ratio: float
+    low: float
+    high: float
+    rounds: int
+    note: str = ""
+
+
+def compare(
+    subject: str, case: str, ours: Work, peers: Mapping[str, Work], rounds: int, notes: Mapping[str, str] | None = None
+) -> list[Line]:
+    """Run ours and every peer once unmeasured, then all in turns `rounds` times; return one line per peer."""
+    arms = {"": ours, **peers}
+    for work in arms.values():
+        work()
+    taken: dict[str, list[float]] = {name: [] for name in arms}
+    for _ in range(rounds):
+        for name, work in arms.items():
+            taken[name].append(seconds(work))
+    return [line(subject, case, name, taken[""], taken[name], (notes or {}).get(name, "")) for name in peers]
+
+
+def line(subject: str, case: str, against: str, ours: Sequence[float], peer: Sequence[float], note: str = "") -> Line:
+    """Return the comparison of the times of rounds that were run in turns."""
+    ratios = [mine / theirs for mine, theirs in zip(ours, peer, strict=True)]
+    return Line(
+        subject=subject,
+        case=case,
+        against=against,
+        ours_seconds=statistics.median(ours),
+        peer_seconds=statistics.median(peer),
+        ratio=statistics.median(ratios),
+        low=min(ratios),
+        high=max(ratios),
+        rounds=len(ratios),
+        note=note,
+    )
+
+
+def seconds(work: Work) -> float:
+    """Return the wall time of one call."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started

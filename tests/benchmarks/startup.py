@@ -1,0 +1,17 @@
+"""What the user waits for before `wasp` says anything."""
+
+import subprocess
+import sys
+
+from tests.benchmarks.race import Line, compare
+from tests.pipeline import ROOT
+
+
+def startup(tiny: bool) -> list[Line]:
+    """`wasp --help` against an interpreter that does nothing, each a process of its own."""
+
+    def start(*arguments: str) -> None:
+        subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True)
+
+    peers = {"bare interpreter": lambda: start("-c", "import argparse")}
+    return compare("startup", "wasp --help", lambda: start("-m", "flows.cli", "--help"), peers, 1 if tiny else 7)

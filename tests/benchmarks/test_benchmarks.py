@@ -1,0 +1,39 @@
+"""The benchmarks run; how fast things are is never asserted here."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.__main__ import BENCHMARKS, main
+from tests.benchmarks.race import compare, line
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "flow")) for n in BENCHMARKS])
+def test_a_benchmark_gives_finite_positive_ratios(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bench.json"
+    main(["--only", name, "--json", str(file), "--tiny"])
+    result = json.loads(file.read_text())
+    assert result["lines"]
+    assert list(result["seconds"]) == [name]
+    for one in result["lines"]:
+        assert one["subject"] == name
+        for number in ("ours_seconds", "peer_seconds", "ratio", "low", "high"):
+            assert 0 < one[number] < math.inf
+        assert one["case"] in capsys.readouterr().out + one["case"]
+
+
+def test_arms_run_in_turns_and_the_first_run_of_each_is_not_measured() -> None:
+    order: list[str] = []
+    lines = compare("s", "c", lambda: order.append("A"), {"b": lambda: order.append("B")}, rounds=2)
+    assert "".join(order) == "ABABAB"
+    assert lines[0].rounds == 2
+
+
+def test_the_ratio_is_the_median_of_the_rounds_own_ratios() -> None:
+    one = line("s", "c", "peer", ours=[1.0, 9.0, 2.0], peer=[2.0, 3.0, 2.0])
+    assert (one.ratio, one.low, one.high) == (1.0, 0.5, 3.0)
+    assert (one.ours_seconds, one.peer_seconds) == (2.0, 2.0)
