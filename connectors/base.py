@@ -31,6 +31,7 @@ from connectors.errors import TemporaryError as TemporaryError
 from connectors.errors import WaspError as WaspError
 from connectors.keys import canonical as canonical
 from connectors.keys import digest as digest
+from connectors.texts import normal_form as normal_form
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 from connectors.base import InputError, RowsRef
 from connectors.sources import Columns, open_source, shown
 from connectors.texts import encodable
-from connectors.texts import normal_form as normal_form
-from connectors.texts import same_text as same_text
 
 if TYPE_CHECKING:
     import pandas as pd

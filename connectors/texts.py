@@ -16,8 +16,3 @@ def normal_form(text: str) -> str:
     """Return the form in which texts are compared: NFC, case folded, white space collapsed."""
     folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
     return " ".join(folded.split())
-
-
-def same_text(first: str, second: str) -> bool:
-    """Return whether two texts are the same but for case, white space and the way accents are written."""
-    return normal_form(first) == normal_form(second)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +16,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from connectors.base import InputError, MissingPackageError, PlaceError, PrivateInputError, PrivateRef, RowReader
+from connectors.base import (
+    InputError,
+    MissingPackageError,
+    PlaceError,
+    PrivateInputError,
+    PrivateRef,
+    RowReader,
+    normal_form,
+)
 from tasks.private.sealed import sealed, write_for_owner
 
 RecordHash = Callable[[str, str], str]
@@ -110,11 +117,6 @@ def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> PrivateRows:
             chosen = np.flatnonzero(order < where.rows / where.of)
         frame = frame.iloc[chosen]
     return PrivateRows(tuple(frame["text"].tolist()), tuple(frame["label"].tolist()))
-
-
-def normal_form(text: str) -> str:
-    """Return the form in which two texts count as the same: NFC, case folded, white space collapsed."""
-    return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 
 def _read(zone: Zone, private: PrivateRef) -> pd.DataFrame:

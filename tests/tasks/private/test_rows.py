@@ -130,3 +130,11 @@ def test_an_unknown_error_stays_in_the_zone_even_when_it_cannot_be_written_down(
         assert "illness" not in "".join(traceback.format_exception(refused.value))
     told = [path.read_text() for path in (tmp_path / "problems").iterdir()]
     assert "illness" in told[0]
+
+
+@pytest.mark.parametrize("public", ["text number 3", "Text  NUMBER 3", "\u03aa\u0301 text"])
+def test_a_private_row_among_the_public_texts_is_refused_however_it_is_written(tmp_path: Path, public: str) -> None:
+    rows = pd.concat([source(6), pd.DataFrame({"text": ["\u0390 text"], "label": ["a"], "row": [6]})])
+    private = PrivateRef("rows", RowsRef("somewhere"))
+    with pytest.raises(PrivateInputError, match="PRIVATE-IN-TEST"):
+        identify(zone(rows, tmp_path), private, LABELS, ["another text", public])
