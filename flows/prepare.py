@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,7 +51,7 @@ def prepare(flow: str, config: WaspConfig, home: Path) -> Prepared:
     texts = [text for rows in (test_rows, public_rows) if rows is not None for text in rows["text"].tolist()]
     identity = identify(tools.zone, tools.private, card.label_names, texts)
     noise = make_noise(config)
-    run_name = _name(flow, config, tools, identity, test)
+    run_name = _name(flow, config, tools, identity, (test, public))
     charges = (vote_charge(noise),) * noise.releases if noise.releases else ()
     plan = BudgetPlan(run_name.run_id, flow, config.privacy.delta, charges)
     return Prepared(
@@ -105,7 +106,9 @@ def _reference(
     return Reference(kind, where, digest(frame[["text", "label"]].to_dict("list"))), frame
 
 
-def _name(flow: str, config: WaspConfig, tools: RunTools, identity: Identity, test: Reference | None) -> RunName:
+def _name(
+    flow: str, config: WaspConfig, tools: RunTools, identity: Identity, references: Sequence[Reference | None]
+) -> RunName:
     dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
     check_book(tools.home, tools.ledger, dataset, identity.fingerprint)
     settings = config.model_dump(
@@ -115,8 +118,8 @@ def _name(flow: str, config: WaspConfig, tools: RunTools, identity: Identity, te
         if settings[rows] is not None:
             settings[rows] |= {"path": "", "name": ""}
     models = [[name, tools.model(name).identity] for name in tools.plms]
-    tested = test.content if test else None
-    content = digest([flow, settings, models, tools.embedder.identity, identity.fingerprint, tested])
+    compared = [reference.content if reference else None for reference in references]
+    content = digest([flow, settings, models, tools.embedder.identity, identity.fingerprint, *compared])
     epsilon = "inf" if math.isinf(config.privacy.epsilon) else f"{config.privacy.epsilon:g}"
     task = Path(config.task).stem.replace("_", "-")
     run_id = f"{flow}-{task}-e{epsilon}-s{config.execution.seed}-{content[:10]}"

@@ -339,3 +339,19 @@ def test_a_relative_data_root_starts_from_the_file_and_can_be_replaced(
     assert load_config(WaspConfig, path).data_root == str(tmp_path / "data")
     monkeypatch.setenv("WASP_DATA", "/elsewhere")
     assert load_config(WaspConfig, path).data_root == "/elsewhere"
+
+
+def test_a_private_row_among_the_public_rows_is_refused(home: Path, tmp_path: Path) -> None:
+    private = table(tmp_path / "private.parquet", good_rows("private"))
+    public = table(tmp_path / "public.parquet", [*good_rows("public"), good_rows("private")[4]])
+    with pytest.raises(PrivateInputError, match="PRIVATE-IN-TEST"):
+        start(home, private={"path": private}, public={"path": public})
+    assert_nothing_spent(home)
+
+
+def test_other_public_rows_make_another_run(home: Path, tmp_path: Path) -> None:
+    names = set()
+    for tag in ("first", "second"):
+        path = table(tmp_path / "public.parquet", good_rows(tag))
+        names.add(start(home, public={"path": path}).tools.run_id)
+    assert len(names) == 2
