@@ -26,7 +26,7 @@ def preview_rows(config: WaspConfig, home: Path, rows: int) -> dict[str, Any]:
         with tools.progress(f"preview {plm}", len(prompts)) as advance:
             answers = tools.model(plm).complete(prompts, partial(_counted, advance))
         for prompt, answer in zip(prompts, answers, strict=True):
-            cleaned = clean(answer.text, prompt)
+            cleaned = clean(answer.text, prompt, card.language)
             tokens += answer.tokens_out
             shown.append({"plm": plm, "label": prompt.label, "text": cleaned.text, "reason": cleaned.reason})
     return {"rows": shown, "calls": len(shown), "tokens_out": tokens, "epsilon_spent": 0}

@@ -164,7 +164,8 @@ class RunTools:
         from connectors.registry import open_model
 
         plm = next(plm for plm in self.config.plms if plm.name == name)
-        model = open_model(model_spec(plm, self.config.data_root))
+        # Training or loading is dear: the model that was opened to be checked is the one that writes.
+        model = self._once(f"open {name}", partial(open_model, model_spec(plm, self.config.data_root)))
         scope = self.name.run_id if self.name else "preview"
         return Recording(model, CompletionStore(self.home / "completions"), scope)
 
