@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from connectors.base import LedgerError, canonical
+from connectors.files import sync_folder
 
 KEY_BYTES = 32
 
@@ -57,17 +58,9 @@ def _create(path: Path) -> None:
             os.link(name, path)
         except FileExistsError:
             return
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     finally:
         Path(name).unlink()
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def record_hash(secret: bytes, label: str, text: str, person: str | None = None) -> str:

@@ -196,10 +196,6 @@ class BudgetBook:
         """Return the epsilon of everything released so far, at `delta`. Exposures are not in it (see `Status`)."""
         return self._gate.total(self._state(dataset).spent(), delta)
 
-    def remaining(self, dataset: str) -> float | None:
-        """Return the epsilon that is neither spent nor reserved, None without a cap."""
-        return self.status(dataset).left
-
     def released(self, dataset: str, step_key: str) -> bool:
         """Return whether an output is stored under this key: asking for it again costs nothing."""
         query = select(OUTPUTS.c.number).where(OUTPUTS.c.dataset == dataset, OUTPUTS.c.step_key == step_key)

@@ -14,11 +14,6 @@ from connectors.base import ConfigError, LanguageModel, ModelSpec
 GROUP = "wasp.connectors"
 
 
-def connector_names() -> list[str]:
-    """Return the known connectors in alphabetical order."""
-    return sorted({point.name for point in entry_points(group=GROUP)})
-
-
 def open_model(spec: ModelSpec) -> LanguageModel:
     """Return the language model that `spec` describes.
 

@@ -70,6 +70,10 @@ class Tracker(Protocol):
     def mlflow_run_id(self) -> str | None:
         """The run's id in MLflow; None before it was reached."""
 
+    @property
+    def problem(self) -> str | None:
+        """Why nothing, or not all, was sent; None while all is well."""
+
     def ui_link(self) -> str | None:
         """Return the address of the run's page, if a server shows it."""
 
@@ -193,7 +197,7 @@ def open_tracker(
     experiment: str,
     run_name: str,
     tags: Mapping[str, str],
-) -> MlflowTracker | NoTracker:
+) -> Tracker:
     """Return a tracker for the address; one that only keeps the journal when tracking is off or not installed."""
     if not uri:
         return NoTracker("Tracking is off.", journal, experiment, run_name, tags)

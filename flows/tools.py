@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from connectors.artifacts import Artifacts
     from connectors.ledger import BudgetBook
-    from connectors.tracking import MlflowTracker, NoTracker
+    from connectors.tracking import Tracker
 
 Value = TypeVar("Value")
 PATHS_OF_MODELS = {"recorded"}
@@ -112,7 +112,7 @@ class RunTools:
         return read_rows(where)
 
     @property
-    def tracker(self) -> MlflowTracker | NoTracker:
+    def tracker(self) -> Tracker:
         """Where experiments are recorded; a journal in the run's folder comes first."""
         return self._once(f"tracker {self.run_id}", self._open_tracker)
 
@@ -130,7 +130,7 @@ class RunTools:
         choice = self.config.embedder
         return open_embedder(choice.connector, choice.model, choice.options)
 
-    def _open_tracker(self) -> MlflowTracker | NoTracker:
+    def _open_tracker(self) -> Tracker:
         from prefect import runtime
 
         from connectors.tracking import open_tracker

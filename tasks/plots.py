@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from tasks.plot_style import MARKERS, PALETTE, Form, bare, legend_below, lines_of, picture
-from tasks.report_values import MapPoints, Report
-
-if TYPE_CHECKING:
-    from connectors.base import Matrix
+from tasks.report_values import Report
 
 _TALL = (5.0, 3.9)
 _SQUARE = (5.0, 4.6)
 _NAMED_CLASSES = 15
-
-Plot = Callable[[Report, Form], "bytes | None"]
 
 
 def fid_accuracy_plot(report: Report, form: Form = "svg") -> bytes | None:
@@ -134,22 +129,6 @@ def map_plot(report: Report, form: Form = "svg") -> bytes | None:
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, markerscale=2)
 
     return picture("map", _TALL, draw, form)
-
-
-def map_points(synthetic: Matrix, test: Matrix, most: int = 600) -> MapPoints:
-    """Lay embeddings on a plane: the two directions in which the test rows and the texts differ most (PCA).
-
-    At most `most` evenly spaced rows of each, shape (rows, dimension). The same rows give the same map.
-    """
-    import numpy as np
-
-    parts = [matrix[:: max(1, -(-len(matrix) // most))].astype(np.float64) for matrix in (synthetic, test)]
-    both = np.concatenate(parts)
-    centred = both - both.mean(axis=0)
-    axes = np.linalg.svd(centred, full_matrices=False)[2][:2]
-    axes = axes * np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[:, None]
-    flat = [(round(float(x), 4), round(float(y), 4)) for x, y in centred @ axes.T]
-    return MapPoints(tuple(flat[: len(parts[0])]), tuple(flat[len(parts[0]) :]))
 
 
 def _series(axes: Any, report: Report, name: str, label: str, number: int, **look: Any) -> None:

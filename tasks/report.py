@@ -1,4 +1,4 @@
-"""The report of a run: one HTML page that needs nothing else, and its table of iterations as text."""
+"""The report of a run: one HTML page that needs nothing else."""
 
 from __future__ import annotations
 
@@ -67,25 +67,6 @@ def render(report: Report) -> str:
         texts=_texts(report),
         total=sum(report.usage.values(), Usage()),
     )
-
-
-def iteration_table(report: Report) -> str:
-    """Return the iterations as a table of plain text for a terminal."""
-    rows = [_COLUMNS, *(_cells(facts) for facts in report.iterations)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
-    return "\n".join(_line(row, widths) for row in rows)
-
-
-def iteration_markdown(report: Report) -> str:
-    """Return the iterations as a Markdown table."""
-    rule = (*("---:" for _ in _COLUMNS[:-1]), ":---")
-    rows = [_COLUMNS, rule, *(_cells(facts) for facts in report.iterations)]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    right = [cell.rjust(width) for cell, width in zip(row[:-1], widths, strict=False)]
-    return "  ".join([*right, row[-1]]).rstrip()
 
 
 def _texts(report: Report) -> list[tuple[str, list[Sample]]]:

@@ -73,22 +73,13 @@ def allocate(total: int, weights: Mapping[str, float], floor: float = 0.05) -> d
 
 
 def per_class(count: int, labels: Sequence[str], offset: int = 0) -> dict[str, int]:
-    """Deal `count` texts to the classes like cards, starting at class `offset` (counted round)."""
-    base, spare = divmod(count, len(labels))
-    lucky = {(offset + step) % len(labels) for step in range(spare)}
-    return {label: base + (position in lucky) for position, label in enumerate(labels)}
-
-
-def deal(counts: Mapping[str, int], labels: Sequence[str], offset: int = 0) -> dict[str, dict[str, int]]:
-    """Deal each PLM's texts to the classes; each goes on where the one before stopped, so that classes stay equal.
+    """Deal `count` texts to the classes like cards, starting at class `offset` (counted round).
 
     With `offset` = the number of texts dealt before, the classes of a whole run differ by at most one text.
     """
-    dealt: dict[str, dict[str, int]] = {}
-    for plm, count in counts.items():
-        dealt[plm] = per_class(count, labels, offset)
-        offset += count
-    return dealt
+    base, spare = divmod(count, len(labels))
+    lucky = {(offset + step) % len(labels) for step in range(spare)}
+    return {label: base + (position in lucky) for position, label in enumerate(labels)}
 
 
 def _totals(release: pd.DataFrame, samples: pd.DataFrame, plms: Sequence[str]) -> tuple[Floats, Floats]:

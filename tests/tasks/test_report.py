@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tasks import plots
@@ -19,8 +18,6 @@ from tasks.report import (
     Scores,
     Touched,
     from_json,
-    iteration_markdown,
-    iteration_table,
     render,
     to_json,
 )
@@ -148,7 +145,6 @@ def test_what_was_not_measured_is_never_shown_as_zero():
     cells = re.findall(r"<td[^>]*>(.*?)</td>", render(report), re.S)
     row = cells[cells.index("0", 20) :] if "0" in cells[20:] else cells
     assert sum("not measured" in cell for cell in row) >= 3
-    assert "not measured" in iteration_table(report)
     assert plots.fid_accuracy_plot(report) is None
     assert plots.map_plot(report) is None
     assert plots.confusion_plot(report) is None
@@ -190,21 +186,6 @@ def test_a_report_survives_json():
     assert render(from_json(json.loads(json.dumps(to_json(report))))) == render(report)
 
 
-def test_the_terminal_table_is_aligned_and_has_a_line_per_iteration():
-    lines = iteration_table(made_up_report()).splitlines()
-    assert len(lines) == 6
-    ends = {line.index(word) + len(word) for line, word in zip(lines[:2], ("epsilon", "2"), strict=False)}
-    assert lines[0].split()[:2] == ["iteration", "samples"]
-    assert lines[1].index("0.620") + 5 == lines[0].index("FID") + 3
-    assert len(ends) <= 2
-
-
-def test_the_markdown_table_has_as_many_cells_in_each_line_even_with_bars_in_names():
-    report = made_up_report(iterations=(one_iteration(0, failures={"a": {"too|short": 1}}),))
-    lines = iteration_markdown(report).splitlines()
-    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {9}
-
-
 @pytest.mark.parametrize("name", ["fid_accuracy_plot", "weights_plot", "samples_plot", "epsilon_plot", "map_plot"])
 def test_a_figure_comes_as_picture_too_and_equal_input_gives_equal_bytes(name):
     plot = getattr(plots, name)
@@ -223,17 +204,6 @@ def test_a_figure_takes_the_ink_of_the_page_and_leaves_no_settings_behind():
     assert "#010203" not in drawn
     assert "gpt-4o" in drawn
     assert dict(mpl.rcParams) == before
-
-
-def test_the_map_keeps_neighbours_together_and_is_the_same_each_time():
-    rng = np.random.default_rng(0)
-    near, far = rng.normal(size=(700, 16)), rng.normal(size=(300, 16)) + 8
-    made = plots.map_points(near.astype(np.float32), far.astype(np.float32), most=200)
-    assert len(made.synthetic) <= 200
-    assert len(made.test) <= 200
-    left, right = np.array(made.synthetic), np.array(made.test)
-    assert np.linalg.norm(left.mean(0) - right.mean(0)) > 4 * left.std()
-    assert plots.map_points(near.astype(np.float32), far.astype(np.float32), most=200) == made
 
 
 def test_importing_the_report_does_not_import_matplotlib():

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.base import ArtifactError, ConfigError
-from tasks.weigh import Weighting, allocate, deal, per_class, weigh
+from tasks.weigh import Weighting, allocate, per_class, weigh
 
 PLMS = ("x", "y", "z")
 
@@ -146,9 +146,9 @@ def test_the_spare_texts_of_a_count_go_round_the_classes():
 @given(st.lists(st.integers(0, 500), min_size=1, max_size=8), st.integers(1, 12), st.integers(0, 10_000))
 def test_classes_stay_balanced_within_each_plm_and_over_all(counts, classes, offset):
     labels = [f"label {k}" for k in range(classes)]
-    dealt = deal({f"plm{k}": count for k, count in enumerate(counts)}, labels, offset)
-    for count, of_plm in zip(counts, dealt.values(), strict=True):
+    dealt = [per_class(count, labels, offset + sum(counts[:k])) for k, count in enumerate(counts)]
+    for count, of_plm in zip(counts, dealt, strict=True):
         assert sum(of_plm.values()) == count
         assert max(of_plm.values()) - min(of_plm.values()) <= 1
-    together = [sum(of_plm[label] for of_plm in dealt.values()) for label in labels]
+    together = [sum(of_plm[label] for of_plm in dealt) for label in labels]
     assert max(together) - min(together) <= 1
