@@ -66,15 +66,17 @@ def preview(path: Path, changes: Sequence[str], rows: int) -> dict[str, Any]:
 
 
 def runs() -> dict[str, Any]:
-    """Return all runs of the state folder, newest last."""
-    found = []
-    for folder in sorted((state_folder() / "runs").glob("*/")):
-        book = read_book(folder)
-        if book:
-            summary = _summary(folder) or {}
-            line = {key: book.get(key) for key in ("run_id", "flow", "started", "dataset", "error")}
-            numbers = {key: summary.get(key) for key in ("epsilon_spent", "accuracy", "fid", "n_synthetic")}
-            found.append(line | {"state": _state(folder, book)} | numbers)
+    """Return all runs of the state folder, newest last; a run whose manifest cannot be read has the state 'damaged'."""
+    from connectors.artifacts import Artifacts
+
+    home, found = state_folder(), []
+    for book in Artifacts(home).list_runs():
+        line = {key: book.get(key) for key in ("run_id", "flow", "started", "dataset", "error")}
+        folder = home / "runs" / book["run_id"]
+        damaged = "damaged" in book
+        summary = {} if damaged else _summary(folder) or {}
+        numbers = {key: summary.get(key) for key in ("epsilon_spent", "accuracy", "fid", "n_synthetic")}
+        found.append(line | {"state": "damaged" if damaged else _state(folder, book)} | numbers)
     return {"runs": sorted(found, key=lambda one: str(one["started"]))}
 
 

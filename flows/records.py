@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from connectors.base import ConfigError
+from connectors.base import ArtifactError, ConfigError
 from flows.prepare import Prepared
 
 SHOWN_VERSIONS = ("wasp-synth", "prefect", "opendp", "dp-accounting", "numpy", "torch", "transformers", "mlflow")
@@ -62,11 +62,14 @@ def open_book(home: Path, flow: str, prepared: Prepared) -> RunBook:
 
 
 def read_book(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a run's folder, empty if there is none yet."""
+    """Return the manifest of a run's folder, empty if there is none yet; ArtifactError when it is damaged."""
     try:
         value: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
+    except ValueError as error:
+        path = folder / "manifest.json"
+        raise ArtifactError(f"{path} is damaged ({error}); move it away and start the run again") from None
     return value
 
 
