@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -25,6 +24,7 @@ from connectors.kneser_ney import KneserNey
 from connectors.ngram_prompting import Topic, TopicIndex, words_in
 from connectors.ngram_tokens import Truecaser, tokenise
 from connectors.ngram_writer import Phrases, Style, Voice, Writer
+from connectors.options import refuse_unknown
 
 VERSION = 1
 """Part of `identity`; raise it whenever the same prompt would get another answer."""
@@ -60,14 +60,7 @@ class NgramOptions:
     @classmethod
     def read(cls, spec: ModelSpec) -> NgramOptions:
         """Check the options of a spec; ConfigError names a wrong one and the nearest right one."""
-        known = [option.name for option in fields(cls)]
-        for name in spec.options:
-            if name not in known:
-                near = difflib.get_close_matches(str(name), known, 1, 0.0)[0]
-                raise ConfigError(
-                    f"Model '{spec.name}': the ngram connector has no option '{name}'. Did you mean '{near}'? "
-                    f"It knows {', '.join(known)}."
-                )
+        refuse_unknown(spec, [option.name for option in fields(cls)])
         options = cls(**{"corpus": spec.model or cls().corpus, **spec.options})
         if not isinstance(options.order, int):
             raise ConfigError(f"Model '{spec.name}': order must be a whole number, got {options.order!r}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -11,6 +10,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from connectors.base import Completion, ConfigError, InputError, Keep, ModelSpec, Prompt, canonical, keep_nothing
+from connectors.options import refuse_unknown
 from connectors.recorded_draws import ClassDraws
 
 if TYPE_CHECKING:
@@ -41,14 +41,7 @@ class RecordedOptions:
     @classmethod
     def read(cls, spec: ModelSpec) -> RecordedOptions:
         """Check the options of a spec; ConfigError names a wrong one and the nearest right one."""
-        known = [option.name for option in fields(cls)]
-        for name in spec.options:
-            if name not in known:
-                near = difflib.get_close_matches(str(name), known, 1, 0.0)[0]
-                raise ConfigError(
-                    f"Model '{spec.name}': the recorded connector has no option '{name}'. Did you mean '{near}'? "
-                    f"It knows {', '.join(known)}."
-                )
+        refuse_unknown(spec, [option.name for option in fields(cls)])
         options = cls(**{"path": spec.model, **spec.options})
         if not options.path:
             raise ConfigError(f"Model '{spec.name}': give `model` or `path`, a Parquet file of recorded answers.")

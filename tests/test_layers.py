@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -108,6 +110,33 @@ def test_no_path_of_a_machine_is_written_down() -> None:
         if path.suffix in {".py", ".md", ".yaml", ".toml", ".txt", ""} and path.is_file() and "tests" not in path.parts:
             wrong += [name for line in path.read_text(encoding="utf-8").splitlines() if pattern.search(line)]
     assert wrong == []
+
+
+def modules(package: str) -> set[str]:
+    return {f"{package}.{path.stem}" for path in (ROOT / package).glob("*.py") if path.stem != "__init__"}
+
+
+def contract(name: str, field: str) -> set[str]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    return next(set(one[field]) for one in settings["contracts"] if one["name"] == name)
+
+
+def test_the_layer_contracts_name_every_module() -> None:
+    border = {f"connectors.{name}" for name in ("base", "budget", "errors", "keys", "texts")}
+    assert modules("connectors") - border <= contract("tasks know connectors.base alone", "forbidden_modules")
+    faces = {"tasks.steps", "tasks.private_steps"}
+    assert modules("tasks") - faces <= contract("only steps know prefect", "source_modules")
+
+
+def test_the_tree_of_the_readme_names_every_module_and_no_other() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    tree = text[text.index("## The tree") : text.index("## Development")]
+    # `ledger_*.py: chain, gate` stands for ledger_chain.py and ledger_gate.py.
+    named = set(re.findall(r"[a-z_0-9*]+\.py", tree))
+    present = {path.name for path in FILES if len(path.relative_to(ROOT).parts) == 2 and path.stem != "__init__"}
+    assert {name for name in present if not any(fnmatch(name, pattern) for pattern in named)} == set()
+    found = {path.name for path in ROOT.rglob("*.py") if not any(part.startswith(".") for part in path.parts[-3:])}
+    assert {pattern for pattern in named if not any(fnmatch(name, pattern) for name in found)} == set()
 
 
 def test_noise_never_comes_from_a_seeded_generator() -> None:

@@ -1,0 +1,19 @@
+"""Options of a language model as a configuration gives them: names are checked in one way for every connector."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from connectors.base import ConfigError, ModelSpec
+
+
+def refuse_unknown(spec: ModelSpec, known: Sequence[str]) -> None:
+    """Raise ConfigError for an option that the spec's connector does not know, with the nearest one and the list."""
+    for name in spec.options:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, 1, 0.0)[0]
+            raise ConfigError(
+                f"Model '{spec.name}': the {spec.connector} connector has no option '{name}'. Did you mean '{near}'? "
+                f"It knows {', '.join(known)}."
+            )
