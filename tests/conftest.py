@@ -2,9 +2,12 @@
 
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.pipeline import Pipeline, prefect_server
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("WASP_DATA") or ROOT.parent / "shared" / "data")
@@ -28,6 +31,18 @@ def _only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
         connect(self, address)  # type: ignore[arg-type]
 
     monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+@pytest.fixture(scope="session")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Start one Prefect server for all tests of a process that run the command."""
+    with prefect_server(tmp_path_factory.mktemp("prefect")) as address:
+        yield address
+
+
+@pytest.fixture
+def pipeline(api: str, tmp_path: Path) -> Pipeline:
+    return Pipeline(tmp_path / "home", api)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
