@@ -219,10 +219,6 @@ class StepKey:
 class ArtifactStore(Protocol):
     """Parquet, JSON and folders with a manifest each, written atomically, below one state folder."""
 
-    @property
-    def home(self) -> Path:
-        """The state folder."""
-
     def find(self, path: str, key: StepKey) -> ArtifactRef | None:
         """Return the finished artifact at `path` if its key is the same and its content hash holds, else None."""
 

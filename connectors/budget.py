@@ -82,6 +82,3 @@ class Ledger(Protocol):
 
     def finish(self, dataset: str, run_id: str) -> None:
         """Return what the run reserved and did not spend. Idempotent."""
-
-    def events(self, dataset: str, run_id: str | None = None) -> list[dict[str, Any]]:
-        """Return the events that happened on a dataset (of one run if given), oldest first."""

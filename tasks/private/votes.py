@@ -133,4 +133,4 @@ def _check(ballot: Ballot, noise: Noise) -> None:
             "on 2; calibrate with the same numbers."
         )
     if (privacy.protects == "person") != (ballot.persons is not None):
-        raise ConfigError("Persons are protected only if the rows say whose they are; set private.person.")
+        raise ConfigError("Persons are protected if, and only if, the ballot names the person of each row.")

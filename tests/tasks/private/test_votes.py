@@ -193,7 +193,7 @@ def test_noise_made_for_another_vote_is_refused(privacy: dict[str, Any]):
 
 
 def test_persons_without_their_protection_are_refused():
-    with pytest.raises(ConfigError, match="person"):
+    with pytest.raises(ConfigError, match="if, and only if, the ballot names the person"):
         noisy_votes(ballot(np.ones((1, 2)), 8, persons=["p"]), candidates(np.zeros((3, 2))), noise_for(8))
 
 
