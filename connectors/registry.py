@@ -14,16 +14,21 @@ from connectors.base import ConfigError, LanguageModel, ModelSpec
 GROUP = "wasp.connectors"
 
 
+def check_connector(name: str, connector: str) -> None:
+    """Raise ConfigError, with the list, if the model `name` asks for a connector that there is not."""
+    known = sorted({point.name for point in entry_points(group=GROUP)})
+    if connector not in known:
+        near = difflib.get_close_matches(connector, known, n=1)
+        hint = f"Did you mean '{near[0]}'? " if near else ""
+        raise ConfigError(f"plms '{name}': there is no connector '{connector}'. {hint}Connectors: {', '.join(known)}")
+
+
 def open_model(spec: ModelSpec) -> LanguageModel:
     """Return the language model that `spec` describes.
 
     Raises ConfigError for an unknown connector (with the list) and whatever the connector's `from_spec` refuses.
     """
+    check_connector(spec.name, spec.connector)
     points = {point.name: point for point in entry_points(group=GROUP)}
-    if spec.connector not in points:
-        near = difflib.get_close_matches(spec.connector, points, n=1)
-        hint = f"Did you mean '{near[0]}'? " if near else ""
-        known = ", ".join(sorted(points))
-        raise ConfigError(f"plms '{spec.name}': there is no connector '{spec.connector}'. {hint}Connectors: {known}")
     model: LanguageModel = points[spec.connector].load().from_spec(spec)
     return model

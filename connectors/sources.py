@@ -19,6 +19,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 DATA = Path(__file__).parent / "data"
 KNOWN = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
+SEPARATORS = (",", ";", "\t", "|")
 
 
 def shown(where: RowsRef) -> str:
@@ -73,10 +74,10 @@ def _list_files(path: str, name: str) -> tuple[Any, list[str], str]:
     except ImportError as error:
         raise PlaceError(f"{name}: this kind of address needs one more package: {error}") from None
     except ValueError as error:
-        raise PlaceError(f"{name}: {error}. A database needs 'query' beside its address.") from None
+        raise PlaceError(f"{name}: {error}. A database needs 'query' beside its path in the configuration.") from None
     with _reachable(name, PlaceError):
         if not system.exists(root):
-            raise PlaceError(f"{name} does not exist. Relative paths start at the folder the command is called in.")
+            raise PlaceError(f"{name} does not exist. Relative paths start at data_root, else at the working folder.")
         if not system.isdir(root):
             return system, [root], ""
         folder = root.rstrip("/")
@@ -120,7 +121,7 @@ def _read_file(system: Any, file: str, name: str, wanted: Sequence[str]) -> Colu
         return _parse_parquet(data, name, wanted)
     text = _decode(data, name)
     if ending in (".csv", ".tsv"):
-        return _parse_csv(text, name, "\t" if ending == ".tsv" else ",")
+        return _parse_csv(text, name, "\t" if ending == ".tsv" else _separator(text, wanted))
     return _parse_json(text, name)
 
 
@@ -145,6 +146,15 @@ def _parse_parquet(data: bytes, name: str, wanted: Sequence[str]) -> Columns:
         raise InputError(f"{name} is not a readable Parquet file: it is damaged or of another kind.") from None
     # Columns that are not wanted are named for the error message only.
     return {column: table.column(column).to_pylist() if column in wanted else () for column in names}
+
+
+def _separator(text: str, wanted: Sequence[str]) -> str:
+    """Return what parts the columns: a comma, unless only another sign makes a first line with the wanted columns."""
+    first = text.lstrip("\r\n").partition("\n")[0]
+    for separator in SEPARATORS:
+        if set(wanted) <= set(next(csv.reader([first], delimiter=separator), [])):
+            return separator
+    return SEPARATORS[0]
 
 
 def _parse_csv(text: str, name: str, separator: str) -> Columns:

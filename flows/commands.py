@@ -10,7 +10,7 @@ from typing import Any
 from connectors.base import ArtifactError, ConfigError
 from flows.catalog import FlowEntry, find_flow
 from flows.config_files import check_config, load_config
-from flows.home import prepare_environment, state_folder
+from flows.home import check_room, ended_in_order, prepare_environment, state_folder
 from flows.progress import show as show_progress
 from flows.records import is_held, read_book
 
@@ -26,22 +26,25 @@ def resume(run_id: str) -> dict[str, Any]:
     """Carry out a run again with the configuration it was started with; what is finished is reused."""
     book = _book(run_id)
     entry = find_flow(book["flow"])
-    return _carry_out(entry, check_config(entry.config_class(), book["config"], f"manifest of {run_id}"))
+    return _carry_out(entry, check_config(entry.config_class(), book["config"], f"manifest of {run_id}"), run_id)
 
 
-def _carry_out(entry: FlowEntry, config: Any) -> dict[str, Any]:
+def _carry_out(entry: FlowEntry, config: Any, resumes: str | None = None) -> dict[str, Any]:
     home = state_folder()
+    check_room(home)
     prepare_environment(home)
     from prefect.task_runners import ThreadPoolTaskRunner
 
     runner: Any = ThreadPoolTaskRunner(max_workers=config.execution.max_workers)
-    with show_progress():
-        answer: Any = entry.flow().with_options(task_runner=runner)(config)
+    with ended_in_order(), show_progress() as shown:
+        shown.say("preparing: rows, models and the budget are checked")
+        answer: Any = entry.flow().with_options(task_runner=runner)(config, resumes)
     return dict(answer)
 
 
 def plan(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
     """Return what a run would spend; no row is opened and nothing is reserved."""
+    from connectors.registry import check_connector
     from flows.plan import plan_of
     from flows.prepare import check_numbers, make_noise, warnings_of
     from flows.task_files import load_task
@@ -50,6 +53,8 @@ def plan(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
     config: Any = load_config(entry.config_class(), path, changes)
     card = load_task(config.task)
     check_numbers(config, card)
+    for plm in config.plms:
+        check_connector(plm.name, plm.connector)
     noise = make_noise(config)
     return plan_of(config, card, noise) | {"warnings": warnings_of(config, card, noise)}
 

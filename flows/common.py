@@ -7,12 +7,13 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from uuid import UUID
 
 from prefect import get_client, runtime
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
-from connectors.base import WaspError
+from connectors.base import ConfigError, WaspError
 from flows.home import state_folder
 from flows.params import WaspConfig
 from flows.plan import plan_of
@@ -29,11 +30,11 @@ def flow_run_name() -> str:
     values = config if isinstance(config, dict) else config.model_dump(mode="json")
     epsilon = values.get("privacy", {}).get("epsilon", 4.0)
     seed = values.get("execution", {}).get("seed", 0)
-    return f"{runtime.flow_run.flow_name}-{values['task']}-eps{epsilon}-s{seed}"
+    return f"{runtime.flow_run.flow_name}-{Path(values['task']).stem}-eps{epsilon}-s{seed}"
 
 
 @contextmanager
-def running(flow: str, config: WaspConfig) -> Iterator[WaspRun]:
+def running(flow: str, config: WaspConfig, resumes: str | None = None) -> Iterator[WaspRun]:
     """Open a run: check everything, hold it for this process, reserve its budget, show its plan.
 
     A failure is written into the manifest with what to do next; what was reserved stays reserved until the run is
@@ -44,6 +45,11 @@ def running(flow: str, config: WaspConfig) -> Iterator[WaspRun]:
     prepared = prepare(flow, config, home)
     name = prepared.tools.name
     assert name is not None
+    if resumes not in (None, name.run_id):
+        raise ConfigError(
+            f"Run {resumes} cannot go on: its task file, rows or models are not what they were when it started. "
+            f"Bring them back, or start a new run with its own budget ({name.run_id}): wasp run {flow}"
+        )
     with held(home / "runs" / name.run_id):
         book = open_book(home, flow, prepared)
         if prepared.plan.charges:
@@ -86,7 +92,9 @@ def _announce(run: WaspRun, prepared: Prepared, book: RunBook) -> None:
 
 def _failed(run: WaspRun, book: RunBook, error: BaseException) -> None:
     words = str(error) if isinstance(error, WaspError) else type(error).__name__
-    book.update(state="failed", ended=now(), error=f"{words} Next: wasp resume {run.tools.run_id}")
+    go_on = f"wasp resume {run.tools.run_id}"
+    display().say(f"stopped by {type(error).__name__}; go on with: {go_on}")
+    book.update(state="failed", ended=now(), error=f"{words} Next: {go_on}")
     run.tools.tracker.end("FAILED")
 
 

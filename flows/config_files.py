@@ -20,6 +20,7 @@ def load_config(model: type[Config], path: Path, changes: Sequence[str] = ()) ->
     """Return the configuration of `path` with `changes` ('a.b=value', YAML values) applied.
 
     A relative `data_root` starts from the folder of the file; the variable WASP_DATA replaces it.
+    A task file is looked for in the working folder, then beside the configuration.
     Raises ConfigError with the file, the field and what to write.
     """
     values = _read(path)
@@ -29,6 +30,9 @@ def load_config(model: type[Config], path: Path, changes: Sequence[str] = ()) ->
     if isinstance(root, str):
         chosen = os.environ.get("WASP_DATA") or str((path.resolve().parent / root).resolve())
         values["data_root"] = chosen
+    task = values.get("task")
+    if isinstance(task, str) and not Path(task).exists() and (path.resolve().parent / task).is_file():
+        values["task"] = str(path.resolve().parent / task)
     return check_config(model, values, str(path))
 
 
@@ -63,10 +67,14 @@ def _set(values: dict[str, Any], change: str) -> None:
     place: Any = values
     for parent in parents:
         place = _step_into(place, parent, name)
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ConfigError(f"--set {change}: the value is not YAML; put text with special signs in quotes") from None
     if isinstance(place, list):
-        place[_index(place, last, name)] = yaml.safe_load(text)
+        place[_index(place, last, name)] = value
     else:
-        place[last] = yaml.safe_load(text)
+        place[last] = value
 
 
 def _step_into(place: Any, parent: str, name: str) -> Any:
@@ -94,6 +102,8 @@ def _explain(model: type[BaseModel], problem: dict[str, Any]) -> str:
         return f"{field}: there is no such key; {hint}"
     if problem["type"] == "missing":
         return f"{field}: is missing"
+    if problem["type"] == "model_type":
+        return f"{field}: is a group of names and values, not {problem['input']!r}; leave it out for its defaults"
     message = str(problem["msg"]).removeprefix("Value error, ")
     return f"{field}: {message} (given: {problem['input']!r})" if problem["loc"] else message
 

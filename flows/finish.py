@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -93,7 +94,7 @@ def _report(run: WaspRun, made: Made) -> Report:
         },
         next=(
             (f"wasp export {name.run_id} FOLDER", "copy what may be shared into a folder"),
-            (f"wasp budget history {name.dataset}", "see every entry of the budget book"),
+            (f"wasp budget history {shlex.quote(name.dataset)}", "see every entry of the budget book"),
         ),
         versions=versions(),
     )
@@ -107,7 +108,7 @@ def _mlflow(run: WaspRun) -> str:
     if tracker.mlflow_run_id is None:
         return f"not tracked: {tracker.problem or 'nothing was sent'}"
     uri, _ = tracking_store(run.config.tracking.mlflow, run.tools.home)
-    return f"run {tracker.mlflow_run_id}; to look at it: mlflow server --backend-store-uri {redact(uri)}"
+    return f"run {tracker.mlflow_run_id}; to look at it: mlflow server --backend-store-uri {shlex.quote(redact(uri))}"
 
 
 def _plan(run: WaspRun) -> Plan:

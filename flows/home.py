@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+
+from connectors.base import ArtifactError, ConfigError
+
+LEAST_FREE_BYTES = 100_000_000
 
 DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -21,8 +31,23 @@ DEFAULTS = {
 def state_folder() -> Path:
     """Return the state folder: WASP_HOME, else `.wasp` in the working directory; created with mode 0700."""
     home = Path(os.environ.get("WASP_HOME") or ".wasp").expanduser().resolve()
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"The state folder {home} cannot be made ({error.strerror}); set WASP_HOME") from None
     return home
+
+
+def check_room(home: Path) -> None:
+    """Refuse a state folder that cannot be written or is nearly full, before Prefect fails on it in its own words."""
+    if not os.access(home, os.W_OK | os.X_OK):
+        raise ConfigError(f"The state folder {home} cannot be written; set WASP_HOME to one of your own")
+    free = shutil.disk_usage(home).free
+    if free < LEAST_FREE_BYTES:
+        raise ArtifactError(
+            f"Only {free / 1e6:.0f} MB are free in {home}, a run needs {LEAST_FREE_BYTES / 1e6:.0f} MB at least; "
+            "make room, or set WASP_HOME to another disk"
+        )
 
 
 def prepare_environment(home: Path) -> None:
@@ -34,3 +59,20 @@ def prepare_environment(home: Path) -> None:
         os.environ.setdefault("PREFECT_HOME", str(home / "prefect"))
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Turn SIGTERM into an ordinary exit (143): its default leaves Prefect's temporary server running without us."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _exit)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _exit(number: int, _: FrameType | None) -> None:
+    raise SystemExit(128 + number)

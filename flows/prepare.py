@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,7 +51,7 @@ def prepare(flow: str, config: WaspConfig, home: Path) -> Prepared:
     texts = [text for rows in (test_rows, public_rows) if rows is not None for text in rows["text"].tolist()]
     identity = identify(tools.zone, tools.private, card.label_names, texts)
     noise = make_noise(config)
-    run_name = _name(flow, config, tools, identity, (test, public))
+    run_name = _name(tools, flow, card, identity, (test, public))
     charges = (vote_charge(noise),) * noise.releases if noise.releases else ()
     plan = BudgetPlan(run_name.run_id, flow, config.privacy.delta, charges)
     return Prepared(
@@ -107,19 +107,21 @@ def _reference(
 
 
 def _name(
-    flow: str, config: WaspConfig, tools: RunTools, identity: Identity, references: Sequence[Reference | None]
+    tools: RunTools, flow: str, card: TaskCard, identity: Identity, references: Sequence[Reference | None]
 ) -> RunName:
+    config = tools.config
     dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
     check_book(tools.home, tools.ledger, dataset, identity.fingerprint)
     settings = config.model_dump(
-        mode="json", exclude={"data_root": True, "tracking": True, "execution": {"max_workers"}, "plms": True}
+        mode="json",
+        exclude={"task": True, "data_root": True, "tracking": True, "execution": {"max_workers"}, "plms": True},
     )
     for rows in ("private", "test", "public"):
         if settings[rows] is not None:
             settings[rows] |= {"path": "", "name": ""}
     models = [[name, tools.model(name).identity] for name in tools.plms]
     compared = [reference.content if reference else None for reference in references]
-    content = digest([flow, settings, models, tools.embedder.identity, identity.fingerprint, *compared])
+    content = digest([flow, asdict(card), settings, models, tools.embedder.identity, identity.fingerprint, *compared])
     epsilon = "inf" if math.isinf(config.privacy.epsilon) else f"{config.privacy.epsilon:g}"
     task = Path(config.task).stem.replace("_", "-")
     run_id = f"{flow}-{task}-e{epsilon}-s{config.execution.seed}-{content[:10]}"

@@ -14,6 +14,7 @@ from typing import Any
 
 from connectors.base import ArtifactError, ConfigError
 from flows.prepare import Prepared
+from flows.task_files import task_place
 
 SHOWN_VERSIONS = ("wasp-synth", "prefect", "opendp", "dp-accounting", "numpy", "torch", "transformers", "mlflow")
 
@@ -48,7 +49,7 @@ def open_book(home: Path, flow: str, prepared: Prepared) -> RunBook:
         "flow": flow,
         "state": "running",
         "dataset": name.dataset,
-        "config": prepared.config.model_dump(mode="json"),
+        "config": prepared.config.model_dump(mode="json") | _places(prepared),
         "warnings": list(prepared.warnings),
         "versions": versions(),
         "started": earlier.get("started", now()),
@@ -59,6 +60,12 @@ def open_book(home: Path, flow: str, prepared: Prepared) -> RunBook:
         "error": None,
     }
     return RunBook(home, values)
+
+
+def _places(prepared: Prepared) -> dict[str, str]:
+    """Return where relative paths start, so that the run can be resumed from any folder."""
+    config = prepared.config
+    return {"data_root": config.data_root or str(Path.cwd()), "task": task_place(config.task)}
 
 
 def read_book(folder: Path) -> dict[str, Any]:

@@ -133,8 +133,10 @@ class WaspRun:
 
     def tracked_parameters(self) -> dict[str, Any]:
         """Return the parameters that experiments are compared by; places of files stay out."""
-        config = self.config.model_dump(mode="json", exclude={"data_root", "private", "test", "public", "tracking"})
-        flat: dict[str, Any] = {"plms": ",".join(self.plms)}
+        config = self.config.model_dump(
+            mode="json", exclude={"task", "data_root", "private", "test", "public", "tracking"}
+        )
+        flat: dict[str, Any] = {"plms": ",".join(self.plms), "task": self.prepared.card.name}
         for name, value in config.items():
             if isinstance(value, dict):
                 flat |= {f"{name}.{key}": item for key, item in value.items()}

@@ -112,6 +112,11 @@ def shipped_tasks() -> list[str]:
     return sorted(path.stem for path in SHIPPED.glob("*.yaml"))
 
 
+def task_place(name_or_path: str) -> str:
+    """Return a shipped name as it is, and the whole path of a task file."""
+    return name_or_path if name_or_path in shipped_tasks() else str(_find(name_or_path).resolve())
+
+
 def load_task(name_or_path: str | Path) -> TaskCard:
     """Return the task of a shipped name or of a YAML file; ConfigError with file, field and what to write."""
     path = _find(name_or_path)

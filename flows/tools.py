@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from connectors.base import Advance, Embedder, LanguageModel, ModelSpec, PrivateRef, RowsRef
 from flows.params import Plm, PrivateRows, Rows, WaspConfig
 from flows.progress import display
+from flows.task_files import load_task
 from tasks.private.rows import Zone
 
 if TYPE_CHECKING:
@@ -141,10 +142,12 @@ class RunTools:
             "wasp.run_id": self.run_id,
             "wasp.dataset": self.name.dataset if self.name else "",
             "prefect.flow_run_id": str(runtime.flow_run.id or ""),
-            "prefect.flow_run_url": str(runtime.flow_run.ui_url or ""),
+            "prefect.flow_run_url": _page(runtime.flow_run.ui_url),
         }
         journal = self.home / "runs" / self.run_id / "tracking.jsonl"
-        return open_tracker(uri, root, journal, tracking.experiment or self.config.task, self.run_id, tags)
+        return open_tracker(
+            uri, root, journal, tracking.experiment or load_task(self.config.task).name, self.run_id, tags
+        )
 
     def _open_zone(self) -> Zone:
         from connectors.fingerprint import dataset_fingerprint, key_name, open_secret, record_hash
@@ -191,6 +194,11 @@ def tracking_store(uri: str | None, home: Path) -> tuple[str, str | None]:
 
     chosen = uri or os.environ.get("MLFLOW_TRACKING_URI")
     return (chosen, None) if chosen else (default_uri(home), default_artifact_root(home))
+
+
+def _page(address: str | None) -> str:
+    """Return the address of a page; Prefect says 'None/...' where its server has no page."""
+    return address if address and "://" in address else ""
 
 
 def default_name(path: str) -> str:

@@ -29,16 +29,17 @@ from tasks.steps import (
 
 
 @flow(name="wasp", flow_run_name=flow_run_name, validate_parameters=True)
-def wasp(config: WaspConfig) -> dict[str, Any]:
+def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
     """Write a synthetic training set guided by private rows under differential privacy, train and test a student.
 
     Args:
         config: task, rows, language models, privacy, method, student and evaluation of the run.
+        resumes: the run that must go on; anything that would make it another run is refused before it is paid for.
 
     Returns:
         The summary of the run: what `wasp run --json` prints.
     """
-    with running("wasp", config) as run:
+    with running("wasp", config, resumes) as run:
         written: list[Written] = []
         releases: list[ArtifactRef] = []
         examples, weights = None, run.equal_weights()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+WIDE = 200
+"""Columns where there is no terminal: nothing has to be folded there."""
 
 
 def table(rows: Sequence[Sequence[object]], heads: Sequence[str]) -> str:
@@ -56,8 +60,7 @@ def summary(value: dict[str, Any]) -> str:
     lines = [
         iterations(value["iterations"]),
         "",
-        f"student accuracy {number(value['accuracy'])}, macro F1 {number(value['macro_f1'])} on test rows; "
-        f"{value['n_synthetic']} synthetic texts; epsilon {epsilon(value['epsilon_spent'])} at delta "
+        f"{_scores(value)}; {value['n_synthetic']} synthetic texts; epsilon {epsilon(value['epsilon_spent'])} at delta "
         f"{value['delta']:g} in {value['releases']} releases; {value['seconds']:.0f} s",
         "",
         f"artifacts   {value['folder']}",
@@ -69,8 +72,14 @@ def summary(value: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _scores(value: dict[str, Any]) -> str:
+    if value["accuracy"] is None:
+        return "student not measured (no test rows)"
+    return f"student accuracy {number(value['accuracy'])}, macro F1 {number(value['macro_f1'])} on test rows"
+
+
 def _next(value: dict[str, Any], run_id: str) -> list[str]:
-    steps = [f"show {run_id}", f"export {run_id} FOLDER", f"budget history {value['dataset']}"]
+    steps = [f"show {run_id}", f"export {run_id} FOLDER", f"budget history {shlex.quote(value['dataset'])}"]
     if value["tracking_problem"]:
         steps.append(f"push {run_id}")
     return [f"{command()} {step}" for step in steps]
@@ -85,20 +94,43 @@ def command() -> str:
 
 
 def iterations(rows: Iterable[dict[str, Any]]) -> str:
-    """Return the table of iterations."""
+    """Return the table of iterations: one if the terminal is wide enough, else one per quantity."""
     rows = list(rows)
     if not rows:
         return "no iteration is finished"
-    plms = list(rows[0]["new"])
-    heads = ["iteration", *(f"new {plm}" for plm in plms), *(f"weight {plm}" for plm in plms)]
-    heads += ["FID", "accuracy so far", "epsilon so far"]
-    lines = []
-    for row in rows:
-        fid = number(row["fid"]) + (" (not private)" if row["not_private"] else "")
-        weights = [number(row["weights"].get(plm), 3) for plm in plms]
-        line = [row["iteration"], *(row["new"][plm] for plm in plms), *weights]
-        lines.append([*line, fid, number(row["accuracy"]), epsilon(row["epsilon"])])
-    return table(lines, heads)
+    columns = {"iteration": [row["iteration"] for row in rows]}
+    new = {f"new {plm}": [row["new"][plm] for row in rows] for plm in rows[0]["new"]}
+    weights = {f"weight {plm}": [number(row["weights"].get(plm), 3) for row in rows] for plm in rows[0]["new"]}
+    measured = {
+        "FID": [number(row["fid"]) + (" (not private)" if row["not_private"] else "") for row in rows],
+        "accuracy so far": [number(row["accuracy"]) for row in rows],
+        "epsilon so far": [epsilon(row["epsilon"]) for row in rows],
+    }
+    width = shutil.get_terminal_size((WIDE, 24)).columns
+    whole = _columns(columns | new | weights | measured)
+    if _width(whole) <= width:
+        return whole
+    parts = (part for group in (new, weights, measured) for part in _narrow(columns, group, width))
+    return "\n\n".join(parts)
+
+
+def _columns(columns: dict[str, list[Any]]) -> str:
+    return table(list(zip(*columns.values(), strict=True)), list(columns))
+
+
+def _width(lines: str) -> int:
+    return max(len(line) for line in lines.split("\n"))
+
+
+def _narrow(first: dict[str, list[Any]], group: dict[str, list[Any]], width: int) -> Iterable[str]:
+    """Yield tables of `group` behind the columns of `first`, each with as many columns as `width` holds."""
+    part: dict[str, list[Any]] = {}
+    for head, cells in group.items():
+        if part and _width(_columns(first | part | {head: cells})) > width:
+            yield _columns(first | part)
+            part = {}
+        part[head] = cells
+    yield _columns(first | part)
 
 
 def preview(value: dict[str, Any]) -> str:
@@ -112,11 +144,18 @@ def preview(value: dict[str, Any]) -> str:
 
 def runs(value: dict[str, Any]) -> str:
     """List runs."""
-    rows = [
-        [run["run_id"], run["state"], run["started"], epsilon(run["epsilon_spent"]), number(run["accuracy"])]
-        for run in value["runs"]
-    ]
-    return table(rows, ["run", "state", "started", "epsilon", "accuracy"]) if rows else "no runs yet"
+    rows = [[run["run_id"], run["state"], _minute(run["started"]), *_result(run)] for run in value["runs"]]
+    return table(rows, ["run", "state", "started (UTC)", "epsilon", "accuracy"]) if rows else "no runs yet"
+
+
+def _minute(when: str) -> str:
+    return when[:16].replace("T", " ")
+
+
+def _result(run: dict[str, Any]) -> list[str]:
+    if run["n_synthetic"] is None:  # no summary: what it spent so far stands in the budget book
+        return ["-", "-"]
+    return [epsilon(run["epsilon_spent"]), number(run["accuracy"])]
 
 
 def shown(value: dict[str, Any]) -> str:
@@ -151,7 +190,7 @@ def history(value: dict[str, Any]) -> str:
     rows = [
         [
             entry["number"],
-            entry["at"],
+            entry["at"][:19].replace("T", " "),
             entry["who"],
             entry["kind"],
             entry["run_id"] or "-",
@@ -161,7 +200,7 @@ def history(value: dict[str, Any]) -> str:
         ]
         for entry in value["entries"]
     ]
-    return table(rows, ["no", "when", "who", "what", "run", "slot", "mechanism", "epsilon after"])
+    return table(rows, ["no", "when (UTC)", "who", "what", "run", "slot", "mechanism", "epsilon after"])
 
 
 def doctor(value: dict[str, Any]) -> str:

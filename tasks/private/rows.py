@@ -27,6 +27,8 @@ from connectors.base import (
 )
 from tasks.private.sealed import sealed, write_for_owner
 
+ROWS_COUNTED = "counted from 0, a header line is no row: row 5 is line 7 of a CSV file without line breaks in its cells"
+
 RecordHash = Callable[[str, str], str]
 """(label, text) -> keyed hash of one record."""
 
@@ -153,7 +155,9 @@ def _bad_rows(frame: pd.DataFrame, labels: Sequence[str]) -> list[dict[str, obje
             problems.append({"row": row, "field": "text", "reason": "the text is null"})
         elif not text.strip():
             problems.append({"row": row, "field": "text", "reason": "the text is empty"})
-        if label not in known:
+        if not isinstance(label, str) or not label.strip():
+            problems.append({"row": row, "field": "label", "reason": "the label is empty"})
+        elif label not in known:
             reason = f"the label is not one of the task's: {', '.join(labels)}"
             problems.append({"row": row, "field": "label", "reason": reason})
     return problems
@@ -169,5 +173,6 @@ def _refuse(zone: Zone, private: PrivateRef, code: str, problems: list[dict[str,
     if not problems:
         return
     path = zone.folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', private.name)[:100]}.json"
-    write_for_owner(path, json.dumps({"code": code, "source": private.where.path, "problems": problems}, indent=2))
+    found = {"code": code, "source": private.where.path, "rows": ROWS_COUNTED, "problems": problems}
+    write_for_owner(path, json.dumps(found, indent=2))
     raise PrivateInputError(code, path)

@@ -69,6 +69,14 @@ class TestKinds:
         rows = read_rows(RowsRef(str(tmp_path / "r.csv")))
         assert rows["text"].tolist() == ["two\nlines", "x"]
 
+    @pytest.mark.parametrize("separator", [";", "\t", "|"])
+    def test_a_csv_may_part_its_columns_otherwise(self, tmp_path, separator):
+        line = separator.join(("text", "label"))
+        (tmp_path / "r.csv").write_text(f'{line}\n"a, b{separator} c"{separator}x\nd, e{separator}y\n')
+        rows = read_rows(RowsRef(str(tmp_path / "r.csv")))
+        assert rows["text"].tolist() == [f"a, b{separator} c", "d, e"]
+        assert rows["label"].tolist() == ["x", "y"]
+
     def test_a_missing_attribute_is_empty_and_a_missing_key_is_null(self, tmp_path):
         (tmp_path / "r.jsonl").write_text('{"body": "x", "kind": "a"}\n\n{"body": null, "kind": "b", "stars": "s"}\n')
         rows = read_rows(where(tmp_path / "r.jsonl", person=None))

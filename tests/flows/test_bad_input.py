@@ -12,8 +12,19 @@ import pandas as pd
 import pytest
 import yaml
 
-from connectors.base import ConfigError, InputError, LedgerError, MissingPackageError, PrivateInputError, WaspError
+from connectors.base import (
+    ArtifactError,
+    ConfigError,
+    InputError,
+    LedgerError,
+    MissingPackageError,
+    PrivateInputError,
+    WaspError,
+)
+from flows import home as home_module
+from flows.commands import plan
 from flows.config_files import check_config, load_config
+from flows.home import check_room, state_folder
 from flows.params import WaspConfig
 from flows.prepare import Prepared, prepare
 from flows.tools import default_name, open_ledger
@@ -355,3 +366,42 @@ def test_other_public_rows_make_another_run(home: Path, tmp_path: Path) -> None:
         path = table(tmp_path / "public.parquet", good_rows(tag))
         names.add(start(home, public={"path": path}).tools.run_id)
     assert len(names) == 2
+
+
+def test_a_change_that_is_not_yaml_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(SMALL), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"--set task=\[a: the value is not YAML"):
+        load_config(WaspConfig, path, ["task=[a"])
+
+
+def test_an_empty_group_is_told_in_plain_words() -> None:
+    with pytest.raises(ConfigError, match="privacy: is a group of names and values, not None"):
+        check_config(WaspConfig, values(privacy=None), "run.yaml")
+
+
+def test_a_plan_refuses_an_unknown_connector(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(values(plms=[{"name": "a", "connector": "gpt"}])), encoding="utf-8")
+    with pytest.raises(ConfigError, match="no connector 'gpt'"):
+        plan("wasp", path, [])
+
+
+def test_a_task_file_is_found_beside_its_configuration(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("name: own\nitem: text\nlabels: [a, b]\n", encoding="utf-8")
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(values(task="own.yaml")), encoding="utf-8")
+    assert load_config(WaspConfig, path).task == str(tmp_path / "own.yaml")
+
+
+def test_a_state_folder_that_cannot_be_made_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "file"))
+    with pytest.raises(ConfigError, match="set WASP_HOME"):
+        state_folder()
+
+
+def test_a_nearly_full_disk_is_refused_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(home_module, "LEAST_FREE_BYTES", 10**18)
+    with pytest.raises(ArtifactError, match="make room"):
+        check_room(tmp_path)

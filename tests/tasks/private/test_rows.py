@@ -1,5 +1,6 @@
 """The private rows are opened, chosen and named in the private zone alone."""
 
+import json
 import pickle
 import traceback
 from functools import partial
@@ -138,3 +139,19 @@ def test_a_private_row_among_the_public_texts_is_refused_however_it_is_written(t
     private = PrivateRef("rows", RowsRef("somewhere"))
     with pytest.raises(PrivateInputError, match="PRIVATE-IN-TEST"):
         identify(zone(rows, tmp_path), private, LABELS, ["another text", public])
+
+
+def test_missing_texts_and_labels_are_told_to_the_owner_of_the_rows(tmp_path: Path) -> None:
+    frame = source(4)
+    frame.loc[1, "text"] = None
+    frame.loc[2, "label"] = None
+    with pytest.raises(PrivateInputError, match="PRIVATE-ROWS"):
+        identify(
+            zone(frame.astype({"text": "str", "label": "str"}), tmp_path), PrivateRef("x", RowsRef("p")), LABELS, []
+        )
+    told = json.loads((tmp_path / "x.json").read_text())
+    assert [(one["row"], one["reason"]) for one in told["problems"]] == [
+        (1, "the text is null"),
+        (2, "the label is empty"),
+    ]
+    assert "counted from 0" in told["rows"]

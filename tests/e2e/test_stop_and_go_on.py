@@ -1,0 +1,93 @@
+"""A run that is stopped says how to go on, leaves nothing running, and goes on as itself or not at all."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flows.task_files import SHIPPED, load_task
+from tests.pipeline import ROOT, Pipeline, last_json
+
+
+def own_task(folder: Path, description: str) -> Path:
+    values = yaml.safe_load((SHIPPED / "support_desk.yaml").read_text(encoding="utf-8"))
+    values["labels"][0]["description"] = description
+    path = folder / "own.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return path
+
+
+def left_running(home: Path) -> list[str]:
+    """Return the processes that work in this state folder."""
+    mark = f"WASP_HOME={home}".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_stopped_run_says_how_to_go_on_and_leaves_no_server_behind(
+    tmp_path: Path, sent: signal.Signals, status: int
+) -> None:
+    pipeline = Pipeline(tmp_path / "home")
+    run = pipeline.start("run", "wasp", "--config", str(pipeline.config(method={"samples": 720})))
+    assert run.stderr is not None
+    seen = ""
+    for line in run.stderr:
+        seen += line
+        if "embed" in line:
+            break
+    run.send_signal(sent)
+    _, rest = run.communicate(timeout=90)
+    assert run.returncode == status
+    assert "wasp resume wasp-support-desk-" in seen + rest
+    deadline = time.monotonic() + 15
+    while left_running(pipeline.home) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert left_running(pipeline.home) == []
+
+
+def test_an_edited_task_is_another_run_and_the_old_one_is_not_resumed_as_it(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home")
+    task = own_task(tmp_path, "the customer cannot log in")
+    changes = {"task": str(task), "method": {"iterations": 2, "samples": 24}}
+    first = pipeline.run(**changes)
+    before = last_json(pipeline.call("budget", "show", "--json").stdout)
+    own_task(tmp_path, "the customer has lost the password")
+    refused = pipeline.call("resume", first["run_id"])
+    assert refused.returncode == 2
+    assert "cannot go on" in refused.stderr
+    assert last_json(pipeline.call("budget", "show", "--json").stdout) == before
+    second = pipeline.run(**changes)
+    assert second["run_id"] != first["run_id"]
+    assert second["releases"] == 1
+
+
+def test_a_run_started_with_relative_paths_is_resumed_from_another_folder(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home")
+    task = own_task(tmp_path, "the customer cannot log in")
+    lines = (f"{label} row {n},{label}" for label in load_task(task).label_names for n in range(4))
+    (tmp_path / "rows.csv").write_text("text,label\n" + "\n".join(lines), encoding="utf-8")
+    config = pipeline.config(
+        task=task.name, private={"path": "rows.csv"}, method={"iterations": 2, "samples": 24}, test=None
+    )
+
+    def call(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        environment = pipeline.environment | {"PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-m", "flows.cli", *arguments]
+        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+
+    started = call(tmp_path, "run", "wasp", "--config", str(config), "--json")
+    assert started.returncode == 0, started.stderr
+    resumed = call(Path("/"), "resume", last_json(started.stdout)["run_id"], "--json")
+    assert resumed.returncode == 0, resumed.stderr
+    assert last_json(resumed.stdout)["run_id"] == last_json(started.stdout)["run_id"]

@@ -1,0 +1,45 @@
+"""What the command prints fits the terminal and says what is known, not more."""
+
+from typing import Any
+
+import pytest
+
+from flows import words
+
+PLMS = ("gpt2-xl", "llama-2-7b", "vicuna-7b", "opt-6.7b", "chatglm3-6b", "flan-t5-xl")
+
+
+def iteration(number: int) -> dict[str, Any]:
+    return {
+        "iteration": number,
+        "new": dict.fromkeys(PLMS, 40),
+        "weights": dict.fromkeys(PLMS, 0.125),
+        "fid": 0.7,
+        "not_private": False,
+        "accuracy": 0.5,
+        "epsilon": 1.0,
+    }
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_table_of_iterations_fits_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    printed = words.iterations([iteration(0), iteration(1)])
+    assert max(len(line) for line in printed.split("\n")) <= width
+    for plm in PLMS:
+        assert f"new {plm}" in printed
+        assert f"weight {plm}" in printed
+    for head in ("FID", "accuracy so far", "epsilon so far"):
+        assert printed.count(head) == 1
+
+
+def test_a_wide_terminal_gets_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    assert len(words.iterations([iteration(0), iteration(1)]).split("\n")) == 4
+
+
+def test_an_unfinished_run_is_not_listed_as_not_private() -> None:
+    run = {"run_id": "r", "state": "failed", "started": "2026-01-01T10:00:00+00:00"}
+    nothing = {"epsilon_spent": None, "accuracy": None, "n_synthetic": None}
+    assert "NOT PRIVATE" not in words.runs({"runs": [run | nothing]})
+    assert "NOT PRIVATE" in words.runs({"runs": [run | nothing | {"n_synthetic": 5}]})
