@@ -9,6 +9,7 @@ from typing import Any
 
 from connectors.base import Completion, FinalError, Keep, LanguageModel, Prompt, Usage, keep_nothing
 from connectors.completion_store import CompletionStore as CompletionStore
+from connectors.purse import Purse
 from connectors.texts import encodable
 
 
@@ -21,12 +22,16 @@ class Recording:
     drawn. Such a model's answers are kept apart by `scope` (the run): what one run drew is not missing in another.
     Threads may call `complete` at the same time; a prompt in flight is waited for, not asked twice.
     `usage` adds up what the fresh answers of this object cost; `reused` counts prompts answered from the store.
+    `purse`: the run's money. A model with a method `worst_dollars(prompt)` is asked for no more than it can pay.
     """
 
-    def __init__(self, inner: LanguageModel, store: CompletionStore, scope: str = "") -> None:
+    def __init__(
+        self, inner: LanguageModel, store: CompletionStore, scope: str = "", purse: Purse | None = None
+    ) -> None:
         self.inner = inner
         self.store = store
         self.scope = scope
+        self.purse = purse
         self.usage = Usage()
         self.reused = 0
         self._told = 0
@@ -36,10 +41,10 @@ class Recording:
         self._landed = threading.Condition(self._lock)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"inner": self.inner, "store": self.store, "scope": self.scope}
+        return {"inner": self.inner, "store": self.store, "scope": self.scope, "purse": self.purse}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["inner"], state["store"], state["scope"])  # type: ignore[misc]
+        self.__init__(state["inner"], state["store"], state["scope"], state["purse"])  # type: ignore[misc]
 
     @property
     def name(self) -> str:
@@ -90,6 +95,31 @@ class Recording:
             call.deliver(key, stored[key])
 
     def _ask(self, call: _Call, keys: Sequence[str]) -> None:
+        """Ask for the keys, all at once if the money allows, else as many at a time as it surely pays for."""
+        open_keys = list(keys)
+        try:
+            while open_keys:
+                wave, reserved = self._affordable(call, open_keys)
+                try:
+                    self._ask_wave(call, wave)
+                finally:
+                    if self.purse is not None:
+                        self.purse.release(reserved)
+                open_keys = open_keys[len(wave) :]
+        finally:
+            with self._lock:
+                self._in_flight.difference_update(keys)
+                self._landed.notify_all()
+
+    def _affordable(self, call: _Call, keys: list[str]) -> tuple[list[str], float]:
+        worst = getattr(self.inner, "worst_dollars", None)
+        if self.purse is None or worst is None:
+            return keys, 0.0
+        costs = [float(worst(call.prompts[key])) for key in keys]
+        fitting = self.purse.reserve(costs)
+        return keys[:fitting], sum(costs[:fitting])
+
+    def _ask_wave(self, call: _Call, keys: Sequence[str]) -> None:
         prompts = [call.prompts[key] for key in keys]
         heard: set[int] = set()
 
@@ -97,22 +127,19 @@ class Recording:
             heard.add(position)
             call.deliver(keys[position], self._store(prompts[position], _encodable(completion)))
 
-        try:
-            self._remember()
-            answers = self.inner.complete(prompts, hear)
-            if len(answers) != len(prompts):
-                raise FinalError(f"Model '{self.name}' gave {len(answers)} answers to {len(prompts)} prompts.")
-            for position in sorted(set(range(len(prompts))) - heard):
-                hear(position, answers[position])
-        finally:
-            with self._lock:
-                self._in_flight.difference_update(keys)
-                self._landed.notify_all()
+        self._remember()
+        answers = self.inner.complete(prompts, hear)
+        if len(answers) != len(prompts):
+            raise FinalError(f"Model '{self.name}' gave {len(answers)} answers to {len(prompts)} prompts.")
+        for position in sorted(set(range(len(prompts))) - heard):
+            hear(position, answers[position])
 
     def _store(self, prompt: Prompt, completion: Completion) -> Completion:
         with self._lock:
             spent = Usage(1, completion.tokens_in, completion.tokens_out, completion.dollars)
             self.usage = self.usage + spent
+            if self.purse is not None:
+                self.purse.pay(self.name, prompt.key, completion.dollars)
             kept = self.store.put(self.shelf, self.name, prompt, completion)
             if kept is completion:
                 self._own.add(prompt.key)

@@ -81,7 +81,7 @@ def _report(run: WaspRun, made: Made) -> Report:
         plan=_plan(run),
         happened=_happened(run, made),
         iterations=made.facts,
-        degraded=run.prepared.warnings + _short(run, made.synthetic.rows),
+        degraded=run.prepared.warnings + _degraded(run, made),
         scores=_scores(made.student["test"], run.prepared.card.label_names),
         samples=_samples(run, made.written),
         touched=_touched(run),
@@ -146,9 +146,15 @@ def _happened(run: WaspRun, made: Made) -> Happened:
     return Happened(None if math.isinf(epsilon) else epsilon, len(entries), made.synthetic.rows, charges)
 
 
-def _short(run: WaspRun, samples: int) -> tuple[str, ...]:
-    missing = run.config.method.samples - samples
-    return (f"{missing} texts are missing: the models gave no more valid ones",) if missing > 0 else ()
+def _degraded(run: WaspRun, made: Made) -> tuple[str, ...]:
+    missing = run.config.method.samples - made.synthetic.rows
+    short = (f"{missing} texts are missing: the models gave no more valid ones",) if missing > 0 else ()
+    down = tuple(
+        f"{plm} was down in iteration {facts.iteration}: {why}"
+        for facts in made.facts
+        for plm, why in facts.down.items()
+    )
+    return short + down
 
 
 def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | None:
@@ -210,7 +216,9 @@ def _summary(run: WaspRun, report: Report, page: str) -> dict[str, Any]:
         "task": report.task,
         "dataset": name.dataset,
         "state": "done",
-        "degraded": bool(_short(run, report.happened.samples)),
+        "degraded": len(report.degraded) > len(run.prepared.warnings),
+        "problems": list(report.degraded[len(run.prepared.warnings) :]),
+        "dollars": run.tools.purse.spent if run.tools.purse else 0.0,
         "epsilon_spent": report.happened.epsilon,
         "delta": run.config.privacy.delta,
         "releases": report.happened.releases,

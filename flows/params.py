@@ -70,15 +70,43 @@ class PrivateRows(Rows):
         return self.rows is not None and self.of is None
 
 
+class Price(Strict):
+    """Dollars per million tokens, and when the vendor asked so much."""
+
+    input: float = Field(ge=0, description="Dollars per million tokens read.")
+    output: float = Field(ge=0, description="Dollars per million tokens written.")
+    date: str = Field("", description="Date of the price list.")
+
+
 class Plm(Strict):
     """One language model (PLM) that writes texts."""
 
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", description="Name in tables and folders; each PLM its own."
     )
-    connector: str = Field("ngram", description="How it is reached: ngram (embedded), recorded (a Parquet file).")
+    connector: str = Field(
+        "ngram",
+        description="How it is reached: ngram (embedded), recorded (a Parquet file), hf (local transformers), openai "
+        "(and every compatible server), anthropic.",
+    )
     model: str = Field("", description="Model of the connector: a corpus name, a file, a model id.")
-    options: dict[str, Any] = Field(default_factory=dict, description="Options of the connector.")
+    temperature: float | None = Field(None, ge=0, le=5, description="Decoding temperature; empty: the connector's.")
+    top_p: float | None = Field(None, gt=0, le=1, description="Nucleus sampling; empty: the connector's.")
+    top_k: int | None = Field(None, ge=1, description="Top-k sampling; empty: the connector's.")
+    max_tokens: int | None = Field(None, ge=1, description="Longest answer in tokens; empty: as the task says.")
+    endpoint: str | None = Field(None, description="Base URL of a compatible server; empty: the vendor's own.")
+    key: str | None = Field(
+        None, description="Where the key lies, never the key: env:NAME, or prefect:BLOCK for a Secret block."
+    )
+    concurrency: int | None = Field(None, ge=1, le=256, description="Most calls in flight per endpoint.")
+    price: Price | None = Field(None, description="What tokens cost; without it dollars count as 0.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Further options of the connector.")
+
+    @property
+    def connector_options(self) -> dict[str, Any]:
+        """What the connector gets: the options, with the fields above that are set."""
+        named = self.model_dump(mode="json", exclude={"name", "connector", "model", "options"}, exclude_none=True)
+        return {**self.options, **named}
 
 
 class EmbedderChoice(Strict):
@@ -154,6 +182,14 @@ class Tracking(Strict):
     experiment: str | None = Field(None, description="MLflow experiment; empty: the name of the task.")
 
 
+class Limits(Strict):
+    """What a run may cost."""
+
+    max_dollars: float | None = Field(
+        None, gt=0, description="Hard stop before the call that would pass it; what arrived is kept. Empty: no limit."
+    )
+
+
 class Execution(Strict):
     """How the run is carried out; changes nothing in its result but `seed`."""
 
@@ -176,6 +212,7 @@ class WaspConfig(Strict):
     student: StudentChoice = StudentChoice()
     evaluation: Evaluation = Evaluation()
     tracking: Tracking = Tracking()
+    limits: Limits = Limits()
     execution: Execution = Execution()
 
     @model_validator(mode="after")

@@ -112,10 +112,8 @@ def _name(
     config = tools.config
     dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
     check_book(tools.home, tools.ledger, dataset, identity.fingerprint)
-    settings = config.model_dump(
-        mode="json",
-        exclude={"task": True, "data_root": True, "tracking": True, "execution": {"max_workers"}, "plms": True},
-    )
+    aside: dict[str, bool | set[str]] = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms"), True)
+    settings = config.model_dump(mode="json", exclude={**aside, "execution": {"max_workers"}})
     for rows in ("private", "test", "public"):
         if settings[rows] is not None:
             settings[rows] |= {"path": "", "name": ""}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ArtifactRef, LedgerError
+from connectors.base import ArtifactRef, FinalError, LedgerError
 from connectors.ledger_state import RELEASING
 from flows.prepare import Prepared
 from flows.records import RunBook
@@ -51,7 +51,10 @@ class WaspRun:
         have = sum(one.samples.rows for one in written)
         wanted = method.samples * (iteration + 1) // self.iterations - have
         jobs, offset = [], have
-        for index, (plm, count) in enumerate(shares(wanted, weights).items()):
+        down = {one.plm for one in written if one.down and not one.samples.reused}
+        able = {plm: weight for plm, weight in weights.items() if plm not in down}
+        for plm, count in shares(wanted, able).items():
+            index = self.plms.index(plm)
             jobs.append(
                 WriteJob(
                     plm=plm,
@@ -69,6 +72,13 @@ class WaspRun:
             )
             offset += count
         return jobs
+
+    def require_texts(self, iteration: int, written: Sequence[Written]) -> None:
+        """Stop when every PLM is down: there is nothing to go on with."""
+        new = [one for one in written if one.iteration == iteration]
+        if new and all(one.down for one in new):
+            reasons = "; ".join(f"{one.plm}: {one.down}" for one in new)
+            raise FinalError(f"Every PLM is down in iteration {iteration}. {reasons}")
 
     def measure_job(self, iteration: int, written: Sequence[Written]) -> MeasureJob:
         """Measure all texts so far."""

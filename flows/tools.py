@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from connectors.base import Advance, Embedder, LanguageModel, ModelSpec, PrivateRef, RowsRef
+from connectors.base import Advance, ConfigError, Embedder, LanguageModel, ModelSpec, PrivateRef, RowsRef
 from flows.params import Plm, PrivateRows, Rows, WaspConfig
 from flows.progress import display
 from flows.task_files import load_task
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from connectors.artifacts import Artifacts
     from connectors.ledger import BudgetBook
+    from connectors.purse import Purse
     from connectors.tracking import Tracker
 
 Value = TypeVar("Value")
@@ -106,6 +107,14 @@ class RunTools:
         scope = self.name.run_id if self.name else ""
         return self._once(f"model {name} {scope}", partial(self._open_model, name))
 
+    @property
+    def purse(self) -> Purse | None:
+        """The money of the run; a preview has none of its own."""
+        if self.name is None:
+            return None
+        journal = self.home / "runs" / self.run_id / "money.jsonl"
+        return self._once(f"purse {self.run_id}", partial(_open_purse, journal, self.config.limits.max_dollars))
+
     def read_rows(self, where: RowsRef) -> pd.DataFrame:
         """Open test or public rows."""
         from connectors.rows import read_rows
@@ -167,16 +176,24 @@ class RunTools:
         from connectors.registry import open_model
 
         plm = next(plm for plm in self.config.plms if plm.name == name)
+        if plm.key is not None:
+            load_secret(plm.key)
         # Training or loading is dear: the model that was opened to be checked is the one that writes.
         model = self._once(f"open {name}", partial(open_model, model_spec(plm, self.config.data_root)))
         scope = self.name.run_id if self.name else "preview"
-        return Recording(model, CompletionStore(self.home / "completions"), scope)
+        return Recording(model, CompletionStore(self.home / "completions"), scope, self.purse)
 
 
 def _open_artifacts(home: Path) -> Artifacts:
     from connectors.artifacts import Artifacts
 
     return Artifacts(home)
+
+
+def _open_purse(journal: Path, most: float | None) -> Purse:
+    from connectors.purse import Purse
+
+    return Purse(journal, most)
 
 
 def open_ledger(home: Path) -> BudgetBook:
@@ -231,7 +248,28 @@ def rows_ref(rows: Rows, root: str | None) -> RowsRef:
     )
 
 
+def load_secret(reference: str) -> None:
+    """Put the value of a Prefect Secret block where connectors look for it: the variable WASP_SECRET_<BLOCK>.
+
+    Connectors know nothing of Prefect, and a key stands in no configuration. ConfigError if the block cannot be had.
+    """
+    kind, _, block = reference.partition(":")
+    variable = f"WASP_SECRET_{block.upper().replace('-', '_')}"
+    if kind != "prefect" or variable in os.environ:
+        return
+    from prefect.blocks.system import Secret
+
+    try:
+        value = Secret.load(block)
+    except ValueError:
+        raise ConfigError(
+            f"key '{reference}': Prefect has no Secret block '{block}'; make it in the UI (Blocks), or name a variable "
+            "of the environment: env:NAME"
+        ) from None
+    os.environ[variable] = str(value.get())  # type: ignore[union-attr]
+
+
 def model_spec(plm: Plm, root: str | None) -> ModelSpec:
     """Return what the registry opens; a recorded model's file lies below `root`."""
     model = place(plm.model, root) if plm.connector in PATHS_OF_MODELS else plm.model
-    return ModelSpec(plm.name, plm.connector, model, plm.options)
+    return ModelSpec(plm.name, plm.connector, model, plm.connector_options)

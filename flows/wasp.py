@@ -50,6 +50,7 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
             new = [generate.submit(run.tools, job) for job in jobs]
             embedded = [embed_samples.submit(run.tools, one) for one in new]
             written += [one.result() for one in embedded]
+            run.require_texts(iteration, written)
 
             # how good are the texts so far (no private row is touched unless the configuration asks for it)
             measured = now(measure_iteration, run.tools, run.measure_job(iteration, written))

@@ -62,6 +62,8 @@ def summary(value: dict[str, Any]) -> str:
         "",
         f"{_scores(value)}; {value['n_synthetic']} synthetic texts; epsilon {epsilon(value['epsilon_spent'])} at delta "
         f"{value['delta']:g} in {value['releases']} releases; {value['seconds']:.0f} s",
+        *(f"degraded    {problem}" for problem in value["problems"]),
+        *([f"cost        {value['dollars']:.4f} dollars"] if value["dollars"] else []),
         "",
         f"artifacts   {value['folder']}",
         f"report      {value['report']}",

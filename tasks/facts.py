@@ -29,6 +29,7 @@ class Facts:
     accuracy: float | None
     shortfall: Mapping[str, int]
     failures: Mapping[str, Mapping[str, int]]
+    down: Mapping[str, str]
     usage: Mapping[str, Usage]
     weights: Weights
     epsilon: float | None
@@ -46,6 +47,8 @@ class Facts:
             found |= {"fid": self.fid, "fid_null": self.fid_null}
         found |= {f"weight.{plm}": weight for plm, weight in self.weights.items()}
         found |= {f"new.{plm}": float(count) for plm, count in self.new.items()}
+        found |= {f"dollars.{plm}": usage.dollars for plm, usage in self.usage.items()}
+        found |= {f"down.{plm}": float(plm in self.down) for plm in self.new}
         return found | {f"shortfall.{plm}": float(count) for plm, count in self.shortfall.items()}
 
 
@@ -64,6 +67,7 @@ def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured:
         accuracy=measured["accuracy"],
         shortfall={plm: sum(about["shortfall"].values()) for plm, about in info.items()},
         failures={plm: about["failures"] for plm, about in info.items()},
+        down={one.plm: one.down for one in new if one.down},
         usage={plm: Usage(**about["usage"]) for plm, about in info.items()},
         weights={},
         epsilon=0.0,
@@ -84,6 +88,7 @@ def table(facts: Facts) -> list[dict[str, Any]]:
             "new samples": count,
             "weight for the next iteration": round(facts.weights[plm], 3) if plm in facts.weights else None,
             "missing": facts.shortfall.get(plm, 0),
+            "state": f"DOWN: {facts.down[plm]}" if plm in facts.down else "wrote",
             "left out": ", ".join(f"{reason} {n}" for reason, n in facts.failures.get(plm, {}).items()) or "none",
         }
         for plm, count in facts.new.items()
@@ -93,11 +98,12 @@ def table(facts: Facts) -> list[dict[str, Any]]:
 def sentence(facts: Facts) -> str:
     """Return the iteration in words (Markdown)."""
     mark = " (**not private**: computed on private rows without noise)" if facts.not_private else ""
+    down = f" DOWN: {', '.join(facts.down)}." if facts.down else ""
     epsilon = "infinite: NOT PRIVATE" if facts.epsilon is None else f"{facts.epsilon:.4f}"
     return (
         f"Iteration {facts.iteration}: {facts.total} texts so far. FID {shown(facts.fid)}{mark} against "
         f"{facts.fid_reference} rows, accuracy of a linear probe {shown(facts.accuracy)}. "
-        f"Releases so far {facts.releases}, epsilon spent {epsilon}."
+        f"Releases so far {facts.releases}, epsilon spent {epsilon}.{down}"
     )
 
 

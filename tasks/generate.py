@@ -35,6 +35,7 @@ FAILURE_TYPES = {
     "reason": "str",
     "attempt": "int64",
 }
+PROMPT_TYPES = {"prompt_key": "str", "label": "str", "attempt": "int64", "text": "str"}
 FINISHED = frozenset({"stop", "length"})
 TOP_UP = 1.25
 IDS_PER_PLM = 10**7
@@ -66,10 +67,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """`rows` (ROW_TYPES) for the data set, `failures` (FAILURE_TYPES) with a reason each, usage, what is missing."""
+    """`rows` (ROW_TYPES) for the data set, `failures` (FAILURE_TYPES) with a reason each, usage, what is missing.
+
+    `prompts` (PROMPT_TYPES): everything that was asked, in order.
+    """
 
     rows: pd.DataFrame
     failures: pd.DataFrame
+    prompts: pd.DataFrame
     usage: Usage
     shortfall: Mapping[str, int]
 
@@ -93,6 +98,7 @@ class _Progress:
     asked: Counter[str] = field(default_factory=Counter)
     kept: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     failures: list[dict[str, Any]] = field(default_factory=list)
+    prompts: list[dict[str, Any]] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     exhausted: set[str] = field(default_factory=set)
 
@@ -116,9 +122,15 @@ def generate(model: LanguageModel, request: Request, advance: Advance = lambda _
         if len(answers) != len(asks):
             raise FinalError(f"PLM '{request.plm}' returned {len(answers)} answers to {len(asks)} prompts.")
         for ask, answer in zip(asks, answers, strict=True):
+            progress.prompts.append({**_named(ask), "text": ask.prompt.text})
             _take(request, progress, ask, answer)
         progress.exhausted |= _silent(asks, answers)
     return _finished(request, progress)
+
+
+def nothing(request: Request) -> Generated:
+    """Return what a PLM that cannot write has generated: no row, all of its texts missing."""
+    return _finished(request, _Progress(seen=set(), kept={label: [] for label in request.counts}))
 
 
 def first_prompts(request: Request) -> list[Prompt]:
@@ -175,6 +187,10 @@ def _attribute(request: Request, label: str, ordinal: int) -> str:
     return values[(start + ordinal) % len(values)]
 
 
+def _named(ask: _Ask) -> dict[str, Any]:
+    return {"prompt_key": ask.prompt.key, "label": ask.prompt.label, "attempt": ask.attempt}
+
+
 def _take(request: Request, progress: _Progress, ask: _Ask, answer: Completion) -> None:
     """Keep an answer or note why not."""
     progress.usage += Usage(1, answer.tokens_in, answer.tokens_out, answer.dollars)
@@ -225,6 +241,7 @@ def _finished(request: Request, progress: _Progress) -> Generated:
     return Generated(
         rows=pd.DataFrame(numbered, columns=list(ROW_TYPES)).astype(ROW_TYPES),
         failures=pd.DataFrame(progress.failures, columns=list(FAILURE_TYPES)).astype(FAILURE_TYPES),
+        prompts=pd.DataFrame(progress.prompts, columns=list(PROMPT_TYPES)).astype(PROMPT_TYPES),
         usage=progress.usage,
         shortfall={label: count for label, count in missing.items() if count},
     )

@@ -16,12 +16,16 @@ Weights = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The texts of one PLM in one iteration, and their embeddings once they exist."""
+    """The texts of one PLM in one iteration, and their embeddings once they exist.
+
+    `down`: why the PLM wrote nothing, empty if it wrote.
+    """
 
     plm: str
     iteration: int
     samples: ArtifactRef
     vectors: ArtifactRef | None = None
+    down: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,19 @@ def step_key(step: str, parameters: dict[str, object], inputs: dict[str, str]) -
 
 
 def make_once(
-    store: ArtifactStore, path: str, key: StepKey, make: Callable[[], ArtifactRef]
+    store: ArtifactStore,
+    path: str,
+    key: StepKey,
+    make: Callable[[], ArtifactRef],
+    stale: Callable[[ArtifactRef], str] = lambda _: "",
 ) -> tuple[ArtifactRef, str]:
-    """Return the artifact at `path` and why it was reused or made; `make` runs only if it must."""
+    """Return the artifact at `path` and why it was reused or made; `make` runs only if it must.
+
+    `stale` may say why a whole artifact is not good enough to be reused; empty: it is.
+    """
     why = store.why(path, key)
     found = store.find(path, key)
-    return (replace(found, reused=True), why) if found is not None else (make(), why)
+    reason = stale(found) if found is not None else ""
+    if found is None or reason:
+        return make(), reason or why
+    return replace(found, reused=True), why

@@ -50,7 +50,8 @@ def step(name: str, **options: Any) -> Callable[[Callable[..., Any]], Task[Any, 
 def generate(tools: Tools, job: WriteJob) -> Any:
     """One PLM writes its texts of one iteration."""
     ref, why = writing.write_samples(tools, job)
-    return outcome(Written(job.plm, job.iteration, ref), ref, why)
+    down = tools.artifacts.info(ref)["down"]
+    return outcome(Written(job.plm, job.iteration, ref, down=down), ref, f"{why}; DOWN: {down}" if down else why)
 
 
 @step("embed {written.plm} t={written.iteration}")

@@ -8,10 +8,10 @@ from dataclasses import asdict
 import numpy as np
 import pandas as pd
 
-from connectors.base import ArtifactRef, Matrix, RowsRef, digest
+from connectors.base import ArtifactRef, FinalError, Matrix, RowsRef, TemporaryError, digest
 from tasks.clean import normalised
 from tasks.embed import embed_texts
-from tasks.generate import Generated, Request, generate
+from tasks.generate import Generated, Request, generate, nothing
 from tasks.jobs import WriteJob, Written
 from tasks.reuse import make_once, step_key
 from tasks.select import examples_of
@@ -20,7 +20,11 @@ from tasks.weigh import per_class
 
 
 def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
-    """Let one PLM write its texts of one iteration (WASP Algorithm 1, generation; Algorithm 3 for the prompt)."""
+    """Let one PLM write its texts of one iteration (WASP Algorithm 1, generation; Algorithm 3 for the prompt).
+
+    A PLM that is down leaves an empty table that says why, and the run goes on with the rest. It is asked again when
+    the run is resumed, unless the private rows have voted on that iteration since: texts cannot join a vote afterwards.
+    """
     model = tools.model(job.plm)
     key = step_key(
         "generate",
@@ -41,12 +45,22 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
     folder = f"runs/{tools.run_id}/iteration={job.iteration}/plm={job.plm}"
 
     def make() -> ArtifactRef:
-        with tools.progress(f"write {job.plm} t={job.iteration}", job.count) as advance:
-            made = generate(model, _request(tools, job), advance)
+        request = _request(tools, job)
+        try:
+            with tools.progress(f"write {job.plm} t={job.iteration}", job.count) as advance:
+                made, down = generate(model, request, advance), ""
+        except (FinalError, TemporaryError) as error:
+            made, down = nothing(request), str(error)
         tools.artifacts.write_table(f"{folder}/failures.parquet", made.failures, key)
-        return tools.artifacts.write_table(f"{folder}/samples.parquet", made.rows, key, _info(made))
+        tools.artifacts.write_table(f"{folder}/prompts.parquet", made.prompts, key)
+        return tools.artifacts.write_table(f"{folder}/samples.parquet", made.rows, key, _info(made) | {"down": down})
 
-    return make_once(tools.artifacts, f"{folder}/samples.parquet", key, make)
+    def stale(ref: ArtifactRef) -> str:
+        down = tools.artifacts.info(ref)["down"]
+        voted = (tools.home / f"runs/{tools.run_id}/iteration={job.iteration}/release.parquet").exists()
+        return "computed again because the model was down" if down and not voted else ""
+
+    return make_once(tools.artifacts, f"{folder}/samples.parquet", key, make, stale)
 
 
 def embed_samples(tools: Tools, samples: ArtifactRef) -> tuple[ArtifactRef, str]:

@@ -26,6 +26,7 @@ def one_iteration(number, **changes):
         "accuracy": 0.52 + 0.06 * number - 0.006 * number**2,
         "shortfall": {plm: 3 * k for k, plm in enumerate(PLMS)},
         "failures": {"gpt-4o": {"refused": 2 + number, "duplicate": 9}, "ngram-wide": {"duplicate": 31}},
+        "down": {},
         "usage": {plm: Usage(40, 9000, 5200, 0.031 * k) for k, plm in enumerate(PLMS)},
         "weights": {plm: float(w) for plm, w in zip(PLMS, weights / weights.sum(), strict=True)},
         "epsilon": spent,
