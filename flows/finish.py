@@ -16,6 +16,7 @@ from prefect.artifacts import create_markdown_artifact
 
 from connectors.base import ArtifactRef, Charge
 from connectors.tracking_address import redact
+from flows.outgoing import outgoing
 from flows.records import now, versions
 from flows.tools import tracking_store
 from tasks.accounting import epsilon_of
@@ -85,6 +86,7 @@ def _report(run: WaspRun, made: Made) -> Report:
         scores=_scores(made.student["test"], run.prepared.card.label_names),
         samples=_samples(run, made.written),
         touched=_touched(run),
+        outgoing=outgoing(run, made.written, made.facts),
         map=map_points(run.tools, made.written, run.prepared.test, config.execution.seed),
         places={
             "synthetic texts": str(run.tools.home / made.synthetic.path),

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ArtifactRef, FinalError, LedgerError
+from connectors.base import ArtifactRef, FinalError, LedgerError, TemporaryError
 from connectors.ledger_state import RELEASING
 from flows.prepare import Prepared
 from flows.records import RunBook
 from flows.tools import RunTools
 from tasks.accounting import epsilon_of
 from tasks.facts import Facts, facts_of, with_privacy
+from tasks.generate import Request, first_prompts
 from tasks.guiding import shares
 from tasks.jobs import MeasureJob, SelectJob, TrainJob, VoteSpec, WeighJob, Weights, WriteJob, Written
 from tasks.student import StudentSpec
@@ -47,31 +49,64 @@ class WaspRun:
         self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[Written]
     ) -> list[WriteJob]:
         """Share the round's texts among the PLMs; what earlier rounds fell short of is asked for again."""
-        method = self.config.method
-        have = sum(one.samples.rows for one in written)
-        wanted = method.samples * (iteration + 1) // self.iterations - have
-        jobs, offset = [], have
-        down = {one.plm for one in written if one.down and not one.samples.reused}
-        able = {plm: weight for plm, weight in weights.items() if plm not in down}
-        for plm, count in shares(wanted, able).items():
-            index = self.plms.index(plm)
-            jobs.append(
-                WriteJob(
-                    plm=plm,
-                    plm_index=index,
-                    iteration=iteration,
-                    count=count,
-                    offset=offset,
-                    card=self.prepared.card,
-                    examples_per_prompt=method.examples,
-                    contrast=method.contrast,
-                    seed=self.config.execution.seed,
-                    examples=examples,
-                    earlier=tuple(one.samples for one in written),
-                )
-            )
+        counts = self.counts(iteration, weights, written)
+        jobs, offset = [], sum(one.samples.rows for one in written)
+        for plm, count in counts.items():
+            jobs.append(self._write_job(iteration, plm, count, offset, examples, written))
             offset += count
         return jobs
+
+    def counts(self, iteration: int, weights: Weights, written: Sequence[Written]) -> dict[str, int]:
+        """Return how many texts each PLM writes; a PLM that was down is left out until it answers again.
+
+        What was shared out before the private rows voted stays as it was: texts cannot join a vote afterwards.
+        """
+        folder = f"runs/{self.tools.run_id}/iteration={iteration}"
+        place = self.tools.home / folder / "plan.json"
+        if place.exists() and (place.parent / "release.parquet").exists():
+            kept: dict[str, int] = json.loads(place.read_text(encoding="utf-8"))
+            return kept
+        latest = {one.plm: one.down for one in written}
+        able = {plm: weight for plm, weight in weights.items() if not latest.get(plm) or self._answers(plm, iteration)}
+        wanted = self.config.method.samples * (iteration + 1) // self.iterations
+        counts = shares(wanted - sum(one.samples.rows for one in written), able or weights)
+        self.tools.artifacts.write_text(f"{folder}/plan.json", json.dumps(counts))
+        return counts
+
+    def _answers(self, plm: str, iteration: int) -> bool:
+        """Ask a PLM that was down for one text; the answer is kept for the run."""
+        labels = dict.fromkeys(self.prepared.card.label_names, 1)
+        request = Request(
+            self.prepared.card, plm, self.plms.index(plm), iteration, labels, seed=self.config.execution.seed
+        )
+        try:
+            self.tools.model(plm).complete(first_prompts(request)[:1])
+        except (FinalError, TemporaryError):
+            return False
+        return True
+
+    def _write_job(
+        self,
+        iteration: int,
+        plm: str,
+        count: int,
+        offset: int,
+        examples: ArtifactRef | None,
+        written: Sequence[Written],
+    ) -> WriteJob:
+        return WriteJob(
+            plm=plm,
+            plm_index=self.plms.index(plm),
+            iteration=iteration,
+            count=count,
+            offset=offset,
+            card=self.prepared.card,
+            examples_per_prompt=self.config.method.examples,
+            contrast=self.config.method.contrast,
+            seed=self.config.execution.seed,
+            examples=examples,
+            earlier=tuple(one.samples for one in written),
+        )
 
     def require_texts(self, iteration: int, written: Sequence[Written]) -> None:
         """Stop when every PLM is down: there is nothing to go on with."""

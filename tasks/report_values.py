@@ -74,6 +74,21 @@ class Touched:
 
 
 @dataclass(frozen=True, slots=True)
+class Outgoing:
+    """What one PLM was sent. `destinations`: the hosts that received it, none for a model on this machine.
+
+    `prompts`: different prompts; `last`: the beginning of the last one. Prompts hold synthetic texts only.
+    """
+
+    plm: str
+    connector: str
+    destinations: tuple[str, ...]
+    prompts: int
+    usage: Usage
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
 class MapPoints:
     """Embeddings on a plane: synthetic texts and test rows, never private ones."""
 
@@ -97,6 +112,7 @@ class Report:
     scores: Scores | None = None
     samples: tuple[Sample, ...] = ()
     touched: tuple[Touched, ...] = ()
+    outgoing: tuple[Outgoing, ...] = ()
     map: MapPoints | None = None
     places: Mapping[str, str] = field(default_factory=dict)
     next: tuple[tuple[str, str], ...] = ()
@@ -149,6 +165,7 @@ def from_json(values: Mapping[str, Any]) -> Report:
     made["samples"] = tuple(Sample(**one) for one in values["samples"])
     made["touched"] = tuple(Touched(**one) for one in values["touched"])
     made["map"] = MapPoints(**{k: tuple(map(tuple, v)) for k, v in values["map"].items()}) if values["map"] else None
+    made["outgoing"] = tuple(_outgoing(one) for one in values["outgoing"])
     made["degraded"] = tuple(values["degraded"])
     made["next"] = tuple((command, purpose) for command, purpose in values["next"])
     return Report(**made)
@@ -156,6 +173,10 @@ def from_json(values: Mapping[str, Any]) -> Report:
 
 def _facts(values: Mapping[str, Any]) -> Facts:
     return Facts(**{**values, "usage": {plm: Usage(**usage) for plm, usage in values["usage"].items()}})
+
+
+def _outgoing(values: Mapping[str, Any]) -> Outgoing:
+    return Outgoing(**{**values, "destinations": tuple(values["destinations"]), "usage": Usage(**values["usage"])})
 
 
 def _scores(values: Mapping[str, Any]) -> Scores:

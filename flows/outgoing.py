@@ -1,0 +1,49 @@
+"""What left the building: which vendor was asked what, from the prompts that every step kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from connectors.base import ArtifactError, Usage
+from tasks.facts import Facts
+from tasks.jobs import Written
+from tasks.report_values import Outgoing
+
+if TYPE_CHECKING:
+    from flows.run import WaspRun
+
+SHOWN_CHARACTERS = 1200
+
+
+def outgoing(run: WaspRun, written: Sequence[Written], facts: Sequence[Facts]) -> tuple[Outgoing, ...]:
+    """Return one line per PLM: where its prompts went, how many different ones, tokens, and the last of them."""
+    found = []
+    for plm in run.plms:
+        prompts = _prompts(run, [one for one in written if one.plm == plm])
+        usage = sum((one.usage[plm] for one in facts if plm in one.usage), Usage())
+        model = getattr(run.tools.model(plm), "inner", run.tools.model(plm))
+        destinations = tuple(getattr(model, "destinations", ()))
+        last = str(prompts["text"].iloc[-1])[:SHOWN_CHARACTERS] if len(prompts) else ""
+        different = int(prompts["prompt_key"].nunique())
+        found.append(Outgoing(plm, _connector(run, plm), destinations, different, usage, last))
+    return tuple(found)
+
+
+def _connector(run: WaspRun, plm: str) -> str:
+    return next(one.connector for one in run.config.plms if one.name == plm)
+
+
+def _prompts(run: WaspRun, written: Sequence[Written]) -> pd.DataFrame:
+    tables = []
+    for one in written:
+        path = (run.tools.home / one.samples.path).with_name("prompts.parquet")
+        try:
+            tables.append(pd.read_parquet(path, columns=["prompt_key", "text"], partitioning=None))
+        except OSError as error:
+            raise ArtifactError(
+                f"{path} cannot be read ({error}); delete samples.parquet beside it and resume"
+            ) from None
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["prompt_key", "text"])

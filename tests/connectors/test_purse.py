@@ -1,0 +1,101 @@
+"""The money of a run has a hard stop before the call that would pass it."""
+
+import pickle
+import threading
+from pathlib import Path
+
+import pytest
+
+from connectors.base import Completion, MoneyError, Prompt, keep_nothing
+from connectors.completions import CompletionStore, Recording
+from connectors.purse import Purse
+
+
+class Paid:
+    """Answers at a price: one dollar each, at worst two."""
+
+    name = "paid"
+    identity = "paid-1"
+
+    def __init__(self) -> None:
+        self.waves: list[int] = []
+
+    def worst_dollars(self, prompt: Prompt) -> float:
+        return 2.0
+
+    def complete(self, prompts, keep=keep_nothing):
+        self.waves.append(len(prompts))
+        answers = [Completion(f"answer {prompt.seed}", dollars=1.0) for prompt in prompts]
+        for position, answer in enumerate(answers):
+            keep(position, answer)
+        return answers
+
+
+def prompts(number: int) -> list[Prompt]:
+    return [Prompt("write", "a", seed=seed) for seed in range(number)]
+
+
+def test_without_a_limit_everything_is_asked_at_once(tmp_path: Path) -> None:
+    model = Paid()
+    purse = Purse(tmp_path / "money.jsonl")
+    Recording(model, CompletionStore(tmp_path / "answers"), purse=purse).complete(prompts(7))
+    assert model.waves == [7]
+    assert purse.spent == 7.0
+
+
+def test_it_stops_before_the_call_that_would_pass_the_limit_and_keeps_what_arrived(tmp_path: Path) -> None:
+    model, store = Paid(), CompletionStore(tmp_path / "answers")
+    purse = Purse(tmp_path / "money.jsonl", most=5.5)
+    with pytest.raises(MoneyError, match=r"1\.5000 of 5\.5000 are left.*limits\.max_dollars"):
+        Recording(model, store, purse=purse).complete(prompts(20))
+    assert purse.spent == sum(model.waves) == 4.0
+    assert store.count("paid-1") == 4
+
+
+def test_a_raised_limit_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    store, journal = CompletionStore(tmp_path / "answers"), tmp_path / "money.jsonl"
+    with pytest.raises(MoneyError):
+        Recording(Paid(), store, purse=Purse(journal, most=5.5)).complete(prompts(6))
+    model = Paid()
+    purse = Purse(journal, most=10)
+    assert purse.spent == 4.0
+    answers = Recording(model, store, purse=purse).complete(prompts(6))
+    assert [answer.text for answer in answers] == [f"answer {seed}" for seed in range(6)]
+    assert sum(model.waves) == 2
+    assert purse.spent == 6.0
+
+
+def test_answers_that_cost_nothing_are_not_limited(tmp_path: Path) -> None:
+    purse = Purse(tmp_path / "money.jsonl", most=0.01)
+    purse.pay("free", "key", 0.0)
+    assert purse.spent == 0.0
+    assert not purse.journal.exists()
+
+
+def test_threads_together_never_pass_the_limit(tmp_path: Path) -> None:
+    purse = Purse(tmp_path / "money.jsonl", most=25.0)
+    store = CompletionStore(tmp_path / "answers")
+    refused: list[MoneyError] = []
+
+    def ask(number: int) -> None:
+        model = Paid()
+        model.identity = f"paid-{number}"
+        try:
+            Recording(model, store, purse=purse).complete(prompts(10))
+        except MoneyError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert not any(thread.is_alive() for thread in threads)
+    assert refused
+    assert 23.0 < purse.spent <= 25.0
+
+
+def test_a_line_cut_off_by_a_crash_counts_for_nothing_and_the_purse_travels(tmp_path: Path) -> None:
+    journal = tmp_path / "money.jsonl"
+    journal.write_text('{"model": "a", "prompt": "b", "dollars": 2.5}\n{"model": "a", "pro')
+    assert pickle.loads(pickle.dumps(Purse(journal, most=3.0))).spent == 2.5

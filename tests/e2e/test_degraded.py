@@ -1,0 +1,76 @@
+"""One PLM of several is down: the run goes on without it, says so, and takes it back when it is there again."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from tests.pipeline import Pipeline, last_json
+
+GOOD = {"name": "clerk", "connector": "ngram", "model": "helpdesk"}
+
+
+def broken_model(folder: Path) -> dict[str, str]:
+    """Return an environment in which the model 'novelist' refuses every call until a file says that it is back."""
+    (folder / "sitecustomize.py").write_text(
+        "import pathlib\n"
+        "import connectors.ngram_model as m\n"
+        "from connectors.base import FinalError\n"
+        "whole = m.NgramModel.complete\n"
+        "def complete(self, prompts, *rest):\n"
+        f"    if self.name == 'novelist' and not pathlib.Path({str(folder / 'back')!r}).exists():\n"
+        "        raise FinalError('novelist: the key is not valid')\n"
+        "    return whole(self, prompts, *rest)\n"
+        "m.NgramModel.complete = complete\n"
+    )
+    return {"PYTHONPATH": f"{folder}:{Path(__file__).resolve().parents[2]}"}
+
+
+def test_the_rest_writes_all_texts_and_the_run_says_who_was_down(api: str, tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    pipeline = Pipeline(tmp_path / "home", api, broken_model(tmp_path / "site"))
+    summary = pipeline.run()
+    assert summary["state"] == "done"
+    assert summary["degraded"] is True
+    assert summary["n_synthetic"] == 72, "the others made up for it"
+    assert any("novelist was down in iteration 0: novelist: the key is not valid" in one for one in summary["problems"])
+    rows = pipeline.synthetic(summary["run_id"])
+    assert set(rows["plm"]) == {"clerk"}
+    assert "novelist was down" in Path(summary["report"]).read_text(encoding="utf-8")
+    assert [one["new"]["novelist"] for one in summary["iterations"][:1]] == [0]
+
+
+def test_a_model_that_is_back_writes_again_where_no_vote_has_been_cast(api: str, tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    pipeline = Pipeline(tmp_path / "home", api, broken_model(tmp_path / "site"))
+    plms = [GOOD, {"name": "novelist", "connector": "ngram", "model": "stories"}]
+    first = pipeline.run(plms=plms)
+    before = pipeline.releases(first["run_id"])
+    (tmp_path / "site" / "back").touch()
+    again = pipeline.run(plms=plms)
+    assert again["run_id"] == first["run_id"]
+    assert pipeline.releases(first["run_id"]) == before, "what was voted on stays as it was"
+    assert again["n_synthetic"] == 72
+
+
+def test_every_model_down_ends_the_run_and_tells_each_reason(api: str, tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    pipeline = Pipeline(tmp_path / "home", api, broken_model(tmp_path / "site"))
+    config = pipeline.config(plms=[{"name": "novelist", "connector": "ngram", "model": "stories"}])
+    failed = pipeline.call("run", "wasp", "--config", str(config))
+    assert failed.returncode == 1
+    assert "Every PLM is down in iteration 0. novelist: novelist: the key is not valid" in failed.stderr
+    history = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)
+    assert not [entry for entry in history["entries"] if entry["kind"] == "release"]
+
+
+def test_what_was_asked_is_kept_and_told(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    summary = pipeline.run(method={"iterations": 2, "samples": 24})
+    asked = pd.read_parquet(
+        pipeline.home / "runs" / summary["run_id"] / "iteration=1" / "plm=clerk" / "prompts.parquet", partitioning=None
+    )
+    assert len(asked) >= 3
+    assert asked["prompt_key"].is_unique
+    page = Path(summary["report"]).read_text(encoding="utf-8")
+    assert "What left this machine" in page
+    assert "nobody: it runs here" in page
