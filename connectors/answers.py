@@ -20,10 +20,7 @@ SCHEMA: dict[str, Any] = {
 """JSON schema of an answer with several texts."""
 
 _NAMES = "think|thinking|thought|reasoning|reflection|analysis|scratchpad"
-_REASONING = re.compile(rf"<({_NAMES})>.*?</\1>|\[THINK\].*?\[/THINK\]", re.S | re.I)
-_HEADLESS = re.compile(rf"\A(?:(?!<(?:{_NAMES})>).)*?(?:</(?:{_NAMES})>|\[/THINK\])", re.S | re.I)
-"""A reasoning block whose opening stood in the chat template."""
-_ENDLESS = re.compile(rf"(?:<(?:{_NAMES})>|\[THINK\]).*\Z", re.S | re.I)
+_TAG = re.compile(rf"<(?P<end>/?)(?P<name>{_NAMES})>|\[(?P<end2>/?)THINK\]", re.I)
 _FINAL_CHANNEL = re.compile(r"\A.*<\|channel\|>\s*final\s*(?:<\|constrain\|>\w+)?<\|message\|>", re.S)
 _OTHER_CHANNEL = re.compile(r"<\|channel\|>\s*(?:analysis|commentary).*\Z", re.S)
 _TOKENS = re.compile(r"<\|[a-z_]+\|>|</?s>|<(?:end_of_turn|start_of_turn|eos|bos|pad)>|\[/?INST\]|<<?/?SYS>?>")
@@ -35,10 +32,25 @@ def plain_text(raw: str) -> str:
     """Return an answer without reasoning blocks and control tokens; '' where the reasoning never came to an end."""
     text = _FINAL_CHANNEL.sub("", raw)
     text = _OTHER_CHANNEL.sub("", text)
-    text = _REASONING.sub("", text)
-    text = _HEADLESS.sub("", text)
-    text = _ENDLESS.sub("", text)
-    return _TOKENS.sub("", text).strip()
+    return _TOKENS.sub("", _without_reasoning(text)).strip()
+
+
+def _without_reasoning(text: str) -> str:
+    """Cut out what stands between reasoning tags; a block may begin before the answer and end after it."""
+    kept: list[str] = []
+    start, opened = 0, ""
+    for tag in _TAG.finditer(text):
+        name, ends = (tag["name"] or "THINK").lower(), bool(tag["end"] or tag["end2"])
+        if not opened and not ends:
+            kept.append(text[start : tag.start()])
+            opened = name
+        elif not opened:
+            # The opening stood in the chat template: everything so far was reasoning.
+            kept.clear()
+        elif ends and name == opened:
+            opened = ""
+        start = tag.end()
+    return "".join(kept) if opened else "".join([*kept, text[start:]])
 
 
 def ask_for_several(text: str, count: int) -> str:

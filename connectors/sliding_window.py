@@ -75,6 +75,7 @@ class Window(Generic[Answer]):
                 self._land_all()
         except asyncio.CancelledError:
             # An answer that is here has been paid for.
+            await asyncio.sleep(0)
             self._land_all()
             raise
         finally:
