@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from connectors.base import ConfigError, ModelSpec
+from connectors.options import refuse_unknown
 from connectors.pacing import Pace
 from connectors.secrets import variable_of
 
@@ -108,7 +109,7 @@ def read_options(kind: type[Options], spec: ModelSpec, vendor_url: str, key: str
     option and the nearest right one.
     """
     where = f"Model '{spec.name}'"
-    _check_names(where, spec.options, [option.name for option in fields(kind)])
+    refuse_unknown(spec, [option.name for option in fields(kind)])
     given: dict[str, Any] = dict(spec.options)
     for name, value in given.items():
         _check_number(where, name, value)

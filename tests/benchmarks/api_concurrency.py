@@ -1,14 +1,13 @@
 """Rate of paid calls: our connectors beside a thread pool over the synchronous SDK, against a server that takes 200 ms.
 
-A ratio of 1 is the ideal: ceil(calls / in flight) round trips. As a program it prints the ratios as JSON:
-`python -m tests.benchmarks.api_concurrency`.
+The ideal is ceil(calls / in flight) round trips.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from typing import Any
 from connectors.anthropic_model import AnthropicModel
 from connectors.base import ModelSpec, Prompt
 from connectors.openai_model import OpenAIModel
+from tests.benchmarks.race import Line, line
 
 LATENCY = 0.2
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,26 +92,44 @@ def sync_anthropic(url: str) -> Callable[[Prompt], Any]:
     return create
 
 
-def ratios(calls: int = 2000, levels: tuple[int, ...] = (64, 256)) -> dict[str, float]:
-    """Return achieved rate / ideal rate per way and level, all against one server in one run."""
-    found: dict[str, float] = {}
+def api(tiny: bool) -> list[Line]:
+    """Both connectors with 64 and 256 calls in flight, against the ideal and against threads."""
+    calls, levels, rounds = (16, (8,), 1) if tiny else (2048, (64, 256), 3)
     with server() as url:
-        warm = prompts(8)
-        ours(OpenAIModel, url + "/v1", warm, 8)
-        ours(AnthropicModel, url, warm, 8)
+        lines: list[Line] = []
         for level in levels:
-            ideal = math.ceil(calls / level) * LATENCY
-            ways: dict[str, Callable[[list[Prompt]], float]] = {
-                "openai": lambda asked, n=level: ours(OpenAIModel, url + "/v1", asked, n),
-                "openai_threads": lambda asked, n=level: threads(sync_openai(url + "/v1"), asked, n),
-                "anthropic": lambda asked, n=level: ours(AnthropicModel, url, asked, n),
-                "anthropic_threads": lambda asked, n=level: threads(sync_anthropic(url), asked, n),
-            }
-            for name, way in ways.items():
-                found[f"{name}_{level}"] = round(ideal / way(prompts(calls)), 3)
-    return found
+            lines += _line(OpenAIModel, sync_openai(url + "/v1"), url + "/v1", (calls, level, rounds))
+            lines += _line(AnthropicModel, sync_anthropic(url), url, (calls, level, rounds))
+    return lines
+
+
+def _line(connector: Any, create: Callable[[Prompt], Any], url: str, size: tuple[int, int, int]) -> list[Line]:
+    calls, level, rounds = size
+    asked = prompts(calls)
+    ours_seconds: list[float] = []
+    threads_seconds: list[float] = []
+    ours(connector, url, asked[:level], level)
+    threads(create, asked[:level], level)
+    began = time.process_time()
+    for _ in range(rounds):
+        ours_seconds.append(ours(connector, url, asked, level))
+    busy = (time.process_time() - began) / rounds / calls * 1000
+    for _ in range(rounds):
+        threads_seconds.append(threads(create, asked, level))
+    ideal = math.ceil(calls / level) * LATENCY
+    case = f"{connector.connector}, {level} in flight"
+    share = ideal / statistics.median(ours_seconds)
+    peer_share = ideal / statistics.median(threads_seconds)
+    note = f"{share:.2f} of the ideal rate, {busy:.2f} ms of processor time per call"
+    return [
+        line("api", case, "ideal", ours_seconds, [ideal] * rounds, note),
+        line(
+            "api", case, "threads, sync SDK", ours_seconds, threads_seconds, f"threads: {peer_share:.2f} of the ideal"
+        ),
+    ]
 
 
 if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    sys.stdout.write(json.dumps(ratios(*map(int, sys.argv[1:2])), indent=1) + "\n")
+    for one in api(tiny=False):
+        sys.stdout.write(f"{one.case} / {one.against}: {one.ratio:.3f} ({one.note})\n")
