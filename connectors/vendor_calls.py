@@ -126,13 +126,7 @@ class _Work(Generic[Options]):
         except TimeoutError:
             return SlowDown(f"{place}: no answer within {self.model.options.timeout:g} seconds.")
         except self.model.failures as error:
-            status, response = getattr(error, "status_code", 0), getattr(error, "response", None)
-            if response is not None and status >= 400:
-                body, headers = getattr(error, "body", None), response.headers
-                return decide(read_failure(status, body, str(error), headers), place, secret.reveal())
-            if response is not None or isinstance(error, ValueError):
-                return TemporaryError(f"{place}: the answer was not the JSON that its API documents.")
-            return unreachable(place, error)
+            return failed_call(error, place, secret.reveal())
 
     def prompt(self, number: int) -> Prompt:
         """Return what is asked for a group; after an empty answer with another seed, as the old one led there."""
@@ -174,6 +168,16 @@ class _Work(Generic[Options]):
             dollars = self.model.options.price.dollars(*share)
             self.answers[position] = Completion(text, reason, *share, dollars, outcome.error)
             self.keep(position, self.answers[position])
+
+
+def failed_call(error: Exception, place: Place, secret: str) -> WaspError | Completion:
+    """Say what an SDK's exception means; see `vendor_errors.decide`."""
+    status, response = getattr(error, "status_code", 0), getattr(error, "response", None)
+    if response is not None and status >= 400:
+        return decide(read_failure(status, getattr(error, "body", None), str(error), response.headers), place, secret)
+    if response is not None or isinstance(error, ValueError):
+        return TemporaryError(f"{place}: the answer was not the JSON that its API documents.")
+    return unreachable(place, error)
 
 
 def grouped(prompts: Sequence[Prompt], positions: Sequence[int], size: int) -> list[tuple[int, ...]]:
