@@ -40,6 +40,10 @@ Result = TypeVar("Result")
 Watch = Callable[[Progress], None]
 
 
+def watch_nothing(progress: Progress) -> None:
+    """Do nothing with progress: the default of `BatchModel`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """One batch of the journal. `batch` '': about to be handed in, perhaps done. `ids`: prompt keys."""
@@ -67,7 +71,7 @@ class BatchModel:
         self,
         inner: VendorModel[Any],
         folder: Path,
-        watch: Watch = lambda _: None,
+        watch: Watch = watch_nothing,
         poll: float = 30.0,
         share: float = 0.5,
     ) -> None:
@@ -96,10 +100,8 @@ class BatchModel:
         address = self.inner.options.endpoints[0]
         secret = read_secret(address.key, f"Model '{self.name}': key")
         work = _Work(self, prompts, keep, secret.reveal)
-        client = None
 
         async def run() -> None:
-            nonlocal client
             client = self.inner.open_client(address, secret)
             try:
                 await work.run(client)

@@ -9,19 +9,22 @@ from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from connectors.answers import ask_for_several, plain_text, several_texts
-from connectors.base import Completion, Keep, Prompt, TemporaryError, WaspError, canonical, keep_nothing
+from connectors.base import Completion, FinalError, Keep, Prompt, TemporaryError, WaspError, canonical, keep_nothing
 from connectors.calling_loop import run_here
 from connectors.pacing import Endpoint, SlowDown, Unusable
 from connectors.secrets import Secret, read_secret
 from connectors.sliding_window import Window
 from connectors.texts import encodable
-from connectors.vendor_errors import Place, decide, read_failure, unreachable
+from connectors.vendor_errors import NOT_ACCEPTED, Place, decide, read_failure, unreachable
 from connectors.vendor_options import Address, VendorOptions
 
 Options = TypeVar("Options", bound=VendorOptions)
 
 VERSION = 1
 """Part of `identity`; raise it whenever the same prompt would be asked in other words."""
+
+MOST_NOT_ACCEPTED = 20
+"""Requests turned down before the first answer after which it must be the settings, not the prompts."""
 
 
 class VendorModel(ABC, Generic[Options]):
@@ -91,6 +94,7 @@ class _Work(Generic[Options]):
         self.groups: list[tuple[int, ...]] = []
         self.wasted: dict[int, list[Completion]] = {}
         self.clients: list[Any] = []
+        self.answered = self.not_accepted = 0
 
     async def run(self) -> None:
         """Ask in groups, then one by one for what the groups left open."""
@@ -168,6 +172,18 @@ class _Work(Generic[Options]):
             dollars = self.model.options.price.dollars(*share)
             self.answers[position] = Completion(text, reason, *share, dollars, outcome.error)
             self.keep(position, self.answers[position])
+        self.judge(outcome)
+
+    def judge(self, outcome: Completion) -> None:
+        """End the call when the server takes none of the requests."""
+        refused = outcome.error.startswith(NOT_ACCEPTED)
+        self.not_accepted += refused
+        self.answered += not refused
+        if self.not_accepted >= MOST_NOT_ACCEPTED and not self.answered:
+            raise FinalError(
+                f"{self.model.places[0]}: none of the first {MOST_NOT_ACCEPTED} requests was accepted. "
+                f"Look at the options of this PLM. {outcome.error}"
+            )
 
 
 def failed_call(error: Exception, place: Place, secret: str) -> WaspError | Completion:

@@ -15,6 +15,9 @@ from connectors.pacing import SlowDown
 MOST_CHARACTERS = 300
 """Of a server's message that are passed on."""
 
+NOT_ACCEPTED = "request not accepted"
+"""How the error of a request begins that the server would not take, for a reason of its own."""
+
 _QUOTA = re.compile(r"insufficient_quota|billing_hard_limit|billing_error|credit balance is too low", re.I)
 _FILTERED = re.compile(r"content_filter|content_policy|content management policy|moderation|responsible_?ai", re.I)
 _TOO_LONG = re.compile(
@@ -113,7 +116,7 @@ def _of_this_request(failure: Failure, place: Place, words: str) -> WaspError | 
             f"{place}: '{place.model}' refuses the option '{failure.parameter}'. Change it or leave it out "
             f"in the options of this PLM. The server said: {words}"
         )
-    return Completion("", "error", error=f"request not accepted (HTTP {failure.status}): {words}")
+    return Completion("", "error", error=f"{NOT_ACCEPTED} (HTTP {failure.status}): {words}")
 
 
 def readable(words: str, secret: str = "") -> str:

@@ -148,6 +148,12 @@ class VendorPromises(LanguageModelContract):
         assert f"127.0.0.1:{server.port}" in str(raised.value)
         assert KEY not in str(raised.value)
 
+    def test_settings_that_no_request_survives_end_the_model_early(self, server):
+        server.plan = lambda request: failure(400, "temperature and top_p cannot both be set", "invalid_request_error")
+        with pytest.raises(FinalError, match="cannot both be set"):
+            self.open(server, concurrency=4).complete(asked(200))
+        assert server.count <= 20 + 4
+
     def test_an_endpoint_that_is_down_opens_the_circuit_and_is_probed_before_it_is_given_up(self, server):
         server.plan = lambda request: failure(503)
         with pytest.raises(TemporaryError):
