@@ -11,7 +11,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.benchmarks import artifacts, embed, flow, ngram, numbers, startup, vote
+from tests.benchmarks import api_concurrency, artifacts, embed, flow, ngram, numbers, startup, vote
 from tests.benchmarks.race import Line
 
 BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
@@ -21,6 +21,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "fid": numbers.distance,
     "noise": numbers.noise,
     "ngram": ngram.ngram,
+    "api": api_concurrency.api,
     "artifacts": artifacts.artifacts,
     "flow": flow.flow,
     "startup": startup.startup,

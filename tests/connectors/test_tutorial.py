@@ -1,0 +1,61 @@
+"""The tutorial of connectors/README.md, done as it is written."""
+
+import importlib
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import connectors
+from connectors.anthropic_model import AnthropicModel
+from connectors.base import ModelSpec, Prompt
+from connectors.openai_model import OpenAIModel
+from connectors.registry import open_model
+from tests.contracts import LanguageModelContract
+
+TEXT = (Path(connectors.__file__).parent / "README.md").read_text(encoding="utf-8")
+
+
+def block(language):
+    return re.search(rf"```{language}\n(.*?)```", TEXT, re.S)[1]
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Both files, installed the way pip leaves a package behind."""
+    (tmp_path / "parrot.py").write_text(block("python"))
+    project = tomllib.loads(block("toml"))["project"]
+    folder = tmp_path / f"{project['name']}-{project['version']}.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    groups = project["entry-points"]
+    lines = [f"[{group}]\n" + "\n".join(f"{k} = {v}" for k, v in points.items()) for group, points in groups.items()]
+    (folder / "entry_points.txt").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    yield
+    sys.modules.pop("parrot", None)
+
+
+class TestTheModelOfTheTutorial(LanguageModelContract):
+    @pytest.fixture
+    def model(self, installed):
+        return open_model(ModelSpec("polly", "parrot", "grey"))
+
+    def test_it_answers_under_its_name_in_the_run(self, model):
+        assert model.name == "polly"
+        assert model.complete([Prompt("Write.", "joy")])[0].text == "joy, says the parrot"
+
+
+def test_the_class_is_short():
+    assert len([line for line in block("python").splitlines() if line.strip()]) <= 14
+
+
+def test_the_models_of_the_example_can_be_opened():
+    known = {"openai": OpenAIModel, "anthropic": AnthropicModel}
+    for entry in yaml.safe_load(block("yaml"))["plms"]:
+        model = known[entry["connector"]].from_spec(ModelSpec(**entry))
+        assert model.name == entry["name"]

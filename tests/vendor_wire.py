@@ -1,0 +1,104 @@
+"""Bodies of the documented OpenAI and Anthropic answers, errors included."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Reply:
+    """What a server sends: `body` JSON or raw bytes. `drop`: hang up instead. `dribble`: seconds between bytes."""
+
+    status: int = 200
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+    drop: bool = False
+    cut: bool = False
+    dribble: float = 0.0
+    content_type: str = "application/json"
+
+    @property
+    def payload(self) -> bytes:
+        return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
+
+
+@dataclass
+class Request:
+    """A request as it came in."""
+
+    path: str
+    headers: dict[str, str]
+    body: Any
+    at: float = 0.0
+    raw: bytes = b""
+
+    @property
+    def anthropic(self) -> bool:
+        return "/messages" in self.path
+
+    @property
+    def legacy(self) -> bool:
+        return self.path.split("?")[0].endswith("/completions") and "/chat/" not in self.path
+
+    @property
+    def prompt(self) -> str:
+        if self.legacy:
+            return str(self.body["prompt"])
+        return str(self.body["messages"][-1]["content"])
+
+    @property
+    def key(self) -> str:
+        bearer = self.headers.get("authorization", "").removeprefix("Bearer ")
+        return bearer or self.headers.get("x-api-key", "") or self.headers.get("api-key", "")
+
+
+def text_for(request: Request) -> str:
+    """Return a text that depends on prompt and seed alone."""
+    mark = hashlib.sha256(f"{request.prompt}|{request.body.get('seed')}".encode()).hexdigest()[:10]
+    return f"A text numbered {mark} with some words."
+
+
+def ok(request: Request, text: str | None = "", finish: str = "stop", tokens: tuple[int, int] = (11, 7)) -> Reply:
+    """Return an answer in the format of the request's API. `text` '': one made of the prompt; None: null."""
+    text = text_for(request) if text == "" else text
+    if request.anthropic:
+        return Reply(body=message(request, text, finish, tokens))
+    usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
+    choice: dict[str, Any] = {"index": 0, "finish_reason": finish, "logprobs": None}
+    if request.legacy:
+        choice["text"] = text
+    else:
+        choice["message"] = {"role": "assistant", "content": text, "refusal": None}
+    kind = "text_completion" if request.legacy else "chat.completion"
+    model = request.body["model"]
+    return Reply(body={"id": "x-1", "object": kind, "created": 1, "model": model, "choices": [choice], "usage": usage})
+
+
+def message(request: Request, text: str | None, finish: str, tokens: tuple[int, int]) -> dict[str, Any]:
+    """Return the body of an Anthropic message."""
+    reasons = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
+    content = [] if text is None else [{"type": "text", "text": text}]
+    usage = {"input_tokens": tokens[0], "output_tokens": tokens[1]}
+    return {
+        "id": "msg_1", "type": "message", "role": "assistant", "model": request.body["model"], "content": content,
+        "stop_reason": reasons.get(finish, finish), "stop_sequence": None, "usage": usage,
+    }  # fmt: skip
+
+
+def failure(
+    status: int, message: str = "trouble", kind: str = "server_error", code: str | None = None, **more: Any
+) -> Reply:
+    """Return an error body that both SDKs understand. `headers`, `param`, `delay` by name."""
+    error = {"message": message, "type": kind, "code": code, "param": more.pop("param", None)}
+    return Reply(status=status, body={"type": "error", "error": error}, **more)
+
+
+def no_choices(request: Request) -> Reply:
+    """Return an answer that was paid and holds nothing."""
+    reply = ok(request)
+    reply.body["content" if request.anthropic else "choices"] = []
+    return reply
