@@ -23,7 +23,9 @@ WIDTH, LAYERS, VOCABULARY = 384, 6, 8000
 """About 13 million parameters: small enough for a CPU, large enough that the model is what takes the time."""
 
 
-def local_generation(repeats: int = 5, batch: int = 64, new: int = 64, kinds: tuple[str, ...] = ("gpt2", "llama")) -> dict:
+def local_generation(
+    repeats: int = 5, batch: int = 64, new: int = 64, kinds: tuple[str, ...] = ("gpt2", "llama")
+) -> dict:
     """Return per kind: our rate at `batch` over the bare one at `batch`, and over the bare one at batch 1.
 
     All write `new` tokens per row, sampled at temperature 1 and top_p 1; no row ends early.
