@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import random
 import threading
 import time
@@ -23,6 +22,7 @@ from connectors.base import (
     canonical,
     keep_nothing,
 )
+from connectors.options import refuse_unknown
 
 TEMPORARY: Mapping[str, str] = {
     "rate_limit": "429 too many requests",
@@ -68,14 +68,7 @@ class FaultOptions:
     @classmethod
     def read(cls, spec: ModelSpec) -> FaultOptions:
         """Check the options of a spec; ConfigError names a wrong one and what to write instead."""
-        known = [option.name for option in fields(cls)]
-        for name in spec.options:
-            if name not in known:
-                near = difflib.get_close_matches(str(name), known, 1, 0.0)[0]
-                raise ConfigError(
-                    f"Model '{spec.name}': the faulty connector has no option '{name}'. Did you mean '{near}'? "
-                    f"It knows {', '.join(known)}."
-                )
+        refuse_unknown(spec, [option.name for option in fields(cls)])
         options = cls(**spec.options)
         options._check(spec.name)
         return options

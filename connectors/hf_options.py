@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.base import ConfigError, ModelSpec
+from connectors.options import refuse_unknown
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "chat": ("auto", "yes", "no"),
@@ -70,14 +70,7 @@ class HfOptions:
     @classmethod
     def read(cls, spec: ModelSpec) -> HfOptions:
         """Check the options and the model of a spec; ConfigError names what is wrong and what to write instead."""
-        known = [option.name for option in fields(cls)]
-        for name in spec.options:
-            if name not in known:
-                near = difflib.get_close_matches(str(name), known, 1, 0.0)[0]
-                raise ConfigError(
-                    f"Model '{spec.name}': the hf connector has no option '{name}'. Did you mean '{near}'? "
-                    f"It knows {', '.join(known)}."
-                )
+        refuse_unknown(spec, [option.name for option in fields(cls)])
         given = dict(spec.options)
         stop = given.get("stop", ())
         given["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
