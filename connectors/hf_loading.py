@@ -10,7 +10,7 @@ from typing import Any
 
 from connectors.base import FinalError, TemporaryError
 from connectors.hf_options import HfOptions
-from connectors.hub_files import digest_of, files_of, quiet
+from connectors.hub_files import digest_of, files_of, loading, quiet
 
 _SETTINGS = (".json", ".txt", ".model", ".jinja")
 _WANTED = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]
@@ -111,27 +111,31 @@ def _snapshot(name: str, model: str, options: HfOptions, patterns: list[str]) ->
 
 def load(name: str, folder: Path, options: HfOptions) -> Loaded:
     """Load tokenizer and weights; FinalError says why that cannot be done."""
+    if options.trust_remote_code:
+        _log.warning("Model '%s' runs Python code of its authors (trust_remote_code) from %s.", name, folder)
+    with loading():
+        device = _device(name, options)
+        try:
+            model, tokenizer = _read(folder, options, device)
+        except Exception as error:
+            # Readers of weights and the code of models raise whatever they like.
+            why = _why(error, options.trust_remote_code)
+            raise FinalError(f"Model '{name}' cannot be loaded from {folder}: {why}") from error
+        eos, pad = _own_generation(model, tokenizer)
+    config = model.config
+    return Loaded(model, tokenizer, device, config.is_encoder_decoder, eos, pad, _context(config), _bytes(model))
+
+
+def _read(folder: Path, options: HfOptions, device: Any) -> tuple[Any, Any]:
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-    trust = options.trust_remote_code
-    if trust:
-        _log.warning("Model '%s' runs Python code of its authors (trust_remote_code) from %s.", name, folder)
-    device = _device(name, options)
-    dtype = dtype_of(options)
-    common = {"local_files_only": True, "trust_remote_code": trust}
-    try:
-        with quiet():
-            config = AutoConfig.from_pretrained(folder, **common)
-            tokenizer = AutoTokenizer.from_pretrained(folder, **common)
-            family = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-            safe = bool(files_of(folder, (".safetensors",)))
-            model = family.from_pretrained(folder, dtype=_torch_dtype(dtype), use_safetensors=safe, **common)
-            model = model.to(device).eval()
-    except Exception as error:
-        # Readers of weights and the code of models raise whatever they like.
-        raise FinalError(f"Model '{name}' cannot be loaded from {folder}: {_why(error, trust)}") from error
-    eos, pad = _own_generation(model, tokenizer)
-    return Loaded(model, tokenizer, device, config.is_encoder_decoder, eos, pad, _context(config), _bytes(model))
+    common = {"local_files_only": True, "trust_remote_code": options.trust_remote_code}
+    config = AutoConfig.from_pretrained(folder, **common)
+    tokenizer = AutoTokenizer.from_pretrained(folder, **common)
+    family = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    safe, dtype = bool(files_of(folder, (".safetensors",))), _torch_dtype(dtype_of(options))
+    model = family.from_pretrained(folder, dtype=dtype, use_safetensors=safe, **common)
+    return model.to(device).eval(), tokenizer
 
 
 def _why(error: Exception, trust: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,10 @@ from connectors.base import digest
 from connectors.files import file_sha256
 
 _LOUD = ("sentence_transformers", "transformers", "huggingface_hub")
+# The voice of a library belongs to the process, and so does what is remembered of it.
+_LOADING = threading.RLock()
+_silenced: list[int] = []
+_before: dict[str, int] = {}
 
 
 def files_of(folder: Path, endings: tuple[str, ...]) -> list[Path]:
@@ -27,19 +32,35 @@ def digest_of(files: Sequence[Path], folder: Path) -> str:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Silence the progress bars and hints of the libraries while they load, and give them their voice back."""
-    from transformers.utils import logging as voice
+def loading() -> Iterator[None]:
+    """Let one thread at a time import the libraries and load a model, quietly.
 
-    levels = {name: logging.getLogger(name).level for name in _LOUD}
-    bars = voice.is_progress_bar_enabled()
-    voice.disable_progress_bar()
-    for name in _LOUD:
-        logging.getLogger(name).setLevel(logging.ERROR)
+    transformers replaces its own module while it is imported: a second thread sees a half-made one.
+    """
+    with _LOADING, quiet():
+        yield
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence the progress bars and hints of the libraries, and give them their voice back with the last thread out."""
+    with _LOADING:
+        from transformers.utils import logging as voice
+
+        if not _silenced:
+            _before.update({name: logging.getLogger(name).level for name in _LOUD})
+            _before["bars"] = int(voice.is_progress_bar_enabled())
+        _silenced.append(1)
+        voice.disable_progress_bar()
+        for name in _LOUD:
+            logging.getLogger(name).setLevel(logging.ERROR)
     try:
         yield
     finally:
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
-        if bars:
-            voice.enable_progress_bar()
+        with _LOADING:
+            _silenced.pop()
+            if not _silenced:
+                for name in _LOUD:
+                    logging.getLogger(name).setLevel(_before[name])
+                if _before["bars"]:
+                    voice.enable_progress_bar()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.base import ConfigError, MissingPackageError
 from connectors.files import file_sha256
-from connectors.hub_files import digest_of, files_of, quiet
+from connectors.hub_files import digest_of, files_of, loading, quiet
 
 if TYPE_CHECKING:
     from connectors.base import Matrix
@@ -165,7 +165,7 @@ class SentenceEmbedder:
 
     @cached_property
     def _loaded(self) -> Any:
-        with self._lock, quiet():
+        with self._lock, loading():
             from sentence_transformers import SentenceTransformer
 
             try:

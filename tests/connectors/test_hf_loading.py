@@ -4,6 +4,8 @@ import json
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 from connectors.base import FinalError, ModelSpec, Prompt, TemporaryError
 from connectors.hf_model import HfModel
+from tests.conftest import ROOT
 from tests.tiny_models import tiny_models as tiny_models
 
 torch = pytest.importorskip("torch")
@@ -167,3 +170,23 @@ def test_a_damaged_folder_is_final(tiny_models, tmp_path):
     (folder / "model.safetensors").write_bytes(b"not weights")
     with pytest.raises(FinalError, match="cannot be loaded"):
         opened(folder).complete(ASKED)
+
+
+def test_threads_that_open_models_first_thing_do_not_see_a_half_imported_library(tiny_models):
+    program = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from connectors.base import ModelSpec, Prompt
+from connectors.hf_model import HfModel
+
+def reason(folder):
+    model = HfModel.from_spec(ModelSpec("tiny", "hf", folder))
+    return model.complete([Prompt("Write", "x", max_tokens=3)])[0].finish_reason
+
+with ThreadPoolExecutor(3) as pool:
+    print(*pool.map(reason, sys.argv[1:]))
+"""
+    command = [sys.executable, "-c", program, *map(str, tiny_models.values())]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert set(done.stdout.split()) <= {"length", "stop"}, done.stderr[-2000:]
+    assert len(done.stdout.split()) == 3, done.stderr[-2000:]

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from connectors.base import ConfigError, FinalError, MissingPackageError, ModelSpec, Prompt
+from connectors.completion_store import CompletionStore
+from connectors.completions import Recording
 from connectors.hf_model import HfModel
 from tests.contracts import LanguageModelContract
 from tests.tiny_models import tiny_models as tiny_models
@@ -165,6 +167,22 @@ def test_answers_are_kept_batch_by_batch(tiny_models):
         model.complete(prompts(12), keep)
     assert len(kept) == 6
     assert len(model.complete(prompts(12))) == 12
+
+
+def test_after_a_crash_the_missing_answers_are_those_that_would_have_come(tiny_models, tmp_path):
+    whole = opened(tiny_models["gpt2"], batch=4).complete(prompts(13))
+    heard = []
+
+    def crash(position, answer):
+        heard.append(position)
+        if len(heard) == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Recording(opened(tiny_models["gpt2"], batch=4), CompletionStore(tmp_path)).complete(prompts(13), crash)
+    again = Recording(opened(tiny_models["gpt2"], batch=4), CompletionStore(tmp_path))
+    assert again.complete(prompts(13)) == whole
+    assert again.usage.calls == 13 - 7
 
 
 def test_threads_share_a_model(tiny_models):
