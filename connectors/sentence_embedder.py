@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ConfigError, MissingPackageError, digest
+from connectors.base import ConfigError, MissingPackageError
 from connectors.files import file_sha256
+from connectors.hub_files import digest_of, files_of, loading, quiet
 
 if TYPE_CHECKING:
     from connectors.base import Matrix
@@ -29,7 +28,6 @@ CPU_TOKENS, GPU_TOKENS = 512, 65536
 
 _SETTINGS = (".json", ".txt", ".model")
 _NOT_NEEDED = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.ot", "*.msgpack", "*.ckpt", "*.md"]
-_LOUD = ("sentence_transformers", "transformers", "huggingface_hub")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +75,13 @@ class SentenceEmbedder:
         """Connector, model, digests of weights and settings, maximal length, normalize, library's major version."""
         folder = self._folder
         # The library prefers safetensors; older .bin files beside them are not read.
-        weights = _files(folder, (".safetensors",)) or _files(folder, (".bin",))
+        weights = files_of(folder, (".safetensors",)) or files_of(folder, (".bin",))
         if not weights:
             raise ConfigError(f"embedder.model: {folder} holds no weights (*.safetensors or *.bin).")
         length = self.options.max_length or _stated_length(folder)
         return (
-            f"sentence_transformers;model={self.name};weights={_digest_of(weights, folder)};"
-            f"settings={_digest_of(_files(folder, _SETTINGS), folder)};max_length={length};"
+            f"sentence_transformers;model={self.name};weights={digest_of(weights, folder)};"
+            f"settings={digest_of(files_of(folder, _SETTINGS), folder)};max_length={length};"
             f"normalize={self.options.normalize};sentence-transformers={version('sentence-transformers').split('.')[0]}"
         )
 
@@ -167,7 +165,7 @@ class SentenceEmbedder:
 
     @cached_property
     def _loaded(self) -> Any:
-        with self._lock, _quiet():
+        with self._lock, loading():
             from sentence_transformers import SentenceTransformer
 
             try:
@@ -202,7 +200,7 @@ def _hub_folder(model: str, options: SentenceOptions) -> Path:
     # The cache first: a run that worked once works without network.
     for local_only in (True, False)[: 1 if options.offline else 2]:
         try:
-            with _quiet():
+            with quiet():
                 return Path(
                     snapshot_download(
                         model, revision=options.revision, ignore_patterns=_NOT_NEEDED, local_files_only=local_only
@@ -213,37 +211,7 @@ def _hub_folder(model: str, options: SentenceOptions) -> Path:
     raise ConfigError(f"embedder.model: '{model}' cannot be had ({problem}). Name a folder, a hub id, or 'embedded'.")
 
 
-def _files(folder: Path, endings: tuple[str, ...]) -> list[Path]:
-    found = (f for f in folder.rglob("*") if f.suffix in endings and f.is_file())
-    return sorted(f for f in found if f.relative_to(folder).parts[0] not in ("onnx", "openvino"))
-
-
-def _digest_of(files: Sequence[Path], folder: Path) -> str:
-    if len(files) == 1:
-        return file_sha256(files[0])
-    return digest({f.relative_to(folder).as_posix(): file_sha256(f) for f in files})
-
-
 def _stated_length(folder: Path) -> str:
     file = folder / "sentence_bert_config.json"
     stated = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     return str(stated.get("max_seq_length", "model"))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the progress bars and hints of the libraries while they load, and give them their voice back."""
-    from transformers.utils import logging as voice
-
-    levels = {name: logging.getLogger(name).level for name in _LOUD}
-    bars = voice.is_progress_bar_enabled()
-    voice.disable_progress_bar()
-    for name in _LOUD:
-        logging.getLogger(name).setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
-        if bars:
-            voice.enable_progress_bar()

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from connectors.tracking import Tracker
 
 Value = TypeVar("Value")
-PATHS_OF_MODELS = {"recorded"}
+FILES = {"recorded"}
+"""Connectors whose `model` is always a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,5 +272,5 @@ def load_secret(reference: str) -> None:
 
 def model_spec(plm: Plm, root: str | None) -> ModelSpec:
     """Return what the registry opens; a recorded model's file lies below `root`."""
-    model = place(plm.model, root) if plm.connector in PATHS_OF_MODELS else plm.model
+    model = place(plm.model, root) if plm.connector in FILES else plm.model
     return ModelSpec(plm.name, plm.connector, model, plm.connector_options)

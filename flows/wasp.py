@@ -22,6 +22,7 @@ from tasks.steps import (
     measure_iteration,
     now,
     record_iteration,
+    results,
     select_examples,
     train_student,
     weigh_models,
@@ -49,7 +50,7 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
             jobs = run.write_jobs(iteration, weights, examples, written)
             new = [generate.submit(run.tools, job) for job in jobs]
             embedded = [embed_samples.submit(run.tools, one) for one in new]
-            written += [one.result() for one in embedded]
+            written += results(new, embedded)
             run.require_texts(iteration, written)
 
             # how good are the texts so far (no private row is touched unless the configuration asks for it)

@@ -14,6 +14,7 @@ from prefect import Task, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
+from prefect.futures import PrefectFuture
 from prefect.states import Completed
 
 from connectors.base import ArtifactRef
@@ -29,6 +30,16 @@ Value = TypeVar("Value")
 def now(step: Task[Parameters, Any], *arguments: Any) -> Any:
     """Run one step and return its value; the state keeps its name ('Reused') in the UI."""
     return step.submit(*arguments).result()  # type: ignore[call-overload]
+
+
+def results(first: Sequence[PrefectFuture[Any]], then: Sequence[PrefectFuture[Any]]) -> list[Any]:
+    """Return the values of `then`, steps that each wait for one of `first`; an error of `first` is raised as it is.
+
+    Prefect would say of the waiting step only that it never started.
+    """
+    for future in first:
+        future.result()
+    return [future.result() for future in then]
 
 
 def outcome(value: Any, ref: ArtifactRef, why: str) -> State[Any]:
