@@ -88,6 +88,15 @@ class BatchModel:
         """Identity of the inner model."""
         return self.inner.identity
 
+    @property
+    def destinations(self) -> tuple[str, ...]:
+        """The hosts that receive prompts."""
+        return self.inner.destinations
+
+    def worst_dollars(self, prompt: Prompt) -> float:
+        """Return the most that one request of a batch can cost."""
+        return self.inner.worst_dollars(prompt) * self.share
+
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
         """Return one completion per prompt, in order; equal prompts are asked once.
 

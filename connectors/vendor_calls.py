@@ -71,6 +71,20 @@ class VendorModel(ABC, Generic[Options]):
         run_here(work.run())
         return [work.answers[position] for position in range(len(prompts))]
 
+    @property
+    def destinations(self) -> tuple[str, ...]:
+        """The hosts that receive prompts."""
+        return tuple(dict.fromkeys(place.host for place in self.places))
+
+    def worst_dollars(self, prompt: Prompt) -> float:
+        """Return the most that one call with this prompt can cost, all its tries included.
+
+        No token is shorter than a byte; a hundred more stand for roles and formatting.
+        """
+        read = len(prompt.text.encode()) + 100
+        written = self.options.max_tokens or prompt.max_tokens
+        return self.options.price.dollars(read, written) * self.options.tries
+
     @abstractmethod
     def open_client(self, address: Address, secret: Secret) -> Any:
         """Return an SDK's async client of one endpoint, with a method `close`; it retries nothing by itself."""

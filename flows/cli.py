@@ -138,12 +138,15 @@ def abandon(run_id: str, json_: Json = False) -> None:
 
 
 @app.command()
-def doctor(json_: Json = False) -> None:
-    """Check this machine: packages, state folder, budget book, encoder, tracking."""
-    from flows import doctor as checks
-    from flows import words
+def doctor(
+    config: Annotated[Path | None, typer.Option("--config", "-c", help="Ask each of its PLMs for one text.")] = None,
+    set_: Changes = None,
+    json_: Json = False,
+) -> None:
+    """Check this machine: packages, state folder, budget book, encoder, tracking, and with --config each PLM."""
+    from flows import commands, words
 
-    found = checks.examine()
+    found = commands.doctor(config, set_ or [])
     _answer(found, json_, words.doctor)
     if not found["healthy"]:
         raise SystemExit(1)

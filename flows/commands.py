@@ -70,6 +70,14 @@ def preview(path: Path, changes: Sequence[str], rows: int) -> dict[str, Any]:
         return preview_rows(load_config(WaspConfig, path, changes), home, rows)
 
 
+def doctor(path: Path | None, changes: Sequence[str]) -> dict[str, Any]:
+    """Examine this machine, and each PLM of a configuration if one is given."""
+    from flows.doctor import examine
+    from flows.params import WaspConfig
+
+    return examine(load_config(WaspConfig, path, changes) if path is not None else None)
+
+
 def runs() -> dict[str, Any]:
     """Return all runs of the state folder, newest last; a run whose manifest cannot be read has the state 'damaged'."""
     from connectors.artifacts import Artifacts

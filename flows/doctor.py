@@ -7,16 +7,23 @@ import importlib.util
 import shutil
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flows.home import prepare_environment, state_folder
+
+if TYPE_CHECKING:
+    from flows.params import WaspConfig
 
 LEAST_FREE_BYTES = 2 * 1024**3
 
 
-def examine() -> dict[str, Any]:
-    """Run every check; each says what was found, or what is wrong and what to type."""
+def examine(config: WaspConfig | None = None) -> dict[str, Any]:
+    """Run every check; each says what was found, or what is wrong and what to type.
+
+    With a configuration each of its PLMs is asked for one text, which is kept for the run.
+    """
     home = state_folder()
     prepare_environment(home)
     checks: dict[str, Callable[[Path], str]] = {
@@ -29,6 +36,8 @@ def examine() -> dict[str, Any]:
         "sentence encoder": _encoder,
         "tracking": _tracking,
     }
+    if config is not None:
+        checks |= {f"PLM {plm.name}": partial(_model, config, plm.name) for plm in config.plms}
     results = [_check(name, check, home) for name, check in checks.items()]
     return {"healthy": all(one["ok"] for one in results), "checks": results}
 
@@ -89,6 +98,20 @@ def _encoder(_: Path) -> str:
     from connectors.embedders import open_embedder
 
     return f"{open_embedder('sentence_transformers', 'embedded', {}).embed(['hello']).shape[1]} dimensions"
+
+
+def _model(config: WaspConfig, plm: str, home: Path) -> str:
+    from flows.task_files import load_task
+    from flows.tools import RunTools
+    from tasks.generate import Request, first_prompts
+
+    tools, card = RunTools(config, home), load_task(config.task)
+    counts = dict.fromkeys(card.label_names, 1)
+    request = Request(card, plm, list(tools.plms).index(plm), 0, counts, seed=config.execution.seed)
+    answer = tools.model(plm).complete(first_prompts(request)[:1])[0]
+    if answer.finish_reason not in ("stop", "length"):
+        raise RuntimeError(f"answered '{answer.finish_reason}': {answer.error or 'no text'}")
+    return f"{answer.tokens_out} tokens, {answer.dollars:.4f} dollars: {answer.text[:60]}"
 
 
 def _tracking(home: Path) -> str:

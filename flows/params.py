@@ -99,13 +99,18 @@ class Plm(Strict):
         None, description="Where the key lies, never the key: env:NAME, or prefect:BLOCK for a Secret block."
     )
     concurrency: int | None = Field(None, ge=1, le=256, description="Most calls in flight per endpoint.")
+    batch_api: bool = Field(
+        False, description="Ask through the vendor's batch API (openai, anthropic): half the price, within a day."
+    )
     price: Price | None = Field(None, description="What tokens cost; without it dollars count as 0.")
     options: dict[str, Any] = Field(default_factory=dict, description="Further options of the connector.")
 
     @property
     def connector_options(self) -> dict[str, Any]:
         """What the connector gets: the options, with the fields above that are set."""
-        named = self.model_dump(mode="json", exclude={"name", "connector", "model", "options"}, exclude_none=True)
+        named = self.model_dump(
+            mode="json", exclude={"name", "connector", "model", "batch_api", "options"}, exclude_none=True
+        )
         return {**self.options, **named}
 
 

@@ -22,6 +22,7 @@ def plan_of(config: WaspConfig, card: TaskCard, noise: Noise) -> dict[str, Any]:
     first = method.samples // method.iterations
     later = method.samples - first
     tokens_in = round(first * _tokens(card, 0) + later * _tokens(card, method.examples))
+    tokens_out = method.samples * card.max_tokens
     return {
         "task": card.name,
         "models": [plm.name for plm in config.plms],
@@ -29,7 +30,9 @@ def plan_of(config: WaspConfig, card: TaskCard, noise: Noise) -> dict[str, Any]:
         "samples": method.samples,
         "calls": method.samples,
         "tokens_in": tokens_in,
-        "tokens_out_at_most": method.samples * card.max_tokens,
+        "tokens_out_at_most": tokens_out,
+        "dollars_at_most": _dollars(config, tokens_in, tokens_out),
+        "max_dollars": config.limits.max_dollars,
         "releases": noise.releases,
         "sensitivity": noise.sensitivity,
         "calibration": noise.calibration,
@@ -42,6 +45,14 @@ def plan_of(config: WaspConfig, card: TaskCard, noise: Noise) -> dict[str, Any]:
         "private": not noise.non_private,
         "other_calibration": _other(config),
     }
+
+
+def _dollars(config: WaspConfig, tokens_in: int, tokens_out: int) -> float:
+    """Return what equal shares of all models cost; a model without a price counts as free."""
+    prices = [plm.price for plm in config.plms]
+    shares = [(tokens_in * p.input + tokens_out * p.output) / 1e6 / len(prices) for p in prices if p is not None]
+    halved = [plm.batch_api for plm in config.plms if plm.price is not None]
+    return sum(share / 2 if half else share for share, half in zip(shares, halved, strict=True))
 
 
 def _tokens(card: TaskCard, examples: int) -> float:

@@ -19,7 +19,7 @@ def preview_rows(config: WaspConfig, home: Path, rows: int) -> dict[str, Any]:
     card = load_task(config.task)
     tools = RunTools(config, home)
     shown: list[dict[str, Any]] = []
-    tokens = 0
+    tokens, dollars = 0, 0.0
     for index, plm in enumerate(tools.plms):
         counts = dict.fromkeys(card.label_names, rows)
         prompts = first_prompts(Request(card, plm, index, 0, counts, seed=config.execution.seed))
@@ -28,8 +28,9 @@ def preview_rows(config: WaspConfig, home: Path, rows: int) -> dict[str, Any]:
         for prompt, answer in zip(prompts, answers, strict=True):
             cleaned = clean(answer.text, prompt, card.language)
             tokens += answer.tokens_out
+            dollars += answer.dollars
             shown.append({"plm": plm, "label": prompt.label, "text": cleaned.text, "reason": cleaned.reason})
-    return {"rows": shown, "calls": len(shown), "tokens_out": tokens, "epsilon_spent": 0}
+    return {"rows": shown, "calls": len(shown), "tokens_out": tokens, "dollars": dollars, "epsilon_spent": 0}
 
 
 def _counted(advance: Advance, position: int, completion: Completion) -> None:  # noqa: ARG001

@@ -181,6 +181,8 @@ class RunTools:
             load_secret(plm.key)
         # Training or loading is dear: the model that was opened to be checked is the one that writes.
         model = self._once(f"open {name}", partial(open_model, model_spec(plm, self.config.data_root)))
+        if plm.batch_api:
+            model = _in_batches(plm, model, self.home / "batches")
         scope = self.name.run_id if self.name else "preview"
         return Recording(model, CompletionStore(self.home / "completions"), scope, self.purse)
 
@@ -249,6 +251,15 @@ def rows_ref(rows: Rows, root: str | None) -> RowsRef:
     )
 
 
+def _in_batches(plm: Plm, model: LanguageModel, folder: Path) -> LanguageModel:
+    from connectors.batch_calls import BatchModel
+    from connectors.vendor_calls import VendorModel
+
+    if not isinstance(model, VendorModel):
+        raise ConfigError(f"plms '{plm.name}': batch_api is for openai and anthropic, not for '{plm.connector}'")
+    return BatchModel(model, folder)
+
+
 def load_secret(reference: str) -> None:
     """Put the value of a Prefect Secret block where connectors look for it: the variable WASP_SECRET_<BLOCK>.
 
@@ -271,6 +282,8 @@ def load_secret(reference: str) -> None:
 
 
 def model_spec(plm: Plm, root: str | None) -> ModelSpec:
-    """Return what the registry opens; a recorded model's file lies below `root`."""
-    model = place(plm.model, root) if plm.connector in FILES else plm.model
+    """Return what the registry opens; the file of a recorded model, or a folder of weights, may lie below `root`."""
+    model = place(plm.model, root) if plm.model else ""
+    if plm.connector not in FILES and not Path(model).is_dir():
+        model = plm.model
     return ModelSpec(plm.name, plm.connector, model, plm.connector_options)

@@ -44,6 +44,8 @@ def plan(value: dict[str, Any]) -> str:
         f"texts         {value['samples']} in {value['iterations']} iterations",
         f"calls         {value['calls']} (and at most three rounds of topping up)",
         f"tokens        about {value['tokens_in']} in, at most {value['tokens_out_at_most']} out",
+        f"money         at most {value['dollars_at_most']:.2f} dollars with equal shares, "
+        + ("no limit set" if value["max_dollars"] is None else f"hard stop at {value['max_dollars']:.2f}"),
         f"releases      {value['releases']} noisy votes, one row moves each by at most {value['sensitivity']:.4f} (L2)",
         f"noise         sigma {value['sigma']:.4f} votes, calibration {value['calibration']}",
         f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
@@ -141,7 +143,13 @@ def preview(value: dict[str, Any]) -> str:
     for row in value["rows"]:
         left_out = f"  [left out: {row['reason']}]" if row["reason"] else ""
         lines.append(f"{row['plm']:<14} {row['label']:<24} {row['text']}{left_out}")
-    return "\n".join([*lines, "", f"epsilon spent: 0; {value['calls']} calls, {value['tokens_out']} tokens out"])
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"epsilon spent: 0; {value['calls']} calls, {value['tokens_out']} tokens out, {value['dollars']:.4f} dollars",
+        ]
+    )
 
 
 def runs(value: dict[str, Any]) -> str:
