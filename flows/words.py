@@ -143,13 +143,8 @@ def preview(value: dict[str, Any]) -> str:
     for row in value["rows"]:
         left_out = f"  [left out: {row['reason']}]" if row["reason"] else ""
         lines.append(f"{row['plm']:<14} {row['label']:<24} {row['text']}{left_out}")
-    return "\n".join(
-        [
-            *lines,
-            "",
-            f"epsilon spent: 0; {value['calls']} calls, {value['tokens_out']} tokens out, {value['dollars']:.4f} dollars",
-        ]
-    )
+    cost = f"{value['calls']} calls, {value['tokens_out']} tokens out, {value['dollars']:.4f} dollars"
+    return "\n".join([*lines, "", f"epsilon spent: 0; {cost}"])
 
 
 def runs(value: dict[str, Any]) -> str:

@@ -1,0 +1,104 @@
+"""Paid models in a whole run: a local server that speaks the vendors' formats stands in for them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pipeline import Pipeline, last_json
+from tests.vendor_server import VendorServer
+from tests.vendor_wire import failure
+
+KEY = "sk-planted-7h3k3y-must-not-appear"
+PRICE = {"input": 1000.0, "output": 1000.0, "date": "2026-11-01"}
+
+
+def paid(name: str, connector: str, url: str, **more: Any) -> dict[str, Any]:
+    endpoint = f"{url}/v1" if connector == "openai" else url
+    plm = {"name": name, "connector": connector, "model": "some-model", "endpoint": endpoint, "key": "env:VENDOR_KEY"}
+    return plm | {"price": PRICE, "max_tokens": 60, "options": {"tries": 2}} | more
+
+
+@pytest.fixture
+def pipeline(api: str, tmp_path: Path) -> Pipeline:
+    return Pipeline(tmp_path / "home", api, {"VENDOR_KEY": KEY})
+
+
+SHORT = {"method": {"iterations": 2, "samples": 24}}
+
+
+def test_two_vendors_write_and_everything_is_paid_once(pipeline: Pipeline) -> None:
+    with VendorServer() as server:
+        plms = [paid("gpt", "openai", server.url), paid("claude", "anthropic", server.url)]
+        summary = pipeline.run(plms=plms, **SHORT)
+        assert summary["n_synthetic"] == 24
+        assert set(pipeline.synthetic(summary["run_id"])["plm"]) == {"gpt", "claude"}
+        asked, spent = server.count, summary["dollars"]
+        assert max(server.prompts.values()) == 1 or asked == 24
+        assert spent == pytest.approx(asked * (11 + 7) * 1000 / 1e6)
+        again = pipeline.run(plms=plms, **SHORT)
+        assert server.count == asked, "a second run asks nothing"
+        assert again["dollars"] == pytest.approx(spent)
+    page = Path(summary["report"]).read_text(encoding="utf-8")
+    assert f"127.0.0.1:{server.port}" in page, "the report says where prompts went"
+
+
+def test_the_money_cap_stops_before_the_call_that_would_pass_it(pipeline: Pipeline) -> None:
+    with VendorServer() as server:
+        plms = [paid("gpt", "openai", server.url)]
+        plan = last_json(pipeline.call("plan", "wasp", "-c", str(pipeline.config(plms=plms, **SHORT)), "--json").stdout)
+        assert plan["dollars_at_most"] > 0
+        config = pipeline.config(plms=plms, limits={"max_dollars": 2.5}, **SHORT)
+        stopped = pipeline.call("run", "wasp", "--config", str(config), "--json")
+        assert stopped.returncode == 4, stopped.stderr[-1500:]
+        assert "limits.max_dollars" in stopped.stderr
+        first = server.count
+        assert 0 < first < 24
+        assert first * 18 / 1000 <= 2.5
+        done = pipeline.run(plms=plms, limits={"max_dollars": 500.0}, **SHORT)
+        assert done["n_synthetic"] == 24
+        assert server.count == 24, "what was paid before the stop was not asked again"
+
+
+def test_one_vendor_with_a_bad_key_degrades_the_run(pipeline: Pipeline) -> None:
+    with (
+        VendorServer() as good,
+        VendorServer(plan=lambda request: failure(401, "bad key", code="invalid_api_key")) as bad,
+    ):
+        plms = [paid("gpt", "openai", good.url), paid("claude", "anthropic", bad.url)]
+        summary = pipeline.run(plms=plms, **SHORT)
+    assert summary["degraded"] is True
+    assert summary["n_synthetic"] == 24
+    assert any("claude was down" in one for one in summary["problems"])
+
+
+def test_the_key_is_written_nowhere(pipeline: Pipeline, tmp_path: Path) -> None:
+    with VendorServer() as server, VendorServer(plan=lambda request: failure(401, KEY, code="invalid_api_key")) as bad:
+        plms = [paid("gpt", "openai", server.url), paid("claude", "anthropic", bad.url)]
+        done = pipeline.call("run", "wasp", "--config", str(pipeline.config(plms=plms, **SHORT)), "--json")
+    assert done.returncode == 0, done.stderr[-1500:]
+    assert KEY not in done.stdout + done.stderr
+    for path in pipeline.home.rglob("*"):
+        assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
+
+
+def test_a_missing_key_is_told_by_its_variable(pipeline: Pipeline) -> None:
+    pipeline.extra = {}
+    with VendorServer() as server:
+        plms = [paid("gpt", "openai", server.url)]
+        failed = pipeline.call("run", "wasp", "--config", str(pipeline.config(plms=plms, **SHORT)))
+    assert failed.returncode == 2
+    assert "VENDOR_KEY" in failed.stderr
+    assert server.count == 0
+
+
+def test_preview_and_doctor_ask_a_model_and_tell_what_it_cost(pipeline: Pipeline) -> None:
+    with VendorServer() as server:
+        config = str(pipeline.config(plms=[paid("gpt", "openai", server.url)], **SHORT))
+        shown = last_json(pipeline.call("preview", "--config", config, "--rows", "2", "--json").stdout)
+        assert shown["calls"] == server.count == 12
+        assert shown["dollars"] == pytest.approx(12 * 18 / 1000)
+        found = last_json(pipeline.call("doctor", "--config", config, "--json").stdout)
+        told = {check["what"]: check for check in found["checks"]}
+        assert told["PLM gpt"]["ok"], told["PLM gpt"]
+        assert server.count == 12, "the previewed answer was kept"
