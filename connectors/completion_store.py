@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from connectors.base import ArtifactError, Completion, Prompt, canonical, chunks, digest
@@ -41,6 +43,16 @@ class Stored:
     number: int
     prompt: Prompt
     completion: Completion
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """What a model's answers were like: how many there are, mean tokens in and out, median seconds between two."""
+
+    answers: int
+    tokens_in: float
+    tokens_out: float
+    seconds: float
 
 
 class CompletionStore:
@@ -106,6 +118,17 @@ class CompletionStore:
         """Return how many answers of a model are stored."""
         with self._open(identity) as database:
             return int(database.execute("SELECT count(*) FROM answers").fetchone()[0])
+
+    def lengths(self, identity: str) -> Lengths:
+        """Return what the stored answers of a model were like; pauses between calls hardly move the median."""
+        with self._open(identity) as database:
+            rows = database.execute("SELECT tokens_in, tokens_out, created FROM answers ORDER BY created").fetchall()
+        if not rows:
+            return Lengths(0, 0.0, 0.0, 0.0)
+        times = [datetime.fromisoformat(created) for *_, created in rows]
+        gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
+        read, written = (sum(row[column] for row in rows) / len(rows) for column in (0, 1))
+        return Lengths(len(rows), read, written, median(gaps) if gaps else 0.0)
 
     def asked(self, identity: str) -> dict[str, int]:
         """Return, per prompt key, how many answers (failures not counted) were obtained from the model."""

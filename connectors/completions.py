@@ -57,6 +57,11 @@ class Recording:
         return self.inner.identity
 
     @property
+    def destinations(self) -> tuple[str, ...]:
+        """The hosts that receive prompts; none for a model on this machine."""
+        return tuple(getattr(self.inner, "destinations", ()))
+
+    @property
     def shelf(self) -> str:
         """Where the store keeps the answers: the model's identity, with the scope for a model that remembers."""
         apart = self.scope and hasattr(self.inner, "remember")

@@ -43,11 +43,13 @@ def _carry_out(entry: FlowEntry, config: Any, resumes: str | None = None) -> dic
 
 
 def plan(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
-    """Return what a run would spend; no row is opened and nothing is reserved."""
+    """Return what a run would spend; no row is opened, nothing is asked or reserved."""
     from connectors.registry import check_connector
+    from flows.measured import measured_lengths
     from flows.plan import plan_of
     from flows.prepare import check_numbers, make_noise, warnings_of
     from flows.task_files import load_task
+    from flows.tools import RunTools
 
     entry = find_flow(flow)
     config: Any = load_config(entry.config_class(), path, changes)
@@ -56,7 +58,8 @@ def plan(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
     for plm in config.plms:
         check_connector(plm.name, plm.connector)
     noise = make_noise(config)
-    return plan_of(config, card, noise) | {"warnings": warnings_of(config, card, noise)}
+    lengths = measured_lengths(RunTools(config, state_folder()))
+    return plan_of(config, card, noise, lengths) | {"warnings": warnings_of(config, card, noise)}
 
 
 def preview(path: Path, changes: Sequence[str], rows: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
 from connectors.base import ConfigError, WaspError
 from flows.home import state_folder
+from flows.measured import measured_lengths
 from flows.params import WaspConfig
 from flows.plan import plan_of
 from flows.prepare import Prepared, prepare
@@ -77,7 +78,8 @@ def _tag(run: WaspRun) -> None:
 
 
 def _announce(run: WaspRun, prepared: Prepared, book: RunBook) -> None:
-    plan = plan_of(prepared.config, prepared.card, prepared.noise) | {"warnings": list(prepared.warnings)}
+    plan = plan_of(prepared.config, prepared.card, prepared.noise, measured_lengths(run.tools))
+    plan |= {"warnings": list(prepared.warnings)}
     _tag(run)
     book.update(prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan)
     create_markdown_artifact(f"```\n{plan_in_words(plan)}\n```", key="plan", description="What this run will spend")

@@ -24,8 +24,7 @@ def outgoing(run: WaspRun, written: Sequence[Written], facts: Sequence[Facts]) -
     for plm in run.plms:
         prompts = _prompts(run, [one for one in written if one.plm == plm])
         usage = sum((one.usage[plm] for one in facts if plm in one.usage), Usage())
-        model = getattr(run.tools.model(plm), "inner", run.tools.model(plm))
-        destinations = tuple(getattr(model, "destinations", ()))
+        destinations = tuple(getattr(run.tools.model(plm), "destinations", ()))
         last = str(prompts["text"].iloc[-1])[:SHOWN_CHARACTERS] if len(prompts) else ""
         different = int(prompts["prompt_key"].nunique())
         found.append(Outgoing(plm, _connector(run, plm), destinations, different, usage, last))

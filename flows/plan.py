@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from flows.params import WaspConfig
 from tasks.accounting import Noise
 from tasks.prompts import TaskCard, contrastive, zero_shot
 
+if TYPE_CHECKING:
+    from connectors.completion_store import Lengths
+
 CHARACTERS_PER_TOKEN = 4.0
 EXAMPLE_CHARACTERS = 160
 
 
-def plan_of(config: WaspConfig, card: TaskCard, noise: Noise) -> dict[str, Any]:
-    """Return sigma, epsilon stated and exact, releases, calls and tokens; nothing is opened or asked.
+def plan_of(
+    config: WaspConfig, card: TaskCard, noise: Noise, lengths: Mapping[str, Lengths] | None = None
+) -> dict[str, Any]:
+    """Return sigma, epsilon stated and exact, releases, calls, tokens, dollars and minutes; nothing is asked.
 
-    Tokens are estimated at four characters each, with examples of 160 characters; answers at most `max_tokens`.
+    A model that has answered before is planned with its own `lengths`; others at four characters a token and answers
+    of `max_tokens`. Examples count 160 characters. Models write equal shares, at the same time.
     """
-    method = config.method
-    first = method.samples // method.iterations
-    later = method.samples - first
-    tokens_in = round(first * _tokens(card, 0) + later * _tokens(card, method.examples))
-    tokens_out = method.samples * card.max_tokens
+    method, known = config.method, lengths or {}
+    asked = {plm.name: _asked(config, card, known.get(plm.name)) for plm in config.plms}
+    tokens_in = round(sum(read for read, _ in asked.values()))
+    tokens_out = round(sum(written for _, written in asked.values()))
+    calls = method.samples / len(config.plms)
+    minutes = [calls * one.seconds / 60 for one in known.values()]
     return {
         "task": card.name,
         "models": [plm.name for plm in config.plms],
@@ -30,8 +38,10 @@ def plan_of(config: WaspConfig, card: TaskCard, noise: Noise) -> dict[str, Any]:
         "samples": method.samples,
         "calls": method.samples,
         "tokens_in": tokens_in,
-        "tokens_out_at_most": tokens_out,
-        "dollars_at_most": _dollars(config, tokens_in, tokens_out),
+        "tokens_out": tokens_out,
+        "dollars_about": _dollars(config, asked),
+        "measured": sorted(known),
+        "minutes_of_writing": max(minutes) if len(known) == len(config.plms) else None,
         "max_dollars": config.limits.max_dollars,
         "releases": noise.releases,
         "sensitivity": noise.sensitivity,
@@ -47,21 +57,36 @@ def plan_of(config: WaspConfig, card: TaskCard, noise: Noise) -> dict[str, Any]:
     }
 
 
-def _dollars(config: WaspConfig, tokens_in: int, tokens_out: int) -> float:
-    """Return what equal shares of all models cost; a model without a price counts as free."""
-    prices = [plm.price for plm in config.plms]
-    shares = [(tokens_in * p.input + tokens_out * p.output) / 1e6 / len(prices) for p in prices if p is not None]
-    halved = [plm.batch_api for plm in config.plms if plm.price is not None]
-    return sum(share / 2 if half else share for share, half in zip(shares, halved, strict=True))
+def _asked(config: WaspConfig, card: TaskCard, lengths: Lengths | None) -> tuple[float, float]:
+    """Return the tokens that one model reads and writes with an equal share of all texts."""
+    method = config.method
+    first = 1 / method.iterations
+    characters = first * _characters(card, 0) + (1 - first) * _characters(card, method.examples)
+    per_token = CHARACTERS_PER_TOKEN
+    if lengths is not None and lengths.tokens_in > 0:
+        per_token = _characters(card, 0) / lengths.tokens_in
+    calls = method.samples / len(config.plms)
+    return calls * characters / per_token, calls * (card.max_tokens if lengths is None else lengths.tokens_out)
 
 
-def _tokens(card: TaskCard, examples: int) -> float:
+def _dollars(config: WaspConfig, asked: Mapping[str, tuple[float, float]]) -> float:
+    """Return what the models cost; one without a price counts as free, a batch API as half."""
+    total = 0.0
+    for plm in config.plms:
+        if plm.price is not None:
+            read, written = asked[plm.name]
+            whole = (read * plm.price.input + written * plm.price.output) / 1e6
+            total += whole / 2 if plm.batch_api else whole
+    return total
+
+
+def _characters(card: TaskCard, examples: int) -> int:
     label = card.label_names[0]
     filler = "x" * EXAMPLE_CHARACTERS
     bad = (filler,) * (examples // 2)
     good = (filler,) * (examples - examples // 2)
     prompt = contrastive(card, label, "", good, bad, 0) if examples else zero_shot(card, label, "", 0)
-    return len(prompt.text) / CHARACTERS_PER_TOKEN
+    return len(prompt.text)
 
 
 def _other(config: WaspConfig) -> dict[str, Any]:

@@ -43,9 +43,14 @@ def plan(value: dict[str, Any]) -> str:
         f"task          {value['task']}, models {', '.join(value['models'])}",
         f"texts         {value['samples']} in {value['iterations']} iterations",
         f"calls         {value['calls']} (and at most three rounds of topping up)",
-        f"tokens        about {value['tokens_in']} in, at most {value['tokens_out_at_most']} out",
-        f"money         at most {value['dollars_at_most']:.2f} dollars with equal shares, "
+        f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out" + _basis(value),
+        f"time          {_minutes(value['minutes_of_writing'])}",
+        f"money         about {value['dollars_about']:.2f} dollars with equal shares, "
         + ("no limit set" if value["max_dollars"] is None else f"hard stop at {value['max_dollars']:.2f}"),
+    ]
+    if value["releases"] == 0:
+        return "\n".join([*lines, "releases      none: no private row is touched, epsilon 0"])
+    lines += [
         f"releases      {value['releases']} noisy votes, one row moves each by at most {value['sensitivity']:.4f} (L2)",
         f"noise         sigma {value['sigma']:.4f} votes, calibration {value['calibration']}",
         f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
@@ -54,6 +59,17 @@ def plan(value: dict[str, Any]) -> str:
         f"stated {epsilon(other['epsilon_stated'])}, exact {epsilon(other['epsilon_exact'])}",
     ]
     return "\n".join(lines + [f"warning       {text}" for text in value.get("warnings", [])])
+
+
+def _basis(value: dict[str, Any]) -> str:
+    unknown = [name for name in value["models"] if name not in value["measured"]]
+    return f" (not measured, longest answers assumed: {', '.join(unknown)})" if unknown else " (measured)"
+
+
+def _minutes(value: float | None) -> str:
+    if value is None:
+        return "not measured; wasp preview asks each model a few times"
+    return f"about {value:.1f} minutes of writing, at the pace of earlier answers"
 
 
 def summary(value: dict[str, Any]) -> str:

@@ -5,7 +5,9 @@ Tasks exchange references, never rows. A step that finds its artifact whole ends
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -14,6 +16,7 @@ from prefect import Task, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
+from prefect.concurrency.sync import concurrency
 from prefect.futures import PrefectFuture
 from prefect.states import Completed
 
@@ -42,6 +45,17 @@ def results(first: Sequence[PrefectFuture[Any]], then: Sequence[PrefectFuture[An
     return [future.result() for future in then]
 
 
+def shared_limit(tools: Tools, plm: str) -> AbstractContextManager[None]:
+    """Take one slot of Prefect's global concurrency limit `plm-NAME`, so that runs share a paid model.
+
+    A limit that nobody made does not limit. Models on this machine take no slot: asking for one costs seconds.
+    """
+    if not getattr(tools.model(plm), "destinations", ()):
+        return nullcontext()
+    name = "plm-" + re.sub(r"[^a-z0-9]+", "-", plm.lower()).strip("-")
+    return concurrency(name, occupy=1, raise_on_lease_renewal_failure=False)
+
+
 def outcome(value: Any, ref: ArtifactRef, why: str) -> State[Any]:
     """Return the state of a finished step: 'Reused' or 'Completed', with the reason as its message."""
     get_run_logger().info("%s: %s", ref.path, why)
@@ -60,7 +74,8 @@ def step(name: str, **options: Any) -> Callable[[Callable[..., Any]], Task[Any, 
 @step("generate {job.plm} t={job.iteration}")
 def generate(tools: Tools, job: WriteJob) -> Any:
     """One PLM writes its texts of one iteration."""
-    ref, why = writing.write_samples(tools, job)
+    with shared_limit(tools, job.plm):
+        ref, why = writing.write_samples(tools, job)
     down = tools.artifacts.info(ref)["down"]
     return outcome(Written(job.plm, job.iteration, ref, down=down), ref, f"{why}; DOWN: {down}" if down else why)
 

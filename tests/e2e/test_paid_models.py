@@ -1,5 +1,8 @@
 """Paid models in a whole run: a local server that speaks the vendors' formats stands in for them."""
 
+import json
+import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +50,8 @@ def test_the_money_cap_stops_before_the_call_that_would_pass_it(pipeline: Pipeli
     with VendorServer() as server:
         plms = [paid("gpt", "openai", server.url)]
         plan = last_json(pipeline.call("plan", "wasp", "-c", str(pipeline.config(plms=plms, **SHORT)), "--json").stdout)
-        assert plan["dollars_at_most"] > 0
+        assert plan["dollars_about"] > 0
+        assert plan["minutes_of_writing"] is None
         config = pipeline.config(plms=plms, limits={"max_dollars": 2.5}, **SHORT)
         stopped = pipeline.call("run", "wasp", "--config", str(config), "--json")
         assert stopped.returncode == 4, stopped.stderr[-1500:]
@@ -98,7 +102,37 @@ def test_preview_and_doctor_ask_a_model_and_tell_what_it_cost(pipeline: Pipeline
         shown = last_json(pipeline.call("preview", "--config", config, "--rows", "2", "--json").stdout)
         assert shown["calls"] == server.count == 12
         assert shown["dollars"] == pytest.approx(12 * 18 / 1000)
+        plan = last_json(pipeline.call("plan", "wasp", "--config", config, "--json").stdout)
+        assert plan["measured"] == ["gpt"]
+        assert plan["tokens_out"] == 24 * 7
+        assert plan["minutes_of_writing"] >= 0
         found = last_json(pipeline.call("doctor", "--config", config, "--json").stdout)
         told = {check["what"]: check for check in found["checks"]}
         assert told["PLM gpt"]["ok"], told["PLM gpt"]
         assert server.count == 12, "the previewed answer was kept"
+
+
+def test_runs_share_a_paid_model_through_a_global_limit_of_prefect(pipeline: Pipeline) -> None:
+    def api(path: str, body: dict[str, Any]) -> Any:
+        data = json.dumps(body).encode()
+        request = urllib.request.Request(f"{pipeline.api}{path}", data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return json.loads(answer.read() or b"null")
+
+    api("/v2/concurrency_limits/", {"name": "plm-shared-gpt", "limit": 1})
+    api("/v2/concurrency_limits/increment", {"names": ["plm-shared-gpt"], "slots": 1, "mode": "concurrency"})
+    with VendorServer() as server:
+        config = pipeline.config(plms=[paid("shared-gpt", "openai", server.url)], **SHORT)
+        process = pipeline.start("run", "wasp", "--config", str(config), "--json")
+        try:
+            while not list((pipeline.home / "runs").glob("*/manifest.json")):
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.1)
+            time.sleep(4)
+            assert server.count == 0, "the slot is taken by somebody else"
+            api("/v2/concurrency_limits/decrement", {"names": ["plm-shared-gpt"], "slots": 1, "mode": "concurrency"})
+            out, err = process.communicate(timeout=120)
+        finally:
+            process.kill()
+        assert process.returncode == 0, err[-2000:]
+        assert server.count == last_json(out)["n_synthetic"] == 24
