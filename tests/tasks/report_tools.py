@@ -7,6 +7,7 @@ import numpy as np
 from connectors.base import Charge, Usage
 from tasks.facts import Facts
 from tasks.report import Happened, MapPoints, Plan, Report, Sample, Scores
+from tasks.report_values import Outgoing
 
 PLMS = ("ngram-wide", "ngram-narrow", "gpt-4o", "claude")
 CLASSES = ("card lost", "loan", "fees", "transfer")
@@ -78,4 +79,8 @@ def made_up_report(**changes):
         ),
         "versions": {"wasp-synth": "0.1.0", "opendp": "0.16.0"},
     }
+    values["outgoing"] = (
+        Outgoing("gpt-4o", "openai", ("api.vendor.example",), 40, Usage(40, 9000, 5200, 0.1), "Write one item & more"),
+        Outgoing("ngram-wide", "ngram", (), 40, Usage(40, 9000, 5200), ""),
+    )
     return Report(**(values | changes))

@@ -65,8 +65,15 @@ def test_every_element_of_the_page_is_closed_and_every_anchor_leads_somewhere(pa
     names = [value for _, name, value in read.attributes if name == "id"]
     links = [value[1:] for tag, name, value in read.attributes if tag == "a" and name == "href"]
     assert len(names) == len(set(names))
-    assert len(links) == 9
+    assert len(links) == 10
     assert set(links) <= set(names)
+
+
+def test_the_page_says_where_prompts_went_and_shows_the_last_one(page):
+    said = Page(page).said
+    assert "api.vendor.example" in said
+    assert "nobody: it runs here" in said
+    assert "Write one item & more" in said
 
 
 def test_the_page_asks_nothing_of_anyone_outside(page):
