@@ -1,68 +1,23 @@
 """The real server of transformers with a tiny chat model, driven through the real client of OpenAI."""
 
-import os
-import shutil
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.serving import transformers_server
 from tests.tiny_models import tiny_models as tiny_models
 
 pytest.importorskip("torch")
 openai = pytest.importorskip("openai")
 pytest.importorskip("uvicorn")
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-PATIENCE = 120
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
 def server(tiny_models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """Base URL and model id of a running server."""
-    home = tmp_path_factory.mktemp("serve")
-    # Without its folder of cached models the server answers 500 to a question for them.
-    snapshot = home / "hub" / "models--tiny--llama" / "snapshots" / COMMIT
-    shutil.copytree(tiny_models["llama"], snapshot)
-    (home / "hub/models--tiny--llama/refs").mkdir()
-    (home / "hub/models--tiny--llama/refs/main").write_text(COMMIT)
-    port, log = free_port(), home / "server.log"
-    program = str(Path(sys.executable).with_name("transformers"))
-    command = [program, "serve", str(tiny_models["llama"]), "--host", "127.0.0.1", "--port", str(port)]
-    environment = {**os.environ, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [*command, "--device", "cpu"], env=environment, cwd=home, stdout=output, stderr=subprocess.STDOUT
-        )
-    try:
-        _wait_for(port, process, log)
-        yield f"http://127.0.0.1:{port}/v1", str(tiny_models["llama"])
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def _wait_for(port: int, process: subprocess.Popen, log: Path) -> None:
-    import urllib.request
-
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as answer:
-                if answer.status == 200:
-                    return
-        except OSError:
-            time.sleep(0.2)
-    raise AssertionError(f"the server did not come up: {log.read_text()[-2000:]}")
+    with transformers_server(tiny_models["llama"], tmp_path_factory.mktemp("serve")) as url:
+        yield url, str(tiny_models["llama"])
 
 
 @pytest.fixture
