@@ -102,15 +102,15 @@ class Plm(Strict):
     batch_api: bool = Field(
         False, description="Ask through the vendor's batch API (openai, anthropic): half the price, within a day."
     )
+    batch_seconds: float = Field(30.0, gt=0, le=3600, description="Seconds between two looks at an open batch.")
     price: Price | None = Field(None, description="What tokens cost; without it dollars count as 0.")
     options: dict[str, Any] = Field(default_factory=dict, description="Further options of the connector.")
 
     @property
     def connector_options(self) -> dict[str, Any]:
         """What the connector gets: the options, with the fields above that are set."""
-        named = self.model_dump(
-            mode="json", exclude={"name", "connector", "model", "batch_api", "options"}, exclude_none=True
-        )
+        aside = {"name", "connector", "model", "batch_api", "batch_seconds", "options"}
+        named = self.model_dump(mode="json", exclude=aside, exclude_none=True)
         return {**self.options, **named}
 
 

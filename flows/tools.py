@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from connectors.artifacts import Artifacts
+    from connectors.batch_vendors import Progress
     from connectors.ledger import BudgetBook
     from connectors.purse import Purse
     from connectors.tracking import Tracker
@@ -257,7 +258,11 @@ def _in_batches(plm: Plm, model: LanguageModel, folder: Path) -> LanguageModel:
 
     if not isinstance(model, VendorModel):
         raise ConfigError(f"plms '{plm.name}': batch_api is for openai and anthropic, not for '{plm.connector}'")
-    return BatchModel(model, folder)
+    return BatchModel(model, folder, partial(_tell_batch, plm.name), plm.batch_seconds)
+
+
+def _tell_batch(plm: str, progress: Progress) -> None:
+    display().say(f"batch of {plm:<20} {progress.done}/{progress.total} answered by the vendor")
 
 
 def load_secret(reference: str) -> None:
