@@ -122,6 +122,14 @@ def export(run_id: str, folder: Path, json_: Json = False) -> None:
 
 
 @app.command()
+def answers(file: Path, json_: Json = False) -> None:
+    """Write every kept answer into a Parquet file, which a `recorded` model replays without paying again."""
+    from flows import commands
+
+    _answer(commands.answers(file), json_, lambda value: f"{value['answers']} answers in {value['file']}")
+
+
+@app.command()
 def push(run_id: str, json_: Json = False) -> None:
     """Send to MLflow what could not be sent while its server was down."""
     from flows import commands

@@ -130,6 +130,16 @@ def abandon(run_id: str) -> dict[str, Any]:
     return {"run_id": run_id, "dataset": book["dataset"]}
 
 
+def answers(file: Path) -> dict[str, Any]:
+    """Write all kept answers of all models into one Parquet file."""
+    from connectors.completion_store import CompletionStore
+
+    if file.exists():
+        raise ConfigError(f"{file}: exists; name a new file")
+    count = CompletionStore(state_folder() / "completions").export_parquet(file)
+    return {"file": str(file), "answers": count}
+
+
 def push(run_id: str) -> dict[str, Any]:
     """Send the unsent records of a run to its tracking server."""
     from connectors.tracking import push as send

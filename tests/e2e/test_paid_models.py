@@ -136,3 +136,15 @@ def test_runs_share_a_paid_model_through_a_global_limit_of_prefect(pipeline: Pip
             process.kill()
         assert process.returncode == 0, err[-2000:]
         assert server.count == last_json(out)["n_synthetic"] == 24
+
+
+def test_kept_answers_become_a_recorded_model(pipeline: Pipeline, tmp_path: Path) -> None:
+    with VendorServer() as server:
+        pipeline.run(plms=[paid("gpt", "openai", server.url)], **SHORT)
+    kept = tmp_path / "answers.parquet"
+    assert last_json(pipeline.call("answers", str(kept), "--json").stdout)["answers"] == 24
+    assert pipeline.call("answers", str(kept)).returncode == 2, "a file that exists is not overwritten"
+    other = Pipeline(tmp_path / "other", pipeline.api)
+    plms = [{"name": "archive", "connector": "recorded", "model": str(kept)}]
+    again = other.run(plms=plms, method={"iterations": 1, "samples": 12})
+    assert again["n_synthetic"] == 12
