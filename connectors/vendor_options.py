@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from connectors.base import ConfigError, ModelSpec
-from connectors.options import refuse_unknown
+from connectors.options import refuse_names, refuse_unknown
 from connectors.pacing import Pace
 from connectors.secrets import variable_of
 
@@ -119,20 +118,14 @@ def read_options(kind: type[Options], spec: ModelSpec, vendor_url: str, key: str
     given["key"] = given.get("key") or key
     given["endpoints"] = _addresses(where, given, vendor_url)
     given["price"] = _price(where, given.get("price") or {})
-    _check_names(where, _mapping(where, "pace", given.get("pace", {})), [option.name for option in fields(Pace)])
+    pace = _mapping(where, "pace", given.get("pace", {}))
+    refuse_names(f"{where}: pace has", pace, [option.name for option in fields(Pace)])
     _mapping(where, "extra", given.get("extra", {}))
     if not isinstance(given.get("seeded", True), bool):
         raise ConfigError(f"{where}: seeded must be true or false.")
     if not spec.model:
         raise ConfigError(f"{where}: give `model`, the vendor's name of the model.")
     return kind(**given)
-
-
-def _check_names(where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
-    for name in given:
-        if name not in known:
-            near = difflib.get_close_matches(str(name), known, 1, 0.0)[0]
-            raise ConfigError(f"{where}: no option '{name}'. Did you mean '{near}'? Options: {', '.join(known)}.")
 
 
 def _check_number(where: str, name: str, value: Any) -> None:
@@ -154,7 +147,7 @@ def _mapping(where: str, name: str, value: Any) -> Mapping[str, Any]:
 def _price(where: str, given: Any) -> Price:
     if isinstance(given, Price):
         return given
-    _check_names(f"{where}: price", _mapping(where, "price", given), [option.name for option in fields(Price)])
+    refuse_names(f"{where}: price has", _mapping(where, "price", given), [option.name for option in fields(Price)])
     for name in ("input", "output"):
         value = given.get(name, 0.0)
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
@@ -176,7 +169,7 @@ def _address(where: str, entry: Any, key: str, vendor_url: str) -> Address:
         entry = {"url": entry.url, "key": entry.key}
     if isinstance(entry, str):
         entry = {"url": entry}
-    _check_names(f"{where}: endpoints", _mapping(where, "endpoints", entry), ("url", "key"))
+    refuse_names(f"{where}: endpoints has", _mapping(where, "endpoints", entry), ("url", "key"))
     url, own_key = str(entry.get("url") or vendor_url).rstrip("/"), entry.get("key") or key
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:

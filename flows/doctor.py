@@ -101,14 +101,12 @@ def _encoder(_: Path) -> str:
 
 
 def _model(config: WaspConfig, plm: str, home: Path) -> str:
+    from flows.preview import sample_prompts
     from flows.task_files import load_task
     from flows.tools import RunTools
-    from tasks.generate import Request, first_prompts
 
-    tools, card = RunTools(config, home), load_task(config.task)
-    counts = dict.fromkeys(card.label_names, 1)
-    request = Request(card, plm, list(tools.plms).index(plm), 0, counts, seed=config.execution.seed)
-    answer = tools.model(plm).complete(first_prompts(request)[:1])[0]
+    tools = RunTools(config, home)
+    answer = tools.model(plm).complete(sample_prompts(tools, load_task(config.task), plm, 1)[:1])[0]
     if answer.finish_reason not in ("stop", "length"):
         raise RuntimeError(f"answered '{answer.finish_reason}': {answer.error or 'no text'}")
     return f"{answer.tokens_out} tokens, {answer.dollars:.4f} dollars: {answer.text[:60]}"

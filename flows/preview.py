@@ -6,12 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from connectors.base import Advance, Completion
+from connectors.base import Advance, Completion, Prompt
 from flows.params import WaspConfig
 from flows.task_files import load_task
 from flows.tools import RunTools
 from tasks.clean import clean
 from tasks.generate import Request, first_prompts
+from tasks.prompts import TaskCard
 
 
 def preview_rows(config: WaspConfig, home: Path, rows: int) -> dict[str, Any]:
@@ -20,9 +21,8 @@ def preview_rows(config: WaspConfig, home: Path, rows: int) -> dict[str, Any]:
     tools = RunTools(config, home)
     shown: list[dict[str, Any]] = []
     tokens, dollars = 0, 0.0
-    for index, plm in enumerate(tools.plms):
-        counts = dict.fromkeys(card.label_names, rows)
-        prompts = first_prompts(Request(card, plm, index, 0, counts, seed=config.execution.seed))
+    for plm in tools.plms:
+        prompts = sample_prompts(tools, card, plm, rows)
         with tools.progress(f"preview {plm}", len(prompts)) as advance:
             answers = tools.model(plm).complete(prompts, partial(_counted, advance))
         for prompt, answer in zip(prompts, answers, strict=True):
@@ -31,6 +31,13 @@ def preview_rows(config: WaspConfig, home: Path, rows: int) -> dict[str, Any]:
             dollars += answer.dollars
             shown.append({"plm": plm, "label": prompt.label, "text": cleaned.text, "reason": cleaned.reason})
     return {"rows": shown, "calls": len(shown), "tokens_out": tokens, "dollars": dollars, "epsilon_spent": 0}
+
+
+def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iteration: int = 0) -> list[Prompt]:
+    """Return zero-shot prompts for `rows` texts of each class, classes in turn: those that a run asks first itself."""
+    counts = dict.fromkeys(card.label_names, rows)
+    seed = tools.config.execution.seed
+    return first_prompts(Request(card, plm, list(tools.plms).index(plm), iteration, counts, seed=seed))
 
 
 def _counted(advance: Advance, position: int, completion: Completion) -> None:  # noqa: ARG001

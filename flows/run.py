@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from connectors.base import ArtifactRef, FinalError, LedgerError, TemporaryError
 from connectors.ledger_state import RELEASING
 from flows.prepare import Prepared
+from flows.preview import sample_prompts
 from flows.records import RunBook
 from flows.tools import RunTools
 from tasks.accounting import epsilon_of
 from tasks.facts import Facts, facts_of, with_privacy
-from tasks.generate import Request, first_prompts
 from tasks.guiding import shares
 from tasks.jobs import MeasureJob, SelectJob, TrainJob, VoteSpec, WeighJob, Weights, WriteJob, Written
 from tasks.student import StudentSpec
@@ -75,12 +75,9 @@ class WaspRun:
 
     def _answers(self, plm: str, iteration: int) -> bool:
         """Ask a PLM that was down for one text; the answer is kept for the run."""
-        labels = dict.fromkeys(self.prepared.card.label_names, 1)
-        request = Request(
-            self.prepared.card, plm, self.plms.index(plm), iteration, labels, seed=self.config.execution.seed
-        )
+        prompts = sample_prompts(self.tools, self.prepared.card, plm, 1, iteration)
         try:
-            self.tools.model(plm).complete(first_prompts(request)[:1])
+            self.tools.model(plm).complete(prompts[:1])
         except (FinalError, TemporaryError):
             return False
         return True
