@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import selectors
 import threading
 from collections import deque
@@ -50,8 +51,13 @@ def run_here(work: Coroutine[Any, Any, None]) -> None:
     if asyncio._get_running_loop() is not None:
         _run_beside(work)
         return
-    with asyncio.Runner(loop_factory=_loop) as runner:
-        runner.run(work)
+    # The collector would walk through every module of the SDK again and again for what a call leaves behind.
+    gc.freeze()
+    try:
+        with asyncio.Runner(loop_factory=_loop) as runner:
+            runner.run(work)
+    finally:
+        gc.unfreeze()
 
 
 def _loop() -> asyncio.AbstractEventLoop:

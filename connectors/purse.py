@@ -39,6 +39,12 @@ class Purse:
         """Dollars that may still be reserved; infinite without a limit."""
         return math.inf if self.most is None else self.most - self._spent - self._reserved
 
+    def __str__(self) -> str:
+        """Say what was spent, and of how much; nothing for a run that has cost nothing."""
+        if not self._spent:
+            return ""
+        return f"${self._spent:.4f}" + ("" if self.most is None else f" of ${self.most:g}")
+
     def reserve(self, worst: list[float]) -> int:
         """Reserve the worst cases from the front as far as the money goes; return how many fit.
 

@@ -5,19 +5,26 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TextIO
 
 from connectors.base import Advance
 
 EVERY_SECONDS = 5.0
+Note = Callable[[], str]
+"""What stands behind the rate, asked for at each showing: the run's dollars so far."""
+
+
+def nothing_more() -> str:
+    """No note."""
+    return ""
 
 
 class Display(Protocol):
     """Shows pieces of work; safe to use from several threads."""
 
-    def work(self, what: str, total: int) -> AbstractContextManager[Advance]:
+    def work(self, what: str, total: int, note: Note = nothing_more) -> AbstractContextManager[Advance]:
         """Show one piece of work of `total` units; the value reports units done."""
 
     def say(self, line: str) -> None:
@@ -38,7 +45,7 @@ class Lines:
             print(line, file=self._stream or sys.stderr, flush=True)
 
     @contextmanager
-    def work(self, what: str, total: int) -> Iterator[Advance]:
+    def work(self, what: str, total: int, note: Note = nothing_more) -> Iterator[Advance]:
         """Write the state of `what` now and then, and when it ends."""
         started = shown = time.monotonic()
         done = 0
@@ -51,10 +58,10 @@ class Lines:
                 late = now - shown >= self._every
                 shown = now if late else shown
             if late:
-                self.say(_line(what, done, total, now - started))
+                self.say(_line(what, done, total, now - started, note()))
 
         yield advance
-        self.say(_line(what, done, total, time.monotonic() - started))
+        self.say(_line(what, done, total, time.monotonic() - started, note()))
 
 
 class Bars:
@@ -86,7 +93,7 @@ class Bars:
         self._progress.console.print(line, highlight=False, markup=False)
 
     @contextmanager
-    def work(self, what: str, total: int) -> Iterator[Advance]:
+    def work(self, what: str, total: int, note: Note = nothing_more) -> Iterator[Advance]:
         """Show a bar while `what` goes on."""
         started = time.monotonic()
         bar = self._progress.add_task(what, total=total, rate="")
@@ -94,7 +101,8 @@ class Bars:
         def advance(units: int) -> None:
             self._progress.advance(bar, units)
             done = self._progress.tasks[self._progress.task_ids.index(bar)].completed
-            self._progress.update(bar, rate=f"{done / max(time.monotonic() - started, 1e-3):.1f}/s")
+            rate = f"{done / max(time.monotonic() - started, 1e-3):.1f}/s"
+            self._progress.update(bar, rate="  ".join(filter(None, (rate, note()))))
 
         try:
             yield advance
@@ -102,10 +110,10 @@ class Bars:
             self._progress.remove_task(bar)
 
 
-def _line(what: str, done: int, total: int, seconds: float) -> str:
+def _line(what: str, done: int, total: int, seconds: float, note: str) -> str:
     rate = done / seconds if seconds > 0 else 0.0
     left = f", {(total - done) / rate:.0f} s left" if rate > 0 and done < total else ""
-    return f"{what:<28} {done}/{total}  {rate:.1f}/s{left}"
+    return f"{what:<28} {done}/{total}  {rate:.1f}/s{left}{'  ' if note else ''}{note}"
 
 
 class _Shown:

@@ -134,7 +134,7 @@ class RunTools:
 
     def progress(self, what: str, total: int) -> AbstractContextManager[Advance]:
         """Show one piece of work on this process' display."""
-        return display().work(what, total)
+        return display().work(what, total, lambda: str(self.purse or ""))
 
     def _open_embedder(self) -> Embedder:
         from connectors.embedders import open_embedder

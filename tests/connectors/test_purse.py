@@ -99,3 +99,11 @@ def test_a_line_cut_off_by_a_crash_counts_for_nothing_and_the_purse_travels(tmp_
     journal = tmp_path / "money.jsonl"
     journal.write_text('{"model": "a", "prompt": "b", "dollars": 2.5}\n{"model": "a", "pro')
     assert pickle.loads(pickle.dumps(Purse(journal, most=3.0))).spent == 2.5
+
+
+def test_a_purse_says_what_was_spent_and_of_how_much(tmp_path: Path) -> None:
+    assert str(Purse(tmp_path / "none.jsonl", 5.0)) == ""
+    purse = Purse(tmp_path / "some.jsonl", 5.0)
+    purse.pay("model", "prompt", 0.25)
+    assert str(purse) == "$0.2500 of $5"
+    assert str(Purse(tmp_path / "some.jsonl")) == "$0.2500"

@@ -32,3 +32,19 @@ def test_bars_come_and_go_with_their_work() -> None:
             assert [task.completed for task in bars._progress.tasks] == [5]
         assert bars._progress.tasks == []
         bars.say("a line above")
+
+
+def test_the_money_so_far_stands_beside_the_rate() -> None:
+    stream = io.StringIO()
+    spent = iter(("$0.0100 of $1", "$0.0200 of $1"))
+    with Lines(stream, every=0.0).work("write clerk", 2, lambda: next(spent)) as advance:
+        advance(1)
+    first, last = stream.getvalue().splitlines()
+    assert first.endswith("$0.0100 of $1")
+    assert last.endswith("$0.0200 of $1")
+
+
+def test_a_bar_shows_the_money_so_far() -> None:
+    with Bars() as bars, bars.work("write clerk", 2, lambda: "$0.0100") as advance:
+        advance(1)
+        assert bars._progress.tasks[0].fields["rate"].endswith("$0.0100")
