@@ -23,6 +23,10 @@ class MissingPackageError(ConfigError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"The package '{package}' is not installed. Type: pip install 'wasp-synth[{extra}]'")
+        self.package, self.extra = package, extra
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.package, self.extra)
 
 
 class InputError(ConfigError):

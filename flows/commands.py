@@ -33,12 +33,9 @@ def _carry_out(entry: FlowEntry, config: Any, resumes: str | None = None) -> dic
     home = state_folder()
     check_room(home)
     prepare_environment(home)
-    from prefect.task_runners import ThreadPoolTaskRunner
-
-    runner: Any = ThreadPoolTaskRunner(max_workers=config.execution.max_workers)
     with ended_in_order(), show_progress() as shown:
         shown.say("preparing: rows, models and the budget are checked")
-        answer: Any = entry.flow().with_options(task_runner=runner)(config, resumes)
+        answer: Any = entry.flow()(config, resumes)
     return dict(answer)
 
 

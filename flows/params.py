@@ -198,8 +198,22 @@ class Limits(Strict):
 class Execution(Strict):
     """How the run is carried out; changes nothing in its result but `seed`."""
 
+    task_runner: Literal["threads", "dask", "ray"] = Field(
+        "threads", description="Where steps run: threads of one process, or processes of a Dask or Ray cluster."
+    )
     max_workers: int = Field(4, ge=1, le=256, description="Steps that run at the same time.")
+    cluster: str | None = Field(
+        None,
+        description="Address of a running cluster: tcp://HOST:8786 (Dask), HOST:6379 or ray://HOST:10001 (Ray). Empty: "
+        "one is started on this machine for the run.",
+    )
     seed: int = Field(0, ge=0, description="Rules everything except noise.")
+
+    @model_validator(mode="after")
+    def _cluster_is_used(self) -> Self:
+        if self.cluster is not None and self.task_runner == "threads":
+            raise ValueError("cluster is for task_runner dask or ray; threads need none")
+        return self
 
 
 class WaspConfig(Strict):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from connectors.base import BudgetPlan, ConfigError, digest
 from flows.lost_book import check_book
-from flows.params import Rows, WaspConfig
+from flows.params import Execution, Rows, WaspConfig
+from flows.runners import check_runner
 from flows.task_files import load_task
 from flows.tools import RunName, RunTools, rows_ref
 from tasks.accounting import Noise, VotePrivacy, calibrate, signal_index, vote_charge
@@ -41,6 +42,7 @@ def prepare(flow: str, config: WaspConfig, home: Path) -> Prepared:
 
     Raises ConfigError, InputError or PrivateInputError.
     """
+    check_runner(config.execution)
     card = load_task(config.task)
     check_numbers(config, card)
     tools = RunTools(config, home)
@@ -113,7 +115,7 @@ def _name(
     dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
     check_book(tools.home, tools.ledger, dataset, identity.fingerprint)
     aside: dict[str, bool | set[str]] = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms"), True)
-    settings = config.model_dump(mode="json", exclude={**aside, "execution": {"max_workers"}})
+    settings = config.model_dump(mode="json", exclude={**aside, "execution": set(Execution.model_fields) - {"seed"}})
     for rows in ("private", "test", "public"):
         if settings[rows] is not None:
             settings[rows] |= {"path": "", "name": ""}

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from connectors.tracking import Serving
 
 
+PLACES: dict[str, Any] = {
+    **dict.fromkeys(("task", "data_root", "private", "test", "public", "tracking"), True),
+    "execution": {"cluster"},
+}
+"""Parts of a configuration that say where something lies: no part of what experiments are compared by."""
+
+
 class WaspRun:
     """The jobs of one run; every value comes from the configuration and from what was made so far."""
 
@@ -175,9 +182,7 @@ class WaspRun:
 
     def tracked_parameters(self) -> dict[str, Any]:
         """Return the parameters that experiments are compared by; places of files stay out."""
-        config = self.config.model_dump(
-            mode="json", exclude={"task", "data_root", "private", "test", "public", "tracking"}
-        )
+        config = self.config.model_dump(mode="json", exclude=PLACES)
         flat: dict[str, Any] = {"plms": ",".join(self.plms), "task": self.prepared.card.name}
         for name, value in config.items():
             if isinstance(value, dict):
