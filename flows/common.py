@@ -13,7 +13,7 @@ from uuid import UUID
 from prefect import get_client, runtime
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
-from connectors.base import ConfigError, WaspError
+from connectors.base import ArtifactError, ConfigError, WaspError
 from flows.home import state_folder
 from flows.measured import measured_lengths
 from flows.params import WaspConfig
@@ -51,8 +51,8 @@ def running(flow: str, config: WaspConfig, resumes: str | None = None) -> Iterat
             f"Run {resumes} cannot go on: its task file, rows or models are not what they were when it started. "
             f"Bring them back, or start a new run with its own budget ({name.run_id}): wasp run {flow}"
         )
-    with held(home / "runs" / name.run_id):
-        book = open_book(home, flow, prepared)
+    with held(home, name.run_id, prepared.tools.ledger):
+        book = open_book(flow, prepared)
         if prepared.plan.charges:
             prepared.tools.ledger.reserve(name.dataset, prepared.plan, who())
         run = WaspRun(prepared, book, started)
@@ -96,7 +96,10 @@ def _failed(run: WaspRun, book: RunBook, error: BaseException) -> None:
     words = str(error) if isinstance(error, WaspError) else type(error).__name__
     go_on = f"wasp resume {run.tools.run_id}"
     display().say(f"stopped by {type(error).__name__}; go on with: {go_on}")
-    book.update(state="failed", ended=now(), error=f"{words} Next: {go_on}")
+    try:
+        book.update(state="failed", ended=now(), error=f"{words} Next: {go_on}")
+    except ArtifactError as second:
+        display().say(f"that it failed could not be written down: {second}")
     run.tools.tracker.end("FAILED")
 
 

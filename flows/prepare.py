@@ -46,6 +46,7 @@ def prepare(flow: str, config: WaspConfig, home: Path) -> Prepared:
     card = load_task(config.task)
     check_numbers(config, card)
     tools = RunTools(config, home)
+    tools.artifacts.check()
     for name in tools.plms:
         tools.model(name)
     test, test_rows = _reference("test", config.test, config, card, tools)
@@ -113,7 +114,7 @@ def _name(
 ) -> RunName:
     config = tools.config
     dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
-    check_book(tools.home, tools.ledger, dataset, identity.fingerprint)
+    check_book(tools.artifacts, tools.ledger, dataset, identity.fingerprint)
     aside: dict[str, bool | set[str]] = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms"), True)
     settings = config.model_dump(mode="json", exclude={**aside, "execution": set(Execution.model_fields) - {"seed"}})
     for rows in ("private", "test", "public"):

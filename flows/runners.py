@@ -90,10 +90,11 @@ class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):
             if self._threads is None:
                 execution = _execution()
                 threads: Any = ThreadPoolTaskRunner(max_workers=execution.max_workers)
-                self._threads = self._opened.enter_context(threads)
-                self._turns = threading.Semaphore(execution.max_workers)
+                threads = self._opened.enter_context(threads)
                 if execution.task_runner != "threads":
+                    self._turns = threading.Semaphore(execution.max_workers)
                     self._cluster = _open_cluster(self._opened, execution)
+                self._threads = threads
             return self._threads
 
 
@@ -139,12 +140,12 @@ def _open_cluster(opened: ExitStack, execution: Execution) -> AnyRunner:
     try:
         made = _dask(execution) if execution.task_runner == "dask" else _ray(execution)
         cluster: AnyRunner = opened.enter_context(made)
+        getattr(cluster, "client", None)  # Dask connects when this is asked for: here an error has a name
         return cluster
-    except (OSError, ConnectionError, RuntimeError) as error:
-        place = execution.cluster or "here"
+    except (OSError, ConnectionError, RuntimeError, ValueError) as error:
         raise ConfigError(
-            f"execution.task_runner {execution.task_runner}: no cluster at {place} ({type(error).__name__}: {error}). "
-            "Start it, or set execution.task_runner to threads; then resume the run."
+            f"execution.task_runner {execution.task_runner}: no cluster at {execution.cluster or 'this machine'} "
+            f"({type(error).__name__}: {error}). Start it, or set execution.task_runner to threads, and run again."
         ) from error
 
 

@@ -76,17 +76,14 @@ def beside_the_flow(_: Mapping[str, Any]) -> bool:
 def step(name: str, stays: Stays | None = None, **options: Any) -> Callable[[Callable[..., Any]], Task[Any, Any]]:
     """Declare a step: a task that Prefect neither caches nor persists, since the artifact store decides reuse.
 
-    `stays` says of a step's parameters whether it is carried out in the flow's own process even where the others go to
-    a cluster.
-    Steps carry no tags: Prefect asks its server for a slot per tagged task run, which costs two seconds each time the
-    connection has been idle. What is worth a tag stands on the flow run.
+    `stays` says of its parameters whether it stays in the flow's process where the others go to a cluster. No tags:
+    for each tagged task run Prefect asks its server for a slot, which takes two seconds when the connection was idle.
     """
     declared: Any = partial(task, task_run_name=name, cache_policy=NO_CACHE, persist_result=False, **options)
 
-    def declare(function: Any) -> Task[Any, Any]:
+    def declare(function: Any) -> Any:
         function.stays = stays
-        made: Task[Any, Any] = declared(function)
-        return made
+        return declared(function)
 
     return declare
 
