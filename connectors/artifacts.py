@@ -108,7 +108,7 @@ class Artifacts:
     def write_json(self, path: str, value: Mapping[str, Any], key: StepKey) -> ArtifactRef:
         """Write one JSON object."""
         text = json.dumps(json.loads(canonical(value)), ensure_ascii=False, indent=1, sort_keys=True)
-        return self._write(path, lambda file: _write_bytes(file, text.encode()), key, 1, None)
+        return self._write(path, lambda file: write_bytes(file, text.encode()), key, 1, None)
 
     def read_json(self, ref: ArtifactRef) -> dict[str, Any]:
         """Read one JSON object; ArtifactError when it is gone or its hash differs."""
@@ -160,7 +160,7 @@ class Artifacts:
     def write_bytes(self, path: str, data: bytes) -> Path:
         """Write a file whole, without a manifest; return its place on this machine."""
         name, place = self._writable(path)
-        write_whole(place, lambda file: _write_bytes(file, data), is_private(name))
+        write_whole(place, lambda file: write_bytes(file, data), is_private(name))
         self._send(name)
         return place
 
@@ -284,5 +284,6 @@ def is_private(name: str) -> bool:
     return PurePosixPath(name).parts[0] == PRIVATE
 
 
-def _write_bytes(file: BinaryIO, data: bytes) -> None:
+def write_bytes(file: BinaryIO, data: bytes) -> None:
+    """Write all of `data`."""
     file.write(data)

@@ -39,9 +39,17 @@ class RemoteFiles:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.address,)
 
-    def check(self) -> None:
-        """Read the store's mark, and set it if there is none; ArtifactError when the store cannot be used."""
+    def check(self, used: bool) -> None:
+        """Read the store's mark, and set it if there is none; ArtifactError when the store cannot be used.
+
+        One that was `used` before and has lost its mark is refused: it was emptied, or is not mounted.
+        """
         if self.read(MARK) is None:
+            if used:
+                raise ArtifactError(
+                    f"The artifact store {self.address} was used from here before and is empty now. Mount it or bring "
+                    "it back, then resume the run; for a new start name another address in WASP_ARTIFACTS."
+                )
             self.write(MARK, b'{"format": 1}\n')
 
     def place(self, name: str) -> str:
@@ -69,14 +77,19 @@ class RemoteFiles:
 
     def fetch(self, name: str, place: Path) -> bool:
         """Copy a file to `place` on this machine, whole or not at all; False if there is no such file."""
-        with (
-            self._answering(name) as (system, root),
-            suppress(*ABSENT),
-            system.open(f"{root}/{name}") as file,
-        ):
-            write_whole(place, lambda target: shutil.copyfileobj(file, target, 1 << 20))
-            return True
-        return False
+        if not self.exists(name):  # s3fs opens a folder as an empty file
+            return False
+        with self._answering(name) as (system, root), system.open(f"{root}/{name}") as file:
+            write_whole(place, lambda target: self._pour(name, file, target))
+        return True
+
+    def _pour(self, name: str, source: Any, target: BinaryIO) -> None:
+        while True:
+            with self._answering(name):  # or the writer below would take it for an error of this machine's disk
+                block = source.read(BLOCK)
+            if not block:
+                return
+            target.write(block)
 
     def write(self, name: str, source: Path | bytes) -> None:
         """Write a file from bytes, or from a file of this machine; the last writer wins."""
@@ -157,7 +170,9 @@ def _connect(address: str) -> tuple[Any, str]:
 
     package = PACKAGES.get(urlsplit(address).scheme, "")
     # Another machine writes as well: a listing that is kept is a wrong one.
-    system, root = fsspec.core.url_to_fs(address, use_listings_cache=False, **_OPTIONS.get(package, {}))
+    system, root = fsspec.core.url_to_fs(
+        address, skip_instance_cache=True, use_listings_cache=False, **_OPTIONS.get(package, {})
+    )
     return system, str(root).rstrip("/")
 
 

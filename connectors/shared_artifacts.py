@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from connectors.artifacts import Artifacts, is_private
+from connectors.artifacts import Artifacts, is_private, write_bytes
 from connectors.base import ArtifactRef, StepKey
-from connectors.files import write_folder_whole
+from connectors.files import write_folder_whole, write_whole
 from connectors.manifests import (
     Manifest,
     content_problem,
@@ -24,6 +24,9 @@ from connectors.manifests import (
     write_manifest,
 )
 from connectors.remote_files import RemoteFiles
+
+KNOWN = "stores.txt"
+"""In the state folder: the addresses that were used from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,13 @@ class SharedArtifacts(Artifacts):
         object.__setattr__(self, "files", RemoteFiles(self.address))
 
     def check(self) -> None:
-        """Raise ArtifactError when the store cannot be read or written."""
-        self.files.check()
+        """Raise ArtifactError when the store cannot be read or written, or lost what it held."""
+        known = Artifacts._bytes(self, KNOWN) or b""
+        address = f"{self.files.address}\n".encode()
+        used = address in known.splitlines(keepends=True)
+        self.files.check(used)
+        if not used:
+            write_whole(self.home / KNOWN, lambda file: write_bytes(file, known + address))
 
     def where(self, path: str = "") -> str:
         """Return the address of `path`; of a private one its place on this machine."""
