@@ -97,7 +97,7 @@ def _failed(run: WaspRun, book: RunBook, error: BaseException) -> None:
     go_on = f"wasp resume {run.tools.run_id}"
     display().say(f"stopped by {type(error).__name__}; go on with: {go_on}")
     try:
-        book.update(state="failed", ended=now(), error=f"{words} Next: {go_on}")
+        book.update(state="failed", ended=now(), dollars=run.dollars, error=f"{words} Next: {go_on}")
     except ArtifactError as second:
         display().say(f"that it failed could not be written down: {second}")
     run.tools.tracker.end("FAILED")

@@ -60,7 +60,7 @@ def finish_run(run: WaspRun, made: Made) -> dict[str, Any]:
     run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(summary, indent=2, allow_nan=False))
     page_here = f"[Report]({page.as_uri()}): `{summary['report']}`"
     create_markdown_artifact(page_here, key="report", description="The report")
-    run.book.update(state="done", ended=now(), mlflow_run_id=summary["mlflow_run_id"], error=None)
+    run.book.update(state="done", ended=now(), dollars=run.dollars, mlflow_run_id=summary["mlflow_run_id"], error=None)
     return summary
 
 
@@ -222,7 +222,7 @@ def _summary(run: WaspRun, report: Report) -> dict[str, Any]:
         "state": "done",
         "degraded": len(report.degraded) > len(run.prepared.warnings),
         "problems": list(report.degraded[len(run.prepared.warnings) :]),
-        "dollars": run.tools.purse.spent if run.tools.purse else 0.0,
+        "dollars": run.dollars,
         "epsilon_spent": report.happened.epsilon,
         "delta": run.config.privacy.delta,
         "releases": report.happened.releases,

@@ -58,6 +58,7 @@ def open_book(flow: str, prepared: Prepared) -> RunBook:
         "machine": socket.gethostname(),
         "prefect_run_id": None,
         "mlflow_run_id": earlier.get("mlflow_run_id"),
+        "dollars": earlier.get("dollars", 0.0),
         "error": None,
     }
     return RunBook(artifacts, values)

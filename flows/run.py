@@ -230,7 +230,14 @@ class WaspRun:
         epsilon = _finite(epsilon_of(events, self.config.privacy.delta))
         facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(events))
         self.facts_so_far.append(facts)
+        if self.dollars:
+            self.book.update(dollars=self.dollars)
         return facts
+
+    @property
+    def dollars(self) -> float:
+        """What the run has paid so far, over all its starts and machines."""
+        return self.tools.purse.spent if self.tools.purse else 0.0
 
     def finish(
         self,

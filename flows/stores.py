@@ -5,6 +5,7 @@ Machines that share runs have in common: WASP_ARTIFACTS, WASP_LEDGER_URL and WAS
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,11 +91,13 @@ def open_ledger(home: Path) -> BudgetBook:
     return BudgetBook(url, filter_epsilon)
 
 
-def open_purse(journal: Path, most: float | None) -> Purse:
-    """Open the money of a run."""
+def open_purse(home: Path, run_id: str, most: float | None, artifacts: Artifacts | None) -> Purse:
+    """Open the money of a run: its journal on this machine, with what its manifest says was paid on others."""
     from connectors.purse import Purse
 
-    return Purse(journal, most)
+    text = artifacts.read_text(f"runs/{run_id}/manifest.json") if artifacts else None
+    told = json.loads(text or "{}")
+    return Purse(home / "runs" / run_id / "money.jsonl", most, told.get("dollars") or 0.0)
 
 
 def tracking_store(uri: str | None, home: Path) -> tuple[str, str | None]:

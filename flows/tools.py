@@ -128,8 +128,10 @@ class RunTools:
         """The money of the run; a preview has none of its own."""
         if self.name is None:
             return None
-        journal = self.home / "runs" / self.run_id / "money.jsonl"
-        return self._once(f"purse {self.run_id}", partial(open_purse, journal, self.config.limits.max_dollars))
+        # A worker of a cluster asks no model that costs anything.
+        told = self.artifacts if self._parts is None else None
+        most = self.config.limits.max_dollars
+        return self._once(f"purse {self.run_id}", lambda: open_purse(self.home, self.run_id, most, told))
 
     def read_rows(self, where: RowsRef) -> pd.DataFrame:
         """Open test or public rows."""
