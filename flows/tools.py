@@ -62,7 +62,9 @@ class RunTools:
     def __reduce__(self) -> tuple[Any, ...]:
         # Relative paths start where the run was started, wherever this is opened again.
         root = self.config.data_root or str(Path.cwd())
-        return reopened, (self.config.model_copy(update={"data_root": root}), self.name, shared(self.home))
+        # A scheduler between the two opens the pickle as well: what the run's own process said stays.
+        parts = self._parts or shared(self.home)
+        return reopened, (self.config.model_copy(update={"data_root": root}), self.name, parts)
 
     def named(self, name: RunName) -> RunTools:
         """Return the same tools for a run that has its name; what was opened stays open."""

@@ -148,6 +148,16 @@ def test_a_worker_with_another_book_key_or_folder_opens_nothing(
     refused(parts, LedgerError, "names rows with the key", monkeypatch, WASP_LEDGER_KEY_FILE=str(other))
 
 
+def test_what_a_run_shares_is_said_by_its_own_process_alone(
+    start: Callable[..., Prepared], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = pickle.dumps(start().tools)
+    monkeypatch.setenv("WASP_LEDGER_URL", f"sqlite:///{tmp_path}/another.db")
+    through_a_scheduler = pickle.dumps(pickle.loads(sent))
+    with pytest.raises(LedgerError, match="the run's is"):
+        _ = pickle.loads(through_a_scheduler).artifacts
+
+
 def refused(
     parts: Shared, kind: type[WaspError], words: str, monkeypatch: pytest.MonkeyPatch, **variables: str
 ) -> None:
