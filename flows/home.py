@@ -38,6 +38,18 @@ def state_folder() -> Path:
     return home
 
 
+def book_address_file(home: Path) -> Path:
+    """Return the file that says where the budget book lies when it is not ledger.db of the state folder."""
+    return home / "private" / "ledger.url"
+
+
+def book_address(home: Path) -> str:
+    """Return the address of the budget book: WASP_LEDGER_URL, else what the state folder says, else its ledger.db."""
+    file = book_address_file(home)
+    written = file.read_text(encoding="utf-8").strip() if file.exists() else ""
+    return os.environ.get("WASP_LEDGER_URL") or written or f"sqlite:///{home / 'ledger.db'}"
+
+
 def check_room(home: Path) -> None:
     """Refuse a state folder that cannot be written or is nearly full, before Prefect fails on it in its own words."""
     if not os.access(home, os.W_OK | os.X_OK):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.base import ArtifactRef, FinalError, LedgerError, TemporaryError
 from connectors.ledger_state import RELEASING
+from flows.budget_event import tell_high_budget
 from flows.prepare import Prepared
 from flows.preview import sample_prompts
 from flows.records import RunBook
@@ -223,6 +224,7 @@ class WaspRun:
         """Put what is known after an iteration into one record; `weights` are those for the next one."""
         events = [entry.event for entry in self.spent(releases)]
         epsilon = _finite(epsilon_of(events, self.config.privacy.delta))
+        tell_high_budget(self)
         facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(events))
         self.facts_so_far.append(facts)
         return facts

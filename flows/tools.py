@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from connectors.base import Advance, ConfigError, Embedder, LanguageModel, ModelSpec, PrivateRef, RowsRef
+from flows.home import book_address
 from flows.params import Plm, PrivateRows, Rows, WaspConfig
 from flows.progress import display
 from flows.task_files import load_task
@@ -201,12 +202,11 @@ def _open_purse(journal: Path, most: float | None) -> Purse:
 
 
 def open_ledger(home: Path) -> BudgetBook:
-    """Open the budget book: WASP_LEDGER_URL, else ledger.db in the state folder."""
+    """Open the budget book of a state folder (`flows.home.book_address` says where it lies)."""
     from connectors.ledger import BudgetBook
     from tasks.accounting import filter_epsilon
 
-    url = os.environ.get("WASP_LEDGER_URL") or f"sqlite:///{home / 'ledger.db'}"
-    return BudgetBook(url, filter_epsilon)
+    return BudgetBook(book_address(home), filter_epsilon)
 
 
 def tracking_store(uri: str | None, home: Path) -> tuple[str, str | None]:
