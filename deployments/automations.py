@@ -76,7 +76,8 @@ def failed_run(notice: UUID) -> AutomationCore:
             _notice(
                 notice,
                 "Run {{ flow_run.name }} of {{ flow.name }}: {{ flow_run.state.name }}",
-                "{{ flow_run.state.message }} Retry in the UI continues from what is finished: {{ flow_run|ui_url }}",
+                "{{ flow_run.state.message }}\n\nRetry in the UI continues from what is finished.",
+                "{{ flow_run.id }}",
             )
         ],
     )
@@ -100,13 +101,14 @@ def high_budget(notice: UUID) -> AutomationCore:
                 "Spent epsilon {{ event.payload.spent }} of {{ event.payload.cap }}; left {{ event.payload.left }}. "
                 "Runs that need more will be refused until its owner raises the cap: "
                 "wasp budget cap {{ event.payload.dataset }} --epsilon E",
+                "{{ event.payload.flow_run }}",
             )
         ],
     )
 
 
-def _notice(deployment: UUID, subject: str, text: str) -> ActionTypes:
-    kinds = {"subject": subject, "text": text}
+def _notice(deployment: UUID, subject: str, text: str, run: str) -> ActionTypes:
+    kinds = {"subject": subject, "text": text, "run": run}
     parameters = {name: {"__prefect_kind": "jinja", "template": words} for name, words in kinds.items()}
     return RunDeployment(deployment_id=deployment, parameters=parameters)
 

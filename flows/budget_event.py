@@ -33,7 +33,10 @@ def tell_high_budget(run: WaspRun) -> None:
 
 
 def _emit(dataset: str, run_id: str, values: dict[str, object]) -> None:
+    from prefect import runtime
     from prefect.events import emit_event
 
     resource = {"prefect.resource.id": f"wasp.dataset.{dataset}", "prefect.resource.name": dataset}
-    emit_event(HIGH_BUDGET, resource=resource, payload=values | {"run_id": run_id})
+    emit_event(
+        HIGH_BUDGET, resource=resource, payload=values | {"run_id": run_id, "flow_run": str(runtime.flow_run.id or "")}
+    )

@@ -15,7 +15,7 @@ from psutil import Process
 
 from connectors.base import ConfigError, WaspError
 from connectors.files import write_text_whole
-from deployments.stack import postgres, processes, services
+from deployments.stack import postgres, processes, questions, services
 from deployments.stack.book_place import place_book
 from deployments.stack.processes import Service
 from deployments.stack.settings import Settings, kept_values, settings_of
@@ -44,11 +44,11 @@ def up() -> Iterator[str]:
             postgres.make_databases(settings.postgres_port, kept)
         for service in servers:
             yield from _start(stack, settings, service)
-        _wait(stack, "prefect", partial(services.http_answers, f"{settings.prefect_url}/api/health"))
+        _wait(stack, "prefect", partial(questions.http_answers, f"{settings.prefect_url}/api/health"))
         yield from _register(settings, book)
         yield from _start(stack, settings, worker)
-        _wait(stack, "mlflow", partial(services.http_answers, f"{settings.mlflow_url}/health"))
-        _wait(stack, "worker", partial(services.worker_is_online, settings))
+        _wait(stack, "mlflow", partial(questions.http_answers, f"{settings.mlflow_url}/health"))
+        _wait(stack, "worker", partial(questions.worker_is_online, settings))
         shell = _write_shell_file(settings, book)
         yield from _farewell(stack, settings, shell, book)
 
@@ -137,30 +137,33 @@ def _redacted(address: str) -> str:
 
 
 def down() -> Iterator[str]:
-    """End every process of the stack: first runs and their worker, then the servers, at last the database."""
+    """End every process of the stack: first the runs, then their worker, then the servers, at last the database."""
     home = state_folder()
     with held(home / "stack"):
         stack = Stack(home)
-        members = processes.marked(stack.folder)
-        servers = [one for name in ("prefect", "mlflow") for one in _tree(stack, name)]
-        keepers = {one.pid for one in (*servers, *_tree(stack, "postgres"))}
-        runs = [one for one in members if one.pid not in keepers]
-        processes.end(runs, seconds=20)
-        processes.end([*servers, *_left(stack)], seconds=20)
+        ended = len(processes.marked(stack.folder))
+        servers = {one.pid for name in ("prefect", "mlflow", "postgres") for one in _tree(stack, name)}
+        worker = {one.pid for one in _tree(stack, "worker")[:1]}
+        processes.end(_others(stack, servers | worker), seconds=20)
+        processes.end(_others(stack, servers), seconds=20)
+        if stack.alive("prefect"):
+            left = questions.crash_left_runs(Settings.of(stack.settings))
+            if left:
+                yield f"{left} runs were at work: they are marked crashed, Retry continues them"
+        processes.end(_others(stack, {one.pid for one in _tree(stack, "postgres")}), seconds=20)
         # SIGINT is PostgreSQL's word for: end now, and leave the files in order.
         processes.end(_tree(stack, "postgres")[:1], seconds=60, number=signal.SIGINT)
         stack.forget()
-        ended = len(runs) + len(keepers)
         yield f"ended {ended} processes; {home} keeps everything" if ended else "nothing was running"
 
 
 def _tree(stack: Stack, name: str) -> list[Process]:
+    """Return a service's process and all that it has started, itself first."""
     process = stack.started[name].process() if name in stack.started else None
     return [process, *process.children(recursive=True)] if process else []
 
 
-def _left(stack: Stack) -> list[Process]:
-    kept = {one.pid for one in _tree(stack, "postgres")}
+def _others(stack: Stack, kept: set[int]) -> list[Process]:
     return [one for one in processes.marked(stack.folder) if one.pid not in kept]
 
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import json
 import os
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 
 from deployments.stack.postgres import url
@@ -129,30 +125,3 @@ def worker_service(settings: Settings, ledger: str) -> Service:
     environment |= {"WASP_DATA": str(settings.data), "PREFECT_WORKER_QUERY_SECONDS": "3"}
     command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
     return Service("worker", [*command, "--name", "local", "--install-policy", "never"], environment)
-
-
-def http_answers(address: str, auth: str = "") -> bool:
-    """Say whether an address answers with 200."""
-    request = urllib.request.Request(address, headers=_authorization(auth))  # noqa: S310  (an address of our own)
-    try:
-        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310
-            return bool(answer.status == 200)
-    except (OSError, ValueError):
-        return False
-
-
-def worker_is_online(settings: Settings) -> bool:
-    """Say whether the worker has reported to the server."""
-    address = f"{settings.prefect_url}/api/work_pools/{POOL}/workers/filter"
-    headers = {"Content-Type": "application/json", **_authorization(settings.auth)}
-    request = urllib.request.Request(address, data=b"{}", headers=headers)  # noqa: S310  (an address of our own)
-    try:
-        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310
-            workers = json.load(answer)
-    except (OSError, ValueError, urllib.error.HTTPError):
-        return False
-    return any(worker["name"] == "local" and worker["status"] == "ONLINE" for worker in workers)
-
-
-def _authorization(auth: str) -> dict[str, str]:
-    return {"Authorization": f"Basic {base64.b64encode(auth.encode()).decode()}"} if auth else {}

@@ -63,6 +63,14 @@ class Settings:
         """Password of the one account."""
         return self.auth.partition(":")[2]
 
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Settings:
+        """Return settings from their JSON values."""
+        values: dict[str, Any] = {
+            name: Path(value) if name in ("home", "data") else value for name, value in plain.items()
+        }
+        return cls(**values)
+
     def plain(self) -> dict[str, Any]:
         """Return the settings as JSON values."""
         return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()}
