@@ -34,8 +34,10 @@ def up() -> Iterator[str]:
         kept = kept_values(stack.folder)
         book = place_book(settings, kept)
         database, servers, worker = _services(settings, kept, book)
-        for service in (*database, *servers, worker):
+        for service in (*database, *servers):
             if not stack.alive(service.name):
+                # A server that died may have left children that hold its port. Runs of a dead worker are left alone.
+                processes.end(processes.marked(stack.folder, service.name), seconds=10)
                 processes.check_port(service)
         for service in database:
             postgres.make_cluster(stack.folder, kept["owner"])
@@ -117,11 +119,12 @@ def _write_shell_file(settings: Settings, book: str) -> Path:
 def _farewell(stack: Stack, settings: Settings, shell: Path, book: str) -> Iterator[str]:
     ledger = "PostgreSQL" if book and "WASP_LEDGER_URL" not in os.environ else book or str(stack.home / "ledger.db")
     yield ""
-    yield f"Prefect    {settings.prefect_url}        start and watch runs"
-    yield f"MLflow     {settings.mlflow_url}        compare experiments"
+    yield f"Prefect    {settings.prefect_page}        start and watch runs"
+    yield f"MLflow     {settings.mlflow_page}        compare experiments"
     access = f"user {settings.user}, password of WASP_AUTH" if settings.auth else "no password; this machine alone"
     yield f"access     {access}"
-    kind = "PostgreSQL" if settings.database == "postgresql" else postgres.why_sqlite()
+    chosen = "SQLite, as it was chosen" if postgres.usable() else postgres.why_sqlite()
+    kind = "PostgreSQL" if settings.database == "postgresql" else chosen
     yield f"database   {kind}; budget book: {_redacted(ledger)}"
     yield f"files      {stack.home} (state), {stack.folder / 'logs'} (logs)"
     yield f"data       {settings.data} (relative paths of a form start there; change it with WASP_DATA)"

@@ -19,6 +19,8 @@ from connectors.base import ConfigError, WaspError
 MARK = "WASP_STACK"
 """Variable that every process of a stack inherits; its value is the stack's folder. Runs that a worker starts have
 sessions of their own and outlive it, so neither process groups nor parents would find them."""
+MARK_NAME = "WASP_STACK_SERVICE"
+"""Variable with the name of the service that a process belongs to."""
 LARGEST_LOG = 10_000_000
 OLD_LOGS = 3
 
@@ -57,7 +59,7 @@ def start(service: Service, folder: Path) -> Started:
     """Start a service in the background; what it says goes to logs/NAME.log of the stack's folder."""
     log = log_place(folder, service.name)
     _rotate(log)
-    environment = {**service.environment, MARK: str(folder), "PYTHONUNBUFFERED": "1"}
+    environment = {**service.environment, MARK: str(folder), MARK_NAME: service.name, "PYTHONUNBUFFERED": "1"}
     with log.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603  (a command of our own)
             list(service.command),
@@ -111,16 +113,18 @@ def check_port(service: Service) -> None:
             ) from None
 
 
-def marked(folder: Path) -> list[psutil.Process]:
-    """Return every process that belongs to the stack of this folder, started by it or by one of its children."""
+def marked(folder: Path, service: str = "") -> list[psutil.Process]:
+    """Return every process of the stack of this folder, or of one service of it, whoever started it."""
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(MARK) == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
+            environment = process.environ()
+            ours = environment.get(MARK) == str(folder) and service in ("", environment.get(MARK_NAME))
+            if ours and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
         except (psutil.Error, OSError):  # another user's, or gone meanwhile
             continue
-    return [process for process in found if process.pid != os.getpid()]
+    return found
 
 
 def end(processes: Sequence[psutil.Process], seconds: float, number: int = signal.SIGTERM) -> None:

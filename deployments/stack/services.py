@@ -37,6 +37,7 @@ def client_environment(settings: Settings, ledger: str) -> dict[str, str]:
     found = {
         "WASP_HOME": str(settings.home),
         "PREFECT_API_URL": f"{settings.prefect_url}/api",
+        "PREFECT_UI_URL": settings.prefect_page,
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": DEFAULTS["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"],
         "MLFLOW_TRACKING_URI": settings.mlflow_url,
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
@@ -68,7 +69,7 @@ def prefect_service(settings: Settings, kept: Mapping[str, str]) -> Service:
         "PREFECT_API_URL": f"{settings.prefect_url}/api",
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
         "PREFECT_SERVER_ENCRYPTION_KEY": kept["encryption_key"],
-        "PREFECT_SERVER_UI_API_URL": f"{settings.prefect_url}/api",
+        "PREFECT_SERVER_UI_API_URL": f"{settings.prefect_page}/api",
         "PREFECT_LOGGING_SERVER_LEVEL": "WARNING",
     }
     if settings.auth:
@@ -90,6 +91,10 @@ def mlflow_service(settings: Settings, kept: Mapping[str, str]) -> Service:
         "MLFLOW_BACKEND_STORE_URI": database,
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
     }
+    if settings.shown_as != settings.host:
+        hosts = [settings.shown_as, f"{settings.shown_as}:*", "localhost", "localhost:*", "127.0.0.1", "127.0.0.1:*"]
+        environment.setdefault("MLFLOW_SERVER_ALLOWED_HOSTS", ",".join(hosts))
+        environment.setdefault("MLFLOW_SERVER_CORS_ALLOWED_ORIGINS", settings.mlflow_page)
     command = [sys.executable, "-m", "mlflow", "server", "--workers", "2"]
     command += ["--host", settings.bind, "--port", str(settings.mlflow_port)]
     command += ["--artifacts-destination", str(settings.home / "mlartifacts")]

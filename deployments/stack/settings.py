@@ -6,6 +6,7 @@ import ipaddress
 import json
 import os
 import secrets
+import socket
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -32,6 +33,7 @@ class Settings:
     mlflow_port: int = PORTS["mlflow_port"]
     postgres_port: int = PORTS["postgres_port"]
     auth: str = ""
+    public: str = ""
 
     @property
     def folder(self) -> Path:
@@ -52,6 +54,23 @@ class Settings:
     def mlflow_url(self) -> str:
         """The MLflow server."""
         return f"http://{self.host}:{self.mlflow_port}"
+
+    @property
+    def shown_as(self) -> str:
+        """The host that browsers use: WASP_PUBLIC_HOST, else the bound address, else this machine's name."""
+        if self.public:
+            return self.public
+        return socket.getfqdn() if _is_any(self.bind) else self.host
+
+    @property
+    def prefect_page(self) -> str:
+        """The Prefect server, as a browser reaches it."""
+        return f"http://{self.shown_as}:{self.prefect_port}"
+
+    @property
+    def mlflow_page(self) -> str:
+        """The MLflow server, as a browser reaches it."""
+        return f"http://{self.shown_as}:{self.mlflow_port}"
 
     @property
     def user(self) -> str:
@@ -83,9 +102,10 @@ def settings_of(environment: Mapping[str, str], running: Mapping[str, Any], home
     """
     asked: dict[str, Any] = {name: _port(name, environment) for name in PORTS if environment.get(name.upper())}
     asked |= {"bind": environment["WASP_BIND"]} if environment.get("WASP_BIND") else {}
+    asked |= {"public": environment["WASP_PUBLIC_HOST"]} if environment.get("WASP_PUBLIC_HOST") else {}
     asked |= {"auth": environment["WASP_AUTH"]} if "WASP_AUTH" in environment else {}
     data = environment.get("WASP_DATA") or running.get("data") or Path.cwd()
-    kept = {name: running[name] for name in (*PORTS, "bind", "auth") if name in running}
+    kept = {name: running[name] for name in (*PORTS, "bind", "public", "auth") if name in running}
     settings = Settings(home=home, data=Path(data).expanduser().resolve(), database=database, **(kept | asked))
     _check(settings)
     return settings
