@@ -22,18 +22,21 @@ def make_databases(superuser: str, passwords: dict[str, str]) -> "subprocess.Com
     variables = {f"{name.upper()}_DB_PASSWORD": word for name, word in passwords.items()}
     environment = plain_environment(PGPASSWORD=str(url.password), **variables)
     command = ["psql", "--set", "ON_ERROR_STOP=1", "--host", str(url.host), "--port", str(url.port)]
-    command += ["--username", str(url.username), "--dbname", "postgres", "--file", str(INFRA / "postgres" / "databases.sql")]
+    command += [
+        "--username",
+        str(url.username),
+        "--dbname",
+        "postgres",
+        "--file",
+        str(INFRA / "postgres" / "databases.sql"),
+    ]
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with postgres_server(INITDB, POSTGRES) as superuser:
-        # The test server's owner has the name of one of the roles.
-        execute(superuser, "CREATE ROLE owner SUPERUSER LOGIN PASSWORD 'secret'")
-        renamed = make_url(superuser).set(username="owner").render_as_string(hide_password=False)
-        execute(renamed, "ALTER ROLE ledger RENAME TO former_owner")
-        yield renamed
+    with postgres_server(INITDB, POSTGRES, owner="postgres") as superuser:
+        yield superuser
 
 
 def test_each_role_reaches_its_own_database_alone(server):

@@ -3,12 +3,16 @@
 import json
 import stat
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from tests.infra.tools import INFRA, beside_python, plain_environment
 
-SHOW = "#!/usr/bin/env python3\nimport json, os, sys\nprint(json.dumps({'arguments': sys.argv[1:], 'environment': dict(os.environ)}))\n"
+SHOW = """#!/usr/bin/env python3
+import json, os, sys
+print(json.dumps({"arguments": sys.argv[1:], "environment": dict(os.environ)}))
+"""
 AUTH = {"WASP_AUTH": "nurse:colon:in-password"}
 
 
@@ -59,8 +63,7 @@ def test_the_mlflow_server_asks_for_the_password_of_this_start(start):
     places = {found["environment"]["MLFLOW_AUTH_CONFIG_PATH"] for found in (first, second)}
     assert len(places) == 2
     for place in places:
-        with open(place) as file:
-            assert f"database_uri = sqlite:///{place.removesuffix('.ini')}.db" in file.read()
+        assert f"database_uri = sqlite:///{place.removesuffix('.ini')}.db" in Path(place).read_text()
 
 
 def test_without_the_variable_nobody_is_asked(start):

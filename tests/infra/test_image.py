@@ -63,7 +63,9 @@ def test_every_package_is_pinned():
 
 
 def test_the_extras_of_the_image_exist():
-    [extras] = [rest.partition("=")[2] for word, rest in instructions() if word == "ARG" and rest.startswith("WASP_EXTRAS")]
+    [extras] = [
+        rest.partition("=")[2] for word, rest in instructions() if word == "ARG" and rest.startswith("WASP_EXTRAS")
+    ]
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(extras.split(",")) <= set(declared)
 
@@ -71,7 +73,10 @@ def test_the_extras_of_the_image_exist():
 def test_packages_are_made_from_the_files_that_pin_them_alone():
     copied = [rest for word, rest in stages()["packages"] if word == "COPY"]
     assert copied == ["pyproject.toml constraints.txt README.md LICENSE ./", "infra/minilm.txt infra/minilm.txt"]
-    assert [rest for word, rest in stages()["cpu"] if word == "COPY"] == ["--from=packages-cpu /opt/venv /opt/venv", ". ."]
+    assert [rest for word, rest in stages()["cpu"] if word == "COPY"] == [
+        "--from=packages-cpu /opt/venv /opt/venv",
+        ". .",
+    ]
 
 
 def test_nothing_secret_is_built_in():
@@ -79,12 +84,32 @@ def test_nothing_secret_is_built_in():
     assert not re.search(r"PASSWORD|SECRET|TOKEN|_KEY|AUTH", settings)
 
 
-@pytest.mark.parametrize("place", [".wasp/private/key", "infra/.env", "infra/worker.env", "infra/private/rows.csv", "mlruns/1/x", ".git/config", "notes.csv"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        ".wasp/private/key",
+        "infra/.env",
+        "infra/worker.env",
+        "infra/private/rows.csv",
+        "mlruns/1/x",
+        ".git/config",
+        "notes.csv",
+    ],
+)
 def test_state_and_data_and_secrets_never_enter_the_image(place):
     assert not enters(place)
 
 
-@pytest.mark.parametrize("place", ["flows/wasp.py", "deployments/configs/demo.yaml", "infra/entrypoint.sh", "constraints.txt", "connectors/data/support_desk/private.parquet"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "flows/wasp.py",
+        "deployments/configs/demo.yaml",
+        "infra/entrypoint.sh",
+        "constraints.txt",
+        "connectors/data/support_desk/private.parquet",
+    ],
+)
 def test_what_the_image_needs_enters_it(place):
     assert (ROOT / place).exists()
     assert enters(place)
@@ -100,7 +125,10 @@ def enters(place: str) -> bool:
         keep, pattern = rule.startswith("!"), rule.lstrip("!")
         parts = place.split("/")
         heads = ["/".join(parts[: end + 1]) for end in range(len(parts))]
-        fits = any(fnmatch.fnmatch(f"/{head}" if pattern.startswith("**/") else head, pattern.replace("**", "*")) for head in heads)
+        fits = any(
+            fnmatch.fnmatch(f"/{head}" if pattern.startswith("**/") else head, pattern.replace("**", "*"))
+            for head in heads
+        )
         sent = keep if fits else sent
     return sent
 
@@ -114,7 +142,16 @@ def test_the_pins_hold_for_everything_that_the_image_installs(tmp_path):
     [command] = {part.partition("pip install ")[2] for part in pip_commands() if "${WASP_EXTRAS}" in part}
     extras = next(rest.partition("=")[2] for word, rest in instructions() if word == "ARG" and "WASP_EXTRAS" in rest)
     words = command.replace("${WASP_EXTRAS}", extras).replace('"', "").replace("-e ", "").split()
-    pip = [str(tmp_path / "venv" / "bin" / "python"), "-m", "pip", "install", "--dry-run", "--quiet", "--report", "report.json"]
+    pip = [
+        str(tmp_path / "venv" / "bin" / "python"),
+        "-m",
+        "pip",
+        "install",
+        "--dry-run",
+        "--quiet",
+        "--report",
+        "report.json",
+    ]
     done = subprocess.run([*pip, *words], cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     import json

@@ -59,7 +59,12 @@ def _one(match: re.Match[str], variables: dict[str, str]) -> str:
 @cache
 def compose_program() -> list[str] | None:
     """Return how to call Docker Compose 2 here, None without one; no engine is needed to check a file."""
-    tries = [["docker", "compose"], ["docker-compose"], ["/usr/libexec/docker/cli-plugins/docker-compose"], [str(FETCHED)]]
+    tries = [
+        ["docker", "compose"],
+        ["docker-compose"],
+        ["/usr/libexec/docker/cli-plugins/docker-compose"],
+        [str(FETCHED)],
+    ]
     for command in tries:
         if shutil.which(command[0]) is None:
             continue
