@@ -14,7 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,14 +102,16 @@ class Machine:
                 time.sleep(1)
             yield
         finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(30)
-            finally:
-                with ExitStack() as ending:
-                    ending.callback(process.wait)
-                    if process.poll() is None:
-                        os.killpg(process.pid, signal.SIGKILL)
+            end(process)
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """End a process and its children: asked first, then without asking."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(30)
 
 
 def ask(address: str, auth: str = "", host: str = "", body: Any = None) -> tuple[int, bytes]:
