@@ -24,6 +24,7 @@ from sqlalchemy.engine import make_url
 from tests.connectors.postgres_server import find_binary, free_port, postgres_server
 from tests.infra.test_databases import make_databases
 from tests.infra.tools import INFRA, ROOT, SECRETS, compose, plain_environment
+from tests.pipeline import SMALL
 
 INITDB, POSTGRES = find_binary("initdb"), find_binary("postgres")
 pytestmark = [
@@ -201,11 +202,12 @@ def test_deployments_are_registered_without_a_secret(registered):
 
 
 def test_a_run_from_the_form_ends_in_the_worker_with_everything_in_its_place(prefect, mlflow, machine, registered):
+    start = f"{prefect}/api/deployments/{registered['demo']['id']}/create_flow_run"
     with machine.running("worker"):
-        run = json.loads(ask(f"{prefect}/api/deployments/{registered['demo']['id']}/create_flow_run", AUTH, body={})[1])
+        run = json.loads(ask(start, AUTH, body={"parameters": {"config": SMALL}})[1])
         assert ended(f"{prefect}/api/flow_runs/{run['id']}", machine) == "COMPLETED"
     [summary] = (machine.folder / "wasp" / "runs").glob("*/summary.json")
-    assert json.loads(summary.read_text())["n_synthetic"] == 600
+    assert json.loads(summary.read_text())["n_synthetic"] == 72
     assert list((machine.folder / "wasp").glob("*.db")) == []  # the ledger and MLflow are PostgreSQL's
     search = f"{mlflow}/api/2.0/mlflow/experiments/search?max_results=50"
     assert len(json.loads(ask(search, AUTH)[1])["experiments"]) >= 2
