@@ -5,6 +5,8 @@ import time
 import urllib.request
 from typing import Any
 
+import pytest
+
 from tests.pipeline import Pipeline, last_json
 
 
@@ -25,6 +27,7 @@ def wait_for_events(api: str, dataset: str, count: int) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_the_event_comes_once_after_the_release_that_passes_the_mark(api: str, pipeline: Pipeline) -> None:
     pipeline.call("budget", "cap", "spent-desk", "--epsilon", "5", "--declare")
     small = {"private": {"name": "spent-desk"}, "privacy": {"epsilon": 2.0}}
