@@ -16,6 +16,7 @@ from prefect.artifacts import create_markdown_artifact
 
 from connectors.base import ArtifactRef, Charge
 from connectors.tracking_address import redact
+from flows.approval import Approval
 from flows.outgoing import outgoing
 from flows.records import now, versions
 from flows.tools import tracking_store
@@ -99,6 +100,7 @@ def _report(run: WaspRun, made: Made) -> Report:
             (f"wasp budget history {shlex.quote(name.dataset)}", "see every entry of the budget book"),
         ),
         versions=versions(),
+        approval=_approval(run),
     )
 
 
@@ -111,6 +113,11 @@ def _mlflow(run: WaspRun) -> str:
         return f"not tracked: {tracker.problem or 'nothing was sent'}"
     uri, _ = tracking_store(run.config.tracking.mlflow, run.tools.home)
     return f"run {tracker.mlflow_run_id}; to look at it: mlflow server --backend-store-uri {shlex.quote(redact(uri))}"
+
+
+def _approval(run: WaspRun) -> str:
+    kept = run.book.values["approval"]
+    return str(Approval(**kept)) if kept else ""
 
 
 def _plan(run: WaspRun) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import shutil
 import signal
@@ -36,6 +37,14 @@ def state_folder() -> Path:
     except OSError as error:
         raise ConfigError(f"The state folder {home} cannot be made ({error.strerror}); set WASP_HOME") from None
     return home
+
+
+def who() -> str:
+    """Return who runs this, for the budget book."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return f"uid {os.getuid()}"
 
 
 def check_room(home: Path) -> None:

@@ -30,6 +30,9 @@ class Display(Protocol):
     def say(self, line: str) -> None:
         """Show one line."""
 
+    def confirm(self, question: str) -> bool | None:
+        """Ask whoever sits before this display; None if nobody can answer."""
+
 
 class Lines:
     """Plain lines: at the end of each piece of work, and every few seconds during a long one."""
@@ -43,6 +46,10 @@ class Lines:
         """Write one line."""
         with self._lock:
             print(line, file=self._stream or sys.stderr, flush=True)
+
+    def confirm(self, question: str) -> bool | None:  # noqa: ARG002
+        """Nobody can answer here."""
+        return None
 
     @contextmanager
     def work(self, what: str, total: int, note: Note = nothing_more) -> Iterator[Advance]:
@@ -91,6 +98,19 @@ class Bars:
     def say(self, line: str) -> None:
         """Write one line above the bars."""
         self._progress.console.print(line, highlight=False, markup=False)
+
+    def confirm(self, question: str) -> bool | None:
+        """Ask for yes or no; everything but a yes is a no. None if nothing can be typed here."""
+        if not sys.stdin.isatty():
+            return None
+        self._progress.stop()
+        try:
+            answer = self._progress.console.input(f"{question} [y/N] ", markup=False)
+        except EOFError:
+            return False
+        finally:
+            self._progress.start()
+        return answer.strip().lower() in {"y", "yes"}
 
     @contextmanager
     def work(self, what: str, total: int, note: Note = nothing_more) -> Iterator[Advance]:

@@ -7,8 +7,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ArtifactRef, FinalError, LedgerError, TemporaryError
+from connectors.base import ArtifactRef, FinalError, LedgerError, TemporaryError, in_step
 from connectors.ledger_state import RELEASING
+from flows.params import PACE
 from flows.prepare import Prepared
 from flows.preview import sample_prompts
 from flows.records import RunBook
@@ -110,7 +111,9 @@ class WaspRun:
         new = [one for one in written if one.iteration == iteration]
         if new and all(one.down for one in new):
             reasons = "; ".join(f"{one.plm}: {one.down}" for one in new)
-            raise FinalError(f"Every PLM is down in iteration {iteration}. {reasons}")
+            error = FinalError(f"Every PLM is down in iteration {iteration}. {reasons}")
+            in_step(error, f"generate t={iteration}")
+            raise error
 
     def measure_job(self, iteration: int, written: Sequence[Written]) -> MeasureJob:
         """Measure all texts so far."""
@@ -176,7 +179,11 @@ class WaspRun:
     def tracked_parameters(self) -> dict[str, Any]:
         """Return the parameters that experiments are compared by; places of files stay out."""
         config = self.config.model_dump(
-            mode="json", exclude={"task", "data_root", "private", "test", "public", "tracking"}
+            mode="json",
+            exclude={
+                **dict.fromkeys(("task", "data_root", "private", "test", "public", "tracking"), True),
+                "execution": PACE,
+            },
         )
         flat: dict[str, Any] = {"plms": ",".join(self.plms), "task": self.prepared.card.name}
         for name, value in config.items():

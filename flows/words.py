@@ -48,6 +48,11 @@ def plan(value: dict[str, Any]) -> str:
         f"money         about {value['dollars_about']:.2f} dollars with equal shares, "
         + ("no limit set" if value["max_dollars"] is None else f"hard stop at {value['max_dollars']:.2f}"),
     ]
+    if value["approval_minutes"] is not None:
+        lines.append(
+            "approval      asked for before a private row is opened; in Prefect the run waits "
+            f"{value['approval_minutes']} minutes for it"
+        )
     if value["releases"] == 0:
         return "\n".join([*lines, "releases      none: no private row is touched, epsilon 0"])
     lines += [
