@@ -72,7 +72,7 @@ def ask(flow: str, config: WaspConfig, card: TaskCard, plan: dict[str, Any], res
     earlier = _earlier(resumes, contract)
     if earlier is not None:
         return earlier
-    said = display().confirm(f"{plan_in_words(plan)}\n\nOpen the private rows and carry this plan out?")
+    said = display().confirm(f"{plan_in_words(plan)}\n\nOpen the private rows of '{plan['dataset']}'?")
     if said is not None:
         if not said:
             raise ApprovalError(f"{who()} refused this plan on the terminal. {NOTHING}")
@@ -138,6 +138,6 @@ def _too_late(minutes: int) -> ApprovalError:
 
 def _form(plan: dict[str, Any], minutes: int) -> str:
     return (
-        f"This run wants to open the private rows for the first time. Its plan:\n\n```\n{plan_in_words(plan)}\n```\n\n"
+        f"A run wants to open the private rows of '{plan['dataset']}'. Its plan:\n\n```\n{plan_in_words(plan)}\n```\n\n"
         f"Refused, or not answered within {minutes} minutes: nothing is spent and no private row is opened."
     )

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from prefect import get_client, runtime
-from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
 from connectors.base import ConfigError, WaspError
 from flows.approval import Approval, ask
 from flows.failure import Story, in_words, told
 from flows.home import check_room, state_folder, who
+from flows.live import PAGE
 from flows.measured import measured_lengths
 from flows.params import WaspConfig
 from flows.plan import plan_of
@@ -24,7 +24,6 @@ from flows.progress import display
 from flows.records import RunBook, held, now, open_book
 from flows.run import WaspRun
 from flows.tools import RunTools
-from flows.words import plan as plan_in_words
 from tasks.accounting import Noise
 from tasks.prompts import TaskCard
 
@@ -78,6 +77,7 @@ def _asking(flow: str, config: WaspConfig, resumes: str | None) -> Ask | None:
 
     def asked(tools: RunTools, card: TaskCard, noise: Noise, warnings: Sequence[str]) -> Approval:
         plan = plan_of(config, card, noise, measured_lengths(tools)) | {"warnings": list(warnings)}
+        plan |= {"dataset": tools.private.name}
         return ask(flow, config, card, plan, resumes)
 
     return asked
@@ -93,6 +93,7 @@ def _ended(run: WaspRun, story: Story) -> Iterator[WaspRun]:
     """Write an end that is not the end of the flow into the manifest, whatever the disk or the tracking says to it."""
     try:
         yield run
+        PAGE.flush()
     except BaseException as error:
         go_on = f"wasp resume {run.tools.run_id}"
         display().say(f"stopped by {type(error).__name__}; go on with: {go_on}")
@@ -123,11 +124,9 @@ def _announce(run: WaspRun, prepared: Prepared, book: RunBook) -> None:
     plan |= {"warnings": list(prepared.warnings)}
     _tag(run)
     book.update(prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan)
-    create_markdown_artifact(f"```\n{plan_in_words(plan)}\n```", key="plan", description="What this run will spend")
+    run.page.plan(plan)
     run.tools.tracker.start(run.tracked_parameters())
-    link = run.tools.tracker.ui_link()
-    if link:
-        create_link_artifact(link, key="mlflow-run", link_text="MLflow run")
+    run.page.mlflow(run.tools.tracker.ui_link())
     book.update(mlflow_run_id=run.tools.tracker.mlflow_run_id)
     for warning in prepared.warnings:
         display().say(f"warning: {warning}")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prefect import runtime
-from prefect.artifacts import create_markdown_artifact
 
 from connectors.base import ArtifactRef, Charge
 from connectors.tracking_address import redact
@@ -59,7 +58,7 @@ def finish_run(run: WaspRun, made: Made) -> dict[str, Any]:
     _track(run, report, made.synthetic, page)
     summary = _summary(run, report, page)
     run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(summary, indent=2, allow_nan=False))
-    create_markdown_artifact(f"[Report]({Path(page).as_uri()}): `{page}`", key="report", description="The report")
+    run.page.result(summary, run.tools.tracker.ui_link())
     run.book.update(state="done", ended=now(), mlflow_run_id=summary["mlflow_run_id"], error=None)
     return summary
 
@@ -209,6 +208,8 @@ def _track(run: WaspRun, report: Report, synthetic: ArtifactRef, page: str) -> N
         picture = plot(report, "png")
         if picture is not None:
             (folder / f"{name}.png").write_bytes(picture)
+            if name == "fid_accuracy":
+                run.page.curves(picture)
             tracker.artifact(folder / f"{name}.png", "plots")
     if not any(facts.not_private for facts in report.iterations):
         tracker.artifact(Path(page))

@@ -131,9 +131,14 @@ class Bars:
 
 
 def _line(what: str, done: int, total: int, seconds: float, note: str) -> str:
+    return f"{what:<28} {done}/{total}  {rate_and_rest(done, total, seconds)}{'  ' if note else ''}{note}"
+
+
+def rate_and_rest(done: int, total: int, seconds: float) -> str:
+    """Return how fast work goes, and how long the rest takes at that pace."""
     rate = done / seconds if seconds > 0 else 0.0
     left = f", {(total - done) / rate:.0f} s left" if rate > 0 and done < total else ""
-    return f"{what:<28} {done}/{total}  {rate:.1f}/s{left}{'  ' if note else ''}{note}"
+    return f"{rate:.1f}/s{left}"
 
 
 class _Shown:

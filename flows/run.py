@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.base import ArtifactRef, FinalError, LedgerError, TemporaryError, in_step
 from connectors.ledger_state import RELEASING
+from flows.page import RunPage
 from flows.params import PACE
 from flows.prepare import Prepared
 from flows.preview import sample_prompts
@@ -36,6 +37,7 @@ class WaspRun:
         self.tools: RunTools = prepared.tools
         self.iterations = prepared.config.method.iterations
         self.facts_so_far: list[Facts] = []
+        self.page = RunPage()
 
     @property
     def plms(self) -> tuple[str, ...]:
@@ -227,8 +229,13 @@ class WaspRun:
         measured: dict[str, Any],
         releases: Sequence[ArtifactRef],
     ) -> Facts:
-        """Put what is known after an iteration into one record; `weights` are those for the next one."""
-        events = [entry.event for entry in self.spent(releases)]
+        """Put what is known after an iteration into one record; `weights` are those for the next one.
+
+        The run's page shows the releases so far.
+        """
+        entries = self.spent(releases)
+        self.page.ledger(entries, self.config.privacy.delta)
+        events = [entry.event for entry in entries]
         epsilon = _finite(epsilon_of(events, self.config.privacy.delta))
         facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(events))
         self.facts_so_far.append(facts)

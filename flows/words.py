@@ -83,7 +83,7 @@ def summary(value: dict[str, Any]) -> str:
     lines = [
         iterations(value["iterations"]),
         "",
-        f"{_scores(value)}; {value['n_synthetic']} synthetic texts; epsilon {epsilon(value['epsilon_spent'])} at delta "
+        f"{scores(value)}; {value['n_synthetic']} synthetic texts; epsilon {epsilon(value['epsilon_spent'])} at delta "
         f"{value['delta']:g} in {value['releases']} releases; {value['seconds']:.0f} s",
         *(f"degraded    {problem}" for problem in value["problems"]),
         *([f"cost        {value['dollars']:.4f} dollars"] if value["dollars"] else []),
@@ -97,7 +97,8 @@ def summary(value: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _scores(value: dict[str, Any]) -> str:
+def scores(value: dict[str, Any]) -> str:
+    """Say how the student did."""
     if value["accuracy"] is None:
         return "student not measured (no test rows)"
     return f"student accuracy {number(value['accuracy'])}, macro F1 {number(value['macro_f1'])} on test rows"
