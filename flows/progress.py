@@ -105,7 +105,8 @@ class Bars:
             return None
         self._progress.stop()
         try:
-            answer = self._progress.console.input(f"{question} [y/N] ", markup=False)
+            self._progress.console.print(f"{question} [y/N] ", end="", highlight=False, markup=False)
+            answer = self._progress.console.input()
         except EOFError:
             return False
         finally:
