@@ -52,6 +52,7 @@ def in_words(error: Exception, story: Story, step: str = "") -> str:
     cause = str(error) if isinstance(error, WaspError) else f"{type(error).__name__}: {error}"
     step = step or step_of(error)
     text = f"Step '{step}' failed: {cause}" if step else cause
+    text = text if text.endswith((".", "!", "?")) else f"{text}."
     if story.begun and story.folder is not None:
         return f"{text} Next: wasp resume {story.folder.name}, or Retry in the Prefect UI; what is finished is reused."
     return text if "othing was" in text else f"{text} Nothing was spent."

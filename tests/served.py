@@ -13,7 +13,11 @@ from typing import Any
 
 from tests.pipeline import ROOT, SMALL, Pipeline
 
-SERVE = "from flows.wasp import wasp; wasp.serve(name={name!r}, pause_on_shutdown=False)"
+SERVE = """
+from prefect.deployments.runner import EntrypointType
+from flows.wasp import wasp
+wasp.serve(name={name!r}, pause_on_shutdown=False, entrypoint_type=EntrypointType.MODULE_PATH)
+"""
 OVER = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 
 
