@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import sqlite3
 import traceback
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from connectors.base import ApprovalError, ArtifactError, WaspError, step_of
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+LITTLE_BYTES = 1_000_000
 
 
 class UnexpectedError(WaspError):
@@ -67,6 +69,22 @@ def disk_is_full(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+@contextmanager
+def full_disk_told(home: Path) -> Iterator[None]:
+    """Say so when the disk of the state folder is full and it was Prefect, not the run, that stumbled over it."""
+    try:
+        yield
+    except WaspError:
+        raise
+    except Exception as error:
+        if not disk_is_full(error) and shutil.disk_usage(home).free > LITTLE_BYTES:
+            raise
+        raise ArtifactError(
+            f"The disk of {home} is full, and Prefect could not go on ({type(error).__name__}). Free space, or set "
+            "WASP_HOME to a folder on another disk; then type the same command again: what is finished is reused."
+        ) from error
 
 
 def _kept(error: Exception, story: Story) -> str:
