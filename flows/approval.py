@@ -5,15 +5,16 @@ A run of the command asks on its terminal; any other run pauses in Prefect, whos
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import UUID
 
-from prefect import get_client, pause_flow_run, runtime
-from prefect.exceptions import FlowPauseTimeout
-from prefect.input import RunInput
+from prefect import get_client, runtime
+from prefect.client.schemas.objects import State
+from prefect.input import RunInput, keyset_from_paused_state, read_flow_run_input
 from prefect.settings import get_current_settings
-from prefect.states import Failed
+from prefect.states import Paused
 from pydantic import Field
 
 from connectors.base import ApprovalError, ConfigError, digest
@@ -25,6 +26,7 @@ from flows.words import plan as plan_in_words
 from tasks.prompts import TaskCard
 
 LOOK_EVERY_SECONDS = 5
+GRACE_SECONDS = 600
 NOTHING = "Nothing was spent and no private row was opened."
 
 
@@ -97,7 +99,7 @@ def _in_prefect(config: WaspConfig, plan: dict[str, Any], contract: str) -> Appr
     key = f"approval-{contract[:16]}"
     given = _answered(key)
     if given is None:
-        answer = _pause(config.execution.approval_minutes, plan, f"{key}-{runtime.flow_run.run_count}")
+        answer = _pause(config.execution.approval_minutes, plan, f"{key}-{time.time_ns()}")
         given = answer, now()
     answer, at = given
     if not answer.approved:
@@ -119,21 +121,28 @@ def _answered(key: str) -> tuple[Answer, str] | None:
 
 
 def _pause(minutes: int, plan: dict[str, Any], key: str) -> Answer:
+    """Put the flow run into the state Paused with its form, and wait for the answer.
+
+    Prefect's own `pause_flow_run` fails a run that nobody resumed in words that say nothing else; so its clock is set
+    later than ours, and ours ends the wait.
+    """
     display().say(f"waiting {minutes} minutes for approval: {runtime.flow_run.ui_url}")
-    form = Answer.with_initial_data(description=_form(plan, minutes))
-    try:
-        answer = pause_flow_run(wait_for_input=form, timeout=60 * minutes, poll_interval=LOOK_EVERY_SECONDS, key=key)
-    except FlowPauseTimeout:
-        raise _too_late(minutes) from None
-    return answer
-
-
-def _too_late(minutes: int) -> ApprovalError:
-    """Return the error, and put its words in place of Prefect's, which say only that the run was never resumed."""
-    words = f"Nobody approved this plan within {minutes} minutes. {NOTHING} To ask again: Retry."
+    run, form = UUID(str(runtime.flow_run.id)), Answer.with_initial_data(description=_form(plan, minutes))
+    state: State[Any] = Paused(timeout_seconds=60 * minutes + GRACE_SECONDS, pause_key=key)
+    keys = keyset_from_paused_state(state)
+    state.state_details.run_input_keyset = {str(name): key for name, key in keys.items()}
     with get_client(sync_client=True) as client:
-        client.set_flow_run_state(UUID(str(runtime.flow_run.id)), Failed(message=words), force=True)
-    return ApprovalError(words)
+        client.set_flow_run_state(run, state)
+        form.save(keys, run)
+        deadline = time.monotonic() + 60 * minutes
+        while time.monotonic() < deadline:
+            time.sleep(LOOK_EVERY_SECONDS)
+            found = client.read_flow_run(run).state
+            if found is not None and found.is_running():
+                return Answer.model_validate(read_flow_run_input(keys["response"], run))
+            if found is not None and not found.is_paused():
+                raise ApprovalError(f"The run became {found.name} while it waited for approval. {NOTHING}")
+    raise ApprovalError(f"Nobody approved this plan within {minutes} minutes. {NOTHING} To ask again: Retry.")
 
 
 def _form(plan: dict[str, Any], minutes: int) -> str:

@@ -164,7 +164,6 @@ def test_a_retry_of_an_approved_run_does_not_ask_again(deployed: Served, tmp_pat
     second = deployed.end(run)
     assert "Step 'train student' failed" in second["message"], "it came as far without being asked"
     assert deployed.tasks(run)["vote t=0"] == "Reused"
-    assert ask(deployed.api, f"/flow_runs/{run}")["run_count"] == 2
 
 
 @pytest.mark.slow
