@@ -35,8 +35,11 @@ def _carry_out(entry: FlowEntry, config: Any, resumes: str | None = None) -> dic
     prepare_environment(home)
     from prefect.task_runners import ThreadPoolTaskRunner
 
+    from flows.failure import full_disk_told
+
     runner: Any = ThreadPoolTaskRunner(max_workers=config.execution.max_workers)
-    with ended_in_order(), show_progress() as shown:
+
+    with ended_in_order(), full_disk_told(home), show_progress() as shown:
         shown.say("preparing: rows, models and the budget are checked")
         answer: Any = entry.flow().with_options(task_runner=runner)(config, resumes)
     return dict(answer)

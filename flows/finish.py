@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prefect import runtime
-from prefect.artifacts import create_markdown_artifact
 
 from connectors.base import ArtifactRef, Charge
 from connectors.tracking_address import redact
+from flows.approval import Approval
 from flows.outgoing import outgoing
 from flows.records import now, versions
 from flows.tools import tracking_store
@@ -58,7 +58,7 @@ def finish_run(run: WaspRun, made: Made) -> dict[str, Any]:
     _track(run, report, made.synthetic, page)
     summary = _summary(run, report, page)
     run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(summary, indent=2, allow_nan=False))
-    create_markdown_artifact(f"[Report]({Path(page).as_uri()}): `{page}`", key="report", description="The report")
+    run.page.result(summary, run.tools.tracker.ui_link())
     run.book.update(state="done", ended=now(), mlflow_run_id=summary["mlflow_run_id"], error=None)
     return summary
 
@@ -99,6 +99,7 @@ def _report(run: WaspRun, made: Made) -> Report:
             (f"wasp budget history {shlex.quote(name.dataset)}", "see every entry of the budget book"),
         ),
         versions=versions(),
+        approval=_approval(run),
     )
 
 
@@ -111,6 +112,11 @@ def _mlflow(run: WaspRun) -> str:
         return f"not tracked: {tracker.problem or 'nothing was sent'}"
     uri, _ = tracking_store(run.config.tracking.mlflow, run.tools.home)
     return f"run {tracker.mlflow_run_id}; to look at it: mlflow server --backend-store-uri {shlex.quote(redact(uri))}"
+
+
+def _approval(run: WaspRun) -> str:
+    kept = run.book.values["approval"]
+    return str(Approval(**kept)) if kept else ""
 
 
 def _plan(run: WaspRun) -> Plan:
@@ -202,6 +208,8 @@ def _track(run: WaspRun, report: Report, synthetic: ArtifactRef, page: str) -> N
         picture = plot(report, "png")
         if picture is not None:
             (folder / f"{name}.png").write_bytes(picture)
+            if name == "fid_accuracy":
+                run.page.curves(picture)
             tracker.artifact(folder / f"{name}.png", "plots")
     if not any(facts.not_private for facts in report.iterations):
         tracker.artifact(Path(page))

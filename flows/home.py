@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import shutil
 import signal
@@ -48,6 +49,14 @@ def book_address(home: Path) -> str:
     file = book_address_file(home)
     written = file.read_text(encoding="utf-8").strip() if file.exists() else ""
     return os.environ.get("WASP_LEDGER_URL") or written or f"sqlite:///{home / 'ledger.db'}"
+
+
+def who() -> str:
+    """Return who runs this, for the budget book."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return f"uid {os.getuid()}"
 
 
 def check_room(home: Path) -> None:

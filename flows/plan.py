@@ -54,6 +54,7 @@ def plan_of(
         "adjacency": noise.privacy.adjacency,
         "private": not noise.non_private,
         "other_calibration": _other(config),
+        "approval_minutes": config.execution.approval_minutes if config.execution.approval else None,
     }
 
 

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,7 @@ def open_book(home: Path, flow: str, prepared: Prepared) -> RunBook:
         "prefect_run_id": None,
         "mlflow_run_id": earlier.get("mlflow_run_id"),
         "error": None,
+        "approval": asdict(prepared.approval) if prepared.approval else earlier.get("approval"),
     }
     return RunBook(home, values)
 

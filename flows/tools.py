@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from connectors.base import Advance, ConfigError, Embedder, LanguageModel, ModelSpec, PrivateRef, RowsRef
 from flows.home import book_address
+from flows.live import shown
 from flows.params import Plm, PrivateRows, Rows, WaspConfig
 from flows.progress import display
 from flows.task_files import load_task
@@ -134,8 +135,8 @@ class RunTools:
         self.tracker.metrics(metrics, step)
 
     def progress(self, what: str, total: int) -> AbstractContextManager[Advance]:
-        """Show one piece of work on this process' display."""
-        return display().work(what, total, lambda: str(self.purse or ""))
+        """Show one piece of work on this process' display and on the run's page."""
+        return shown(what, total, lambda: str(self.purse or ""))
 
     def _open_embedder(self) -> Embedder:
         from connectors.embedders import open_embedder

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
-from prefect import Task, get_run_logger, task
+from prefect import Task, get_run_logger, runtime, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
@@ -20,7 +20,7 @@ from prefect.concurrency.sync import concurrency
 from prefect.futures import PrefectFuture
 from prefect.states import Completed
 
-from connectors.base import ArtifactRef
+from connectors.base import ArtifactRef, in_step
 from tasks import guiding, judging, writing
 from tasks.facts import Facts, sentence, table
 from tasks.jobs import MeasureJob, SelectJob, TrainJob, WeighJob, WriteJob, Written
@@ -68,7 +68,22 @@ def step(name: str, **options: Any) -> Callable[[Callable[..., Any]], Task[Any, 
     Steps carry no tags: Prefect asks its server for a slot per tagged task run, which costs two seconds each time the
     connection has been idle. What is worth a tag stands on the flow run.
     """
-    return partial(task, task_run_name=name, cache_policy=NO_CACHE, persist_result=False, **options)
+    declare = partial(task, task_run_name=name, cache_policy=NO_CACHE, persist_result=False, **options)
+    return lambda function: declare(named(function))
+
+
+def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
+    """Return the function, whose errors know the step they arose in."""
+
+    @wraps(function)
+    def carried_out(*arguments: Parameters.args, **options: Parameters.kwargs) -> Value:
+        try:
+            return function(*arguments, **options)
+        except Exception as error:
+            in_step(error, str(runtime.task_run.name))
+            raise
+
+    return carried_out
 
 
 @step("generate {job.plm} t={job.iteration}")
