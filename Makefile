@@ -5,13 +5,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready-dev
 READY_DEMO := $(VENV)/.ready-demo
+READY_STACK := $(VENV)/.ready-stack
 export WASP_HOME ?= $(CURDIR)/.wasp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check test-all bench format clean
+.PHONY: help setup demo up down status deployments test check test-all bench format clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 $(READY_DEMO): pyproject.toml constraints.txt infra/minilm.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
@@ -24,10 +25,26 @@ $(READY): $(READY_DEMO)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 
+$(READY_STACK): $(READY_DEMO)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[stack]'
+	touch $@
+
 setup: $(READY) ## create .venv with everything that development needs
 
 demo: $(READY_DEMO) ## set up, run WASP on the embedded defaults, end with a report
 	$(BIN)/wasp run wasp --config deployments/configs/demo.yaml
+
+up: $(READY_STACK) ## start Prefect server, worker and MLflow in the background (PREFECT_PORT=4200 MLFLOW_PORT=5000)
+	@$(BIN)/python -m deployments.stack up
+
+down: ## end everything that make up started; all data stay
+	@$(BIN)/python -m deployments.stack down
+
+status: ## what of the stack runs
+	@$(BIN)/python -m deployments.stack status
+
+deployments: $(READY_DEMO) ## write deployments/prefect.yaml anew from the catalogue and the configurations
+	@$(BIN)/python -m deployments.prefect_file
 
 test: $(READY) ## the fast suite: offline, real parts
 	$(BIN)/python -m pytest -n 2 --dist loadfile

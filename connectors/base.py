@@ -16,6 +16,7 @@ from connectors.budget import Compose as Compose
 from connectors.budget import Ledger as Ledger
 from connectors.budget import Release as Release
 from connectors.budget import ReleaseRequest as ReleaseRequest
+from connectors.errors import ApprovalError as ApprovalError
 from connectors.errors import ArtifactError as ArtifactError
 from connectors.errors import BudgetError as BudgetError
 from connectors.errors import ConfigError as ConfigError
@@ -29,6 +30,8 @@ from connectors.errors import PlaceError as PlaceError
 from connectors.errors import PrivateInputError as PrivateInputError
 from connectors.errors import TemporaryError as TemporaryError
 from connectors.errors import WaspError as WaspError
+from connectors.errors import in_step as in_step
+from connectors.errors import step_of as step_of
 from connectors.keys import canonical as canonical
 from connectors.keys import digest as digest
 from connectors.texts import normal_form as normal_form

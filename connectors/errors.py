@@ -12,6 +12,21 @@ class WaspError(Exception):
     exit_code: ClassVar[int] = 1
 
 
+_IN_STEP = "In step "
+
+
+def in_step(error: BaseException, step: str) -> None:
+    """Note in which step an error arose, if no inner one did."""
+    if not step_of(error):
+        error.add_note(f"{_IN_STEP}{step}")
+
+
+def step_of(error: BaseException) -> str:
+    """Return the step in which an error arose, '' if it is not known."""
+    notes = getattr(error, "__notes__", [])
+    return next((note.removeprefix(_IN_STEP) for note in notes if note.startswith(_IN_STEP)), "")
+
+
 class ConfigError(WaspError):
     """The configuration cannot be run: says which field and what to write instead."""
 
@@ -26,7 +41,7 @@ class MissingPackageError(ConfigError):
         self.package, self.extra = package, extra
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.package, self.extra)
+        return type(self), (self.package, self.extra), self.__dict__
 
 
 class InputError(ConfigError):
@@ -46,7 +61,7 @@ class PrivateInputError(ConfigError):
         self.details = details
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.code, self.details)
+        return type(self), (self.code, self.details), self.__dict__
 
 
 class BudgetError(WaspError):
@@ -62,13 +77,19 @@ class BudgetError(WaspError):
         self.needs, self.left, self.missing, self.dataset = needs, left, missing, dataset
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.needs, self.left, self.missing, self.dataset)
+        return type(self), (self.needs, self.left, self.missing, self.dataset), self.__dict__
 
 
 class MoneyError(WaspError):
     """The money cap would be passed by the next call; nothing more was asked."""
 
     exit_code: ClassVar[int] = 4
+
+
+class ApprovalError(WaspError):
+    """A person refused the plan, or nobody approved it in time; nothing was spent."""
+
+    exit_code: ClassVar[int] = 5
 
 
 class LedgerError(WaspError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import socket
 import threading
 import urllib.error
@@ -63,10 +64,13 @@ def scrub(text: str, uri: str) -> str:
 
 
 def page(uri: str, experiment: str, run: str) -> str | None:
-    """Return the address of a run's page; None where no server shows it."""
+    """Return the address of a run's page; None where no server shows it.
+
+    Programs may reach the server by another name than browsers do: MLFLOW_PUBLIC_URL is what a browser types.
+    """
     if not uri.startswith("http"):
         return None
-    parts = urlsplit(uri)
+    parts = urlsplit(os.environ.get("MLFLOW_PUBLIC_URL") or uri)
     base = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
     return f"{base}/#/experiments/{experiment}/runs/{run}"
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from connectors.base import ConfigError, LedgerError
-from flows.home import state_folder
+from flows.home import state_folder, who
 from flows.tools import open_ledger
 
 
@@ -19,8 +19,6 @@ def show(dataset: str | None) -> dict[str, Any]:
 
 def cap(dataset: str, epsilon: float, delta: float, reason: str, declare: bool = False) -> dict[str, Any]:
     """Set the cap of a dataset; `declare` makes it known by name before its first run."""
-    from flows.common import who
-
     if not epsilon > 0 or not 0 < delta < 1:
         raise ConfigError(f"--epsilon {epsilon:g} --delta {delta:g}: epsilon must be above 0 and delta between 0 and 1")
     book = open_ledger(state_folder())

@@ -15,13 +15,24 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Preset:
+    """A filled form of a flow: its name in the UI, its file in deployments/configs, what it is, what stays empty."""
+
+    name: str
+    file: str
+    summary: str
+    blank: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class FlowEntry:
-    """One flow: where it lives, the class of its configuration, what it does in a sentence."""
+    """One flow: where it lives, the class of its configuration, what it does in a sentence, its filled forms."""
 
     name: str
     module: str
     config: str
     summary: str
+    presets: tuple[Preset, ...] = ()
 
     def flow(self) -> Flow[..., Any]:
         """Import and return the flow."""
@@ -40,6 +51,15 @@ FLOWS = (
         "flows.wasp",
         "WaspConfig",
         "several language models write, private rows vote under DP, the best and worst become the next prompt",
+        (
+            Preset(
+                "demo", "demo.yaml", "Our own support-desk texts and three embedded models: no key, about a minute."
+            ),
+            Preset("paper", "papers/wasp_imdb.yaml", "IMDb as the paper sets it (Table 1), six recorded models."),
+            Preset(
+                "own-data", "own_data.yaml", "A start for your own rows: fill in the empty fields.", ("private.path",)
+            ),
+        ),
     ),
 )
 

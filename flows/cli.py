@@ -160,6 +160,16 @@ def doctor(
         raise SystemExit(1)
 
 
+@app.command()
+def serve(
+    limit: Annotated[int, typer.Option(min=1, help="Most runs at the same time.")] = 4,
+) -> None:
+    """Carry out runs that are started in the UI of a Prefect server, all flows in this one process."""
+    from flows.serving import serve as serve_all
+
+    serve_all(limit)
+
+
 @budget.command("show")
 def budget_show(dataset: str | None = typer.Argument(None), json_: Json = False) -> None:
     """Show cap, spent and left of a dataset, or of all."""

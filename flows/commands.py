@@ -37,7 +37,9 @@ def _carry_out(entry: FlowEntry, config: Any, resumes: str | None = None) -> dic
     home = state_folder()
     check_room(home)
     prepare_environment(home)
-    with ended_in_order(), show_progress() as shown:
+    from flows.failure import full_disk_told
+
+    with ended_in_order(), full_disk_told(home), show_progress() as shown:
         shown.say("preparing: rows, models and the budget are checked")
         answer: Any = entry.flow()(config, resumes)
     return dict(answer)

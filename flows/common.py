@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from prefect import get_client, runtime
-from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
-from connectors.base import ArtifactError, ConfigError, WaspError
-from flows.home import state_folder
+from connectors.base import ConfigError, WaspError
+from flows.approval import Approval, ask
+from flows.failure import Story, in_words, told
+from flows.home import check_room, state_folder, who
+from flows.live import PAGE
 from flows.measured import measured_lengths
 from flows.params import WaspConfig
 from flows.plan import plan_of
@@ -22,7 +23,12 @@ from flows.prepare import Prepared, prepare
 from flows.progress import display
 from flows.records import RunBook, held, now, open_book
 from flows.run import WaspRun
-from flows.words import plan as plan_in_words
+from flows.tools import RunTools
+from tasks.accounting import Noise
+from tasks.prompts import TaskCard
+
+if TYPE_CHECKING:
+    from flows.prepare import Ask
 
 
 def flow_run_name() -> str:
@@ -38,30 +44,66 @@ def flow_run_name() -> str:
 def running(flow: str, config: WaspConfig, resumes: str | None = None) -> Iterator[WaspRun]:
     """Open a run: check everything, hold it for this process, reserve its budget, show its plan.
 
-    A failure is written into the manifest with what to do next; what was reserved stays reserved until the run is
+    Where the configuration asks for it, a person approves the plan before a private row is opened. A failure says
+    step, cause and next move, and is written into the manifest; what was reserved stays reserved until the run is
     resumed or given up, so that nobody else spends it meanwhile.
     """
-    started = time.monotonic()
-    home = state_folder()
-    prepared = prepare(flow, config, home)
-    name = prepared.tools.name
-    assert name is not None
-    if resumes not in (None, name.run_id):
-        raise ConfigError(
-            f"Run {resumes} cannot go on: its task file, rows or models are not what they were when it started. "
-            f"Bring them back, or start a new run with its own budget ({name.run_id}): wasp run {flow}"
-        )
-    with held(home, name.run_id, prepared.tools.ledger):
-        book = open_book(flow, prepared)
-        if prepared.plan.charges:
-            prepared.tools.ledger.reserve(name.dataset, prepared.plan, who())
-        run = WaspRun(prepared, book, started)
+    started, home, story = time.monotonic(), state_folder(), Story()
+    with told(story):
+        check_room(home)
+        prepared = prepare(flow, config, home, _asking(flow, config, resumes))
+        name = prepared.tools.name
+        assert name is not None
+        if resumes not in (None, name.run_id):
+            raise ConfigError(
+                f"Run {resumes} cannot go on: its task file, rows or models are not what they were when it started. "
+                f"Bring them back, or start a new run with its own budget ({name.run_id}): wasp run {flow}"
+            )
+        story.folder = home / "runs" / name.run_id
+        with held(home, name.run_id, prepared.tools.ledger):
+            book = open_book(flow, prepared)
+            if prepared.plan.charges:
+                prepared.tools.ledger.reserve(name.dataset, prepared.plan, _signed(prepared))
+            story.begun = True
+            with _ended(WaspRun(prepared, book, started), story) as run:
+                _announce(run, prepared, book)
+                yield run
+
+
+def _asking(flow: str, config: WaspConfig, resumes: str | None) -> Ask | None:
+    """Return what asks for the approval of a plan; None where none is asked for."""
+    if not config.execution.approval:
+        return None
+
+    def asked(tools: RunTools, card: TaskCard, noise: Noise, warnings: Sequence[str]) -> Approval:
+        plan = plan_of(config, card, noise, measured_lengths(tools)) | {"warnings": list(warnings)}
+        plan |= {"dataset": tools.private.name}
+        return ask(flow, config, card, plan, resumes)
+
+    return asked
+
+
+def _signed(prepared: Prepared) -> str:
+    """Return who reserves, for the budget book: whoever runs this, and whoever approved it."""
+    return f"{who()}, approved by {prepared.approval.by}" if prepared.approval else who()
+
+
+@contextmanager
+def _ended(run: WaspRun, story: Story) -> Iterator[WaspRun]:
+    """Write an end that is not the end of the flow into the manifest, whatever the disk or the tracking says to it."""
+    try:
+        yield run
+        PAGE.flush()
+    except BaseException as error:
+        go_on = f"wasp resume {run.tools.run_id}"
+        display().say(f"stopped by {type(error).__name__}; go on with: {go_on}")
+        words = in_words(error, story) if isinstance(error, Exception) else f"{type(error).__name__}. Next: {go_on}"
         try:
-            _announce(run, prepared, book)
-            yield run
-        except BaseException as error:
-            _failed(run, book, error)
-            raise
+            run.book.update(state="failed", ended=now(), dollars=run.dollars, error=words)
+            run.tools.tracker.end("FAILED")
+        except (OSError, WaspError) as further:
+            display().say(f"that could not be written down: {further}")
+        raise
 
 
 def _tag(run: WaspRun) -> None:
@@ -82,30 +124,9 @@ def _announce(run: WaspRun, prepared: Prepared, book: RunBook) -> None:
     plan |= {"warnings": list(prepared.warnings)}
     _tag(run)
     book.update(prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan)
-    create_markdown_artifact(f"```\n{plan_in_words(plan)}\n```", key="plan", description="What this run will spend")
+    run.page.plan(plan)
     run.tools.tracker.start(run.tracked_parameters())
-    link = run.tools.tracker.ui_link()
-    if link:
-        create_link_artifact(link, key="mlflow-run", link_text="MLflow run")
+    run.page.mlflow(run.tools.tracker.ui_link())
     book.update(mlflow_run_id=run.tools.tracker.mlflow_run_id)
     for warning in prepared.warnings:
         display().say(f"warning: {warning}")
-
-
-def _failed(run: WaspRun, book: RunBook, error: BaseException) -> None:
-    words = str(error) if isinstance(error, WaspError) else type(error).__name__
-    go_on = f"wasp resume {run.tools.run_id}"
-    display().say(f"stopped by {type(error).__name__}; go on with: {go_on}")
-    try:
-        book.update(state="failed", ended=now(), dollars=run.dollars, error=f"{words} Next: {go_on}")
-    except ArtifactError as second:
-        display().say(f"that it failed could not be written down: {second}")
-    run.tools.tracker.end("FAILED")
-
-
-def who() -> str:
-    """Return who runs this, for the budget book."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return f"uid {os.getuid()}"

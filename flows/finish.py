@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prefect import runtime
-from prefect.artifacts import create_markdown_artifact
 
 from connectors.base import ArtifactRef, Charge, ConfigError
 from connectors.tracking_address import redact
+from flows.approval import Approval
 from flows.outgoing import outgoing
 from flows.records import now, versions
 from flows.tools import tracking_store
@@ -58,8 +58,7 @@ def finish_run(run: WaspRun, made: Made) -> dict[str, Any]:
     _track(run, report, made.synthetic, page)
     summary = _summary(run, report)
     run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(summary, indent=2, allow_nan=False))
-    page_here = f"[Report]({page.as_uri()}): `{summary['report']}`"
-    create_markdown_artifact(page_here, key="report", description="The report")
+    run.page.result(summary, run.tools.tracker.ui_link())
     run.book.update(state="done", ended=now(), dollars=run.dollars, mlflow_run_id=summary["mlflow_run_id"], error=None)
     return summary
 
@@ -102,6 +101,7 @@ def _report(run: WaspRun, made: Made) -> Report:
             (f"wasp budget history {shlex.quote(name.dataset)}", "see every entry of the budget book"),
         ),
         versions=versions(),
+        approval=_approval(run),
     )
 
 
@@ -114,6 +114,11 @@ def _mlflow(run: WaspRun) -> str:
         return f"not tracked: {tracker.problem or 'nothing was sent'}"
     uri, _ = tracking_store(run.config.tracking.mlflow, run.tools.home)
     return f"run {tracker.mlflow_run_id}; to look at it: mlflow server --backend-store-uri {shlex.quote(redact(uri))}"
+
+
+def _approval(run: WaspRun) -> str:
+    kept = run.book.values["approval"]
+    return str(Approval(**kept)) if kept else ""
 
 
 def _plan(run: WaspRun) -> Plan:
@@ -204,6 +209,8 @@ def _track(run: WaspRun, report: Report, synthetic: ArtifactRef, page: Path) -> 
     for name, plot in PLOTS.items():
         picture = plot(report, "png")
         if picture is not None:
+            if name == "fid_accuracy":
+                run.page.curves(picture)
             tracker.artifact(artifacts.write_bytes(f"{folder}/{name}.png", picture), "plots")
     if not any(facts.not_private for facts in report.iterations):
         tracker.artifact(page)

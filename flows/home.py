@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import shutil
 import signal
@@ -36,6 +37,26 @@ def state_folder() -> Path:
     except OSError as error:
         raise ConfigError(f"The state folder {home} cannot be made ({error.strerror}); set WASP_HOME") from None
     return home
+
+
+def book_address_file(home: Path) -> Path:
+    """Return the file that says where the budget book lies when it is not ledger.db of the state folder."""
+    return home / "private" / "ledger.url"
+
+
+def book_address(home: Path) -> str:
+    """Return the address of the budget book: WASP_LEDGER_URL, else what the state folder says, else its ledger.db."""
+    file = book_address_file(home)
+    written = file.read_text(encoding="utf-8").strip() if file.exists() else ""
+    return os.environ.get("WASP_LEDGER_URL") or written or f"sqlite:///{home / 'ledger.db'}"
+
+
+def who() -> str:
+    """Return who runs this, for the budget book."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return f"uid {os.getuid()}"
 
 
 def check_room(home: Path) -> None:

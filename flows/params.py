@@ -8,13 +8,9 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
-
-class Strict(BaseModel):
-    """Base of all parameters: unknown keys are refused, values do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+from flows.form import KEY_PLACE, Strict, connectors, rule, tasks
 
 
 def _as_epsilon(value: Any) -> Any:
@@ -25,7 +21,7 @@ def _as_epsilon(value: Any) -> Any:
 
 Epsilon = Annotated[
     float,
-    BeforeValidator(_as_epsilon, json_schema_input_type=float | Literal["inf"]),
+    BeforeValidator(_as_epsilon, json_schema_input_type=Annotated[float, Field(gt=0)] | Literal["inf"]),
     PlainSerializer(lambda value: "inf" if math.isinf(value) else value, when_used="json"),
 ]
 """A privacy loss; 'inf' means no noise and marks the run NOT PRIVATE."""
@@ -43,6 +39,12 @@ class Rows(Strict):
     seed: int = Field(0, ge=0, description="Chooses which rows are taken.")
     query: str | None = Field(None, description="SQL query when the path is a database URL.")
 
+    rules = rule(
+        "path",
+        {"type": "string", "pattern": r"^(sqlite|postgresql|mysql|mariadb|oracle|mssql)(\+\w+)?://"},
+        {"query": {"type": "string", "minLength": 1}},
+    )
+
 
 class PrivateRows(Rows):
     """The private rows. They are opened in the private zone alone; this form holds their place only."""
@@ -57,6 +59,8 @@ class PrivateRows(Rows):
     name: str | None = Field(
         None, description="Name of the dataset in the budget book; empty: made of folder and file name."
     )
+
+    rules = Rows.rules | rule("of", {"type": "integer"}, {"rows": {"type": "integer"}})
 
     @model_validator(mode="after")
     def _sample_fits(self) -> Self:
@@ -86,6 +90,7 @@ class Plm(Strict):
     )
     connector: str = Field(
         "ngram",
+        json_schema_extra=connectors,
         description="How it is reached: ngram (embedded), recorded (a Parquet file), hf (local transformers), openai "
         "(and every compatible server), anthropic.",
     )
@@ -96,7 +101,9 @@ class Plm(Strict):
     max_tokens: int | None = Field(None, ge=1, description="Longest answer in tokens; empty: as the task says.")
     endpoint: str | None = Field(None, description="Base URL of a compatible server; empty: the vendor's own.")
     key: str | None = Field(
-        None, description="Where the key lies, never the key: env:NAME, or prefect:BLOCK for a Secret block."
+        None,
+        json_schema_extra={"pattern": KEY_PLACE},
+        description="Where the key lies, never the key: env:NAME, prefect:BLOCK for a Secret block, or none.",
     )
     concurrency: int | None = Field(None, ge=1, le=256, description="Most calls in flight per endpoint.")
     batch_api: bool = Field(
@@ -105,6 +112,10 @@ class Plm(Strict):
     batch_seconds: float = Field(30.0, gt=0, le=3600, description="Seconds between two looks at an open batch.")
     price: Price | None = Field(None, description="What tokens cost; without it dollars count as 0.")
     options: dict[str, Any] = Field(default_factory=dict, description="Further options of the connector.")
+
+    rules = rule(
+        "connector", {"enum": ["anthropic", "hf", "ngram", "openai", "recorded"]}, {"model": {"minLength": 1}}
+    ) | rule("batch_api", {"const": True}, {"connector": {"enum": ["openai", "anthropic"]}})
 
     @property
     def connector_options(self) -> dict[str, Any]:
@@ -208,6 +219,14 @@ class Execution(Strict):
         "one is started on this machine for the run.",
     )
     seed: int = Field(0, ge=0, description="Rules everything except noise.")
+    approval: bool = Field(
+        False, description="Wait before the first private row is opened until a person has approved the plan."
+    )
+    approval_minutes: int = Field(
+        60, ge=1, le=10_080, description="How long to wait for that; then the run ends and nothing is spent."
+    )
+
+    rules = rule("cluster", {"type": "string"}, {"task_runner": {"enum": ["dask", "ray"]}})
 
     @model_validator(mode="after")
     def _cluster_is_used(self) -> Self:
@@ -216,23 +235,35 @@ class Execution(Strict):
         return self
 
 
+PACE = set(Execution.model_fields) - {"seed"}
+"""Settings of `execution` that change no result, so that they make no other run."""
+
+
 class WaspConfig(Strict):
     """Everything that one WASP run needs."""
 
-    task: str = Field(description="Name of a task that ships, or the path of a task file of your own.")
+    task: str = Field(
+        json_schema_extra=tasks, description="Name of a task that ships, or the path of a task file of your own."
+    )
     data_root: str | None = Field(None, description="Folder that relative paths of rows and models start from.")
-    private: PrivateRows
+    private: PrivateRows = Field(description="The private rows: where they lie; they are never sent anywhere.")
     test: Rows | None = Field(None, description="Real rows for accuracy and FID, never used in training.")
     public: Rows | None = Field(None, description="Public rows for metrics that may be shown.")
     plms: list[Plm] = Field(min_length=1, description="The language models (K of them).")
-    embedder: EmbedderChoice = EmbedderChoice()
-    privacy: Privacy = Privacy()
-    method: Method = Method()
-    student: StudentChoice = StudentChoice()
-    evaluation: Evaluation = Evaluation()
-    tracking: Tracking = Tracking()
-    limits: Limits = Limits()
-    execution: Execution = Execution()
+    embedder: EmbedderChoice = Field(EmbedderChoice(), description="The model that turns texts into vectors.")
+    privacy: Privacy = Field(Privacy(), description="What is promised about the private rows.")
+    method: Method = Field(Method(), description="WASP's own settings (Algorithm 1).")
+    student: StudentChoice = Field(StudentChoice(), description="The small task model (STM) trained on the result.")
+    evaluation: Evaluation = Field(Evaluation(), description="What is measured against.")
+    tracking: Tracking = Field(Tracking(), description="Where experiments are recorded.")
+    limits: Limits = Field(Limits(), description="What a run may cost.")
+    execution: Execution = Field(Execution(), description="How the run is carried out.")
+
+    rules = rule(
+        "evaluation",
+        {"properties": {"fid_reference": {"const": "public"}}, "required": ["fid_reference"]},
+        {"public": {"type": "object"}},
+    )
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -55,6 +55,7 @@ def plan_of(
         "private": not noise.non_private,
         "steps": _steps(config.execution),
         "other_calibration": _other(config),
+        "approval_minutes": config.execution.approval_minutes if config.execution.approval else None,
     }
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.base import BudgetPlan, ConfigError, digest
 from flows.lost_book import check_book
-from flows.params import Execution, Rows, WaspConfig
+from flows.params import PACE, Rows, WaspConfig
 from flows.runners import check_runner
 from flows.task_files import load_task
 from flows.tools import RunName, RunTools, rows_ref
@@ -21,6 +21,10 @@ from tasks.prompts import TaskCard
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from flows.approval import Approval
+
+    Ask = Callable[[RunTools, TaskCard, Noise, Sequence[str]], Approval | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +39,14 @@ class Prepared:
     test: Reference | None
     public: Reference | None
     warnings: tuple[str, ...]
+    approval: Approval | None
 
 
-def prepare(flow: str, config: WaspConfig, home: Path) -> Prepared:
+def prepare(flow: str, config: WaspConfig, home: Path, ask: Ask | None = None) -> Prepared:
     """Check everything, identify the private dataset and make the plan; nothing is reserved or spent.
 
-    Raises ConfigError, InputError or PrivateInputError.
+    `ask` is called when everything else is in order and before the private rows are opened for the first time.
+    Raises ConfigError, InputError or PrivateInputError, and whatever `ask` raises.
     """
     check_runner(config.execution)
     card = load_task(config.task)
@@ -52,14 +58,14 @@ def prepare(flow: str, config: WaspConfig, home: Path) -> Prepared:
     test, test_rows = _reference("test", config.test, config, card, tools)
     public, public_rows = _reference("public", config.public, config, card, tools)
     texts = [text for rows in (test_rows, public_rows) if rows is not None for text in rows["text"].tolist()]
-    identity = identify(tools.zone, tools.private, card.label_names, texts)
     noise = make_noise(config)
+    warnings = tuple(warnings_of(config, card, noise))
+    approval = ask(tools, card, noise, warnings) if ask is not None else None
+    identity = identify(tools.zone, tools.private, card.label_names, texts)
     run_name = _name(tools, flow, card, identity, (test, public))
     charges = (vote_charge(noise),) * noise.releases if noise.releases else ()
     plan = BudgetPlan(run_name.run_id, flow, config.privacy.delta, charges)
-    return Prepared(
-        tools.named(run_name), config, card, noise, plan, test, public, tuple(warnings_of(config, card, noise))
-    )
+    return Prepared(tools.named(run_name), config, card, noise, plan, test, public, warnings, approval)
 
 
 def make_noise(config: WaspConfig) -> Noise:
@@ -116,7 +122,7 @@ def _name(
     dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
     check_book(tools.artifacts, tools.ledger, dataset, identity.fingerprint)
     aside: dict[str, bool | set[str]] = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms"), True)
-    settings = config.model_dump(mode="json", exclude={**aside, "execution": set(Execution.model_fields) - {"seed"}})
+    settings = config.model_dump(mode="json", exclude={**aside, "execution": PACE})
     for rows in ("private", "test", "public"):
         if settings[rows] is not None:
             settings[rows] |= {"path": "", "name": ""}

@@ -30,6 +30,9 @@ class Display(Protocol):
     def say(self, line: str) -> None:
         """Show one line."""
 
+    def confirm(self, question: str) -> bool | None:
+        """Ask whoever sits before this display; None if nobody can answer."""
+
 
 class Lines:
     """Plain lines: at the end of each piece of work, and every few seconds during a long one."""
@@ -43,6 +46,10 @@ class Lines:
         """Write one line."""
         with self._lock:
             print(line, file=self._stream or sys.stderr, flush=True)
+
+    def confirm(self, question: str) -> bool | None:  # noqa: ARG002
+        """Nobody can answer here."""
+        return None
 
     @contextmanager
     def work(self, what: str, total: int, note: Note = nothing_more) -> Iterator[Advance]:
@@ -92,6 +99,20 @@ class Bars:
         """Write one line above the bars."""
         self._progress.console.print(line, highlight=False, markup=False)
 
+    def confirm(self, question: str) -> bool | None:
+        """Ask for yes or no; everything but a yes is a no. None if nothing can be typed here."""
+        if not sys.stdin.isatty():
+            return None
+        self._progress.stop()
+        try:
+            self._progress.console.print(f"{question} [y/N] ", end="", highlight=False, markup=False)
+            answer = self._progress.console.input()
+        except EOFError:
+            return False
+        finally:
+            self._progress.start()
+        return answer.strip().lower() in {"y", "yes"}
+
     @contextmanager
     def work(self, what: str, total: int, note: Note = nothing_more) -> Iterator[Advance]:
         """Show a bar while `what` goes on."""
@@ -111,9 +132,14 @@ class Bars:
 
 
 def _line(what: str, done: int, total: int, seconds: float, note: str) -> str:
+    return f"{what:<28} {done}/{total}  {rate_and_rest(done, total, seconds)}{'  ' if note else ''}{note}"
+
+
+def rate_and_rest(done: int, total: int, seconds: float) -> str:
+    """Return how fast work goes, and how long the rest takes at that pace."""
     rate = done / seconds if seconds > 0 else 0.0
     left = f", {(total - done) / rate:.0f} s left" if rate > 0 and done < total else ""
-    return f"{what:<28} {done}/{total}  {rate:.1f}/s{left}{'  ' if note else ''}{note}"
+    return f"{rate:.1f}/s{left}"
 
 
 class _Shown:

@@ -9,6 +9,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,6 +61,7 @@ def open_book(flow: str, prepared: Prepared) -> RunBook:
         "mlflow_run_id": earlier.get("mlflow_run_id"),
         "dollars": earlier.get("dollars", 0.0),
         "error": None,
+        "approval": asdict(prepared.approval) if prepared.approval else earlier.get("approval"),
     }
     return RunBook(artifacts, values)
 

@@ -7,8 +7,11 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ArtifactRef, FinalError, LedgerError, TemporaryError
+from connectors.base import ArtifactRef, FinalError, LedgerError, TemporaryError, in_step
 from connectors.ledger_state import RELEASING
+from flows.budget_event import tell_high_budget
+from flows.page import RunPage
+from flows.params import PACE
 from flows.prepare import Prepared
 from flows.preview import sample_prompts
 from flows.records import RunBook
@@ -24,13 +27,6 @@ if TYPE_CHECKING:
     from connectors.tracking import Serving
 
 
-PLACES: dict[str, Any] = {
-    **dict.fromkeys(("task", "data_root", "private", "test", "public", "tracking"), True),
-    "execution": {"cluster"},
-}
-"""Parts of a configuration that say where something lies: no part of what experiments are compared by."""
-
-
 class WaspRun:
     """The jobs of one run; every value comes from the configuration and from what was made so far."""
 
@@ -42,6 +38,7 @@ class WaspRun:
         self.tools: RunTools = prepared.tools
         self.iterations = prepared.config.method.iterations
         self.facts_so_far: list[Facts] = []
+        self.page = RunPage()
 
     @property
     def plms(self) -> tuple[str, ...]:
@@ -117,7 +114,9 @@ class WaspRun:
         new = [one for one in written if one.iteration == iteration]
         if new and all(one.down for one in new):
             reasons = "; ".join(f"{one.plm}: {one.down}" for one in new)
-            raise FinalError(f"Every PLM is down in iteration {iteration}. {reasons}")
+            error = FinalError(f"Every PLM is down in iteration {iteration}. {reasons}")
+            in_step(error, f"generate t={iteration}")
+            raise error
 
     def measure_job(self, iteration: int, written: Sequence[Written]) -> MeasureJob:
         """Measure all texts so far."""
@@ -182,7 +181,13 @@ class WaspRun:
 
     def tracked_parameters(self) -> dict[str, Any]:
         """Return the parameters that experiments are compared by; places of files stay out."""
-        config = self.config.model_dump(mode="json", exclude=PLACES)
+        config = self.config.model_dump(
+            mode="json",
+            exclude={
+                **dict.fromkeys(("task", "data_root", "private", "test", "public", "tracking"), True),
+                "execution": PACE,
+            },
+        )
         flat: dict[str, Any] = {"plms": ",".join(self.plms), "task": self.prepared.card.name}
         for name, value in config.items():
             if isinstance(value, dict):
@@ -225,9 +230,15 @@ class WaspRun:
         measured: dict[str, Any],
         releases: Sequence[ArtifactRef],
     ) -> Facts:
-        """Put what is known after an iteration into one record; `weights` are those for the next one."""
-        events = [entry.event for entry in self.spent(releases)]
+        """Put what is known after an iteration into one record; `weights` are those for the next one.
+
+        The run's page shows the releases so far.
+        """
+        entries = self.spent(releases)
+        self.page.ledger(entries, self.config.privacy.delta)
+        events = [entry.event for entry in entries]
         epsilon = _finite(epsilon_of(events, self.config.privacy.delta))
+        tell_high_budget(self)
         facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(events))
         self.facts_so_far.append(facts)
         if self.dollars:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.base import ConfigError, LedgerError
+from flows.home import book_address
 
 if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
@@ -83,12 +84,11 @@ def open_key(home: Path) -> bytes:
 
 
 def open_ledger(home: Path) -> BudgetBook:
-    """Open the budget book: WASP_LEDGER_URL, else ledger.db in the state folder."""
+    """Open the budget book of a state folder (`flows.home.book_address` says where it lies)."""
     from connectors.ledger import BudgetBook
     from tasks.accounting import filter_epsilon
 
-    url = os.environ.get("WASP_LEDGER_URL") or f"sqlite:///{home / 'ledger.db'}"
-    return BudgetBook(url, filter_epsilon)
+    return BudgetBook(book_address(home), filter_epsilon)
 
 
 def open_purse(home: Path, run_id: str, most: float | None, artifacts: Artifacts | None) -> Purse:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from connectors.base import Advance, ConfigError, Embedder, LanguageModel, PrivateRef, RowsRef, digest
+from flows.live import shown
 from flows.params import Plm, WaspConfig
 from flows.places import default_name, model_spec
 from flows.places import place as place
@@ -151,8 +152,8 @@ class RunTools:
         self.tracker.metrics(metrics, step)
 
     def progress(self, what: str, total: int) -> AbstractContextManager[Advance]:
-        """Show one piece of work on this process' display."""
-        return display().work(what, total, lambda: str(self.purse or ""))
+        """Show one piece of work on this process' display and on the run's page."""
+        return shown(what, total, lambda: str(self.purse or ""))
 
     def _open_embedder(self) -> Embedder:
         from connectors.embedders import open_embedder

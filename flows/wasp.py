@@ -4,8 +4,7 @@ Zou et al. 2025, Algorithm 1 (one data party). Symbols of the paper: K models, T
 S examples, M private rows, C classes.
 """
 
-from __future__ import annotations
-
+# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
 from typing import Any
 
 from prefect import flow

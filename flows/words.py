@@ -49,6 +49,11 @@ def plan(value: dict[str, Any]) -> str:
         f"money         about {value['dollars_about']:.2f} dollars with equal shares, "
         + ("no limit set" if value["max_dollars"] is None else f"hard stop at {value['max_dollars']:.2f}"),
     ]
+    if value["approval_minutes"] is not None:
+        lines.append(
+            "approval      asked for before a private row is opened; in Prefect the run waits "
+            f"{value['approval_minutes']} minutes for it"
+        )
     if value["releases"] == 0:
         return "\n".join([*lines, "releases      none: no private row is touched, epsilon 0"])
     lines += [
@@ -79,7 +84,7 @@ def summary(value: dict[str, Any]) -> str:
     lines = [
         iterations(value["iterations"]),
         "",
-        f"{_scores(value)}; {value['n_synthetic']} synthetic texts; epsilon {epsilon(value['epsilon_spent'])} at delta "
+        f"{scores(value)}; {value['n_synthetic']} synthetic texts; epsilon {epsilon(value['epsilon_spent'])} at delta "
         f"{value['delta']:g} in {value['releases']} releases; {value['seconds']:.0f} s",
         *(f"degraded    {problem}" for problem in value["problems"]),
         *([f"cost        {value['dollars']:.4f} dollars"] if value["dollars"] else []),
@@ -93,7 +98,8 @@ def summary(value: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _scores(value: dict[str, Any]) -> str:
+def scores(value: dict[str, Any]) -> str:
+    """Say how the student did."""
     if value["accuracy"] is None:
         return "student not measured (no test rows)"
     return f"student accuracy {number(value['accuracy'])}, macro F1 {number(value['macro_f1'])} on test rows"

@@ -98,7 +98,9 @@ class MapPoints:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that the page of a run tells. `next` holds (command, what for); `places` holds name -> path."""
+    """Everything that the page of a run tells. `next` holds (command, what for); `places` holds name -> path;
+    `approval` says who approved the plan, '' where nobody was asked.
+    """
 
     run_id: str
     flow: str
@@ -117,6 +119,7 @@ class Report:
     places: Mapping[str, str] = field(default_factory=dict)
     next: tuple[tuple[str, str], ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
+    approval: str = ""
 
     @property
     def not_private(self) -> bool:

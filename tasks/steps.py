@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
-from prefect import Task, get_run_logger, task
+from prefect import Task, get_run_logger, runtime, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
@@ -20,7 +20,7 @@ from prefect.concurrency.sync import concurrency
 from prefect.futures import PrefectFuture
 from prefect.states import Completed
 
-from connectors.base import ArtifactRef
+from connectors.base import ArtifactRef, in_step
 from tasks import guiding, judging, writing
 from tasks.facts import Facts, sentence, table
 from tasks.jobs import MeasureJob, SelectJob, TrainJob, WeighJob, WriteJob, Written
@@ -82,10 +82,25 @@ def step(name: str, stays: Stays | None = None, **options: Any) -> Callable[[Cal
     declared: Any = partial(task, task_run_name=name, cache_policy=NO_CACHE, persist_result=False, **options)
 
     def declare(function: Any) -> Any:
-        function.stays = stays
-        return declared(function)
+        carried_out: Any = named(function)
+        carried_out.stays = stays
+        return declared(carried_out)
 
     return declare
+
+
+def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
+    """Return the function, whose errors know the step they arose in."""
+
+    @wraps(function)
+    def carried_out(*arguments: Parameters.args, **options: Parameters.kwargs) -> Value:
+        try:
+            return function(*arguments, **options)
+        except Exception as error:
+            in_step(error, str(runtime.task_run.name))
+            raise
+
+    return carried_out
 
 
 @step("generate {job.plm} t={job.iteration}", stays=asks_a_vendor)

@@ -48,7 +48,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def postgres_server(initdb: Path, postgres: Path) -> Iterator[str]:
+def postgres_server(initdb: Path, postgres: Path, owner: str = "ledger") -> Iterator[str]:
     """Yield the URL of a database on a running server."""
     # Not pytest's folder: that one is closed to the user the server runs as.
     folder = Path(tempfile.mkdtemp(prefix="ledger-postgres-"))
@@ -59,13 +59,13 @@ def postgres_server(initdb: Path, postgres: Path) -> Iterator[str]:
     password.write_text("secret")
     password.chmod(0o644)
     quiet: dict[str, Any] = {"cwd": folder, "stdout": subprocess.DEVNULL, **who}
-    make = [initdb, "-D", data, "-U", "ledger", "-A", "scram-sha-256", f"--pwfile={password}"]
+    make = [initdb, "-D", data, "-U", owner, "-A", "scram-sha-256", f"--pwfile={password}"]
     subprocess.run([*make, "--no-sync", "--locale=C", "--encoding=UTF8"], check=True, **quiet)
     settings = ["listen_addresses=127.0.0.1", f"unix_socket_directories={folder}", "fsync=off", "max_connections=60"]
     options = [part for setting in settings for part in ("-c", setting)]
     log = (folder / "log").open("wb")
     server = subprocess.Popen([postgres, "-D", data, "-p", str(port), *options], stderr=log, **quiet)
-    url = f"postgresql+psycopg2://ledger:secret@127.0.0.1:{port}/postgres"
+    url = f"postgresql+psycopg2://{owner}:secret@127.0.0.1:{port}/postgres"
     try:
         wait_until_ready(url, server, folder / "log")
         yield url

@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 from connectors.tracking import push
-from connectors.tracking_address import redact, scrub
+from connectors.tracking_address import page, redact, scrub
 from connectors.tracking_sender import Patience
 from tests.connectors.tracking.tools import TAGS, free_port, history, the_run, timed, tracker_at, whole_run
 
@@ -72,6 +72,14 @@ def test_a_password_in_the_address_is_in_no_file_and_no_message(tmp_path, caplog
         assert "nurse" not in text
     assert "127.0.0.1" in tracker.problem
     assert redact("postgresql+psycopg2://u:p@db/x?password=q") == "postgresql+psycopg2://***@db/x?password=***"
+
+
+def test_a_link_uses_the_address_that_browsers_type(monkeypatch):
+    inside = "http://nurse:word@mlflow:5000"
+    assert page(inside, "1", "r") == "http://mlflow:5000/#/experiments/1/runs/r"
+    monkeypatch.setenv("MLFLOW_PUBLIC_URL", "https://mlflow.example.org/")
+    assert page(inside, "1", "r") == "https://mlflow.example.org/#/experiments/1/runs/r"
+    assert page("sqlite:///mlflow.db", "1", "r") is None
 
 
 # --- a real server

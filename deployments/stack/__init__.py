@@ -1,0 +1,1 @@
+"""The whole stack on one machine without containers: `make up`, `make down`, `make status`."""

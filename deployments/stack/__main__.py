@@ -1,0 +1,27 @@
+"""`make up`, `make down`, `make status` (python -m deployments.stack up | down | status)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from connectors.base import WaspError
+from deployments.stack import control
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Carry out one word; an error that a person can act on is one message and its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m deployments.stack", description=__doc__)
+    parser.add_argument("word", choices=("up", "down", "status"))
+    word = parser.parse_args(arguments).word
+    try:
+        for line in {"up": control.up, "down": control.down, "status": control.status}[word]():
+            print(line, flush=True)
+    except WaspError as error:
+        print(f"wasp stack: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""The programs of the stack and what each of them is told. Secrets travel in environments, never on a command line."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Mapping
+
+from deployments.stack.postgres import url
+from deployments.stack.processes import Service
+from deployments.stack.settings import Settings
+from flows.deploying import POOL
+from flows.home import DEFAULTS
+
+OWN = (
+    "PREFECT_API_URL",
+    "PREFECT_API_AUTH_STRING",
+    "PREFECT_API_KEY",
+    "PREFECT_PROFILE",
+    "PREFECT_SERVER_API_AUTH_STRING",
+    "PREFECT_SERVER_DATABASE_CONNECTION_URL",
+    "PREFECT_API_DATABASE_CONNECTION_URL",
+    "MLFLOW_TRACKING_URI",
+    "MLFLOW_TRACKING_USERNAME",
+    "MLFLOW_TRACKING_PASSWORD",
+    "MLFLOW_TRACKING_TOKEN",
+    "MLFLOW_BACKEND_STORE_URI",
+    "WASP_AUTH",
+    "WASP_BIND",
+)  # fmt: skip
+"""Variables of the person's shell that would lead the stack elsewhere or that not every program needs to know."""
+
+
+def client_environment(settings: Settings, ledger: str) -> dict[str, str]:
+    """Return what a program needs to work with the stack: the worker, its runs, and a person's shell."""
+    found = {
+        "WASP_HOME": str(settings.home),
+        "PREFECT_API_URL": f"{settings.prefect_url}/api",
+        "PREFECT_UI_URL": settings.prefect_page,
+        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": DEFAULTS["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"],
+        "MLFLOW_TRACKING_URI": settings.mlflow_url,
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+        "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    }
+    found |= {"WASP_LEDGER_URL": ledger} if ledger else {}
+    if settings.auth:
+        found |= {
+            "PREFECT_API_AUTH_STRING": settings.auth,
+            "MLFLOW_TRACKING_USERNAME": settings.user,
+            "MLFLOW_TRACKING_PASSWORD": settings.password,
+        }
+    return found
+
+
+def base_environment(settings: Settings) -> dict[str, str]:
+    """Return what every program of the stack inherits: the person's environment, without telemetry and profiles."""
+    quiet = {name: value for name, value in DEFAULTS.items() if not name.startswith("PREFECT_LOGGING")}
+    inherited = {name: value for name, value in os.environ.items() if name not in OWN}
+    return {**inherited, **quiet, "PREFECT_HOME": str(settings.home / "prefect"), "WASP_HOME": str(settings.home)}
+
+
+def prefect_service(settings: Settings, kept: Mapping[str, str]) -> Service:
+    """Return the Prefect server: API, UI, scheduler, events and automations in one process."""
+    database = f"sqlite+aiosqlite:///{settings.home / 'prefect' / 'prefect.db'}"
+    if settings.database == "postgresql":
+        database = url("asyncpg", "prefect", kept["prefect"], settings.postgres_port)
+    environment = base_environment(settings) | {
+        "PREFECT_API_URL": f"{settings.prefect_url}/api",
+        "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
+        "PREFECT_SERVER_ENCRYPTION_KEY": kept["encryption_key"],
+        "PREFECT_SERVER_UI_API_URL": f"{settings.prefect_page}/api",
+        "PREFECT_LOGGING_SERVER_LEVEL": "WARNING",
+    }
+    if settings.auth:
+        environment |= {"PREFECT_SERVER_API_AUTH_STRING": settings.auth, "PREFECT_API_AUTH_STRING": settings.auth}
+    command = [sys.executable, "-m", "prefect", "server", "start"]
+    command += ["--host", settings.bind, "--port", str(settings.prefect_port)]
+    return Service("prefect", command, environment, settings.prefect_port, "PREFECT_PORT", settings.bind)
+
+
+def mlflow_service(settings: Settings, kept: Mapping[str, str]) -> Service:
+    """Return the MLflow server; clients hand their files to it and need no access to its folder.
+
+    Without PostgreSQL it shows the database that runs without a server write into.
+    """
+    database = f"sqlite:///{settings.home / 'mlflow.db'}"
+    if settings.database == "postgresql":
+        database = url("psycopg2", "mlflow", kept["mlflow"], settings.postgres_port)
+    environment = base_environment(settings) | {
+        "MLFLOW_BACKEND_STORE_URI": database,
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    }
+    if settings.shown_as != settings.host:
+        hosts = [settings.shown_as, f"{settings.shown_as}:*", "localhost", "localhost:*", "127.0.0.1", "127.0.0.1:*"]
+        environment.setdefault("MLFLOW_SERVER_ALLOWED_HOSTS", ",".join(hosts))
+        environment.setdefault("MLFLOW_SERVER_CORS_ALLOWED_ORIGINS", settings.mlflow_page)
+    command = [sys.executable, "-m", "mlflow", "server", "--workers", "2"]
+    command += ["--host", settings.bind, "--port", str(settings.mlflow_port)]
+    command += ["--artifacts-destination", str(settings.home / "mlartifacts")]
+    if settings.auth:
+        command += ["--app-name", "basic-auth"]
+        environment |= _mlflow_auth(settings, kept)
+    return Service("mlflow", command, environment, settings.mlflow_port, "MLFLOW_PORT", settings.bind)
+
+
+def _mlflow_auth(settings: Settings, kept: Mapping[str, str]) -> dict[str, str]:
+    """Write MLflow's access file and return the variables that go with it.
+
+    MLflow keeps the password that it first saw, so each WASP_AUTH has accounts of its own.
+    """
+    secret = kept["mlflow_secret"]
+    name = hashlib.sha256(f"{secret} {settings.auth}".encode()).hexdigest()[:12]
+    place = settings.folder / "mlflow_auth.ini"
+    function = "mlflow.server.auth:authenticate_request_basic_auth"
+    lines = ["[mlflow]", "default_permission = NO_PERMISSIONS", f"authorization_function = {function}"]
+    lines += [f"database_uri = sqlite:///{settings.folder / f'mlflow_accounts_{name}.db'}"]
+    place.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return {
+        "MLFLOW_AUTH_CONFIG_PATH": str(place),
+        "MLFLOW_AUTH_ADMIN_USERNAME": settings.user,
+        "MLFLOW_AUTH_ADMIN_PASSWORD": settings.password,
+        "MLFLOW_FLASK_SERVER_SECRET_KEY": secret,
+    }
+
+
+def worker_service(settings: Settings, ledger: str) -> Service:
+    """Return the worker: it starts each run in a process of its own."""
+    environment = base_environment(settings) | client_environment(settings, ledger)
+    environment |= {"WASP_DATA": str(settings.data), "PREFECT_WORKER_QUERY_SECONDS": "3"}
+    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
+    return Service("worker", [*command, "--name", "local", "--install-policy", "never"], environment)

@@ -1,0 +1,109 @@
+"""The deployments: every flow with its filled forms; `deployments/prefect.yaml` and `wasp serve` come from here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from connectors.base import ConfigError
+from flows.catalog import FLOWS, FlowEntry, Preset
+from flows.config_files import check_config
+from flows.home import DEFAULTS, state_folder
+
+CONFIGS = Path(__file__).resolve().parents[1] / "deployments" / "configs"
+POOL = "wasp"
+"""The work pool that deployments belong to."""
+NIGHTLY = {"slug": "nightly", "cron": "0 3 * * *", "timezone": "UTC", "active": False}
+"""Every night at three, once a person switches it on."""
+CONCURRENCY = {"limit": 1, "collision_strategy": "ENQUEUE"}
+"""Two runs with the same form would be one run twice: the second waits, and then finds everything done."""
+ENVIRONMENT = {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": DEFAULTS["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"]}
+PATHS = (
+    "Relative paths start at the folder WASP_DATA of the worker (`make up` prints it); files that lie elsewhere are "
+    "named by their whole path. Nothing private stands in this form: it holds the place of the rows, never a row."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One deployment: a flow, its form and when it runs; `version` follows from all of it."""
+
+    flow: str
+    name: str
+    entrypoint: str
+    description: str
+    tags: tuple[str, ...]
+    parameters: dict[str, Any]
+    scheduled: bool = True
+
+    @property
+    def version(self) -> str:
+        """Twelve hexadecimal digits that change with anything a server keeps of this deployment."""
+        kept = [self.entrypoint, self.description, self.tags, self.parameters, self.schedules, CONCURRENCY, ENVIRONMENT]
+        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def schedules(self) -> list[dict[str, Any]]:
+        """Its schedules, all switched off."""
+        return [dict(NIGHTLY)] if self.scheduled else []
+
+
+def deployments() -> list[Deployment]:
+    """Return every flow of the catalogue with each of its presets, and the notice that automations start."""
+    notice = Deployment(
+        flow="notice",
+        name="notice",
+        entrypoint="flows.notice.notice",
+        description="What automations start: a line in notices.jsonl of the state folder and an artifact here.",
+        tags=("notice",),
+        parameters={},
+        scheduled=False,
+    )
+    return [*(_deployment(entry, preset) for entry in FLOWS for preset in entry.presets), notice]
+
+
+def _deployment(entry: FlowEntry, preset: Preset) -> Deployment:
+    return Deployment(
+        flow=entry.name,
+        name=preset.name,
+        entrypoint=f"{entry.module}.{entry.name}",
+        description=f"{preset.summary}\n\n**{entry.name}**: {entry.summary}.\n\n{PATHS}",
+        tags=(entry.name, preset.name),
+        parameters={"config": form_values(entry, preset)},
+    )
+
+
+def form_values(entry: FlowEntry, preset: Preset) -> dict[str, Any]:
+    """Return the whole configuration of a preset as the form shows it, with its blank fields left out.
+
+    `data_root` stays out: it is the folder of the machine that a run happens on (see `enter_data_folder`).
+    """
+    path = CONFIGS / preset.file
+    config = check_config(entry.config_class(), yaml.safe_load(path.read_text(encoding="utf-8")), str(path))
+    values: dict[str, Any] = config.model_dump(mode="json", exclude={"data_root"}, exclude_none=True)
+    for field in preset.blank:
+        *groups, last = field.split(".")
+        group = values
+        for name in groups:
+            group = group[name]
+        del group[last]
+    return values
+
+
+def enter_data_folder() -> dict[str, str]:
+    """Go to the folder that relative paths of a form start from: WASP_DATA of the worker, else its state folder.
+
+    A pull step: Prefect carries it out in the process of each run, before the flow is imported.
+    """
+    folder = Path(os.environ.get("WASP_DATA") or state_folder()).expanduser()
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise ConfigError(f"WASP_DATA of the worker: {folder} cannot be entered ({error.strerror})") from None
+    return {"directory": str(folder)}

@@ -1,0 +1,122 @@
+"""What the run's page in Prefect shows beside its steps: plan, budget, curves, result, and where to look further.
+
+The page is not the run: what cannot be shown there is told in the log, and the run goes on.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import httpx
+from prefect import get_client, get_run_logger
+from prefect.artifacts import (
+    create_image_artifact,
+    create_link_artifact,
+    create_markdown_artifact,
+    create_table_artifact,
+)
+from prefect.client.schemas.actions import ArtifactUpdate
+from prefect.exceptions import PrefectHTTPStatusError
+
+from flows import words
+from tasks.accounting import epsilon_of
+
+if TYPE_CHECKING:
+    from connectors.ledger_state import Entry
+
+MOST_BYTES = 500_000
+"""A picture travels inside the artifact; a larger one stays in MLflow and in the report."""
+
+
+class RunPage:
+    """The artifacts of one run; a table that grows stays one artifact."""
+
+    def __init__(self) -> None:
+        self._ledger: UUID | None = None
+
+    def plan(self, plan: dict[str, Any]) -> None:
+        """Show what the run will spend."""
+        _try(lambda: create_markdown_artifact(_block(words.plan(plan)), key="plan", description="What this run spends"))
+
+    def mlflow(self, link: str | None) -> None:
+        """Link to the run in MLflow, if a server shows it."""
+        if link:
+            _try(lambda: create_link_artifact(link, key="mlflow-run", link_text="MLflow run"))
+
+    def ledger(self, entries: Sequence[Entry], delta: float) -> None:
+        """Show every release so far and the epsilon that they add up to."""
+        rows = ledger_rows(entries, delta)
+        if rows:
+            _try(lambda: self._show_ledger(rows, delta))
+
+    def _show_ledger(self, rows: list[dict[str, Any]], delta: float) -> None:
+        about = f"Releases of this run; epsilon so far {rows[-1]['epsilon so far']} at delta {delta:g}"
+        if self._ledger is None:
+            made = create_table_artifact(rows, key="privacy-ledger", description=about)
+            self._ledger = UUID(str(made))
+            return
+        with get_client(sync_client=True) as client:
+            client.update_artifact(self._ledger, ArtifactUpdate(data=json.dumps(rows), description=about))
+
+    def curves(self, picture: bytes | None) -> None:
+        """Show FID and accuracy over the iterations, as a picture (PNG) that travels with the artifact."""
+        if picture is None or len(picture) > MOST_BYTES:
+            return
+        url = "data:image/png;base64," + base64.b64encode(picture).decode()
+        _try(lambda: create_image_artifact(url, key="fid-accuracy", description="FID and accuracy per iteration"))
+
+    def result(self, summary: dict[str, Any], link: str | None) -> None:
+        """Show the result, and where the report is."""
+        text = result_in_words(summary, link)
+        _try(lambda: create_markdown_artifact(text, key="report", description="Result and report"))
+
+
+def ledger_rows(entries: Sequence[Entry], delta: float) -> list[dict[str, Any]]:
+    """Return one row per release, with the epsilon of all releases up to it."""
+    rows = []
+    for number, entry in enumerate(entries):
+        loss = epsilon_of([one.event for one in entries[: number + 1]], delta)
+        rows.append(
+            {
+                "release": entry.slot,
+                "mechanism": entry.mechanism,
+                "noise scale": entry.noise_scale,
+                "sensitivity": entry.sensitivity,
+                "epsilon so far": words.epsilon(None if loss == float("inf") else loss),
+                "line of the budget book": entry.number,
+            }
+        )
+    return rows
+
+
+def result_in_words(summary: dict[str, Any], link: str | None) -> str:
+    """Return the result of a run in Markdown: scores, what was spent, and every way to its report."""
+    report = str(summary["report"])
+    place = "in the shared store" if "://" in report else "on the machine of the worker"
+    lines = [
+        f"**{words.scores(summary)}; {summary['n_synthetic']} synthetic texts; epsilon "
+        f"{words.epsilon(summary['epsilon_spent'])} at delta {summary['delta']:g}.**",
+        "",
+        _block(words.iterations(summary["iterations"])),
+        *(f"- degraded: {problem}" for problem in summary["problems"]),
+        f"- Report: `{report}` {place}; written again by `wasp report {summary['run_id']}`",
+    ]
+    if link:
+        lines.append(f"- [The report in MLflow]({link}/artifactPath/{report.rpartition('/')[2]})")
+    lines.append(f"- What may be shared: `wasp export {summary['run_id']} FOLDER`")
+    return "\n".join(lines)
+
+
+def _block(text: str) -> str:
+    return f"```\n{text}\n```"
+
+
+def _try(show: Callable[[], Any]) -> None:
+    try:
+        show()
+    except (httpx.HTTPError, PrefectHTTPStatusError, OSError) as error:
+        get_run_logger().warning("Prefect's page does not show something (%s); the run goes on", type(error).__name__)

@@ -1,0 +1,281 @@
+"""The real stack: started, started again, a run through its worker, a shell beside it, ended without a trace."""
+
+import json
+import os
+import signal
+import time
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deployments.stack import postgres
+from deployments.stack.state import Stack
+from tests.pipeline import ROOT, SMALL, last_json
+from tests.stack import RunningStack, stack
+
+pytestmark = pytest.mark.slow
+AUTH = "keeper:a long enough password"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory):
+    place = tmp_path_factory.mktemp("stack")
+    (place / "data").mkdir()
+    with stack(place / "home", WASP_DATA=str(place / "data")) as found:
+        yield found
+
+
+def ask(running: RunningStack, where: str, what: Any = None) -> Any:
+    data = None if what is None else json.dumps(what).encode()
+    request = urllib.request.Request(f"{running.api}/{where}", data, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)
+
+
+def flow_runs(running: RunningStack, name: str) -> list[dict[str, Any]]:
+    return ask(running, "flow_runs/filter", {"flows": {"name": {"any_": [name]}}, "sort": "EXPECTED_START_TIME_DESC"})
+
+
+def start_run(running: RunningStack, **changes: Any) -> str:
+    """Start a small run through the server, as the UI does; return its id."""
+    values = json.loads(json.dumps(SMALL))
+    for name, change in changes.items():
+        values[name] = values[name] | change if isinstance(change, dict) and name in values else change
+    deployment = ask(running, "deployments/name/wasp/demo")["id"]
+    made = ask(running, f"deployments/{deployment}/create_flow_run", {"parameters": {"config": values}})
+    return str(made["id"])
+
+
+def wait_for_state(running: RunningStack, run: str, *states: str, seconds: float = 150) -> dict[str, Any]:
+    deadline = time.monotonic() + seconds
+    while True:
+        state: dict[str, Any] = ask(running, f"flow_runs/{run}")["state"]
+        if state["name"] in states:
+            return state
+        assert time.monotonic() < deadline, (state, (running.home / "stack/logs/worker.log").read_text()[-3000:])
+        time.sleep(0.5)
+
+
+def wait_for_notice(running: RunningStack, words: str) -> dict[str, str]:
+    place, deadline = running.home / "notices.jsonl", time.monotonic() + 90
+    while time.monotonic() < deadline:
+        lines = place.read_text().splitlines() if place.exists() else []
+        for line in lines:
+            if words in line:
+                return json.loads(line)
+        time.sleep(0.5)
+    raise AssertionError(f"no notice says '{words}'")
+
+
+def pids(running: RunningStack) -> dict[str, int]:
+    return {name: one.pid for name, one in Stack(running.home).started.items()}
+
+
+def test_a_second_up_changes_nothing(running) -> None:
+    before = pids(running)
+    assert set(before) >= {"prefect", "mlflow", "worker"}
+    again = running.word("up")
+    assert again.returncode == 0, again.stderr
+    assert pids(running) == before
+    assert again.stdout.count("runs already") == len(before)
+    assert "deployments: 0 registered" in again.stdout
+    for what in (running.prefect, running.mlflow, str(running.home), "source "):
+        assert what in again.stdout
+
+
+def test_a_second_up_with_another_port_is_refused_with_the_way_out(running) -> None:
+    again = running.word("up", PREFECT_PORT="4999")
+    assert again.returncode == 2
+    assert "other settings (prefect_port" in again.stderr
+    assert "make down" in again.stderr
+
+
+def test_what_a_person_switched_on_in_the_ui_stays_on(running) -> None:
+    demo = ask(running, "deployments/name/wasp/demo")
+    schedule = demo["schedules"][0]
+    assert schedule["active"] is False
+    request = urllib.request.Request(
+        f"{running.api}/deployments/{demo['id']}/schedules/{schedule['id']}",
+        b'{"active": true}',
+        {"Content-Type": "application/json"},
+        method="PATCH",
+    )
+    urllib.request.urlopen(request, timeout=30).close()
+    assert running.word("up").returncode == 0
+    assert ask(running, "deployments/name/wasp/demo")["schedules"][0]["active"] is True
+    request.data = b'{"active": false}'
+    urllib.request.urlopen(request, timeout=30).close()
+
+
+def test_the_server_keeps_the_whole_form(running) -> None:
+    demo = ask(running, "deployments/name/wasp/demo")
+    assert demo["parameters"]["config"]["method"]["samples"] == 600
+    assert demo["work_pool_name"] == "wasp"
+    assert demo["concurrency_options"]["collision_strategy"] == "ENQUEUE"
+    assert "path" not in ask(running, "deployments/name/wasp/own-data")["parameters"]["config"]["private"]
+
+
+@pytest.mark.skipif(not postgres.usable(), reason="no PostgreSQL server programs")
+def test_the_servers_work_on_postgresql(running) -> None:
+    assert "postgres" in pids(running)
+    assert running.client["WASP_LEDGER_URL"].startswith("postgresql+psycopg2://ledger:")
+    assert not (running.home / "prefect" / "prefect.db").exists()
+    assert not (running.home / "mlflow.db").exists()
+
+
+def test_telemetry_is_off_in_every_process(running) -> None:
+    for process in running.members():
+        environment = process.environ()
+        assert environment["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
+        assert environment["DO_NOT_TRACK"] == "1"
+        assert environment["MLFLOW_DISABLE_TELEMETRY"] == "true"
+
+
+def test_no_secret_is_seen_in_the_list_of_processes(running) -> None:
+    kept = json.loads((running.home / "stack" / "kept.json").read_text())
+    shown = " ".join(part for process in running.members() for part in process.cmdline())
+    assert not [name for name, secret in kept.items() if secret in shown]
+    logs = "".join(path.read_text(errors="replace") for path in (running.home / "stack" / "logs").iterdir())
+    assert not [name for name, secret in kept.items() if secret in logs]
+
+
+def test_a_run_from_the_server_with_paths_of_the_data_folder(running) -> None:
+    import pandas as pd
+
+    rows = pd.read_parquet(ROOT / "connectors/data/support_desk/private.parquet")
+    rows.to_csv(Path(running.environment["WASP_DATA"]) / "notes.csv", index=False)
+    run = start_run(running, private={"path": "notes.csv", "name": "notes"})
+    assert wait_for_state(running, run, "Completed", "Failed", "Crashed")["name"] == "Completed"
+    summary = json.loads(next((running.home / "runs").glob("*/summary.json")).read_text())
+    assert summary["prefect_run_id"] == run
+    address = f"{running.mlflow}/api/2.0/mlflow/runs/get?run_id={summary['mlflow_run_id']}"
+    with urllib.request.urlopen(address, timeout=30) as answer:
+        info = json.load(answer)["run"]["info"]
+    assert info["status"] == "FINISHED"
+    assert info["artifact_uri"].startswith("mlflow-artifacts:/")
+    assert list((running.home / "mlartifacts").rglob("*.html")), "the report went through the server"
+
+
+def test_a_shell_that_read_the_env_file_works_with_the_stack(running, tmp_path) -> None:
+    import yaml
+
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(SMALL | {"execution": {"max_workers": 2, "seed": 7}}))
+    done = running.command("flows.cli", "run", "wasp", "--config", str(file), "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    summary = last_json(done.stdout)
+    assert ask(running, f"flow_runs/{summary['prefect_run_id']}")["state"]["name"] == "Completed"
+    shown = last_json(running.command("flows.cli", "budget", "show", "--json").stdout)
+    plain = {name: value for name, value in running.environment.items() if name != "WASP_LEDGER_URL"}
+    other = RunningStack(running.home, "", "", plain)
+    assert last_json(other.command("flows.cli", "budget", "show", "--json").stdout) == shown
+
+
+def test_a_refused_run_and_a_high_budget_become_notices(running) -> None:
+    name = last_json(running.command("flows.cli", "budget", "show", "--json").stdout)["datasets"][0]
+    cap = name["spent"] + 1.2
+    done = running.command("flows.cli", "budget", "cap", name["dataset"], "--epsilon", str(cap))
+    assert done.returncode == 0, done.stderr
+    refused = start_run(running, privacy={"epsilon": 30.0})
+    assert wait_for_state(running, refused, "Failed", "Completed")["name"] == "Failed"
+    notice = wait_for_notice(running, "BudgetError")
+    assert refused in notice["run"]
+    accepted = start_run(running, privacy={"epsilon": 1.0})
+    assert wait_for_state(running, accepted, "Failed", "Completed")["name"] == "Completed"
+    notice = wait_for_notice(running, "of its privacy budget")
+    assert notice["subject"].startswith(f"Dataset {name['dataset']} has spent")
+    assert accepted in notice["run"]
+    artifacts = ask(running, "artifacts/filter", {"artifacts": {"key": {"any_": ["notices"]}}})
+    assert any(name["dataset"] in one["data"] for one in artifacts)
+
+
+def test_only_what_is_dead_is_started_again(running) -> None:
+    before = pids(running)
+    os.kill(before["worker"], signal.SIGKILL)
+    os.kill(before["mlflow"], signal.SIGKILL)
+    time.sleep(0.5)
+    assert running.word("status").stdout.count("is dead") == 2
+    again = running.word("up")
+    assert again.returncode == 0, again.stderr
+    after = pids(running)
+    changed = {name for name in after if after[name] != before[name]}
+    assert changed == {"worker", "mlflow"}
+
+
+def test_a_run_whose_worker_is_killed_with_it_is_crashed_within_two_minutes(running) -> None:
+    run = start_run(running, method={"iterations": 40, "samples": 20_000}, execution={"max_workers": 2, "seed": 3})
+    wait_for_state(running, run, "Running")
+    time.sleep(5)  # the first heartbeat is on its way
+    servers = {pid for name, pid in pids(running).items() if name != "worker"}
+    kept = {one.pid for one in running.members() if one.pid in servers or {p.pid for p in one.parents()} & servers}
+    for process in running.members():
+        if process.pid not in kept:
+            process.kill()
+    killed = time.monotonic()
+    state = wait_for_state(running, run, "Crashed", seconds=130)
+    assert time.monotonic() - killed < 120
+    assert "No heartbeat" in state["message"]
+    assert running.word("up").returncode == 0
+    wait_for_notice(running, "No heartbeat")
+
+
+def test_down_ends_a_run_in_order_and_leaves_no_process(running) -> None:
+    run = start_run(running, method={"iterations": 40, "samples": 20_000}, execution={"max_workers": 2, "seed": 4})
+    wait_for_state(running, run, "Running")
+    done = running.word("down")
+    assert done.returncode == 0, done.stderr
+    assert running.members() == []
+    assert not (running.home / "stack" / "state.json").exists()
+    assert running.word("up").returncode == 0
+    assert wait_for_state(running, run, "Crashed", seconds=5)["message"]
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory):
+    with stack(tmp_path_factory.mktemp("locked") / "home", WASP_DATABASE="sqlite", WASP_AUTH=AUTH) as found:
+        yield found
+
+
+def status(address: str, auth: str = "") -> int:
+    headers = {"Authorization": f"Basic {b64encode(auth.encode()).decode()}"} if auth else {}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=30) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_both_servers_ask_for_the_password(locked) -> None:
+    for address in (f"{locked.api}/version", f"{locked.mlflow}/api/2.0/mlflow/experiments/get?experiment_id=0"):
+        assert status(address) == 401
+        assert status(address, "keeper:another password") == 401
+        assert status(address, AUTH) == 200
+
+
+def test_the_commands_of_a_shell_know_the_password(locked, tmp_path) -> None:
+    import yaml
+
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(SMALL))
+    done = locked.command("flows.cli", "run", "wasp", "--config", str(file), "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    summary = last_json(done.stdout)
+    address = f"{locked.mlflow}/api/2.0/mlflow/runs/get?run_id={summary['mlflow_run_id']}"
+    assert status(address, AUTH) == 200
+    assert (locked.home / "stack" / "env").stat().st_mode & 0o077 == 0
+
+
+def test_the_password_can_be_changed_between_down_and_up(locked) -> None:
+    other = "keeper:quite another password"
+    assert locked.word("down").returncode == 0
+    done = locked.word("up", WASP_AUTH=other)
+    assert done.returncode == 0, done.stderr
+    for address in (f"{locked.api}/version", f"{locked.mlflow}/api/2.0/mlflow/experiments/get?experiment_id=0"):
+        assert status(address, AUTH) == 401
+        assert status(address, other) == 200
+    logs = "".join(path.read_text(errors="replace") for path in (locked.home / "stack" / "logs").iterdir())
+    assert "another password" not in logs

@@ -1,0 +1,183 @@
+"""A plan is approved before a private row is opened, in Prefect's page or on the terminal, or nothing happens."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pipeline import ROOT, Pipeline, last_json
+from tests.served import Refused, Served, ask, served, values
+
+SHORT = {"method": {"iterations": 2, "samples": 24}, "test": None, "execution": {"approval": True}}
+
+
+def resume(api: str, run: str, **answer: Any) -> str:
+    """Fill the form of a paused run and send it; return what the server did with it."""
+    return str(ask(api, f"/flow_runs/{run}/resume", {"run_input": answer})["status"])
+
+
+def paused(api: str, after: float) -> dict[str, Any]:
+    """Wait for a run that started lately to pause; return it with its form on the server."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        for run in ask(api, "/flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 5}):
+            if run["state_type"] == "PAUSED" and run["expected_start_time"] > after:
+                with_form(api, run)
+                return dict(run)
+        time.sleep(0.3)
+    raise AssertionError("no run paused")
+
+
+def with_form(api: str, run: dict[str, Any]) -> str:
+    """Wait until the form's text is there; return it."""
+    keys = run["state"]["state_details"]["run_input_keyset"]
+    for _ in range(50):
+        try:
+            return str(ask(api, f"/flow_runs/{run['id']}/input/{keys['description']}"))
+        except Refused:
+            time.sleep(0.2)
+    raise AssertionError("the run has no form")
+
+
+def nothing_spent(pipeline: Pipeline) -> bool:
+    """Say whether the budget book knows no dataset, and so no private row was read."""
+    return last_json(pipeline.call("budget", "show", "--json").stdout) == {"datasets": []}
+
+
+def started(pipeline: Pipeline, *arguments: str) -> tuple["subprocess.Popen[str]", dict[str, Any]]:
+    """Start the command without a terminal; return it and the run that waits in Prefect."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - 1))
+    process = pipeline.start(*arguments)
+    return process, paused(pipeline.api, now)
+
+
+def test_a_refused_plan_spends_nothing_and_says_who_refused(pipeline: Pipeline, tmp_path: Path) -> None:
+    # The rows do not exist: whoever opened them would fail in other words.
+    config = pipeline.config(**SHORT, private={"path": str(tmp_path / "no-such-rows.parquet"), "name": "desk"})
+    process, run = started(pipeline, "run", "wasp", "--config", str(config), "--json")
+    form = with_form(pipeline.api, run)
+    for word in ("'desk'", "sigma", "epsilon       stated 4.0000", "dollars", "delta 1e-05", "nothing is spent"):
+        assert word in form
+    assert resume(pipeline.api, run["id"], approved=True) == "REJECT", "nobody signed"
+    assert resume(pipeline.api, run["id"], approved=False, by="Alice", reason="too dear") == "ACCEPT"
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 5
+    assert last_json(out)["message"].startswith("Alice refused this plan: too dear. Nothing was spent")
+    state = ask(pipeline.api, f"/flow_runs/{run['id']}")["state"]
+    assert state["type"] == "FAILED"
+    assert "Alice refused this plan: too dear" in state["message"]
+    assert nothing_spent(pipeline)
+    assert not (pipeline.home / "runs").exists()
+
+
+@pytest.mark.slow
+def test_an_approved_plan_is_carried_out_recorded_and_not_asked_for_again(pipeline: Pipeline) -> None:
+    config = pipeline.config(**SHORT)
+    process, run = started(pipeline, "run", "wasp", "--config", str(config), "--json")
+    assert nothing_spent(pipeline)
+    assert resume(pipeline.api, run["id"], approved=True, by="Bob", reason="agreed on Monday") == "ACCEPT"
+    out, errors = process.communicate(timeout=180)
+    assert process.returncode == 0, errors[-3000:]
+    summary = last_json(out)
+    kept = json.loads((Path(summary["folder"]) / "manifest.json").read_text())["approval"]
+    assert (kept["by"], kept["reason"], kept["where"]) == ("Bob", "agreed on Monday", "in Prefect")
+    assert "approved by Bob on" in Path(summary["report"]).read_text(encoding="utf-8")
+    history = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)
+    assert {entry["who"].partition(", ")[2] for entry in history["entries"] if entry["kind"] == "reserve"} == {
+        "approved by Bob"
+    }
+    again = pipeline.call("resume", summary["run_id"], "--json")
+    assert again.returncode == 0, again.stderr[-3000:]
+    assert last_json(again.stdout)["epsilon_spent"] == summary["epsilon_spent"]
+    plain = pipeline.run(**SHORT | {"execution": {"approval": False, "max_workers": 1}})
+    assert plain["run_id"] == summary["run_id"], "whether somebody is asked makes no other run"
+
+
+def test_without_terminal_and_server_the_error_says_what_to_do(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home")
+    done = pipeline.call("run", "wasp", "--config", str(pipeline.config(**SHORT)))
+    assert done.returncode == 2
+    for word in ("neither a terminal nor a Prefect server", "PREFECT_API_URL", "execution.approval"):
+        assert word in done.stderr
+    assert nothing_spent(pipeline)
+
+
+def at_terminal(pipeline: Pipeline, config: Path, typed: str) -> tuple[int, str]:
+    """Run the command on a terminal, answer its question; return its status and what the terminal showed."""
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "flows.cli", "run", "wasp", "--config", str(config)]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=pipeline.environment, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
+    )
+    os.close(slave)
+    seen, answered = "", False
+    while True:
+        try:
+            seen += os.read(master, 65536).decode(errors="replace")
+        except OSError:
+            break
+        if "[y/N]" in seen and not answered:
+            os.write(master, typed.encode())
+            answered = True
+    os.close(master)
+    return process.wait(timeout=60), seen
+
+
+@pytest.mark.parametrize(
+    ("typed", "status", "words"),
+    [("\n", 5, "refused this plan"), pytest.param("y\n", 0, "artifacts", marks=pytest.mark.slow)],
+)
+def test_on_a_terminal_the_question_is_asked_there(pipeline: Pipeline, typed: str, status: int, words: str) -> None:
+    done, seen = at_terminal(pipeline, pipeline.config(**SHORT), typed)
+    assert done == status, seen[-3000:]
+    assert "Open the private rows of 'desk'?" in seen
+    assert "sigma" in seen
+    assert words in seen
+    assert nothing_spent(pipeline) == (status == 5)
+
+
+@pytest.fixture(scope="module")
+def deployed(api: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(api, Pipeline(tmp_path_factory.mktemp("approval") / "home", api), "approval") as deployment:
+        yield deployment
+
+
+@pytest.mark.slow
+def test_a_retry_of_an_approved_run_does_not_ask_again(deployed: Served, tmp_path: Path) -> None:
+    model = tmp_path / "weights"
+    config = values(**SHORT, student={"kind": "finetune", "model": str(model)})
+    run = deployed.start(config)
+    deployed.until(run, "PAUSED")
+    with_form(deployed.api, ask(deployed.api, f"/flow_runs/{run}"))
+    assert resume(deployed.api, run, approved=True, by="Carol") == "ACCEPT"
+    first = deployed.end(run)
+    assert first["type"] == "FAILED"
+    assert "Step 'train student' failed" in first["message"]
+    deployed.retry(run)
+    second = deployed.end(run)
+    assert "Step 'train student' failed" in second["message"], "it came as far without being asked"
+    assert deployed.tasks(run)["vote t=0"] == "Reused"
+
+
+@pytest.mark.slow
+def test_when_nobody_answers_in_time_nothing_is_spent_and_a_retry_asks_again(deployed: Served) -> None:
+    before = last_json(deployed.pipeline.call("budget", "show", "--json").stdout)
+    changes = SHORT | {"execution": {"approval": True, "approval_minutes": 1, "seed": 7}}
+    run = deployed.start(values(**changes))
+    deployed.until(run, "PAUSED")
+    state = deployed.end(run)
+    assert state["type"] == "FAILED"
+    assert "Nobody approved this plan within 1 minutes" in state["message"]
+    assert last_json(deployed.pipeline.call("budget", "show", "--json").stdout) == before
+    deployed.retry(run)
+    deployed.until(run, "PAUSED")
+    with_form(deployed.api, ask(deployed.api, f"/flow_runs/{run}"))
+    assert resume(deployed.api, run, approved=True, by="Dan") == "ACCEPT"
+    assert deployed.end(run)["type"] == "COMPLETED"

@@ -1,0 +1,73 @@
+"""What a failed run says: step, cause, next move; and where a traceback goes that nobody foresaw."""
+
+import errno
+import pickle
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from connectors.base import ArtifactError, BudgetError, ConfigError, FinalError, WaspError, in_step, step_of
+from flows.failure import Story, UnexpectedError, disk_is_full, full_disk_told, told
+
+
+def failing(error: Exception, story: Story) -> WaspError:
+    with pytest.raises(WaspError) as caught, told(story):
+        raise error
+    return caught.value
+
+
+def begun(folder: Path) -> Story:
+    return Story(folder, begun=True)
+
+
+def test_before_a_run_begins_nothing_was_spent_and_the_error_stays_what_it_is() -> None:
+    told_error = failing(ConfigError("method.samples: too few"), Story())
+    assert type(told_error) is ConfigError
+    assert str(told_error) == "method.samples: too few. Nothing was spent."
+    budget = failing(BudgetError(4, 1, 3, "desk"), Story())
+    assert isinstance(budget, BudgetError)
+    assert budget.exit_code == 3
+    assert str(failing(ConfigError("Nothing was spent."), Story())) == "Nothing was spent."
+
+
+def test_a_begun_run_says_its_step_and_how_to_go_on(tmp_path: Path) -> None:
+    error = FinalError("no such key")
+    in_step(error, "generate clerk t=2")
+    in_step(error, "an outer one")
+    words = str(failing(error, begun(tmp_path / "wasp-desk-1")))
+    assert words.startswith("Step 'generate clerk t=2' failed: no such key. Next: wasp resume wasp-desk-1, or Retry")
+
+
+def test_the_step_survives_another_process() -> None:
+    error = FinalError("no such key")
+    in_step(error, "embed clerk t=0")
+    assert step_of(pickle.loads(pickle.dumps(error))) == "embed clerk t=0"
+    assert step_of(FinalError("elsewhere")) == ""
+
+
+def test_what_nobody_foresaw_is_named_and_its_traceback_kept(tmp_path: Path) -> None:
+    error = failing(KeyError("fid"), begun(tmp_path))
+    assert isinstance(error, UnexpectedError)
+    assert "KeyError: 'fid'" in str(error)
+    assert str(tmp_path / "failure.txt") in str(error)
+    assert "Traceback" in (tmp_path / "failure.txt").read_text()
+
+
+def test_a_full_disk_is_told_in_words_wherever_it_is_noticed(tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    deep = RuntimeError("cannot write")
+    deep.__cause__ = full
+    assert disk_is_full(deep)
+    assert disk_is_full(sqlite3.OperationalError("database or disk is full"))
+    assert not disk_is_full(OSError(errno.EACCES, "Permission denied"))
+    assert "The disk is full: free space" in str(failing(deep, begun(tmp_path)))
+    with pytest.raises(ArtifactError, match="Prefect could not go on"), full_disk_told(tmp_path):
+        raise deep
+    with pytest.raises(RuntimeError), full_disk_told(tmp_path):
+        raise RuntimeError("something else")
+
+
+def test_a_stop_on_purpose_passes_as_it_is() -> None:
+    with pytest.raises(KeyboardInterrupt), told(Story()):
+        raise KeyboardInterrupt

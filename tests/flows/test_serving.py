@@ -1,0 +1,87 @@
+"""`wasp serve`: all flows in one process against a running server; a clear word where there is none."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.deploying import deployments
+from tests.pipeline import ROOT, SMALL, Pipeline, free_port, prefect_server
+
+
+def ask(api: str, where: str, what: Any = None) -> Any:
+    data = None if what is None else json.dumps(what).encode()
+    request = urllib.request.Request(f"{api}/{where}", data, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)
+
+
+def test_without_a_server_it_says_what_to_type(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", f"http://127.0.0.1:{free_port()}/api")
+    done = pipeline.call("serve")
+    assert done.returncode == 2
+    assert "No Prefect server answers at http://127.0.0.1:" in done.stderr
+    assert "prefect server start" in done.stderr
+    assert "make up" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_deployment_of_a_worker_is_not_taken_from_it(tmp_path: Path) -> None:
+    (tmp_path / "server").mkdir()
+    with prefect_server(tmp_path / "server") as api:
+        pipeline = Pipeline(tmp_path / "home", api)
+        subprocess.run(
+            [sys.executable, "-m", "deployments.register"], env=pipeline.environment, cwd=ROOT, check=True, timeout=200
+        )
+        done = pipeline.call("serve")
+    assert done.returncode == 2
+    assert "a worker carries out wasp/demo already (work pool 'wasp')" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_run_that_is_started_at_the_server_is_carried_out_twice_over(tmp_path: Path) -> None:
+    (tmp_path / "server").mkdir()
+    with prefect_server(tmp_path / "server") as api:
+        pipeline = Pipeline(tmp_path / "home", api)
+        for seed in (0, 1):  # what was served and ended can be served again
+            log = (tmp_path / f"serve{seed}.log").open("w")
+            served = subprocess.Popen(
+                [sys.executable, "-m", "flows.cli", "serve"],
+                cwd=ROOT,
+                env=pipeline.environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+            try:
+                state = _run_once(api, seed)
+            finally:
+                served.send_signal(signal.SIGINT)
+                served.wait(60)
+                log.close()
+            assert state["name"] == "Completed", (tmp_path / f"serve{seed}.log").read_text()[-3000:]
+    assert len(list((pipeline.home / "runs").glob("*/report.html"))) == 2
+
+
+def _run_once(api: str, seed: int) -> dict[str, Any]:
+    deadline, wanted = time.monotonic() + 180, {one.name for one in deployments()}
+    while {one["name"] for one in ask(api, "deployments/filter", {}) if not one["paused"]} != wanted:
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    demo = ask(api, "deployments/name/wasp/demo")
+    assert demo["entrypoint"] == "flows.wasp.wasp"
+    assert [one["active"] for one in demo["schedules"]] == [False]
+    assert demo["parameters"]["config"]["method"]["samples"] == 600
+    values = SMALL | {"execution": {"max_workers": 2, "seed": seed}}
+    run = ask(api, f"deployments/{demo['id']}/create_flow_run", {"parameters": {"config": values}})["id"]
+    while True:
+        state: dict[str, Any] = ask(api, f"flow_runs/{run}")["state"]
+        if state["type"] in ("COMPLETED", "FAILED", "CRASHED") or time.monotonic() > deadline:
+            return state
+        time.sleep(0.5)

@@ -1,0 +1,81 @@
+"""postgres/databases.sql on a real PostgreSQL: three databases, and no role reaches another's."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import OperationalError
+
+from connectors.ledger import BudgetBook
+from tests.connectors.ledger_tools import gdp, never, new_book, plan, request, zcdp
+from tests.connectors.postgres_server import execute, find_binary, postgres_server
+from tests.infra.tools import INFRA, plain_environment
+
+PASSWORDS = {"prefect": "one'quoted", "mlflow": "two", "ledger": "three"}
+INITDB, POSTGRES = find_binary("initdb"), find_binary("postgres")
+pytestmark = pytest.mark.skipif(not (INITDB and POSTGRES and shutil.which("psql")), reason="needs PostgreSQL")
+
+
+def client(program: str, superuser: str, *arguments: str) -> list[str]:
+    """Return a call of one of PostgreSQL's programs on the test server."""
+    url = make_url(superuser)
+    return [program, "--host", str(url.host), "--port", str(url.port), "--username", str(url.username), *arguments]
+
+
+def make_databases(superuser: str, passwords: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    """Run the script as the container of PostgreSQL does."""
+    variables = {f"{name.upper()}_DB_PASSWORD": word for name, word in passwords.items()}
+    environment = plain_environment(PGPASSWORD="secret", **variables)
+    script = str(INFRA / "postgres" / "databases.sql")
+    command = client("psql", superuser, "--set", "ON_ERROR_STOP=1", "--dbname", "postgres", "--file", script)
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Start PostgreSQL and make the databases; a script without all passwords is refused before that."""
+    with postgres_server(INITDB, POSTGRES, owner="postgres") as superuser:
+        incomplete = make_databases(superuser, {"prefect": PASSWORDS["prefect"]})
+        assert incomplete.returncode != 0
+        execute(superuser, "DROP ROLE prefect")
+        made = make_databases(superuser, PASSWORDS)
+        assert made.returncode == 0, made.stderr
+        yield superuser
+
+
+def address(superuser: str, role: str, database: str) -> str:
+    url = make_url(superuser).set(username=role, password=PASSWORDS[role], database=database)
+    return url.render_as_string(hide_password=False)
+
+
+def test_each_role_reaches_its_own_database_alone(server):
+    for role in PASSWORDS:
+        for database in (*PASSWORDS, "postgres", "template1"):
+            if database == role:
+                execute(address(server, role, database), "CREATE TABLE mine (number integer)")
+                execute(address(server, role, database), "CREATE EXTENSION pg_trgm")  # Prefect's migrations do
+            else:
+                with pytest.raises(OperationalError, match="permission denied for database"):
+                    execute(address(server, role, database), "SELECT 1")
+
+
+def test_a_dump_of_the_ledger_restores_every_entry_and_output(server, tmp_path):
+    ledger = address(server, "ledger", "ledger")
+    book = new_book(ledger)
+    book.reserve("bank", plan(), "me")
+    book.release_once(request(), lambda: b"noise")
+    kept = book.history("bank")
+    environment = plain_environment(PGPASSWORD="secret")
+    with (tmp_path / "ledger.dump").open("wb") as dump:
+        command = client("pg_dump", server, "--format=custom", "ledger")
+        subprocess.run(command, env=environment, stdout=dump, check=True)
+    book.release_once(request(1), lambda: b"after the dump")
+    restore = client("pg_restore", server, "--clean", "--if-exists", "--dbname", "ledger")
+    with (tmp_path / "ledger.dump").open("rb") as dump:
+        subprocess.run(restore, env=environment, stdin=dump, check=True)
+    restored = BudgetBook(ledger, zcdp)
+    assert restored.history("bank") == kept
+    assert restored.verify(restored.find("bank"), second=gdp) == []
+    assert restored.release_once(request(), never).output == b"noise"

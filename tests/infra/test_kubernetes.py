@@ -1,0 +1,229 @@
+"""infra/helm: values that charts know, manifests that Kubernetes accepts, Secrets that exist, nothing in the open."""
+
+import copy
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.infra.chart_values import CHARTS, unknown
+from tests.infra.tools import INFRA, SECRETS, compose, plain_environment
+
+HELM = INFRA / "helm"
+POOLS = {"cpu": HELM / "work-pool-cpu.json", "gpu": HELM / "work-pool-gpu.json"}
+OLDEST = "1.29"
+NOWHERE = "http://127.0.0.1:9/api"
+RENDER = """
+import asyncio, json, sys, uuid
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import FlowRun
+from prefect_kubernetes.worker import KubernetesWorkerJobConfiguration as Configuration
+
+async def render(template, values):
+    return await Configuration.from_template_and_values(template, values, client=get_client())
+
+job = asyncio.run(render(json.load(open(sys.argv[1])), json.loads(sys.argv[2])))
+job.prepare_for_flow_run(FlowRun(flow_id=uuid.uuid4(), name="lazy cat"))
+print(json.dumps(job.job_manifest))
+"""
+
+
+def values(chart: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((HELM / f"{chart}.yaml").read_text())
+    return found
+
+
+def manifests(*names: str) -> list[dict[str, Any]]:
+    return [one for name in names for one in yaml.safe_load_all((HELM / f"{name}.yaml").read_text())]
+
+
+def accepted(manifest: dict[str, Any]) -> None:
+    """Refuse what the API of the oldest and the newest Kubernetes would refuse."""
+    for version in (OLDEST, ".".join(kubernetes_validate.latest_version().split(".")[:2])):
+        kubernetes_validate.validate(manifest, version, strict=True)
+
+
+@pytest.mark.parametrize("chart", sorted(CHARTS))
+def test_the_charts_know_every_value(chart):
+    assert unknown(values(chart), CHARTS[chart]) == []
+
+
+def test_a_value_that_no_chart_knows_is_noticed():
+    wrong = copy.deepcopy(values("prefect-worker"))
+    wrong["worker"]["serverApiConfig"] = {"apiUrl": "http://prefect-server"}
+    wrong["worker"]["config"]["limit"] = "2"
+    assert unknown(wrong, CHARTS["prefect-worker"]) == [".worker.serverApiConfig", ".worker.config.limit must be int"]
+
+
+@pytest.mark.parametrize(
+    "manifest", manifests("wasp", "postgres"), ids=lambda one: f"{one['kind']}-{one['metadata']['name']}"
+)
+def test_kubernetes_accepts_the_manifests(manifest):
+    accepted(manifest)
+
+
+# --- Secrets
+@pytest.fixture(scope="module")
+def secrets(tmp_path_factory) -> dict[str, dict[str, str]]:
+    """Return the Secrets that secrets.sh makes of an env file."""
+    folder = tmp_path_factory.mktemp("infra")
+    (folder / "helm").mkdir()
+    (folder / "helm" / "secrets.sh").write_bytes((HELM / "secrets.sh").read_bytes())
+    settings = SECRETS | {"WASP_AUTH": "nurse:it's a: #secret \\ word"}
+    (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    done = subprocess.run(["sh", str(folder / "helm" / "secrets.sh")], capture_output=True, text=True, check=True)
+    found = list(yaml.safe_load_all(done.stdout))
+    for one in found:
+        accepted(one)
+    return {one["metadata"]["name"]: one["stringData"] for one in found}
+
+
+def test_secrets_are_made_of_the_env_file_whatever_characters_they_have(secrets):
+    assert secrets["wasp-auth"] == {"auth-string": "nurse:it's a: #secret \\ word"}
+    assert secrets["wasp-mlflow"]["username"] == "nurse"
+    assert secrets["wasp-mlflow"]["password"] == "it's a: #secret \\ word"
+    assert secrets["wasp-worker"]["WASP_LEDGER_URL"] == "postgresql+psycopg2://ledger:pg3@wasp-postgres:5432/ledger"
+    assert secrets["wasp-prefect"]["connection-string"] == "postgresql+asyncpg://prefect:pg1@wasp-postgres:5432/prefect"
+
+
+def test_an_empty_secret_is_refused(tmp_path):
+    (tmp_path / "helm").mkdir()
+    script = tmp_path / "helm" / "secrets.sh"
+    script.write_bytes((HELM / "secrets.sh").read_bytes())
+    (tmp_path / ".env").write_text("WASP_AUTH=a:b\nPREFECT_DB_PASSWORD=\n")
+    refused = subprocess.run(["sh", str(script)], capture_output=True, text=True)
+    assert refused.returncode != 0
+    assert "PREFECT_DB_PASSWORD is empty" in refused.stderr
+
+
+def test_every_secret_that_is_named_is_made_with_that_key(secrets):
+    everything = [*(values(chart) for chart in CHARTS), *manifests("wasp", "postgres"), *map(template, POOLS)]
+    named = {pair for one in everything for pair in key_references(one)}
+    assert len(named) >= 6
+    assert [pair for pair in named if pair[1] not in secrets.get(pair[0], {})] == []
+    whole = {name for one in everything for name in re.findall(r"'secretRef': {'name': '([\w-]+)'}", str(one))}
+    assert whole == {"wasp-worker", "wasp-postgres"} <= set(secrets)
+    charts = [
+        values("prefect-server")["server"]["basicAuth"],
+        values("prefect-worker")["worker"]["selfHostedServerApiConfig"]["basicAuth"],
+    ]
+    assert {chart["existingSecret"] for chart in charts} == {"wasp-auth"}
+    assert "auth-string" in secrets["wasp-auth"]  # the key that Prefect's charts look for
+    assert "connection-string" in secrets[values("prefect-server")["secret"]["name"]]
+
+
+def key_references(value: Any) -> list[tuple[str, str]]:
+    if isinstance(value, dict):
+        mine = [(value["name"], value["key"])] if set(value) == {"name", "key"} else []
+        return mine + [pair for one in value.values() for pair in key_references(one)]
+    return [pair for one in value for pair in key_references(one)] if isinstance(value, list) else []
+
+
+def test_no_file_holds_a_password():
+    text = "".join(path.read_text() for path in [*HELM.glob("*.yaml"), *HELM.glob("*.json")])
+    assert not re.search(r"://\w+:[^@\s]+@", text)
+    assert not re.search(r"(?i)password: *[\"']?\w", text)
+
+
+# --- the work pools
+def template(kind: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(POOLS[kind].read_text())
+    return found
+
+
+def rendered(kind: str, home: Path, **chosen: Any) -> dict[str, Any]:
+    """Return the job that the worker makes of the template, with the variables of the chart; it asks no server."""
+    named = {one["name"]: one["value"] for one in values("prefect-worker")["worker"]["extraEnvVars"]}
+    environment = plain_environment(PREFECT_API_URL=NOWHERE, PREFECT_HOME=str(home), **named)
+    command = [sys.executable, "-c", RENDER, str(POOLS[kind]), json.dumps(chosen)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    made: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return made
+
+
+@pytest.mark.parametrize("kind", sorted(POOLS))
+def test_kubernetes_accepts_the_job_that_prefect_makes_of_the_template(kind, tmp_path):
+    job = rendered(kind, tmp_path, env={"EXTRA": "1"})
+    pod = job["spec"]["template"]["spec"]
+    # Prefect insists on these two in the pod, where Kubernetes ignores them.
+    assert (pod.pop("parallelism"), pod.pop("completions")) == (1, 1)
+    accepted(job)
+    [container] = pod["containers"]
+    assert container["args"] == ["prefect", "flow-run", "execute"]
+    assert {"name": "EXTRA", "value": "1"} in container["env"]
+    assert container["image"].endswith(f"wasp-synth:{kind}")
+    assert container["resources"]["limits"].get("nvidia.com/gpu") == (1 if kind == "gpu" else None)
+    assert pod["securityContext"]["runAsUser"] == 1001
+    assert pod["automountServiceAccountToken"] is False
+
+
+def test_a_run_gets_its_settings_and_secrets_by_name_never_by_value():
+    container = template("cpu")["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]["containers"][0]
+    assert container["envFrom"] == [{"configMapRef": {"name": "wasp-worker"}}, {"secretRef": {"name": "wasp-worker"}}]
+    assert template("cpu")["variables"]["properties"]["env"]["default"] == {}
+    named = {one["name"]: one["value"] for one in values("prefect-worker")["worker"]["extraEnvVars"]}
+    prefix = "PREFECT_INTEGRATIONS_KUBERNETES_WORKER_API_AUTH_STRING_SECRET"
+    assert named == {f"{prefix}_NAME": "wasp-auth", f"{prefix}_KEY": "auth-string"}
+
+
+def test_private_rows_are_mounted_read_only_and_by_runs_alone():
+    pod = template("cpu")["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]
+    [mount] = [one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "private"]
+    [volume] = [one for one in pod["volumes"] if one["name"] == "private"]
+    assert mount == {"name": "private", "mountPath": "/data", "readOnly": True}
+    assert volume["persistentVolumeClaim"] == {"claimName": "wasp-private", "readOnly": True}
+    others = [
+        *(values(chart) for chart in CHARTS),
+        *(one for one in manifests("wasp", "postgres") if one["kind"] != "PersistentVolumeClaim"),
+    ]
+    assert "wasp-private" not in json.dumps(others)
+
+
+def test_claims_and_settings_that_runs_name_exist():
+    made = {(one["kind"], one["metadata"]["name"]) for one in manifests("wasp")}
+    assert {
+        ("PersistentVolumeClaim", "wasp-state"),
+        ("PersistentVolumeClaim", "wasp-private"),
+        ("ConfigMap", "wasp-worker"),
+    } <= made
+
+
+def test_runs_on_kubernetes_are_told_what_runs_in_compose_are_told():
+    [settings] = [one["data"] for one in manifests("wasp") if one["kind"] == "ConfigMap"]
+    in_compose = compose()["services"]["worker"]["environment"]
+    secret = {"WASP_AUTH", "WASP_LEDGER_URL", "WASP_BIND"}
+    assert set(settings) - {"WASP_HOME"} == set(in_compose) - secret
+    same = {"WASP_DATA", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "MLFLOW_HTTP_REQUEST_MAX_RETRIES"}
+    assert all(settings[name] == in_compose[name] for name in same)
+
+
+def test_the_two_templates_differ_in_the_gpu_and_its_size_alone():
+    cpu, gpu = template("cpu"), template("gpu")
+    pod = gpu["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]
+    assert pod.pop("tolerations") == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    assert pod["containers"][0]["resources"]["limits"].pop("nvidia.com/gpu") == "{{ gpus }}"
+    assert gpu["variables"]["properties"].pop("gpus")["default"] == 1
+    for name in ("image", "cpu_request", "cpu_limit", "memory_request", "memory_limit"):
+        cpu["variables"]["properties"][name].pop("default")
+        gpu["variables"]["properties"][name].pop("default")
+    assert cpu == gpu
+
+
+def test_every_placeholder_is_a_variable():
+    for kind in POOLS:
+        used = set(re.findall(r"{{ (\w+) }}", json.dumps(template(kind)["job_configuration"])))
+        assert used == set(template(kind)["variables"]["properties"])
+
+
+def test_mlflow_on_kubernetes_reads_the_access_file_of_the_image():
+    named = {one["name"]: one.get("value") for one in values("mlflow")["env"]}
+    assert named["MLFLOW_AUTH_CONFIG_PATH"] == "/opt/wasp/infra/mlflow_auth.ini"
+    assert (INFRA / "mlflow_auth.ini").exists()
+    assert values("mlflow")["server"]["value_options"]["app_name"] == "basic-auth"
