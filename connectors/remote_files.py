@@ -23,6 +23,9 @@ MARK = "wasp-artifacts.json"
 PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}
 LOCAL = {"", "file"}
 BLOCK = 1 << 20
+SECONDS = 60.0
+SLOWEST = 100_000
+"""Bytes a second: what arrives more slowly has stopped."""
 ABSENT = (FileNotFoundError, IsADirectoryError)
 _OPTIONS: dict[str, dict[str, Any]] = {
     "s3fs": {"config_kwargs": {"connect_timeout": 10, "read_timeout": 30, "retries": {"total_max_attempts": 2}}}
@@ -97,9 +100,9 @@ class RemoteFiles:
             if urlsplit(self.address).scheme in LOCAL:
                 write_whole(Path(root) / name, lambda file: _fill(file, source))
             elif isinstance(source, bytes):
-                system.pipe_file(f"{root}/{name}", source)
+                _in_time(system, "pipe_file", (f"{root}/{name}", source), len(source))
             else:
-                system.put_file(str(source), f"{root}/{name}")
+                _in_time(system, "put_file", (str(source), f"{root}/{name}"), source.stat().st_size)
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove files; those that are gone already are no error."""
@@ -176,6 +179,16 @@ def _connect(address: str) -> tuple[Any, str]:
     if package == "s3fs":
         system.retries = 1  # botocore repeats by itself: both together wait for minutes
     return system, str(root).rstrip("/")
+
+
+def _in_time(system: Any, operation: str, arguments: tuple[Any, ...], size: int) -> None:
+    """Send `size` bytes, within a time: a client that waits to be told to go on with a PUT waits without an end."""
+    from fsspec.asyn import sync
+
+    if system.async_impl:
+        sync(system.loop, getattr(system, f"_{operation}"), *arguments, timeout=SECONDS + size / SLOWEST)
+    else:
+        getattr(system, operation)(*arguments)
 
 
 def _fill(file: BinaryIO, source: Path | bytes) -> None:

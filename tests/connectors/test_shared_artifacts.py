@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from connectors import remote_files
 from connectors.artifacts import Artifacts
 from connectors.base import ArtifactError, ConfigError, MissingPackageError, StepKey
 from connectors.remote_files import MARK, RemoteFiles, checked
@@ -183,6 +186,22 @@ def test_a_store_that_does_not_answer_is_an_error_and_never_an_empty_one(
     assert time.monotonic() - started < 60
     # what this machine holds is whole, whatever the network does
     assert gone.read_table(ref).equals(TABLE)
+
+
+def test_a_store_that_hangs_does_not_hold_a_write_forever(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(remote_files, "SECONDS", 2.0)
+    store = open_artifacts(tmp_path / "a", s3.bucket("bucket-that-hangs"))
+    store.check()
+    os.kill(s3.process.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(ArtifactError, match="The artifact store did not answer"):
+            store.write_text("runs/one/manifest.json", "{}")
+    finally:
+        os.kill(s3.process.pid, signal.SIGCONT)
 
 
 def test_a_store_that_lost_what_it_held_is_refused_instead_of_filled_again(machine: Machine, address: str) -> None:
