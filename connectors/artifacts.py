@@ -1,20 +1,25 @@
-"""All files of the state folder: Parquet, JSON and folders with a manifest each, whole or not there at all."""
+"""All files of the state folder: Parquet, JSON and folders with a manifest each, whole or not there at all.
+
+`connectors.shared_artifacts` keeps the same files behind an address, for several machines; the methods that it
+overrides are the last of this class.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from connectors import tables
 from connectors.base import ArtifactError, ArtifactRef, StepKey, canonical
-from connectors.files import explained, make_folder, write_folder_whole, write_text_whole, write_whole
+from connectors.files import explained, make_folder, write_folder_whole, write_whole
 from connectors.manifests import (
     Manifest,
     content_problem,
     make_manifest,
+    manifest_path,
     read_manifest,
     verdict,
     write_manifest,
@@ -53,6 +58,7 @@ class Artifacts:
     def find(self, path: str, key: StepKey) -> ArtifactRef | None:
         """Return the finished artifact at `path` if its key is the same and its content hash holds, else None."""
         name, place = self._place(path)
+        self._look(name, key)
         manifest, _ = verdict(place, key)
         return manifest.ref(name, reused=True) if manifest else None
 
@@ -61,11 +67,13 @@ class Artifacts:
 
         Ask before the step writes: afterwards the answer is about the new file.
         """
-        return verdict(self._place(path)[1], key)[1]
+        name, place = self._place(path)
+        self._look(name, key)
+        return verdict(place, key)[1]
 
     def info(self, ref: ArtifactRef) -> dict[str, Any]:
         """Return the `info` that was written with the artifact."""
-        manifest = read_manifest(self._place(ref.path)[1])
+        manifest = self._manifest(self._place(ref.path)[0])
         if not isinstance(manifest, Manifest) or manifest.sha256 != ref.sha256:
             problem = manifest if isinstance(manifest, str) else "its manifest is missing or of another result"
             raise ArtifactError(f"{self.home / ref.path}: {problem}. {_AGAIN}")
@@ -85,7 +93,7 @@ class Artifacts:
 
     def read_table(self, ref: ArtifactRef) -> pd.DataFrame:
         """Read a table; ArtifactError when it is gone or its hash differs."""
-        return tables.read_frame(self._place(ref.path)[1], ref.sha256)
+        return tables.read_frame(self._held(ref), ref.sha256)
 
     def write_matrix(self, path: str, matrix: Matrix, key: StepKey) -> ArtifactRef:
         """Write vectors, shape (rows, dimension), as exact float32 in Parquet."""
@@ -95,49 +103,90 @@ class Artifacts:
 
     def read_matrix(self, ref: ArtifactRef) -> Matrix:
         """Read vectors as float32; ArtifactError when they are gone or their hash differs."""
-        return tables.read_matrix(self._place(ref.path)[1], ref.sha256)
+        return tables.read_matrix(self._held(ref), ref.sha256)
 
     def write_json(self, path: str, value: Mapping[str, Any], key: StepKey) -> ArtifactRef:
         """Write one JSON object."""
         text = json.dumps(json.loads(canonical(value)), ensure_ascii=False, indent=1, sort_keys=True)
-        return self._write(path, lambda file: _write_bytes(file, text.encode()), key, 1, None)
+        return self._write(path, lambda file: write_bytes(file, text.encode()), key, 1, None)
 
     def read_json(self, ref: ArtifactRef) -> dict[str, Any]:
         """Read one JSON object; ArtifactError when it is gone or its hash differs."""
-        value: dict[str, Any] = json.loads(tables.verified(self._place(ref.path)[1], ref.sha256).to_pybytes())
+        value: dict[str, Any] = json.loads(tables.verified(self._held(ref), ref.sha256).to_pybytes())
         return value
 
     def write_folder(self, path: str, fill: Callable[[Path], None], key: StepKey) -> ArtifactRef:
         """Let `fill` write files into a scratch folder, then move it to `path` whole; `rows` counts its files."""
         name, place = self._writable(path)
-        sha256, size, files = write_folder_whole(place, fill, _is_private(name))
+        sha256, size, files = write_folder_whole(place, fill, is_private(name))
         return self._finish(name, make_manifest(key, (sha256, size), files, {}))
 
     def read_folder(self, ref: ArtifactRef) -> Path:
         """Return the place of a folder; ArtifactError when it is gone or its hash differs."""
-        place = self._place(ref.path)[1]
+        place = self._held(ref)
         problem = content_problem(place, ref.sha256)
         if problem:
             raise ArtifactError(f"{place}: {problem}. {_AGAIN}")
         return place
 
+    def fetch(self, path: str) -> Path:
+        """Return the place on this machine of a finished file or folder, whatever its key; ArtifactError if none is."""
+        name, place = self._place(path)
+        manifest = self._manifest(name)
+        if not isinstance(manifest, Manifest):
+            raise ArtifactError(f"{self.where(name)}: {manifest or 'there is no finished result'}. {_AGAIN}")
+        problem = content_problem(self._held(manifest.ref(name)), manifest.sha256)
+        if problem:
+            raise ArtifactError(f"{self.where(name)}: {problem}. {_AGAIN}")
+        return place
+
+    def finished(self, pattern: str) -> dict[str, dict[str, Any]]:
+        """Return the manifests of all artifacts whose paths match `pattern` ('runs/*/student'), by path.
+
+        One that cannot be read is empty.
+        """
+        found = {}
+        for place in sorted(self.home.glob(str(manifest_path(Path(pattern))))):
+            manifest = read_manifest(place.with_name(place.name[1 : -len(".json")]))
+            name = place.with_name(place.name[1 : -len(".json")]).relative_to(self.home).as_posix()
+            found[name] = asdict(manifest) if isinstance(manifest, Manifest) else {}
+        return found
+
     # --- files without a key
     def write_text(self, path: str, text: str) -> Path:
-        """Write a text file (UTF-8) whole, without a manifest; return its place."""
+        """Write a text file (UTF-8) whole, without a manifest; return its place on this machine."""
+        return self.write_bytes(path, text.encode())
+
+    def write_bytes(self, path: str, data: bytes) -> Path:
+        """Write a file whole, without a manifest; return its place on this machine."""
         name, place = self._writable(path)
-        write_text_whole(place, text, _is_private(name))
+        write_whole(place, lambda file: write_bytes(file, data), is_private(name))
+        self._send(name)
         return place
+
+    def read_text(self, path: str) -> str | None:
+        """Return a file that was written by `write_text`, None if there is none."""
+        data = self._bytes(self._place(path)[0])
+        return None if data is None else data.decode()
+
+    def exists(self, path: str) -> bool:
+        """Say whether there is a file at `path`, finished or not."""
+        return self._place(path)[1].exists()
+
+    def where(self, path: str = "") -> str:
+        """Return where `path` lies, for people: a place on this machine, or an address."""
+        return str(self.home / path)
 
     def list_runs(self) -> list[dict[str, Any]]:
         """Return the manifests of all runs by folder name; of an unreadable one its `run_id` and `damaged`: why."""
         found = []
-        for file in sorted((self.home / "runs").glob("*/manifest.json")):
+        for run_id in self._runs():
             try:
-                value = json.loads(file.read_text(encoding="utf-8"))
+                value = json.loads(self.read_text(f"runs/{run_id}/manifest.json") or "")
                 found.append(value if isinstance(value, dict) else {"damaged": "not a JSON object"})
             except (OSError, ValueError) as error:
                 found.append({"damaged": str(error)})
-            found[-1].setdefault("run_id", file.parent.name)
+            found[-1].setdefault("run_id", run_id)
         return found
 
     def write_private_arrays(self, path: str, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -174,11 +223,12 @@ class Artifacts:
         info: Mapping[str, Any] | None,
     ) -> ArtifactRef:
         name, place = self._writable(path)
-        facts = write_whole(place, fill, _is_private(name))
+        facts = write_whole(place, fill, is_private(name))
         return self._finish(name, make_manifest(key, facts, rows, info or {}))
 
     def _finish(self, name: str, manifest: Manifest) -> ArtifactRef:
-        write_manifest(self.home / name, manifest, _is_private(name))
+        write_manifest(self.home / name, manifest, is_private(name))
+        self._send(name, manifest)
         return manifest.ref(name)
 
     def _place(self, path: str) -> tuple[str, Path]:
@@ -201,10 +251,39 @@ class Artifacts:
         pure = PurePosixPath(path)
         return self._writable(str(pure if pure.parts[:1] == (PRIVATE,) else PurePosixPath(PRIVATE) / pure))[1]
 
+    # --- what lies elsewhere as well
+    def check(self) -> None:
+        """Raise ArtifactError when nothing could be kept here."""
 
-def _is_private(name: str) -> bool:
+    def _look(self, name: str, key: StepKey) -> None:
+        """Make this machine know what there is at `name` for a key."""
+
+    def _held(self, ref: ArtifactRef) -> Path:
+        """Return the place on this machine of an artifact's content."""
+        return self._place(ref.path)[1]
+
+    def _manifest(self, name: str) -> Manifest | str | None:
+        """Return what `read_manifest` says of `name`."""
+        return read_manifest(self.home / name)
+
+    def _send(self, name: str, manifest: Manifest | None = None) -> None:
+        """Hand on what was written at `name` on this machine."""
+
+    def _bytes(self, name: str) -> bytes | None:
+        try:
+            return (self.home / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def _runs(self) -> list[str]:
+        return sorted(file.parent.name for file in (self.home / "runs").glob("*/manifest.json"))
+
+
+def is_private(name: str) -> bool:
+    """Say whether a file stays on this machine whatever is shared."""
     return PurePosixPath(name).parts[0] == PRIVATE
 
 
-def _write_bytes(file: BinaryIO, data: bytes) -> None:
+def write_bytes(file: BinaryIO, data: bytes) -> None:
+    """Write all of `data`."""
     file.write(data)

@@ -251,6 +251,12 @@ class ArtifactStore(Protocol):
     def write_folder(self, path: str, fill: Callable[[Path], None], key: StepKey) -> ArtifactRef:
         """Let `fill` write files into a scratch folder, then move it to `path` whole."""
 
+    def read_folder(self, ref: ArtifactRef) -> Path:
+        """Return the place of a folder on this machine; ArtifactError when it is gone or its hash differs."""
+
+    def exists(self, path: str) -> bool:
+        """Say whether there is a file at `path`, finished or not."""
+
     def write_private_arrays(self, path: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Write arrays below private/, mode 0600, atomically and without pickle."""
 

@@ -38,6 +38,10 @@ class MissingPackageError(ConfigError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"The package '{package}' is not installed. Type: pip install 'wasp-synth[{extra}]'")
+        self.package, self.extra = package, extra
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.package, self.extra), self.__dict__
 
 
 class InputError(ConfigError):
@@ -57,7 +61,7 @@ class PrivateInputError(ConfigError):
         self.details = details
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.code, self.details)
+        return type(self), (self.code, self.details), self.__dict__
 
 
 class BudgetError(WaspError):
@@ -73,7 +77,7 @@ class BudgetError(WaspError):
         self.needs, self.left, self.missing, self.dataset = needs, left, missing, dataset
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.needs, self.left, self.missing, self.dataset)
+        return type(self), (self.needs, self.left, self.missing, self.dataset), self.__dict__
 
 
 class MoneyError(WaspError):

@@ -30,19 +30,39 @@ def open_secret(folder: Path) -> bytes:
     try:
         if not path.exists():
             _create(path)
+    except OSError as error:
+        raise _closed(path, error) from None
+    return read_secret(path)
+
+
+def read_secret(path: Path) -> bytes:
+    """Return the key (32 bytes) of a file that several machines have; it is never made here.
+
+    Raises LedgerError as `open_secret`, and when there is no such file: a new key would recognise no dataset.
+    """
+    try:
         if os.name == "posix" and path.stat().st_mode & 0o077:
             raise LedgerError(f"The ledger's key {path} is open to other users. Type: chmod 600 {path}")
         secret = path.read_bytes()
-    except OSError as error:
+    except FileNotFoundError:
         raise LedgerError(
-            f"The ledger's key {path} cannot be opened ({error.strerror}). Check the owner and mode of its folder."
+            f"There is no key file {path}. Copy the one that the budget book was begun with (private/ledger.key in the "
+            f"state folder of that machine), or, for a book that is empty, make one: head -c {KEY_BYTES} /dev/urandom "
+            f"> {path}; chmod 600 {path}"
         ) from None
+    except OSError as error:
+        raise _closed(path, error) from None
     if len(secret) != KEY_BYTES:
         raise LedgerError(
             f"The ledger's key {path} has {len(secret)} bytes instead of {KEY_BYTES}. Restore it from the backup: "
             "with another key no dataset would be recognised."
         )
     return secret
+
+
+def _closed(path: Path, error: OSError) -> LedgerError:
+    reason = f"The ledger's key {path} cannot be opened ({error.strerror})."
+    return LedgerError(f"{reason} Check the owner and mode of its folder.")
 
 
 def _create(path: Path) -> None:

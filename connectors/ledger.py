@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -61,6 +62,11 @@ class BudgetBook:
 
     def __repr__(self) -> str:
         return f"BudgetBook({self._store.shown!r})"
+
+    @property
+    def shown(self) -> str:
+        """Where the book is, without a password."""
+        return self._store.shown
 
     # --- datasets
     def register(self, name: str, fingerprint: str, records: Sequence[str], who: str = "", key: str = "") -> str:
@@ -179,6 +185,13 @@ class BudgetBook:
             detail = canonical({"number": entry.number, "reason": reason})
             void = Entry(dataset, "void", who, entry.flow, entry.run_id, entry.slot, detail_json=detail)
             self._append(db, state, void, state.delta(entry.delta))
+
+    def hold(self, run_id: str) -> AbstractContextManager[bool]:
+        """Hold a run for this process among all machines that share the book (PostgreSQL); the value: was it free.
+
+        A book in a file is one machine's: there it is always free, and the run's folder has a lock.
+        """
+        return self._store.hold(f"run {run_id}")
 
     # --- what stands in the book
     def events(self, dataset: str, run_id: str | None = None) -> list[dict[str, Any]]:

@@ -74,7 +74,8 @@ def _same_key(db: Connection, asked: Registration) -> None:
         raise LedgerError(
             f"The rows of '{asked.name}' were named with another key than the rows in the budget book (key "
             f"{', '.join(sorted(keys))}, here {asked.key}), so rows whose budget is spent would not be recognised. "
-            "Put back the file private/ledger.key of the state folder that began this book; nothing was spent."
+            "Put back the file private/ledger.key of the state folder that began this book, or name it in "
+            "WASP_LEDGER_KEY_FILE; nothing was spent."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select
+from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
@@ -69,6 +70,27 @@ class LedgerStore:
                     for setting in _POSTGRES_SETTINGS:
                         db.exec_driver_sql(setting)
                 yield db
+
+    @contextmanager
+    def hold(self, name: str) -> Iterator[bool]:
+        """Hold a name among all processes that use this database; yields False if another one holds it.
+
+        It is free again when the block ends or the process dies, however it dies. SQLite has no such lock: True.
+        """
+        if not self._is_postgres:
+            yield True
+            return
+        number = int.from_bytes(hashlib.sha256(f"wasp {name}".encode()).digest()[:8], signed=True)
+        with self._translated():
+            db = self._open().connect().execution_options(isolation_level="AUTOCOMMIT")
+        # Not within _translated: errors of the block are not the book's.
+        try:
+            with self._translated():
+                mine = bool(db.execute(select(func.pg_try_advisory_lock(number))).scalar())
+            yield mine
+        finally:
+            with suppress(SQLAlchemyError):
+                db.close()
 
     @property
     def _is_postgres(self) -> bool:

@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from typing import Any, TypeVar
 
 from connectors.base import ArtifactRef, StepKey, canonical
 from connectors.files import file_sha256, folder_sha256, write_text_whole
 
+AnyPath = TypeVar("AnyPath", bound=PurePath)
 SHORT = 12
 """Digits of a hash that people are shown."""
 
@@ -35,8 +36,12 @@ class Manifest:
         """Return the reference that travels between steps."""
         return ArtifactRef(path, self.sha256, self.key, self.step, self.rows, reused)
 
+    def text(self) -> str:
+        """Return it as it is written."""
+        return json.dumps(asdict(self), ensure_ascii=False, indent=1, sort_keys=True)
 
-def manifest_path(path: Path) -> Path:
+
+def manifest_path(path: AnyPath) -> AnyPath:
     """Return where the manifest of `path` lies; its leading underscore hides it from readers of Parquet folders."""
     return path.parent / f"_{path.name}.json"
 
@@ -59,21 +64,25 @@ def make_manifest(key: StepKey, facts: tuple[str, int], rows: int, info: Mapping
 
 def write_manifest(path: Path, manifest: Manifest, private: bool) -> None:
     """Write the manifest of the artifact at `path`."""
-    text = json.dumps(asdict(manifest), ensure_ascii=False, indent=1, sort_keys=True)
-    write_text_whole(manifest_path(path), text, private)
+    write_text_whole(manifest_path(path), manifest.text(), private)
 
 
 def read_manifest(path: Path) -> Manifest | str | None:
     """Return the manifest of the artifact at `path`, None if there is none, or why it cannot be used."""
     try:
-        value = json.loads(manifest_path(path).read_text(encoding="utf-8"))
-        return Manifest(**value)
+        return parse_manifest(manifest_path(path).read_bytes())
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError):
-        return "its manifest is damaged"
     except OSError as error:
         return f"its manifest cannot be read ({error.strerror})"
+
+
+def parse_manifest(data: bytes) -> Manifest | str:
+    """Return the manifest that was written as `data`, or why it cannot be used."""
+    try:
+        return Manifest(**json.loads(data))
+    except (ValueError, TypeError):
+        return "its manifest is damaged"
 
 
 def content_problem(path: Path, sha256: str) -> str:

@@ -16,15 +16,17 @@ from connectors.base import MoneyError
 class Purse:
     """The money of one run. `most`: dollars in all, None for no limit; `journal`: where paid answers are written.
 
+    `before`: what the run is known to have paid, here or on another machine; the journal takes over what it misses.
     Threads reserve the worst case of what they are about to ask and return what it did not cost.
     """
 
-    def __init__(self, journal: Path, most: float | None = None) -> None:
+    def __init__(self, journal: Path, most: float | None = None, before: float = 0.0) -> None:
         self.journal = journal
         self.most = most
         self._lock = threading.Condition()
         self._reserved = 0.0
         self._spent = _read(journal)
+        self.pay("another machine", "", before - self._spent)
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.journal, self.most)

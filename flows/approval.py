@@ -22,6 +22,7 @@ from flows.home import state_folder, who
 from flows.params import PACE, WaspConfig
 from flows.progress import display
 from flows.records import now, read_book
+from flows.stores import open_artifacts
 from flows.words import plan as plan_in_words
 from tasks.prompts import TaskCard
 
@@ -90,7 +91,7 @@ def ask(flow: str, config: WaspConfig, card: TaskCard, plan: dict[str, Any], res
 
 def _earlier(run_id: str | None, contract: str) -> Approval | None:
     """Return the approval that a run to be resumed was started with, if it is for the same plan."""
-    kept = read_book(state_folder() / "runs" / run_id).get("approval") if run_id else None
+    kept = read_book(open_artifacts(state_folder()), run_id).get("approval") if run_id else None
     return Approval(**kept) if kept and kept["contract"] == contract else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connectors.base import ArtifactError, ConfigError
 from flows.catalog import FlowEntry, find_flow
@@ -13,6 +13,10 @@ from flows.config_files import check_config, load_config
 from flows.home import check_room, ended_in_order, prepare_environment, state_folder
 from flows.progress import show as show_progress
 from flows.records import is_held, read_book
+from flows.stores import open_artifacts, open_ledger, tracking_store
+
+if TYPE_CHECKING:
+    from connectors.artifacts import Artifacts
 
 
 def run(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
@@ -33,15 +37,11 @@ def _carry_out(entry: FlowEntry, config: Any, resumes: str | None = None) -> dic
     home = state_folder()
     check_room(home)
     prepare_environment(home)
-    from prefect.task_runners import ThreadPoolTaskRunner
-
     from flows.failure import full_disk_told
-
-    runner: Any = ThreadPoolTaskRunner(max_workers=config.execution.max_workers)
 
     with ended_in_order(), full_disk_told(home), show_progress() as shown:
         shown.say("preparing: rows, models and the budget are checked")
-        answer: Any = entry.flow().with_options(task_runner=runner)(config, resumes)
+        answer: Any = entry.flow()(config, resumes)
     return dict(answer)
 
 
@@ -86,50 +86,46 @@ def doctor(path: Path | None, changes: Sequence[str]) -> dict[str, Any]:
 
 def runs() -> dict[str, Any]:
     """Return all runs of the state folder, newest last; a run whose manifest cannot be read has the state 'damaged'."""
-    from connectors.artifacts import Artifacts
-
     home, found = state_folder(), []
-    for book in Artifacts(home).list_runs():
+    artifacts = open_artifacts(home)
+    for book in artifacts.list_runs():
         line = {key: book.get(key) for key in ("run_id", "flow", "started", "dataset", "error")}
-        folder = home / "runs" / book["run_id"]
         damaged = "damaged" in book
-        summary = {} if damaged else _summary(folder) or {}
+        summary = {} if damaged else _summary(artifacts, book["run_id"]) or {}
         numbers = {key: summary.get(key) for key in ("epsilon_spent", "accuracy", "fid", "n_synthetic")}
-        found.append(line | {"state": "damaged" if damaged else _state(folder, book)} | numbers)
+        found.append(line | {"state": "damaged" if damaged else _state(home, book)} | numbers)
     return {"runs": sorted(found, key=lambda one: str(one["started"]))}
 
 
 def show(run_id: str) -> dict[str, Any]:
     """Return the manifest of a run and its summary if it is finished."""
-    book = _book(run_id)
-    folder = state_folder() / "runs" / run_id
-    return book | {"state": _state(folder, book), "summary": _summary(folder)}
+    book, home = _book(run_id), state_folder()
+    return book | {"state": _state(home, book), "summary": _summary(open_artifacts(home), run_id)}
 
 
 def report(run_id: str) -> dict[str, Any]:
     """Write the report of a finished run again from its report.json."""
-    from connectors.artifacts import Artifacts
     from flows.finish import write_report
 
     _book(run_id)
-    return {"run_id": run_id, "report": write_report(Artifacts(state_folder()), run_id)}
+    return {"run_id": run_id, "report": str(write_report(open_artifacts(state_folder()), run_id))}
 
 
 def export(run_id: str, folder: Path) -> dict[str, Any]:
     """Copy what may leave a run into a new folder."""
     from flows.export import export_run
 
-    return export_run(state_folder(), _book(run_id), folder)
+    home = state_folder()
+    return export_run(home, open_artifacts(home), _book(run_id), folder)
 
 
 def abandon(run_id: str) -> dict[str, Any]:
     """Give a run up: what it reserved and did not spend goes back to its dataset; its files stay."""
-    from flows.tools import open_ledger
-
     home, book = state_folder(), _book(run_id)
-    if is_held(home / "runs" / run_id):
+    ledger = open_ledger(home)
+    if is_held(home, run_id, ledger):
         raise ConfigError(f"Run {run_id} is being carried out; stop it first")
-    open_ledger(home).finish(book["dataset"], run_id)
+    ledger.finish(book["dataset"], run_id)
     return {"run_id": run_id, "dataset": book["dataset"]}
 
 
@@ -146,7 +142,6 @@ def answers(file: Path) -> dict[str, Any]:
 def push(run_id: str) -> dict[str, Any]:
     """Send the unsent records of a run to its tracking server."""
     from connectors.tracking import push as send
-    from flows.tools import tracking_store
 
     home = state_folder()
     prepare_environment(home)
@@ -157,25 +152,27 @@ def push(run_id: str) -> dict[str, Any]:
 
 
 def _book(run_id: str) -> dict[str, Any]:
-    runs_folder = state_folder() / "runs"
-    book = read_book(runs_folder / run_id) if Path(run_id).name == run_id else {}
+    artifacts = open_artifacts(state_folder())
+    book = read_book(artifacts, run_id) if Path(run_id).name == run_id else {}
     if not book:
-        raise ConfigError(f"There is no run '{run_id}' in {runs_folder}. List them: wasp runs")
+        raise ConfigError(f"There is no run '{run_id}' in {artifacts.where('runs')}. List them: wasp runs")
     return book
 
 
-def _state(folder: Path, book: dict[str, Any]) -> str:
-    if book["state"] == "running" and not is_held(folder):
+def _state(home: Path, book: dict[str, Any]) -> str:
+    if book["state"] == "running" and not is_held(home, book["run_id"], open_ledger(home)):
         return "interrupted"
     return str(book["state"])
 
 
-def _summary(folder: Path) -> dict[str, Any] | None:
-    path = folder / "summary.json"
-    if not path.exists():
+def _summary(artifacts: Artifacts, run_id: str) -> dict[str, Any] | None:
+    path = f"runs/{run_id}/summary.json"
+    text = artifacts.read_text(path)
+    if text is None:
         return None
     try:
-        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        value: dict[str, Any] = json.loads(text)
     except ValueError as error:
-        raise ArtifactError(f"{path} is damaged ({error}); write it again: wasp resume {folder.name}") from None
+        place = artifacts.where(path)
+        raise ArtifactError(f"{place} is damaged ({error}); write it again: wasp resume {run_id}") from None
     return value

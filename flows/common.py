@@ -60,8 +60,8 @@ def running(flow: str, config: WaspConfig, resumes: str | None = None) -> Iterat
                 f"Bring them back, or start a new run with its own budget ({name.run_id}): wasp run {flow}"
             )
         story.folder = home / "runs" / name.run_id
-        with held(story.folder):
-            book = open_book(home, flow, prepared)
+        with held(home, name.run_id, prepared.tools.ledger):
+            book = open_book(flow, prepared)
             if prepared.plan.charges:
                 prepared.tools.ledger.reserve(name.dataset, prepared.plan, _signed(prepared))
             story.begun = True
@@ -99,7 +99,7 @@ def _ended(run: WaspRun, story: Story) -> Iterator[WaspRun]:
         display().say(f"stopped by {type(error).__name__}; go on with: {go_on}")
         words = in_words(error, story) if isinstance(error, Exception) else f"{type(error).__name__}. Next: {go_on}"
         try:
-            run.book.update(state="failed", ended=now(), error=words)
+            run.book.update(state="failed", ended=now(), dollars=run.dollars, error=words)
             run.tools.tracker.end("FAILED")
         except (OSError, WaspError) as further:
             display().say(f"that could not be written down: {further}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import shutil
+import socket
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from flows.home import prepare_environment, state_folder
 
 if TYPE_CHECKING:
-    from flows.params import WaspConfig
+    from flows.params import Execution, WaspConfig
 
 LEAST_FREE_BYTES = 2 * 1024**3
 
@@ -33,10 +34,12 @@ def examine(config: WaspConfig | None = None) -> dict[str, Any]:
         "prefect server": _prefect,
         "exact noise": _noise,
         "budget book": _ledger,
+        "artifacts": _artifacts,
         "sentence encoder": _encoder,
         "tracking": _tracking,
     }
     if config is not None:
+        checks["task runner"] = partial(_runner, config.execution)
         checks |= {f"PLM {plm.name}": partial(_model, config, plm.name) for plm in config.plms}
     results = [_check(name, check, home) for name, check in checks.items()]
     return {"healthy": all(one["ok"] for one in results), "checks": results}
@@ -92,6 +95,25 @@ def _ledger(home: Path) -> str:
     if problems:
         raise RuntimeError("; ".join(problems))
     return f"sound, {len(open_ledger(home).datasets())} datasets"
+
+
+def _artifacts(home: Path) -> str:
+    from flows.stores import open_artifacts
+
+    artifacts = open_artifacts(home)
+    artifacts.check()
+    return artifacts.where()
+
+
+def _runner(execution: Execution, _: Path) -> str:
+    from flows.runners import check_runner
+
+    check_runner(execution)
+    if not execution.cluster:
+        return execution.task_runner
+    host, _colon, port = execution.cluster.rpartition("/")[2].partition(":")
+    with socket.create_connection((host, int(port or 0)), timeout=5):
+        return f"{execution.task_runner} at {execution.cluster}"
 
 
 def _encoder(_: Path) -> str:

@@ -5,30 +5,33 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connectors.base import ConfigError, LedgerError
 from flows.tools import open_ledger
 
+if TYPE_CHECKING:
+    from connectors.artifacts import Artifacts
+
 SHARED = ("run_id", "flow", "task", "n_synthetic", "accuracy", "macro_f1", "epsilon_spent", "delta", "releases")
 
 
-def export_run(home: Path, book: dict[str, Any], folder: Path) -> dict[str, Any]:
+def export_run(home: Path, artifacts: Artifacts, book: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Write the bundle of a finished run into `folder`, which must be new or empty.
 
     Raises ConfigError for an unfinished or not private run and LedgerError when the budget book does not verify.
     """
-    run = home / "runs" / book["run_id"]
-    summary = _shareable(run, book)
+    run = f"runs/{book['run_id']}"
+    summary = _shareable(artifacts, book)
     problems = open_ledger(home).verify(book["dataset"])
     if problems:
         raise LedgerError("The budget book does not verify, so nothing is exported: " + "; ".join(problems))
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder}: exists and is not an empty folder; name a new one")
+    rows, student = artifacts.fetch(f"{run}/synthetic.parquet"), artifacts.fetch(f"{run}/student")
     folder.mkdir(parents=True, exist_ok=True)
-    _copy_rows(run, folder)
-    if (run / "student").is_dir():
-        shutil.copytree(run / "student", folder / "student")
+    _copy_rows(rows, folder)
+    shutil.copytree(student, folder / "student")
     card = {key: summary[key] for key in SHARED}
     (folder / "summary.json").write_text(json.dumps(card, indent=2), encoding="utf-8")
     (folder / "README.md").write_text(_statement(summary, book), encoding="utf-8")
@@ -36,20 +39,21 @@ def export_run(home: Path, book: dict[str, Any], folder: Path) -> dict[str, Any]
     return {"run_id": book["run_id"], "folder": str(folder), "files": files}
 
 
-def _shareable(run: Path, book: dict[str, Any]) -> dict[str, Any]:
-    path = run / "summary.json"
-    if book["state"] != "done" or not path.exists():
+def _shareable(artifacts: Artifacts, book: dict[str, Any]) -> dict[str, Any]:
+    text = artifacts.read_text(f"runs/{book['run_id']}/summary.json")
+    if book["state"] != "done" or text is None:
         raise ConfigError(f"Run {book['run_id']} is not finished; type: wasp resume {book['run_id']}")
-    summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    summary: dict[str, Any] = json.loads(text)
     if summary["epsilon_spent"] is None:
         raise ConfigError(f"Run {book['run_id']} is NOT PRIVATE (no noise was added); it cannot be exported")
     return summary
 
 
-def _copy_rows(run: Path, folder: Path) -> None:
+def _copy_rows(file: Path, folder: Path) -> None:
     import pandas as pd
 
-    rows = pd.read_parquet(run / "synthetic.parquet")[["sample_id", "text", "label", "attribute", "plm", "iteration"]]
+    rows = pd.read_parquet(file, partitioning=None)
+    rows = rows[["sample_id", "text", "label", "attribute", "plm", "iteration"]]
     rows.to_parquet(folder / "synthetic.parquet", compression="zstd", index=False)
     rows.to_json(folder / "synthetic.jsonl", orient="records", lines=True, force_ascii=False)
 

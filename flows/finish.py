@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from prefect import runtime
 
-from connectors.base import ArtifactRef, Charge
+from connectors.base import ArtifactRef, Charge, ConfigError
 from connectors.tracking_address import redact
 from flows.approval import Approval
 from flows.outgoing import outgoing
@@ -56,23 +56,25 @@ def finish_run(run: WaspRun, made: Made) -> dict[str, Any]:
     run.tools.artifacts.write_text(f"runs/{name.run_id}/report.json", json.dumps(to_json(report)))
     page = write_report(run.tools.artifacts, name.run_id)
     _track(run, report, made.synthetic, page)
-    summary = _summary(run, report, page)
+    summary = _summary(run, report)
     run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(summary, indent=2, allow_nan=False))
     run.page.result(summary, run.tools.tracker.ui_link())
-    run.book.update(state="done", ended=now(), mlflow_run_id=summary["mlflow_run_id"], error=None)
+    run.book.update(state="done", ended=now(), dollars=run.dollars, mlflow_run_id=summary["mlflow_run_id"], error=None)
     return summary
 
 
-def write_report(artifacts: Artifacts, run_id: str) -> str:
-    """Render report.html from report.json; return its place."""
-    stored = json.loads((artifacts.home / "runs" / run_id / "report.json").read_text(encoding="utf-8"))
-    return str(artifacts.write_text(f"runs/{run_id}/report.html", render(from_json(stored))))
+def write_report(artifacts: Artifacts, run_id: str) -> Path:
+    """Render report.html from report.json; return its place on this machine."""
+    stored = artifacts.read_text(f"runs/{run_id}/report.json")
+    if stored is None:
+        raise ConfigError(f"Run {run_id} has no report yet; type: wasp resume {run_id}")
+    return artifacts.write_text(f"runs/{run_id}/report.html", render(from_json(json.loads(stored))))
 
 
 def _report(run: WaspRun, made: Made) -> Report:
     name, config = run.tools.name, run.config
     assert name is not None
-    folder = run.tools.home / "runs" / name.run_id
+    folder, where = f"runs/{name.run_id}", run.tools.artifacts.where
     return Report(
         run_id=name.run_id,
         flow=name.flow,
@@ -89,9 +91,9 @@ def _report(run: WaspRun, made: Made) -> Report:
         outgoing=outgoing(run, made.written, made.facts),
         map=map_points(run.tools, made.written, run.prepared.test, config.execution.seed),
         places={
-            "synthetic texts": str(run.tools.home / made.synthetic.path),
-            "all artifacts": str(folder),
-            "student": str(folder / "student"),
+            "synthetic texts": where(made.synthetic.path),
+            "all artifacts": where(folder),
+            "student": where(f"{folder}/student"),
             "MLflow": _mlflow(run),
         },
         next=(
@@ -195,29 +197,28 @@ def _touched(run: WaspRun) -> tuple[Touched, ...]:
     return tuple(found)
 
 
-def _track(run: WaspRun, report: Report, synthetic: ArtifactRef, page: str) -> None:
-    tracker, folder = run.tools.tracker, run.tools.home / "runs" / report.run_id
+def _track(run: WaspRun, report: Report, synthetic: ArtifactRef, page: Path) -> None:
+    tracker, artifacts, folder = run.tools.tracker, run.tools.artifacts, f"runs/{report.run_id}"
     scores = report.scores
     final = {"student_accuracy": scores.accuracy, "student_macro_f1": scores.macro_f1} if scores else {}
     tracker.metrics(final | {"epsilon_total": report.happened.epsilon}, run.iterations)
     tracker.dataset(run.tools.private.name, "private")
     if run.prepared.test:
         tracker.dataset(Path(run.prepared.test.where.path).stem, "test")
-    tracker.synthetic(run.tools.home / synthetic.path, f"{report.task}-synthetic", synthetic.sha256)
+    tracker.synthetic(artifacts.fetch(synthetic.path), f"{report.task}-synthetic", synthetic.sha256)
     for name, plot in PLOTS.items():
         picture = plot(report, "png")
         if picture is not None:
-            (folder / f"{name}.png").write_bytes(picture)
             if name == "fid_accuracy":
                 run.page.curves(picture)
-            tracker.artifact(folder / f"{name}.png", "plots")
+            tracker.artifact(artifacts.write_bytes(f"{folder}/{name}.png", picture), "plots")
     if not any(facts.not_private for facts in report.iterations):
-        tracker.artifact(Path(page))
-    tracker.model(folder / "student", run.serving())
+        tracker.artifact(page)
+    tracker.model(artifacts.fetch(f"{folder}/student"), run.serving())
     tracker.end("FINISHED")
 
 
-def _summary(run: WaspRun, report: Report, page: str) -> dict[str, Any]:
+def _summary(run: WaspRun, report: Report) -> dict[str, Any]:
     name, tracker, last = run.tools.name, run.tools.tracker, report.iterations[-1]
     assert name is not None
     return {
@@ -228,7 +229,7 @@ def _summary(run: WaspRun, report: Report, page: str) -> dict[str, Any]:
         "state": "done",
         "degraded": len(report.degraded) > len(run.prepared.warnings),
         "problems": list(report.degraded[len(run.prepared.warnings) :]),
-        "dollars": run.tools.purse.spent if run.tools.purse else 0.0,
+        "dollars": run.dollars,
         "epsilon_spent": report.happened.epsilon,
         "delta": run.config.privacy.delta,
         "releases": report.happened.releases,
@@ -241,8 +242,8 @@ def _summary(run: WaspRun, report: Report, page: str) -> dict[str, Any]:
         "mlflow": _mlflow(run),
         "tracking_problem": tracker.problem,
         "prefect_run_id": str(runtime.flow_run.id) if runtime.flow_run.id else None,
-        "folder": str(run.tools.home / "runs" / name.run_id),
-        "report": page,
+        "folder": run.tools.artifacts.where(f"runs/{name.run_id}"),
+        "report": run.tools.artifacts.where(f"runs/{name.run_id}/report.html"),
         "seconds": report.seconds,
         "iterations": [_line(facts) for facts in report.iterations],
         "warnings": list(run.prepared.warnings),

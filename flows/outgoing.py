@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -38,11 +39,10 @@ def _connector(run: WaspRun, plm: str) -> str:
 def _prompts(run: WaspRun, written: Sequence[Written]) -> pd.DataFrame:
     tables = []
     for one in written:
-        path = (run.tools.home / one.samples.path).with_name("prompts.parquet")
+        path = PurePosixPath(one.samples.path).with_name("prompts.parquet")
         try:
-            tables.append(pd.read_parquet(path, columns=["prompt_key", "text"], partitioning=None))
-        except OSError as error:
-            raise ArtifactError(
-                f"{path} cannot be read ({error}); delete samples.parquet beside it and resume"
-            ) from None
+            place = run.tools.artifacts.fetch(str(path))
+        except ArtifactError as error:
+            raise ArtifactError(f"{error} Delete samples.parquet beside it first.") from None
+        tables.append(pd.read_parquet(place, columns=["prompt_key", "text"], partitioning=None))
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["prompt_key", "text"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -96,17 +95,18 @@ def ledger_rows(entries: Sequence[Entry], delta: float) -> list[dict[str, Any]]:
 
 def result_in_words(summary: dict[str, Any], link: str | None) -> str:
     """Return the result of a run in Markdown: scores, what was spent, and every way to its report."""
-    place = Path(summary["report"])
+    report = str(summary["report"])
+    place = "in the shared store" if "://" in report else "on the machine of the worker"
     lines = [
         f"**{words.scores(summary)}; {summary['n_synthetic']} synthetic texts; epsilon "
         f"{words.epsilon(summary['epsilon_spent'])} at delta {summary['delta']:g}.**",
         "",
         _block(words.iterations(summary["iterations"])),
         *(f"- degraded: {problem}" for problem in summary["problems"]),
-        f"- Report: `{place}` on the machine of the worker; written again by `wasp report {summary['run_id']}`",
+        f"- Report: `{report}` {place}; written again by `wasp report {summary['run_id']}`",
     ]
     if link:
-        lines.append(f"- [The report in MLflow]({link}/artifactPath/{place.name})")
+        lines.append(f"- [The report in MLflow]({link}/artifactPath/{report.rpartition('/')[2]})")
     lines.append(f"- What may be shared: `wasp export {summary['run_id']} FOLDER`")
     return "\n".join(lines)
 

@@ -209,7 +209,15 @@ class Limits(Strict):
 class Execution(Strict):
     """How the run is carried out; changes nothing in its result but `seed`."""
 
+    task_runner: Literal["threads", "dask", "ray"] = Field(
+        "threads", description="Where steps run: threads of one process, or processes of a Dask or Ray cluster."
+    )
     max_workers: int = Field(4, ge=1, le=256, description="Steps that run at the same time.")
+    cluster: str | None = Field(
+        None,
+        description="Address of a running cluster: tcp://HOST:8786 (Dask), HOST:6379 or ray://HOST:10001 (Ray). Empty: "
+        "one is started on this machine for the run.",
+    )
     seed: int = Field(0, ge=0, description="Rules everything except noise.")
     approval: bool = Field(
         False, description="Wait before the first private row is opened until a person has approved the plan."
@@ -217,6 +225,14 @@ class Execution(Strict):
     approval_minutes: int = Field(
         60, ge=1, le=10_080, description="How long to wait for that; then the run ends and nothing is spent."
     )
+
+    rules = rule("cluster", {"type": "string"}, {"task_runner": {"enum": ["dask", "ray"]}})
+
+    @model_validator(mode="after")
+    def _cluster_is_used(self) -> Self:
+        if self.cluster is not None and self.task_runner == "threads":
+            raise ValueError("cluster is for task_runner dask or ray; threads need none")
+        return self
 
 
 PACE = set(Execution.model_fields) - {"seed"}

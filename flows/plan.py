@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from flows.params import WaspConfig
+from flows.params import Execution, WaspConfig
 from tasks.accounting import Noise
 from tasks.prompts import TaskCard, contrastive, zero_shot
 
@@ -53,9 +53,19 @@ def plan_of(
         "delta": noise.delta,
         "adjacency": noise.privacy.adjacency,
         "private": not noise.non_private,
+        "steps": _steps(config.execution),
         "other_calibration": _other(config),
         "approval_minutes": config.execution.approval_minutes if config.execution.approval else None,
     }
+
+
+def _steps(execution: Execution) -> str:
+    """Say where the steps of the run are carried out."""
+    at_once = f"{execution.max_workers} at a time"
+    if execution.task_runner == "threads":
+        return f"{at_once}, in threads of one process"
+    started = f"at {execution.cluster}" if execution.cluster else "that is started here for the run"
+    return f"{at_once}, on a {execution.task_runner.capitalize()} cluster {started}"
 
 
 def _asked(config: WaspConfig, card: TaskCard, lengths: Lengths | None) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from connectors.base import BudgetPlan, ConfigError, digest
 from flows.lost_book import check_book
 from flows.params import PACE, Rows, WaspConfig
+from flows.runners import check_runner
 from flows.task_files import load_task
 from flows.tools import RunName, RunTools, rows_ref
 from tasks.accounting import Noise, VotePrivacy, calibrate, signal_index, vote_charge
@@ -47,9 +48,11 @@ def prepare(flow: str, config: WaspConfig, home: Path, ask: Ask | None = None) -
     `ask` is called when everything else is in order and before the private rows are opened for the first time.
     Raises ConfigError, InputError or PrivateInputError, and whatever `ask` raises.
     """
+    check_runner(config.execution)
     card = load_task(config.task)
     check_numbers(config, card)
     tools = RunTools(config, home)
+    tools.artifacts.check()
     for name in tools.plms:
         tools.model(name)
     test, test_rows = _reference("test", config.test, config, card, tools)
@@ -117,7 +120,7 @@ def _name(
 ) -> RunName:
     config = tools.config
     dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
-    check_book(tools.home, tools.ledger, dataset, identity.fingerprint)
+    check_book(tools.artifacts, tools.ledger, dataset, identity.fingerprint)
     aside: dict[str, bool | set[str]] = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms"), True)
     settings = config.model_dump(mode="json", exclude={**aside, "execution": PACE})
     for rows in ("private", "test", "public"):

@@ -6,16 +6,21 @@ import fcntl
 import importlib.metadata
 import json
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connectors.base import ArtifactError, ConfigError
 from flows.prepare import Prepared
 from flows.task_files import task_place
+
+if TYPE_CHECKING:
+    from connectors.artifacts import Artifacts
+    from connectors.ledger import BudgetBook
 
 SHOWN_VERSIONS = ("wasp-synth", "prefect", "opendp", "dp-accounting", "numpy", "torch", "transformers", "mlflow")
 
@@ -23,28 +28,23 @@ SHOWN_VERSIONS = ("wasp-synth", "prefect", "opendp", "dp-accounting", "numpy", "
 class RunBook:
     """runs/<run_id>/manifest.json, rewritten whole at each change of state."""
 
-    def __init__(self, home: Path, values: dict[str, Any]) -> None:
-        self.folder = home / "runs" / values["run_id"]
+    def __init__(self, artifacts: Artifacts, values: dict[str, Any]) -> None:
+        self.artifacts = artifacts
         self.values = values
 
     def update(self, **changes: Any) -> None:
-        """Write the manifest with `changes`: a temporary file, fsync, rename."""
+        """Write the manifest with `changes`."""
         self.values |= changes
-        scratch = self.folder / ".manifest.json.part"
-        with scratch.open("w", encoding="utf-8") as file:
-            json.dump(self.values, file, indent=2, ensure_ascii=False)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(self.folder / "manifest.json")
+        text = json.dumps(self.values, indent=2, ensure_ascii=False)
+        self.artifacts.write_text(_place(self.values["run_id"]), text)
 
 
-def open_book(home: Path, flow: str, prepared: Prepared) -> RunBook:
+def open_book(flow: str, prepared: Prepared) -> RunBook:
     """Return the manifest of a run that starts or goes on; the time it first started stays."""
     name = prepared.tools.name
     assert name is not None
-    folder = home / "runs" / name.run_id
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    earlier = read_book(folder)
+    artifacts = prepared.tools.artifacts
+    earlier = read_book(artifacts, name.run_id)
     values = {
         "run_id": name.run_id,
         "flow": flow,
@@ -56,12 +56,14 @@ def open_book(home: Path, flow: str, prepared: Prepared) -> RunBook:
         "started": earlier.get("started", now()),
         "resumed": [*earlier.get("resumed", []), now()] if earlier else [],
         "process": os.getpid(),
+        "machine": socket.gethostname(),
         "prefect_run_id": None,
         "mlflow_run_id": earlier.get("mlflow_run_id"),
+        "dollars": earlier.get("dollars", 0.0),
         "error": None,
         "approval": asdict(prepared.approval) if prepared.approval else earlier.get("approval"),
     }
-    return RunBook(home, values)
+    return RunBook(artifacts, values)
 
 
 def _places(prepared: Prepared) -> dict[str, str]:
@@ -70,36 +72,44 @@ def _places(prepared: Prepared) -> dict[str, str]:
     return {"data_root": config.data_root or str(Path.cwd()), "task": task_place(config.task)}
 
 
-def read_book(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a run's folder, empty if there is none yet; ArtifactError when it is damaged."""
+def read_book(artifacts: Artifacts, run_id: str) -> dict[str, Any]:
+    """Return the manifest of a run, empty if there is none yet; ArtifactError when it is damaged."""
     try:
-        value: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
+        value: dict[str, Any] = json.loads(artifacts.read_text(_place(run_id)) or "{}")
     except ValueError as error:
-        path = folder / "manifest.json"
-        raise ArtifactError(f"{path} is damaged ({error}); move it away and start the run again") from None
+        place = artifacts.where(_place(run_id))
+        raise ArtifactError(f"{place} is damaged ({error}); move it away and start the run again") from None
     return value
 
 
+def _place(run_id: str) -> str:
+    return f"runs/{run_id}/manifest.json"
+
+
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Hold a run for this process; the system lets go when the process dies, however it dies."""
+def held(home: Path, run_id: str, ledger: BudgetBook) -> Iterator[None]:
+    """Hold a run for this process, on this machine and among all that share the budget book.
+
+    The system lets go when the process dies, however it dies.
+    """
+    folder = home / "runs" / run_id
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    taken = f"Run {run_id} is being carried out by another process; wait for it, or stop it and run again"
     with (folder / ".lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ConfigError(
-                f"Run {folder.name} is being carried out by another process; wait for it, or stop it and run again"
-            ) from None
-        yield
+            raise ConfigError(taken) from None
+        with ledger.hold(run_id) as mine:
+            if not mine:
+                raise ConfigError(taken.replace("process", "machine"))
+            yield
 
 
-def is_held(folder: Path) -> bool:
+def is_held(home: Path, run_id: str, ledger: BudgetBook) -> bool:
     """Say whether a process carries out this run now."""
     try:
-        with held(folder):
+        with held(home, run_id, ledger):
             return False
     except ConfigError:
         return True

@@ -66,15 +66,15 @@ class WaspRun:
         What was shared out before the private rows voted stays as it was: texts cannot join a vote afterwards.
         """
         folder = f"runs/{self.tools.run_id}/iteration={iteration}"
-        place = self.tools.home / folder / "plan.json"
-        if place.exists() and (place.parent / "release.parquet").exists():
-            kept: dict[str, int] = json.loads(place.read_text(encoding="utf-8"))
+        artifacts = self.tools.artifacts
+        if artifacts.exists(f"{folder}/release.parquet") and (text := artifacts.read_text(f"{folder}/plan.json")):
+            kept: dict[str, int] = json.loads(text)
             return kept
         latest = {one.plm: one.down for one in written}
         able = {plm: weight for plm, weight in weights.items() if not latest.get(plm) or self._answers(plm, iteration)}
         wanted = self.config.method.samples * (iteration + 1) // self.iterations
         counts = shares(wanted - sum(one.samples.rows for one in written), able or weights)
-        self.tools.artifacts.write_text(f"{folder}/plan.json", json.dumps(counts))
+        artifacts.write_text(f"{folder}/plan.json", json.dumps(counts))
         return counts
 
     def _answers(self, plm: str, iteration: int) -> bool:
@@ -241,7 +241,14 @@ class WaspRun:
         tell_high_budget(self)
         facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(events))
         self.facts_so_far.append(facts)
+        if self.dollars:
+            self.book.update(dollars=self.dollars)
         return facts
+
+    @property
+    def dollars(self) -> float:
+        """What the run has paid so far, over all its starts and machines."""
+        return self.tools.purse.spent if self.tools.purse else 0.0
 
     def finish(
         self,

@@ -11,11 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from connectors.base import Advance, ConfigError, Embedder, LanguageModel, ModelSpec, PrivateRef, RowsRef
-from flows.home import book_address
+from connectors.base import Advance, ConfigError, Embedder, LanguageModel, PrivateRef, RowsRef, digest
 from flows.live import shown
-from flows.params import Plm, PrivateRows, Rows, WaspConfig
+from flows.params import Plm, WaspConfig
+from flows.places import default_name, model_spec
+from flows.places import place as place
+from flows.places import rows_ref as rows_ref
 from flows.progress import display
+from flows.stores import Shared, open_artifacts, open_key, open_purse, shared
+from flows.stores import open_ledger as open_ledger
+from flows.stores import tracking_store as tracking_store
 from flows.task_files import load_task
 from tasks.private.rows import Zone
 
@@ -29,8 +34,6 @@ if TYPE_CHECKING:
     from connectors.tracking import Tracker
 
 Value = TypeVar("Value")
-FILES = {"recorded"}
-"""Connectors whose `model` is always a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +49,23 @@ class RunName:
 class RunTools:
     """Opens each connector on first use and keeps it for the run (implements tasks.toolbox.Tools)."""
 
-    def __init__(self, config: WaspConfig, home: Path, name: RunName | None = None) -> None:
+    def __init__(
+        self, config: WaspConfig, home: Path, name: RunName | None = None, parts: Shared | None = None
+    ) -> None:
         self.config = config
         self.home = home
         self.name = name
+        self._parts = parts
+        self._checked = False
         self._opened: dict[str, Any] = {}
         self._lock = threading.RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.config, self.home, self.name)
+        # Relative paths start where the run was started, wherever this is opened again.
+        root = self.config.data_root or str(Path.cwd())
+        # A scheduler between the two opens the pickle as well: what the run's own process said stays.
+        parts = self._parts or shared(self.home)
+        return reopened, (self.config.model_copy(update={"data_root": root}), self.name, parts)
 
     def named(self, name: RunName) -> RunTools:
         """Return the same tools for a run that has its name; what was opened stays open."""
@@ -64,6 +75,9 @@ class RunTools:
 
     def _once(self, what: str, make: Callable[[], Value]) -> Value:
         with self._lock:
+            if self._parts is not None and not self._checked:
+                self._parts.check()  # not where pickles are opened: here an error is the step's own
+                self._checked = True
             if what not in self._opened:
                 self._opened[what] = make()
             value: Value = self._opened[what]
@@ -77,8 +91,9 @@ class RunTools:
 
     @property
     def artifacts(self) -> Artifacts:
-        """Files below the state folder."""
-        return self._once("artifacts", partial(_open_artifacts, self.home))
+        """Files of all runs: below the state folder, or behind WASP_ARTIFACTS as it was where the run began."""
+        address = self._parts.artifacts if self._parts else None
+        return self._once("artifacts", partial(open_artifacts, self.home, address))
 
     @property
     def ledger(self) -> BudgetBook:
@@ -116,8 +131,10 @@ class RunTools:
         """The money of the run; a preview has none of its own."""
         if self.name is None:
             return None
-        journal = self.home / "runs" / self.run_id / "money.jsonl"
-        return self._once(f"purse {self.run_id}", partial(_open_purse, journal, self.config.limits.max_dollars))
+        # A worker of a cluster asks no model that costs anything.
+        told = self.artifacts if self._parts is None else None
+        most = self.config.limits.max_dollars
+        return self._once(f"purse {self.run_id}", lambda: open_purse(self.home, self.run_id, most, told))
 
     def read_rows(self, where: RowsRef) -> pd.DataFrame:
         """Open test or public rows."""
@@ -163,10 +180,10 @@ class RunTools:
         )
 
     def _open_zone(self) -> Zone:
-        from connectors.fingerprint import dataset_fingerprint, key_name, open_secret, record_hash
+        from connectors.fingerprint import dataset_fingerprint, key_name, record_hash
         from connectors.rows import read_rows
 
-        secret = open_secret(self.home)
+        secret = open_key(self.home)
         return Zone(
             read=read_rows,
             record_hash=partial(record_hash, secret),
@@ -190,67 +207,26 @@ class RunTools:
         return Recording(model, CompletionStore(self.home / "completions"), scope, self.purse)
 
 
-def _open_artifacts(home: Path) -> Artifacts:
-    from connectors.artifacts import Artifacts
-
-    return Artifacts(home)
+_REOPENED: dict[str, RunTools] = {}
+_REOPENING = threading.Lock()
 
 
-def _open_purse(journal: Path, most: float | None) -> Purse:
-    from connectors.purse import Purse
+def reopened(config: WaspConfig, name: RunName | None, parts: Shared) -> RunTools:
+    """Return the tools of a run in another process, opened once: training or loading a model is dear.
 
-    return Purse(journal, most)
-
-
-def open_ledger(home: Path) -> BudgetBook:
-    """Open the budget book of a state folder (`flows.home.book_address` says where it lies)."""
-    from connectors.ledger import BudgetBook
-    from tasks.accounting import filter_epsilon
-
-    return BudgetBook(book_address(home), filter_epsilon)
-
-
-def tracking_store(uri: str | None, home: Path) -> tuple[str, str | None]:
-    """Return address and artifact folder of MLflow: as configured, MLFLOW_TRACKING_URI, or below the state folder."""
-    from connectors.tracking import default_artifact_root, default_uri
-
-    chosen = uri or os.environ.get("MLFLOW_TRACKING_URI")
-    return (chosen, None) if chosen else (default_uri(home), default_artifact_root(home))
+    Only the latest run is kept: a cluster of somebody else outlives it.
+    """
+    key = digest([config.model_dump(mode="json"), name, parts])
+    with _REOPENING:
+        if key not in _REOPENED:
+            _REOPENED.clear()
+            _REOPENED[key] = RunTools(config, parts.here(), name, parts)
+        return _REOPENED[key]
 
 
 def _page(address: str | None) -> str:
     """Return the address of a page; Prefect says 'None/...' where its server has no page."""
     return address if address and "://" in address else ""
-
-
-def default_name(path: str) -> str:
-    """Return the name of a dataset in the budget book when none is given: folder and file name, or host and database.
-
-    User and password of an address are no part of it: names stand in reports and in experiments.
-    """
-    _, separator, rest = path.partition("://")
-    public = rest.rsplit("@", 1)[-1] if separator else path.split(":")[-1]
-    parts = Path(public.split("?")[0]).with_suffix("").parts[-2:]
-    return "/".join(part.strip("/") for part in parts if part.strip("/")) or "private"
-
-
-def place(path: str, root: str | None) -> str:
-    """Return `path`, below `root` if it is a relative path of a file."""
-    special = ":" in path or path.startswith("~") or Path(path).is_absolute()
-    return path if special or root is None else str(Path(root) / path)
-
-
-def rows_ref(rows: Rows, root: str | None) -> RowsRef:
-    """Return the reference that a configuration's rows stand for."""
-    return RowsRef(
-        path=place(rows.path, root),
-        text=rows.text,
-        label=rows.label,
-        rows=rows.rows,
-        seed=rows.seed,
-        of=rows.of if isinstance(rows, PrivateRows) else None,
-        query=rows.query,
-    )
 
 
 def _in_batches(plm: Plm, model: LanguageModel, folder: Path) -> LanguageModel:
@@ -285,11 +261,3 @@ def load_secret(reference: str) -> None:
             "of the environment: env:NAME"
         ) from None
     os.environ[variable] = str(value.get())  # type: ignore[union-attr]
-
-
-def model_spec(plm: Plm, root: str | None) -> ModelSpec:
-    """Return what the registry opens; the file of a recorded model, or a folder of weights, may lie below `root`."""
-    model = place(plm.model, root) if plm.model else ""
-    if plm.connector not in FILES and not Path(model).is_dir():
-        model = plm.model
-    return ModelSpec(plm.name, plm.connector, model, plm.connector_options)

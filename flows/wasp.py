@@ -12,6 +12,7 @@ from prefect import flow
 from connectors.base import ArtifactRef
 from flows.common import flow_run_name, running
 from flows.params import WaspConfig
+from flows.runners import ConfiguredTaskRunner
 from tasks.jobs import Written
 from tasks.private_steps import vote
 from tasks.steps import (
@@ -28,7 +29,7 @@ from tasks.steps import (
 )
 
 
-@flow(name="wasp", flow_run_name=flow_run_name, validate_parameters=True)
+@flow(name="wasp", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
 def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
     """Write a synthetic training set guided by private rows under differential privacy, train and test a student.
 

@@ -45,6 +45,7 @@ def plan(value: dict[str, Any]) -> str:
         f"calls         {value['calls']} (and at most three rounds of topping up)",
         f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out" + _basis(value),
         f"time          {_minutes(value['minutes_of_writing'])}",
+        f"steps         {value['steps']}",
         f"money         about {value['dollars_about']:.2f} dollars with equal shares, "
         + ("no limit set" if value["max_dollars"] is None else f"hard stop at {value['max_dollars']:.2f}"),
     ]

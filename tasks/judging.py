@@ -47,7 +47,7 @@ def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
 
 def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
     """Train the student (STM) on all texts, write it to student/, test it on real rows never used before."""
-    path = f"runs/{tools.run_id}/student.json"
+    path, folder = f"runs/{tools.run_id}/student.json", f"runs/{tools.run_id}/student"
     parameters: dict[str, object] = {"student": asdict(job.student), "labels": list(job.labels)}
     parameters["test"] = _content(job.test)
     if job.student.kind != "finetune":
@@ -56,11 +56,13 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
 
     def make() -> ArtifactRef:
         found: dict[str, Any] = {}
-        folder = f"runs/{tools.run_id}/student"
         student = tools.artifacts.write_folder(folder, lambda place: found.update(_train(tools, job, place)), key)
-        return tools.artifacts.write_json(path, found | {"student": student.sha256} | _test(tools, job), key)
+        return tools.artifacts.write_json(path, found | {"student": student.sha256} | _test(tools, job, student), key)
 
-    return make_once(tools.artifacts, path, key, make)
+    def stale(_: ArtifactRef) -> str:
+        return "" if tools.artifacts.find(folder, key) else "computed again because the student's folder is not whole"
+
+    return make_once(tools.artifacts, path, key, make, stale)
 
 
 def _content(reference: Reference | None) -> str:
@@ -101,11 +103,11 @@ def _train(tools: Tools, job: TrainJob, folder: Path) -> dict[str, Any]:
     }
 
 
-def _test(tools: Tools, job: TrainJob) -> dict[str, Any]:
+def _test(tools: Tools, job: TrainJob, student: ArtifactRef) -> dict[str, Any]:
     if job.test is None:
         return {"test": None}
     frame, real = reference_rows(tools, job.test.where)
-    predict = load_student(tools.home / "runs" / tools.run_id / "student")
+    predict = load_student(tools.artifacts.read_folder(student))
     predicted = predict(frame["text"].tolist(), np.asarray(real))
     return {"test": evaluate(frame["label"].tolist(), predicted.labels, job.labels)}
 

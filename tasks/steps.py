@@ -6,7 +6,7 @@ Tasks exchange references, never rows. A step that finds its artifact whole ends
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial, wraps
@@ -28,6 +28,7 @@ from tasks.toolbox import Tools
 
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")
+Stays = Callable[[Mapping[str, Any]], bool]
 
 
 def now(step: Task[Parameters, Any], *arguments: Any) -> Any:
@@ -62,14 +63,30 @@ def outcome(value: Any, ref: ArtifactRef, why: str) -> State[Any]:
     return Completed(name="Reused" if ref.reused else "Completed", message=why, data=value)
 
 
-def step(name: str, **options: Any) -> Callable[[Callable[..., Any]], Task[Any, Any]]:
+def asks_a_vendor(parameters: Mapping[str, Any]) -> bool:
+    """Say whether a step's PLM is behind an address: the run's money, pace and keys are with the flow."""
+    return bool(getattr(parameters["tools"].model(parameters["job"].plm), "destinations", ()))
+
+
+def beside_the_flow(_: Mapping[str, Any]) -> bool:
+    """Always: the step writes what the flow's process writes as well."""
+    return True
+
+
+def step(name: str, stays: Stays | None = None, **options: Any) -> Callable[[Callable[..., Any]], Task[Any, Any]]:
     """Declare a step: a task that Prefect neither caches nor persists, since the artifact store decides reuse.
 
-    Steps carry no tags: Prefect asks its server for a slot per tagged task run, which costs two seconds each time the
-    connection has been idle. What is worth a tag stands on the flow run.
+    `stays` says of its parameters whether it stays in the flow's process where the others go to a cluster. No tags:
+    for each tagged task run Prefect asks its server for a slot, which takes two seconds when the connection was idle.
     """
-    declare = partial(task, task_run_name=name, cache_policy=NO_CACHE, persist_result=False, **options)
-    return lambda function: declare(named(function))
+    declared: Any = partial(task, task_run_name=name, cache_policy=NO_CACHE, persist_result=False, **options)
+
+    def declare(function: Any) -> Any:
+        carried_out: Any = named(function)
+        carried_out.stays = stays
+        return declared(carried_out)
+
+    return declare
 
 
 def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
@@ -86,7 +103,7 @@ def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
     return carried_out
 
 
-@step("generate {job.plm} t={job.iteration}")
+@step("generate {job.plm} t={job.iteration}", stays=asks_a_vendor)
 def generate(tools: Tools, job: WriteJob) -> Any:
     """One PLM writes its texts of one iteration."""
     with shared_limit(tools, job.plm):
@@ -137,7 +154,7 @@ def train_student(tools: Tools, job: TrainJob) -> Any:
     return outcome(tools.artifacts.read_json(ref), ref, why)
 
 
-@step("record t={facts.iteration}")
+@step("record t={facts.iteration}", stays=beside_the_flow)
 def record_iteration(tools: Tools, facts: Facts) -> Any:
     """Show an iteration in Prefect and record it where experiments are kept."""
     get_run_logger().info(sentence(facts))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from connectors.base import Advance, ArtifactStore, Embedder, LanguageModel, Ledger, PrivateRef, RowsRef
@@ -20,10 +19,6 @@ class Tools(Protocol):
     @property
     def run_id(self) -> str:
         """The run."""
-
-    @property
-    def home(self) -> Path:
-        """The state folder."""
 
     @property
     def artifacts(self) -> ArtifactStore:

@@ -57,7 +57,7 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
 
     def stale(ref: ArtifactRef) -> str:
         down = tools.artifacts.info(ref)["down"]
-        voted = (tools.home / f"runs/{tools.run_id}/iteration={job.iteration}/release.parquet").exists()
+        voted = tools.artifacts.exists(f"runs/{tools.run_id}/iteration={job.iteration}/release.parquet")
         return "computed again because the model was down" if down and not voted else ""
 
     return make_once(tools.artifacts, f"{folder}/samples.parquet", key, make, stale)

@@ -14,13 +14,24 @@ from connectors.base import PrivateInputError, WaspError
 
 @contextmanager
 def sealed(folder: Path) -> Iterator[None]:
-    """Turn an unknown error of the block into PRIVATE-STEP; its text and traceback go into `folder`."""
+    """Turn an unknown error of the block into PRIVATE-STEP; its text and traceback go into `folder`.
+
+    No error leaves with the ones before it: they would travel with it to the process that waits for the step.
+    """
     try:
         yield
-    except WaspError:
-        raise
+    except WaspError as error:
+        refusal: WaspError = error
     except Exception as error:  # noqa: BLE001  (the text of an unknown error may quote a row)
-        raise PrivateInputError("PRIVATE-STEP", _tell_owner(folder, error)) from None
+        refusal = PrivateInputError("PRIVATE-STEP", _tell_owner(folder, error))
+    else:
+        return
+    try:
+        raise refusal
+    except WaspError:
+        # Raising in a block that handles an error is what ties it to that one.
+        refusal.__cause__ = refusal.__context__ = None
+        raise
 
 
 def write_for_owner(path: Path, text: str) -> None:

@@ -11,6 +11,15 @@ from connectors.completions import CompletionStore, Recording
 from connectors.purse import Purse
 
 
+def test_what_another_machine_paid_counts_once(tmp_path: Path) -> None:
+    purse = Purse(tmp_path / "money.jsonl", 10.0, before=5.0)
+    assert (purse.spent, purse.left) == (5.0, 5.0)
+    purse.pay("paid", "key", 2.0)
+    assert pickle.loads(pickle.dumps(purse)).spent == 7.0
+    assert Purse(tmp_path / "money.jsonl", 10.0, before=5.0).spent == 7.0
+    assert Purse(tmp_path / "money.jsonl", 10.0, before=8.5).spent == 8.5
+
+
 class Paid:
     """Answers at a price: one dollar each, at worst two."""
 

@@ -45,7 +45,7 @@ def released(home: Path, again: Callable[..., Prepared]) -> Released:
     name = run.tools.name
     assert name is not None
     run.tools.ledger.reserve(name.dataset, run.plan, "owner")
-    open_book(home, "wasp", run).update()
+    open_book("wasp", run).update()
     entry = release(run, "first")
     key = StepKey("vote", 1, {"private": name.fingerprint}, {})
     path = f"runs/{name.run_id}/iteration=0/release.parquet"
@@ -68,12 +68,12 @@ def test_a_release_that_names_no_entry_of_the_book_costs_more_than_nothing(home:
     told = json.loads(manifest.read_text())
     manifest.write_text(json.dumps(told | {"info": {"ledger_entry": "f" * 64}}))
     with pytest.raises(LedgerError, match="stands in no line"):
-        WaspRun(run, open_book(home, "wasp", run), 0.0).spent([ref])
+        WaspRun(run, open_book("wasp", run), 0.0).spent([ref])
 
 
 def test_a_vote_that_was_paid_twice_is_reported_twice(home: Path, released: Released) -> None:
     run, ref = released
-    wasp = WaspRun(run, open_book(home, "wasp", run), 0.0)
+    wasp = WaspRun(run, open_book("wasp", run), 0.0)
     assert len(wasp.spent([ref])) == 1
     release(run, "second", respend=True)
     assert len(wasp.spent([ref])) == 2

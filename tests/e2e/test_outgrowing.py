@@ -1,0 +1,244 @@
+"""More than one process, more than one machine: the same result, no noise twice, and no way past the cap together."""
+
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.fingerprint import open_secret
+from flows.tools import open_ledger
+from tasks.composition import gaussian_epsilon
+from tests.chaos.test_kill_a_run import answers_per_prompt
+from tests.connectors.postgres_server import execute, find_binary, free_port, postgres_server
+from tests.connectors.s3_server import S3Server, s3_server
+from tests.pipeline import Pipeline, last_json
+
+pytestmark = pytest.mark.slow
+
+SAME = ("run_id", "accuracy", "macro_f1", "fid", "epsilon_spent", "n_synthetic", "releases", "iterations")
+RUNS = 20
+FIT = 3
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    initdb, server = find_binary("initdb"), find_binary("postgres")
+    if initdb is None or server is None:
+        pytest.skip("no PostgreSQL server programs (initdb, postgres) on PATH or in /usr/lib/postgresql")
+    with postgres_server(initdb, server) as url:
+        yield url
+
+
+@pytest.fixture
+def s3(tmp_path: Path) -> Iterator[S3Server]:
+    with s3_server(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: str, tmp_path: Path) -> str:
+    """An empty database of the server."""
+    name = f"d{abs(hash(str(tmp_path)))}"
+    execute(postgres, f"CREATE DATABASE {name}")
+    return postgres.replace("/postgres", f"/{name}")
+
+
+def with_the_book_of(first: Pipeline, home: Path, **extra: str) -> Pipeline:
+    """Return a fresh state folder with the budget book and the key of another: noise is read back, never drawn."""
+    other = Pipeline(home, first.api, extra=extra)
+    (home / "private").mkdir(parents=True, mode=0o700)
+    home.chmod(0o700)
+    shutil.copy(first.home / "private" / "ledger.key", home / "private" / "ledger.key")
+    for file in first.home.glob("ledger.db*"):
+        shutil.copy(file, home / file.name)
+    return other
+
+
+def result(pipeline: Pipeline, **changes: Any) -> tuple[dict[str, Any], dict[str, bytes], bytes]:
+    """Run, and return what must be the same: the numbers, the releases, the synthetic texts."""
+    summary = pipeline.run(**changes)
+    place = pipeline.home / "runs" / summary["run_id"] / "synthetic.parquet"
+    return {name: summary[name] for name in SAME}, pipeline.releases(summary["run_id"]), place.read_bytes()
+
+
+def test_threads_a_dask_cluster_and_a_ray_instance_give_the_same_result(api: str, tmp_path: Path) -> None:
+    threads = Pipeline(tmp_path / "threads", api)
+    expected = result(threads)
+    for kind in ("dask", "ray"):
+        other = with_the_book_of(threads, tmp_path / kind)
+        assert result(other, execution={"task_runner": kind, "max_workers": 2}) == expected, kind
+        entries = last_json(other.call("budget", "history", "desk", "--json").stdout)["entries"]
+        assert [entry["slot"] for entry in entries if entry["kind"] == "release"] == ["vote-0", "vote-1"]
+
+
+def test_noise_that_a_dask_worker_drew_is_read_back_by_threads(api: str, tmp_path: Path) -> None:
+    dask = Pipeline(tmp_path / "dask", api)
+    expected = result(dask, execution={"task_runner": "dask", "max_workers": 2})
+    assert result(with_the_book_of(dask, tmp_path / "threads")) == expected
+    assert set(answers_per_prompt(dask)) == {1}
+
+
+@contextmanager
+def dask_cluster(folder: Path, environment: dict[str, str]) -> Iterator[str]:
+    """Start a scheduler and two workers, each a process of its own; the value is the scheduler's address."""
+    port = free_port()
+    address = f"tcp://127.0.0.1:{port}"
+    tool, here = [sys.executable, "-m"], ["--host", "127.0.0.1", "--no-dashboard"]
+    worker = [*tool, "distributed.cli.dask_worker", address, *here, "--nthreads", "1", "--local-directory", str(folder)]
+    commands = [[*tool, "distributed.cli.dask_scheduler", *here, "--port", str(port)], worker, worker]
+    started = []
+    try:
+        for number, command in enumerate(commands):
+            with (folder / f"dask-{number}.log").open("wb") as log:
+                started.append(subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log))
+        yield address
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in started:
+            process.wait(timeout=60)
+
+
+def test_the_workers_of_a_running_dask_cluster_share_a_book_on_postgresql(
+    api: str, tmp_path: Path, database: str
+) -> None:
+    pipeline = Pipeline(tmp_path / "home", api, extra={"WASP_LEDGER_URL": database})
+    environment = pipeline.environment | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    with dask_cluster(tmp_path, environment) as address:
+        execution = {"task_runner": "dask", "cluster": address, "max_workers": 2}
+        expected = result(pipeline, execution=execution)
+    threads = Pipeline(tmp_path / "threads", api, extra={"WASP_LEDGER_URL": database})
+    (threads.home / "private").mkdir(parents=True, mode=0o700)
+    shutil.copy(pipeline.home / "private" / "ledger.key", threads.home / "private" / "ledger.key")
+    assert result(threads) == expected
+
+
+def test_a_dask_worker_that_sees_another_budget_book_spends_nothing(api: str, tmp_path: Path, database: str) -> None:
+    pipeline = Pipeline(tmp_path / "home", api, extra={"WASP_LEDGER_URL": database})
+    elsewhere = {name: value for name, value in pipeline.environment.items() if name != "WASP_LEDGER_URL"}
+    with dask_cluster(tmp_path, elsewhere | {"PYTHONPATH": str(Path(__file__).parents[2])}) as address:
+        execution = {"task_runner": "dask", "cluster": address, "max_workers": 2}
+        done = pipeline.call("run", "wasp", "--config", str(pipeline.config(execution=execution)), "--json")
+    assert done.returncode == 1
+    assert "Set WASP_LEDGER_URL on every machine of the cluster" in done.stderr
+    entries = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
+    assert "release" not in {entry["kind"] for entry in entries}
+
+
+def test_a_run_that_dies_on_one_machine_goes_on_on_another(
+    api: str, tmp_path: Path, database: str, s3: S3Server
+) -> None:
+    open_secret(tmp_path)
+    shared = s3.environment | {
+        "WASP_ARTIFACTS": s3.bucket("wasp-test"),
+        "WASP_LEDGER_URL": database,
+        "WASP_LEDGER_KEY_FILE": str(tmp_path / "private" / "ledger.key"),
+    }
+    first, second = (Pipeline(tmp_path / name, api, extra=shared) for name in ("first", "second"))
+    config = first.config()
+    process = first.start("run", "wasp", "--config", str(config), "--json")
+    try:
+        wait_for(lambda: any("iteration=0/_release" in name for name in s3.names("wasp-test")), process)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    [release] = [name for name in s3.names("wasp-test") if name.endswith("iteration=0/release.parquet")]
+    drawn, run_id = s3.get(f"wasp-test/{release}"), release.split("/")[2]
+    states = {run["run_id"]: run["state"] for run in last_json(second.call("runs", "--json").stdout)["runs"]}
+    assert states == {run_id: "interrupted"}
+
+    done = second.call("resume", run_id, "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    summary = last_json(done.stdout)
+    assert "write clerk t=0" not in done.stderr, "finished steps are used again"
+    assert "write clerk t=2" in done.stderr
+    assert s3.get(f"wasp-test/{release}") == drawn
+    entries = last_json(first.call("budget", "history", "desk", "--json").stdout)["entries"]
+    assert [entry["slot"] for entry in entries if entry["kind"] == "release"] == ["vote-0", "vote-1"]
+    assert not [name for name in s3.names("wasp-test") if any(word in name for word in ("private", "ledger", ".db"))]
+
+    # the first machine again: nothing is left to do, and everything can be shown, exported and explained there
+    again = last_json(first.call("run", "wasp", "--config", str(config), "--json").stdout)
+    assert {name: again[name] for name in SAME} == {name: summary[name] for name in SAME}
+    assert last_json(first.call("export", run_id, str(tmp_path / "out"), "--json").stdout)["run_id"] == run_id
+    assert Path(last_json(first.call("report", run_id, "--json").stdout)["report"]).read_text().startswith("<!DOCTYPE")
+
+    # the same without a store: only the noise is carried over
+    alone = {name: value for name, value in shared.items() if name.startswith("WASP_LEDGER")}
+    expected = result(Pipeline(tmp_path / "alone", api, extra=alone))
+    assert {name: summary[name] for name in SAME} == expected[0]
+    assert s3.get(f"wasp-test/wasp/runs/{run_id}/synthetic.parquet") == expected[2]
+
+
+def test_while_the_store_is_away_a_run_stops_and_then_goes_on(api: str, tmp_path: Path, s3: S3Server) -> None:
+    shared = s3.environment | {"WASP_ARTIFACTS": s3.bucket("wasp-test")}
+    pipeline = Pipeline(tmp_path / "home", api, extra=shared)
+    config = pipeline.config()
+    process = pipeline.start("run", "wasp", "--config", str(config), "--json")
+    wait_for(lambda: any("iteration=0/_release" in name for name in s3.names("wasp-test")), process)
+    os.kill(s3.process.pid, signal.SIGSTOP)  # it hangs: the worst way not to answer
+    try:
+        _, errors = process.communicate(timeout=500)
+    finally:
+        os.kill(s3.process.pid, signal.SIGCONT)
+    assert process.returncode == 1
+    assert "The artifact store did not answer" in errors
+    done = pipeline.call("run", "wasp", "--config", str(config), "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "write clerk t=0" not in done.stderr
+    entries = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
+    assert [entry["slot"] for entry in entries if entry["kind"] == "release"] == ["vote-0", "vote-1"]
+    assert set(answers_per_prompt(pipeline)) == {1}
+
+
+def wait_for(there: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
+    while not there():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_twenty_runs_at_once_cannot_pass_the_cap_together(
+    kind: str, api: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    extra = {"WASP_LEDGER_URL": request.getfixturevalue("database")} if kind == "postgresql" else {}
+    pipeline = Pipeline(tmp_path / "home", api, extra=extra)
+    config = pipeline.config(
+        privacy={"epsilon": 1.0},
+        method={"iterations": 2, "samples": 24},
+        plms=[{"name": "clerk", "connector": "ngram", "model": "helpdesk"}],
+        test=None,
+        evaluation={"fid_reference": "none"},
+        execution={"max_workers": 1},
+    )
+    planned = last_json(pipeline.call("plan", "wasp", "--config", str(config), "--json").stdout)
+    mu = 1 / planned["noise_multiplier"]
+    cap = sum(gaussian_epsilon(math.sqrt(runs) * mu, 1e-5) for runs in (FIT, FIT + 1)) / 2
+    declared = pipeline.call("budget", "cap", "desk", "--epsilon", str(cap), "--declare", "--json")
+    assert declared.returncode == 0, declared.stderr
+
+    arguments = [
+        ("run", "wasp", "--config", str(config), "--set", f"execution.seed={n}", "--json") for n in range(RUNS)
+    ]
+    started = [pipeline.start(*one) for one in arguments]
+    ended = [(process.communicate(), process.returncode) for process in started]
+    codes = [code for _, code in ended]
+    assert (codes.count(0), codes.count(3)) == (FIT, RUNS - FIT), [err[-500:] for (_, err), code in ended if code == 1]
+    refusals = [json.loads(out.splitlines()[-1]) for (out, _), code in ended if code == 3]
+    assert {refusal["error"] for refusal in refusals} == {"BudgetError"}
+
+    show = last_json(pipeline.call("budget", "show", "desk", "--json").stdout)["datasets"][0]
+    assert show["releases"] == FIT
+    assert show["spent"] <= cap
+    if kind == "sqlite":
+        assert open_ledger(pipeline.home).verify() == []

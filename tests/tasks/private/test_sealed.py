@@ -1,0 +1,46 @@
+"""What leaves the private zone when something goes wrong in it: a code, on no path the words of a row."""
+
+import pickle
+import traceback
+from pathlib import Path
+
+import pytest
+from tblib import pickling_support
+
+from connectors.base import FinalError, PrivateInputError, WaspError
+from tasks.private.sealed import sealed
+
+ROW = "zqxplanted quokka 7731"
+
+
+def embed(kind: str, folder: Path) -> None:
+    with sealed(folder):
+        try:
+            raise ValueError(f"cannot encode {ROW!r}")
+        except ValueError as error:
+            if kind == "unknown":
+                raise
+            raise FinalError("the embedder failed") from (error if kind == "caused" else None)
+
+
+def fail(kind: str, folder: Path) -> WaspError:
+    with pytest.raises(WaspError) as caught:
+        embed(kind, folder)
+    return caught.value
+
+
+@pytest.mark.parametrize("kind", ["unknown", "caused", "hidden"])
+def test_an_error_travels_to_another_process_without_the_errors_before_it(kind: str, tmp_path: Path) -> None:
+    error = fail(kind, tmp_path)
+    assert isinstance(error, PrivateInputError if kind == "unknown" else FinalError)
+    pickling_support.install()  # what Dask does: causes and contexts are pickled as well
+    sent = pickle.dumps(error)
+    assert ROW.encode() not in sent
+    assert str(pickle.loads(sent)) == str(error)
+    assert ROW not in "".join(traceback.format_exception(error, chain=True))
+
+
+def test_the_owner_finds_the_words_of_an_unknown_error(tmp_path: Path) -> None:
+    error = fail("unknown", tmp_path)
+    assert isinstance(error, PrivateInputError)
+    assert ROW in error.details.read_text()
