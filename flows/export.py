@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from connectors.base import ConfigError, LedgerError
+from connectors.base import ArtifactError, ConfigError, LedgerError
+from flows.removal import lost
 from flows.tools import open_ledger
 
 SHARED = ("run_id", "flow", "task", "n_synthetic", "accuracy", "macro_f1", "epsilon_spent", "delta", "releases")
@@ -20,6 +21,12 @@ def export_run(home: Path, book: dict[str, Any], folder: Path) -> dict[str, Any]
     """
     run = home / "runs" / book["run_id"]
     summary = _shareable(run, book)
+    gone = lost(home, book["run_id"])
+    if gone is not None and gone.result:
+        raise ArtifactError(
+            f"Run {book['run_id']} has no result to export: {gone}. To make it again: "
+            f"wasp resume {book['run_id']} --respend"
+        )
     problems = open_ledger(home).verify(book["dataset"])
     if problems:
         raise LedgerError("The budget book does not verify, so nothing is exported: " + "; ".join(problems))

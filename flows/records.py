@@ -7,7 +7,7 @@ import importlib.metadata
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,19 +38,25 @@ class RunBook:
         scratch.replace(self.folder / "manifest.json")
 
 
-def open_book(home: Path, flow: str, prepared: Prepared) -> RunBook:
-    """Return the manifest of a run that starts or goes on; the time it first started stays."""
+def open_book(home: Path, flow: str, prepared: Prepared, keep_choice: bool = False) -> RunBook:
+    """Return the manifest of a run that starts or goes on; the time it first started stays.
+
+    `keep_choice`: what to do about lost texts is written down as it was; `wasp resume --respend` holds only once.
+    """
     name = prepared.tools.name
     assert name is not None
     folder = home / "runs" / name.run_id
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     earlier = read_book(folder)
+    config = prepared.config.model_dump(mode="json") | _places(prepared)
+    if keep_choice and earlier:
+        config["privacy"]["on_lost_artifacts"] = earlier["config"]["privacy"]["on_lost_artifacts"]
     values = {
         "run_id": name.run_id,
         "flow": flow,
         "state": "running",
         "dataset": name.dataset,
-        "config": prepared.config.model_dump(mode="json") | _places(prepared),
+        "config": config,
         "warnings": list(prepared.warnings),
         "versions": versions(),
         "started": earlier.get("started", now()),
@@ -93,6 +99,32 @@ def held(folder: Path) -> Iterator[None]:
             raise ConfigError(
                 f"Run {folder.name} is being carried out by another process; wait for it, or stop it and run again"
             ) from None
+        yield
+
+
+@contextmanager
+def in_use(home: Path) -> Iterator[None]:
+    """Use what runs share (embeddings, answers, private caches); waits for a cleaning that is under way."""
+    with _locked(home, fcntl.LOCK_SH):
+        yield
+
+
+@contextmanager
+def alone(home: Path) -> Iterator[bool]:
+    """Keep runs from starting meanwhile, so that what they share may be removed; False while one is carried out."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(_locked(home, fcntl.LOCK_EX | fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+@contextmanager
+def _locked(home: Path, how: int) -> Iterator[None]:
+    with (home / ".lock").open("a") as file:
+        fcntl.flock(file, how)
         yield
 
 
