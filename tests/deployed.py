@@ -86,9 +86,13 @@ class Deployed:
             client.set_flow_run_state(run, Crashed(message="No heartbeat"), force=True)
 
     def pause(self) -> None:
-        """Switch the schedule off."""
+        """Switch the schedule off and drop what is late: a busy machine has a queue of it."""
         with self.client() as client:
             client.set_deployment_paused_state(self._id(), True)
+        waiting = [one for one in self.runs() if one.state.is_scheduled()]
+        with self.client() as client:
+            for one in waiting:
+                client.delete_flow_run(one.id)
 
     # --- what a person sees in the UI
     def runs(self) -> list[Any]:

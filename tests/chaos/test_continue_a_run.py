@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from tests.deployed import Deployed, deployed
 from tests.output import table
 from tests.pipeline import Pipeline, last_json
 from tests.vendor_server import VendorServer
-from tests.vendor_wire import Reply
+from tests.vendor_wire import Reply, Request
 
 HEADS = ("what failed", "state shown", "continued by", "steps reused", "answers kept", "asked again")
 HEADS += ("noise drawn before", "drawn again", "seconds to go on")
@@ -94,8 +95,14 @@ class World:
 
 # --- what fails
 def plm_down(world: World) -> UUID:
-    """Both models hang up in the middle of the second iteration."""
-    world.server.plan = lambda request: Reply(drop=True) if world.server.count > 36 else None
+    """Both models hang up in the middle of the second iteration: after twelve answers and three more."""
+    heard: Counter[str] = Counter()
+
+    def hang_up(request: Request) -> Reply | None:
+        heard[request.body["model"]] += 1
+        return Reply(drop=True) if heard[request.body["model"]] > 15 else None
+
+    world.server.plan = hang_up
     run = world.served.trigger()
     state = world.served.ended(run)
     assert state.name == "Failed"
@@ -200,8 +207,8 @@ def world(api: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[
     home = tmp_path / "home"
     pipeline = Pipeline(home, api, {"VENDOR_KEY": "sk-none"})
     with VendorServer() as server:
-        endpoint = {"model": "m", "endpoint": f"{server.url}/v1", "key": "env:VENDOR_KEY", "max_tokens": 60}
-        plms = [{"name": name, "connector": "openai", "options": {"tries": 2}} | endpoint for name in ("gpt", "other")]
+        there = {"connector": "openai", "endpoint": f"{server.url}/v1", "key": "env:VENDOR_KEY", "max_tokens": 60}
+        plms = [{"name": name, "model": name, "options": {"tries": 2}} | there for name in ("gpt", "other")]
         if "disk_full" in request.node.name:
             request.getfixturevalue("disk")
         with deployed(pipeline, pipeline.config(plms=plms)) as served:

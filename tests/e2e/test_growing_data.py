@@ -61,7 +61,7 @@ def test_a_schedule_on_a_growing_file(pipeline: Pipeline, tmp_path: Path) -> Non
             "key": "env:VENDOR_KEY",
         }
         config = pipeline.config(plms=[plm | {"max_tokens": 60}], private={"path": str(file), "name": "growing"})
-        with deployed(pipeline, config, interval=20) as served:
+        with deployed(pipeline, config, interval=30) as served:
             served.until(lambda: sum(one.state.is_final() for one in served.runs()) >= 2, "the schedule does not run")
             served.pause()
             served.until(lambda: not any(one.state.is_running() for one in served.runs()), "a run does not end")
