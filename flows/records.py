@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.base import ArtifactError, ConfigError
+from connectors.files import write_text_whole
 from flows.prepare import Prepared
 from flows.task_files import task_place
 
@@ -30,12 +31,7 @@ class RunBook:
     def update(self, **changes: Any) -> None:
         """Write the manifest with `changes`: a temporary file, fsync, rename."""
         self.values |= changes
-        scratch = self.folder / ".manifest.json.part"
-        with scratch.open("w", encoding="utf-8") as file:
-            json.dump(self.values, file, indent=2, ensure_ascii=False)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(self.folder / "manifest.json")
+        write_text_whole(self.folder / "manifest.json", json.dumps(self.values, indent=2, ensure_ascii=False))
 
 
 def open_book(home: Path, flow: str, prepared: Prepared, keep_choice: bool = False) -> RunBook:
