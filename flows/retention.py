@@ -12,7 +12,7 @@ from pydantic import Field
 
 from connectors.files import STALE_SECONDS
 from flows import state_files as kinds
-from flows.params import Strict
+from flows.form import Strict
 from flows.state_files import RunState, StateFile, makers, read_json, run_states, state_files
 
 AGE = r"^[0-9]{1,5}[mhdw]$"
