@@ -112,16 +112,17 @@ class BudgetBook:
         """Set aside what a run may still release: its plan less the equal charges it has released already.
 
         Idempotent by run id; another plan of the same run replaces the first after the same check. Nothing is needed
-        where everything was released, so a finished run can be repeated at a full cap. BudgetError if the cap would
-        be passed by everything released, everything reserved and this; the refusal itself is written down.
+        or written where everything was released, so a finished run can be repeated at a full cap. BudgetError if the
+        cap would be passed by everything released, everything reserved and this; the refusal itself is written down.
         """
         detail = plan_detail(plan)
         with self._store.write() as db:
             state = load(db, dataset, lock=True)
             run = state.runs.get(plan.run_id)
-            if run is not None and run.open and (run.plan, run.delta) == (detail["charges"], detail["delta"]):
-                return
             wanted = events_of(state.unspent(plan.run_id, detail["charges"]))
+            same = run is not None and (run.plan, run.delta) == (detail["charges"], detail["delta"])
+            if run is not None and same and (run.open or not wanted):
+                return
             standing = [*state.spent(), *state.reserved(without=plan.run_id)]
             refusal = self._gate.refusal(state, standing, wanted)
             entry = Entry(dataset, "reserve", who, plan.flow, plan.run_id, detail_json=canonical(detail))

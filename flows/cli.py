@@ -17,6 +17,7 @@ Changes = Annotated[
     list[str] | None, typer.Option("--set", "-s", help="Change one value: privacy.epsilon=2. Repeatable.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Last line on standard output: one JSON object.")]
+AGE = "Age like 90m, 12h, 30d, 4w"
 
 app = typer.Typer(
     add_completion=False,
@@ -61,11 +62,17 @@ def run(
 
 
 @app.command()
-def resume(run_id: str, json_: Json = False) -> None:
+def resume(
+    run_id: str,
+    respend: Annotated[
+        bool, typer.Option("--respend", help="Make lost texts again: ask, and if they differ vote and pay, anew.")
+    ] = False,
+    json_: Json = False,
+) -> None:
     """Continue a run after a crash or a failed step; nothing is paid or spent twice."""
     from flows import commands, words
 
-    _answer(commands.resume(run_id), json_, words.summary)
+    _answer(commands.resume(run_id, respend), json_, words.summary)
 
 
 @app.command()
@@ -143,6 +150,42 @@ def abandon(run_id: str, json_: Json = False) -> None:
     from flows import commands
 
     _answer(commands.abandon(run_id), json_, lambda value: f"returned to dataset {value['dataset']}")
+
+
+@app.command()
+def clean(  # noqa: PLR0913  one option per rule
+    embeddings: Annotated[str | None, typer.Option("--embeddings-older-than", help=f"{AGE}; computed again.")] = None,
+    completions: Annotated[
+        str | None, typer.Option("--completions-older-than", help=f"{AGE}; asked and paid again.")
+    ] = None,
+    samples: Annotated[
+        str | None, typer.Option("--samples-older-than", help=f"{AGE}; texts by model of finished runs.")
+    ] = None,
+    unfinished: Annotated[
+        str | None, typer.Option("--unfinished-older-than", help=f"{AGE}; texts of runs that never ended.")
+    ] = None,
+    runs_: Annotated[
+        str | None, typer.Option("--runs-older-than", help=f"{AGE}; synthetic rows and student as well.")
+    ] = None,
+    private: Annotated[str | None, typer.Option("--private-older-than", help=f"{AGE}; caches of real rows.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove; without it only say what would go.")] = False,
+    json_: Json = False,
+) -> None:
+    """Say what the state folder holds and what the rules would remove; --yes removes it.
+
+    Releases, the budget book, its key, manifests, summaries and reports always stay.
+    """
+    from flows import clean_command, words
+
+    rules = {
+        "embeddings_older_than": embeddings,
+        "completions_older_than": completions,
+        "samples_older_than": samples,
+        "unfinished_older_than": unfinished,
+        "runs_older_than": runs_,
+        "private_older_than": private,
+    }
+    _answer(clean_command.clean(clean_command.rules_of(rules), yes), json_, words.cleaned)
 
 
 @app.command()

@@ -149,7 +149,8 @@ class Privacy(Strict):
         "add_remove", description="What an attacker may not tell: that a row is there, or which of two rows it is."
     )
     on_lost_artifacts: Literal["stop", "respend"] = Field(
-        "stop", description="If texts that were voted on are lost: stop, or vote again and pay again."
+        "stop",
+        description="If texts that were voted on are lost, or cleaned away: stop, or ask and vote again and pay again.",
     )
 
 

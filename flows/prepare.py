@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     Ask = Callable[[RunTools, TaskCard, Noise, Sequence[str]], Approval | None]
 
 
+CARRYING_OUT: dict[str, set[str]] = {"execution": PACE, "privacy": {"on_lost_artifacts"}}
+"""Settings that say how a run is carried out, not what it is: changing them makes no other run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A run that may start: its tools, task, noise, references, plan and what the user should know beforehand."""
@@ -121,8 +125,8 @@ def _name(
     config = tools.config
     dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
     check_book(tools.artifacts, tools.ledger, dataset, identity.fingerprint)
-    aside: dict[str, bool | set[str]] = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms"), True)
-    settings = config.model_dump(mode="json", exclude={**aside, "execution": PACE})
+    aside = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms"), True)
+    settings = config.model_dump(mode="json", exclude={**aside, **CARRYING_OUT})
     for rows in ("private", "test", "public"):
         if settings[rows] is not None:
             settings[rows] |= {"path": "", "name": ""}

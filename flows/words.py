@@ -88,6 +88,7 @@ def summary(value: dict[str, Any]) -> str:
         f"{value['delta']:g} in {value['releases']} releases; {value['seconds']:.0f} s",
         *(f"degraded    {problem}" for problem in value["problems"]),
         *([f"cost        {value['dollars']:.4f} dollars"] if value["dollars"] else []),
+        *([f"removed     {value['removed']}"] if value.get("removed") else []),
         "",
         f"artifacts   {value['folder']}",
         f"report      {value['report']}",
@@ -191,7 +192,7 @@ def shown(value: dict[str, Any]) -> str:
     if value.get("summary"):
         return summary(value["summary"])
     lines = [f"run     {value['run_id']}", f"state   {value['state']}"]
-    return "\n".join(lines + ([f"error   {value['error']}"] if value.get("error") else []))
+    return "\n".join(lines + [f"{name:<7} {value[name]}" for name in ("error", "removed") if value.get(name)])
 
 
 def budgets(value: dict[str, Any]) -> str:
@@ -229,6 +230,36 @@ def history(value: dict[str, Any]) -> str:
         for entry in value["entries"]
     ]
     return table(rows, ["no", "when (UTC)", "who", "what", "run", "slot", "mechanism", "epsilon after"])
+
+
+def cleaned(value: dict[str, Any]) -> str:
+    """Show what the state folder holds by kind, what goes or went, and what stays although a rule names it."""
+    did = "removed" if value["applied"] else "would go"
+    rows = [
+        [one["kind"], one["files"], size(one["bytes"]), one["going"] or "-", size(one["going_bytes"])]
+        for one in value["kinds"]
+    ]
+    lines = [table(rows, ["kind", "files", "size", did, "of size"]), ""]
+    lines += [f"stays       {reason}" for reason in value["staying"]]
+    groups: dict[tuple[str, str, str], list[int | None]] = {}
+    for one in value["going"]:
+        groups.setdefault((one["kind"], one["run_id"], one["why"]), []).append(one["bytes"])
+    for (kind, run_id, why), sizes in groups.items():
+        told = "size not told" if None in sizes else size(sum(each for each in sizes if each is not None))
+        lines.append(f"{did:<10}  {kind}{' of ' if run_id else ''}{run_id}: {len(sizes)}, {told}; {why}")
+    if value["applied"]:
+        return "\n".join([*lines, f"{size(value['bytes'])} removed"])
+    return "\n".join([*lines, "nothing was removed; to do it: the same with --yes" if groups else "nothing would go"])
+
+
+def size(count: int | None) -> str:
+    """Return a number of bytes for people; None is not told."""
+    if count is None:
+        return "not told"
+    if count < 1000:
+        return f"{count} B"
+    unit = "kB" if count < 1e6 else "MB" if count < 1e9 else "GB"
+    return f"{count / {'kB': 1e3, 'MB': 1e6, 'GB': 1e9}[unit]:.1f} {unit}"
 
 
 def doctor(value: dict[str, Any]) -> str:

@@ -86,7 +86,8 @@ class Reserving:
         assert refused.value.needs == pytest.approx(TWO)
         assert refused.value.left == pytest.approx(TWO - ONE)
         assert refused.value.missing == pytest.approx(THREE - TWO)
-        assert refused.value.dataset == "bank"
+        assert (refused.value.dataset, refused.value.cap) == ("bank", TWO)
+        assert f"of the cap {TWO:.4g}" in str(refused.value)
         last = book.history("bank")[-1]
         assert (last.kind, last.who, last.run_id) == ("refuse", "you", "run-2")
         assert last.detail == {
@@ -137,9 +138,12 @@ class Reserving:
         book.reserve("bank", plan(), "me")
         first = [book.release_once(request(slot), lambda: b"noise").output for slot in (0, 1)]
         book.finish("bank", "run-1")
+        before = book.history("bank")
         book.reserve("bank", plan(), "me")
         again = [book.release_once(request(slot), never) for slot in (0, 1)]
+        book.finish("bank", "run-1")
         assert [(each.output, each.reused) for each in again] == [(output, True) for output in first]
+        assert book.history("bank") == before, "a run on unchanged data writes no line"
         assert book.spent("bank", DELTA) == pytest.approx(TWO)
 
     def test_a_resumed_run_needs_only_what_it_has_not_released(self, book: BudgetBook) -> None:
