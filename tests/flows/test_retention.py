@@ -9,7 +9,7 @@ import pytest
 
 from connectors.base import Completion, LostArtifactsError, Prompt
 from connectors.completion_store import CompletionStore
-from flows.records import alone, held, in_use
+from flows.records import alone, held_here, in_use
 from flows.removal import lost, remove, standing
 from flows.retention import Retention, choose
 from flows.state_files import kind_of
@@ -96,7 +96,7 @@ def test_every_rule_together_leaves_releases_and_records_alone(home: Path) -> No
 
 def test_a_held_run_and_what_runs_share_is_left_alone_while_it_works(home: Path) -> None:
     rules = dict.fromkeys(Retention.model_fields, "0m")
-    with in_use(home), held(home / "runs" / "old"), alone(home) as free:
+    with in_use(home), held_here(home, "old"), alone(home) as free:
         assert free is False
         paths = going(home, free, **rules)
     assert paths
