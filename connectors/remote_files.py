@@ -25,7 +25,7 @@ LOCAL = {"", "file"}
 BLOCK = 1 << 20
 ABSENT = (FileNotFoundError, IsADirectoryError)
 _OPTIONS: dict[str, dict[str, Any]] = {
-    "s3fs": {"config_kwargs": {"connect_timeout": 10, "read_timeout": 60, "retries": {"total_max_attempts": 2}}}
+    "s3fs": {"config_kwargs": {"connect_timeout": 10, "read_timeout": 30, "retries": {"total_max_attempts": 2}}}
 }
 
 
@@ -174,7 +174,7 @@ def _connect(address: str) -> tuple[Any, str]:
         address, skip_instance_cache=True, use_listings_cache=False, **_OPTIONS.get(package, {})
     )
     if package == "s3fs":
-        system.retries = 1  # botocore repeats by itself: both together wait for a quarter of an hour
+        system.retries = 1  # botocore repeats by itself: both together wait for minutes
     return system, str(root).rstrip("/")
 
 
