@@ -127,8 +127,9 @@ def iterations(rows: Iterable[dict[str, Any]]) -> str:
     if not rows:
         return "no iteration is finished"
     columns = {"iteration": [row["iteration"] for row in rows]}
-    new = {f"new {plm}": [row["new"][plm] for row in rows] for plm in rows[0]["new"]}
-    weights = {f"weight {plm}": [number(row["weights"].get(plm), 3) for row in rows] for plm in rows[0]["new"]}
+    plms = list(dict.fromkeys(plm for row in rows for plm in row["new"]))  # one that is down is left out of rounds
+    new = {f"new {plm}": [row["new"].get(plm, 0) for row in rows] for plm in plms}
+    weights = {f"weight {plm}": [number(row["weights"].get(plm), 3) for row in rows] for plm in plms}
     measured = {
         "FID": [number(row["fid"]) + (" (not private)" if row["not_private"] else "") for row in rows],
         "accuracy so far": [number(row["accuracy"]) for row in rows],
