@@ -161,7 +161,7 @@ class RunTools:
         )
 
     def _open_zone(self) -> Zone:
-        from connectors.fingerprint import dataset_fingerprint, key_name, open_secret, record_hash
+        from connectors.fingerprint import choice_key, dataset_fingerprint, key_name, open_secret, record_hash
         from connectors.rows import read_rows
 
         secret = open_secret(self.home)
@@ -171,6 +171,7 @@ class RunTools:
             fingerprint=partial(dataset_fingerprint, secret),
             folder=self.home / "private" / "problems",
             key=key_name(secret),
+            choice=choice_key(secret),
         )
 
     def _open_model(self, name: str) -> LanguageModel:
@@ -248,6 +249,7 @@ def rows_ref(rows: Rows, root: str | None) -> RowsRef:
         rows=rows.rows,
         seed=rows.seed,
         of=rows.of if isinstance(rows, PrivateRows) else None,
+        person=rows.person if isinstance(rows, PrivateRows) else None,
         query=rows.query,
     )
 
