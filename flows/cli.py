@@ -194,6 +194,22 @@ def budget_history(dataset: str, json_: Json = False) -> None:
     _answer(budget_commands.history(dataset), json_, words.history)
 
 
+@budget.command("report")
+def budget_report(
+    dataset: str,
+    language: Annotated[str, typer.Option(help="Language of the page: en, de or zh.")] = "en",
+    out: Annotated[Path | None, typer.Option(help="File to write; else officer/ in the state folder.")] = None,
+    json_: Json = False,
+) -> None:
+    """Write the page that a privacy officer signs: the book, what is left, what was released and what it means."""
+    from flows.officer import write_page
+
+    found = write_page(dataset, language, out)
+    _answer(found, json_, lambda value: value["page"])
+    if found["problems"]:
+        raise SystemExit(1)
+
+
 @budget.command("verify")
 def budget_verify(dataset: str | None = typer.Argument(None), json_: Json = False) -> None:
     """Recompute the chain and every total; exit 1 if anything does not fit."""
