@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from connectors.base import BudgetError, Compose, LedgerError, LostArtifactsError, ReleaseRequest
+from connectors.base import BudgetError, Compose, ConfigError, LedgerError, LostArtifactsError, ReleaseRequest
 from connectors.ledger_state import Event, Run, State, charge_fields, charge_key, exposes
 
 SLACK = 1e-9
@@ -57,6 +57,15 @@ class Gate:
         """
         standing = [*state.spent(), *state.reserved()] if extra else state.spent()
         return self.refusal(state, standing, [dict(request.charge.event)])
+
+
+def require_unit(state: State, protects: Iterable[str]) -> None:
+    """Raise ConfigError when a cap for persons meets charges that protect single records only."""
+    if state.cap is not None and state.cap.protects == "person" and set(protects) - {"person"}:
+        raise ConfigError(
+            f"The cap of dataset '{state.dataset}' is for persons, this run protects single records: set "
+            "privacy.protects: person and private.person."
+        )
 
 
 def admit(state: State, request: ReleaseRequest) -> tuple[Run, bool]:

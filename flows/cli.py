@@ -222,18 +222,21 @@ def budget_show(dataset: str | None = typer.Argument(None), json_: Json = False)
 
 
 @budget.command("cap")
-def budget_cap(
+def budget_cap(  # noqa: PLR0913 - the options of a command
     dataset: str,
     epsilon: Annotated[float, typer.Option(help="Most epsilon that all runs together may spend.")],
     delta: Annotated[float, typer.Option(help="Chance that the promise fails.")] = 1e-5,
     reason: Annotated[str, typer.Option(help="Why; kept in the book.")] = "",
     declare: Annotated[bool, typer.Option("--declare", help="Make it known by name before its first run.")] = False,
+    protects: Annotated[str, typer.Option(help="record, or person: runs that protect records only are refused.")] = (
+        "record"
+    ),
     json_: Json = False,
 ) -> None:
     """Set the cap of a dataset; every change stays in the book."""
     from flows import budget_commands, words
 
-    _answer(budget_commands.cap(dataset, epsilon, delta, reason, declare), json_, words.budgets)
+    _answer(budget_commands.cap(dataset, epsilon, delta, reason, declare, protects), json_, words.budgets)
 
 
 @budget.command("history")
@@ -242,6 +245,22 @@ def budget_history(dataset: str, json_: Json = False) -> None:
     from flows import budget_commands, words
 
     _answer(budget_commands.history(dataset), json_, words.history)
+
+
+@budget.command("report")
+def budget_report(
+    dataset: str,
+    language: Annotated[str, typer.Option(help="Language of the page: en, de or zh.")] = "en",
+    out: Annotated[Path | None, typer.Option(help="File to write; else officer/ in the state folder.")] = None,
+    json_: Json = False,
+) -> None:
+    """Write the page that a privacy officer signs: the book, what is left, what was released and what it means."""
+    from flows.officer import write_page
+
+    found = write_page(dataset, language, out)
+    _answer(found, json_, lambda value: value["page"])
+    if found["problems"]:
+        raise SystemExit(1)
 
 
 @budget.command("verify")

@@ -65,8 +65,9 @@ def _copy_rows(file: Path, folder: Path) -> None:
 
 
 def _statement(summary: dict[str, Any], book: dict[str, Any]) -> str:
-    adjacency = book["config"]["privacy"]["adjacency"]
-    unit = "adding or removing one record" if adjacency == "add_remove" else "replacing one record by another"
+    adjacency, protects = book["plan"]["adjacency"], book["plan"]["protects"]
+    whom = "one record" if protects == "record" else f"one {protects}"
+    unit = f"adding or removing {whom}" if adjacency == "add_remove" else f"replacing {whom} by another"
     return f"""# Synthetic texts: {summary["task"]}
 
 {summary["n_synthetic"]} texts written by language models ({", ".join(book["plan"]["models"])}) that were guided by

@@ -56,6 +56,9 @@ class PrivateRows(Rows):
         "own with chance rows/of. Empty: exactly `rows` are taken, and noise is sqrt(2) larger, because removing one "
         "row lets another in.",
     )
+    person: str | None = Field(
+        None, description="Column that says whose row it is; needed when privacy.protects is person."
+    )
     name: str | None = Field(
         None, description="Name of the dataset in the budget book; empty: made of folder and file name."
     )
@@ -147,6 +150,21 @@ class Privacy(Strict):
     )
     adjacency: Literal["add_remove", "replace_one"] = Field(
         "add_remove", description="What an attacker may not tell: that a row is there, or which of two rows it is."
+    )
+    protects: Literal["record", "person"] = Field(
+        "record", description="One row, or one person with all their rows (private.person names the column)."
+    )
+    rows_per_person: int = Field(
+        8,
+        ge=1,
+        le=1024,
+        description="Most rows of a person that vote (m); a declared number, never read off the data. A keyed hash "
+        "chooses them. Only for protects: person.",
+    )
+    joined_by: Literal["max", "sum", "mean"] = Field(
+        "max",
+        description="How the votes of a person's rows become that person's: max (noise x sqrt(m)), sum (noise x m), "
+        "mean (no more noise; many rows count as one). Only for protects: person.",
     )
     on_lost_artifacts: Literal["stop", "respend"] = Field(
         "stop",
@@ -264,6 +282,10 @@ class WaspConfig(Strict):
         "evaluation",
         {"properties": {"fid_reference": {"const": "public"}}, "required": ["fid_reference"]},
         {"public": {"type": "object"}},
+    ) | rule(
+        "privacy",
+        {"properties": {"protects": {"const": "person"}}, "required": ["protects"]},
+        {"private": {"required": ["person"], "properties": {"person": {"type": "string", "minLength": 1}}}},
     )
 
     @model_validator(mode="after")
@@ -276,4 +298,17 @@ class WaspConfig(Strict):
         reference = self.evaluation.fid_reference
         if reference == "public" and needed["public"] is None:
             raise ValueError("evaluation.fid_reference is 'public' but no public rows are given")
+        if self.privacy.protects == "person":
+            self._person_fits()
         return self
+
+    def _person_fits(self) -> None:
+        if self.private.person is None:
+            raise ValueError(
+                "privacy.protects is 'person': private.person must name the column that says whose row it is"
+            )
+        if self.private.takes_exactly:
+            raise ValueError(
+                "privacy.protects is 'person': private.rows takes a fixed number of rows, so that one person's absence "
+                "lets other people in; set private.of to the rounded size of the source, or leave private.rows empty"
+            )

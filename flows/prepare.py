@@ -86,6 +86,9 @@ def make_noise(config: WaspConfig) -> Noise:
         votes=method.votes,
         adjacency="replace_one" if config.private.takes_exactly else privacy.adjacency,
         calibration=privacy.calibration,
+        protects=privacy.protects,
+        rows_per_person=privacy.rows_per_person if privacy.protects == "person" else 1,
+        aggregation=privacy.joined_by,
     )
     return calibrate(promise)
 
@@ -150,6 +153,8 @@ def warnings_of(config: WaspConfig, card: TaskCard, noise: Noise) -> list[str]:
             "private.rows takes a fixed number of rows, so removing one lets another in: noise is sqrt(2) larger; "
             "set private.of to the rounded size of the source, or leave private.rows empty"
         )
+    if config.private.person and privacy.protects == "record":
+        found.append("private.person is named, but privacy.protects is record: each row is protected for itself")
     if config.test is None:
         found.append("no test rows: accuracy and FID are not measured")
     if rows is not None and privacy.delta >= 1 / rows:

@@ -57,7 +57,9 @@ def plan(value: dict[str, Any]) -> str:
     if value["releases"] == 0:
         return "\n".join([*lines, "releases      none: no private row is touched, epsilon 0"])
     lines += [
-        f"releases      {value['releases']} noisy votes, one row moves each by at most {value['sensitivity']:.4f} (L2)",
+        f"releases      {value['releases']} noisy votes, one {value['protects'].split()[0]} moves each by at most "
+        f"{value['sensitivity']:.4f} (L2)",
+        f"protects      one {value['protects']}",
         f"noise         sigma {value['sigma']:.4f} votes, calibration {value['calibration']}",
         f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
         f"delta {value['delta']:g}, {value['adjacency']}",
@@ -201,17 +203,18 @@ def budgets(value: dict[str, Any]) -> str:
     rows = [
         [
             one["dataset"],
-            "none set" if one["cap"] is None else f"{one['cap']:g}",
+            "none set" if one["cap"] is None else f"{one['cap']:g} per {one['cap_protects']}",
             epsilon(one["spent"]),
             f"{one['reserved']:.4f}",
             "no limit" if one["left"] is None else f"{one['left']:.4f}",
             "-" if one["delta"] is None else f"{one['delta']:g}",
             one["releases"],
+            ", ".join(one["units"]) or "-",
             "yes: something left without noise" if one["exposed"] else "no",
         ]
         for one in value["datasets"]
     ]
-    heads = ["dataset", "cap", "spent", "reserved", "left", "delta", "releases", "exposed"]
+    heads = ["dataset", "cap", "spent", "reserved", "left", "delta", "releases", "protected", "exposed"]
     return table(rows, heads) if rows else "the budget book is empty"
 
 

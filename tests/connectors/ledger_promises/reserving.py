@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.base import BudgetError, ConfigError, LedgerError
+from connectors.base import BudgetError, BudgetPlan, ConfigError, LedgerError
 from connectors.ledger import BudgetBook
 from tests.connectors.ledger_tools import (
     DELTA,
     ONE,
     THREE,
     TWO,
+    charge,
     gdp,
     never,
     plan,
@@ -175,3 +176,21 @@ class Reserving:
         with pytest.raises(LedgerError, match="accountant"):
             lost.reserve("bank", plan(), "me")
         assert book.status("bank").runs == 0
+
+    def test_a_cap_for_persons_lets_no_run_in_that_protects_records_only(self, book: BudgetBook) -> None:
+        book.set_cap("bank", THREE, DELTA, "owner", "", "person")
+        with pytest.raises(ConfigError, match=r"privacy\.protects: person"):
+            book.reserve("bank", plan(), "me")
+        persons = BudgetPlan("run-1", "wasp", DELTA, (charge(protects="person"),))
+        book.reserve("bank", persons, "me")
+        assert (book.status("bank").cap_protects, book.status("bank").reserved) == ("person", pytest.approx(ONE))
+        with pytest.raises(LedgerError, match="no reserved charge left"):
+            book.release_once(request(), never)
+
+    def test_a_cap_for_persons_comes_too_late_after_releases_that_protected_records(self, book: BudgetBook) -> None:
+        book.reserve("bank", plan(), "me")
+        book.release_once(request(), lambda: b"noise")
+        with pytest.raises(ConfigError, match="1 release"):
+            book.set_cap("bank", THREE, DELTA, "owner", "", "person")
+        book.set_cap("bank", THREE, DELTA, "owner", "")
+        assert book.status("bank").cap_protects == "record"
