@@ -13,6 +13,7 @@ from tests.vendor_wire import Reply, Request, failure
 
 ROUNDS, SAMPLES = 3, 36
 FIRST_ROUND = SAMPLES // ROUNDS
+REUSED = "//main//*[@data-slot='badge' and normalize-space(.)='Reused']"
 
 
 @dataclass
@@ -86,7 +87,8 @@ def test_retry_reuses_finished_steps_and_asks_nothing_twice(story: Story, failed
     assert steps["generate gpt t=0"] == ["Completed", "Reused"]
     assert steps["vote t=0"] == ["Completed", "Reused"]
     story.open_run(failed, "Task Runs")
-    story.window.see("Reused")
+    story.window.type("vote t=0", "//input[@placeholder='Search by run name']")
+    story.window.wait("the vote is reused", lambda: story.window.shown(REUSED))
     story.window.shot("retry-5-reused", whole=True)
 
 
