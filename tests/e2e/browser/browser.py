@@ -1,11 +1,8 @@
 """A headless Chromium that does what a person does: reads words, clicks on words, fills fields by their labels."""
 
-import os
 import re
-import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +13,12 @@ from selenium.common.exceptions import (
     NoSuchElementException,
     StaleElementReferenceException,
 )
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
 PATIENCE = 60.0
 WIDTH, HEIGHT, TALLEST = 1440, 1100, 12000
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--lang=en-US",
-    f"--window-size={WIDTH},{HEIGHT}",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",  # pages stay on this machine too
-)
 ROLES = {
     "button": "self::button or @role='button'",
     "link": "self::a",
@@ -58,32 +40,6 @@ const before = place()
 setTimeout(() => done(place() === before), 60)"""
 """Whether an element stays where it is: a click on one that is being moved lands beside it."""
 SCROLLED = "return Math.max(0, ...[...document.querySelectorAll('*')].map(e => e.scrollHeight - e.clientHeight))"
-
-
-def program(variable: str, name: str) -> str:
-    """Return the path of a browser program: the variable, else what the system has."""
-    path = os.environ.get(variable) or shutil.which(name)
-    if path is None:
-        raise RuntimeError(f"{name} is missing: apt-get install chromium chromium-driver, or set {variable}")
-    return path
-
-
-@contextmanager
-def browser(profile: Path, shots: Path) -> Iterator["Browser"]:
-    """Start a browser with a fresh profile; its screenshots go into `shots`."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = program("CHROME_BIN", "chromium")
-    for flag in (*FLAGS, f"--user-data-dir={profile}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(program("CHROMEDRIVER", "chromedriver")))
-    try:
-        shots.mkdir(parents=True, exist_ok=True)
-        window = Browser(driver, shots)
-        window._size(HEIGHT)
-        yield window
-    finally:
-        driver.quit()
 
 
 class Browser:
@@ -184,13 +140,13 @@ class Browser:
         path = self._shots / f"{name}.png"
         if whole:
             height = HEIGHT + int(self.driver.execute_script(SCROLLED))
-            self._size(min(TALLEST, height))
+            self.size(min(TALLEST, height))
         self.driver.save_screenshot(str(path))
         if whole:
-            self._size(HEIGHT)
+            self.size(HEIGHT)
         return path
 
-    def _size(self, height: int) -> None:
+    def size(self, height: int) -> None:
         size = {"width": WIDTH, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         self.wait(f"a window of height {height}", lambda: self.driver.execute_script("return innerHeight") == height)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import OUTPUT
-from tests.e2e.browser.browser import Browser, browser
+from tests.e2e.browser.browser import Browser
+from tests.e2e.browser.chromium import chromium
 from tests.e2e.browser.site import Site, running_site
 from tests.e2e.browser.story import DEMO, DEPLOYMENT, Story
 
@@ -29,7 +30,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browser(tmp_path_factory.mktemp("profile"), SHOTS) as one:
+    for old in SHOTS.glob("*.png"):
+        old.unlink()
+    with chromium(tmp_path_factory.mktemp("profile"), SHOTS) as one:
         yield one
 
 

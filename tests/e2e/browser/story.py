@@ -17,7 +17,7 @@ DEMO: dict[str, Any] = {
 """What is made smaller in the form of the demo, so that a run takes seconds."""
 RUN_TAKES = 240.0
 ENDS = ("Completed", "Failed", "Crashed", "Cancelled")
-HEAD = "//main//nav/following-sibling::div[1]"
+STATE = "//main//nav/following-sibling::div[1]/*[1]"
 MENU = "//main//button[@aria-haspopup='menu']"
 DIALOG = "//*[@role='dialog' or @role='alertdialog']"
 
@@ -49,15 +49,20 @@ class Story:
         self.window.open(self.site.run_page(flow_run))
         self.window.click(tab, "tab")
 
-    def see_state(self, state: str) -> None:
-        """Wait until the open page of a run shows its state; another end is told at once."""
-        path = f"{HEAD}/*[contains('{' '.join(ENDS)} {state}', normalize-space(.)) and normalize-space(.)!='']"
-        seen = self.window.wait(f"the state {state}", lambda: self._ended(path, state), patience=RUN_TAKES)
-        assert seen == state, self.window.text[-3000:]
+    @property
+    def state(self) -> str:
+        """The state that the open page of a run shows."""
+        return str(self.window.driver.find_element(By.XPATH, STATE).text)
 
-    def _ended(self, path: str, state: str) -> str:
-        badge = self.window.driver.find_element(By.XPATH, path).text
-        return badge if badge in {state, *ENDS} else ""
+    def see_state(self, wanted: str) -> None:
+        """Wait until the open page of a run shows a state; another end is told at once."""
+
+        def reached() -> str:
+            seen = self.state
+            return seen if seen in {wanted, *ENDS} else ""
+
+        seen = self.window.wait(f"the state {wanted}", reached, patience=RUN_TAKES)
+        assert seen == wanted, self.window.text[-3000:]
 
     def open_artifact(self, flow_run: str, key: str) -> None:
         """Go from the page of a run to one of its artifacts; a key has a version of every run."""
@@ -74,4 +79,6 @@ class Story:
         self.window.click("Retry", "menuitem")
         self.window.see("Will become:", "AwaitingRetry")
         self.window.shot("retry-3-dialog")
+        before = self.state
         self.window.click("Retry", within=DIALOG)
+        self.window.wait("another state", lambda: self.state != before)
