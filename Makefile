@@ -9,7 +9,7 @@ READY_STACK := $(VENV)/.ready-stack
 export WASP_HOME ?= $(CURDIR)/.wasp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down status deployments test check test-all bench format clean
+.PHONY: help setup demo up down status deployments test check test-all test-e2e bench format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -49,8 +49,11 @@ deployments: $(READY_DEMO) ## write deployments/prefect.yaml anew from the catal
 test: $(READY) ## the fast suite: offline, real parts
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-all: $(READY) ## everything: slow, chaos and statistical tests as well
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not gpu and not live"
+test-all: $(READY) ## everything but the browser: slow, chaos and statistical tests as well
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not gpu and not live and not browser"
+
+test-e2e: $(READY) ## the pages of Prefect and MLflow in Chromium; screenshots in tests/output (needs chromium, chromium-driver)
+	$(BIN)/python -m pytest -m browser tests/e2e/browser
 
 check: $(READY) ## format, lint, types, layers
 	$(BIN)/ruff format --check .

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -169,6 +169,22 @@ class CompletionStore:
         write_whole(Path(path), lambda file: pq.write_table(table, file, compression="zstd"))
         return len(rows)
 
+    def older(self, before: datetime) -> tuple[int, int]:
+        """Return how many answers arrived before a moment, and about how many bytes their files would shrink by."""
+        return self._each(lambda file, database: _older(file, database, _moment(before)))
+
+    def forget(self, before: datetime) -> tuple[int, int]:
+        """Remove the answers that arrived before a moment, as `older` counts them: they are asked anew when needed."""
+        return self._each(lambda file, database: _forget(file, database, _moment(before)))
+
+    def _each(self, work: Callable[[Path, sqlite3.Connection], tuple[int, int]]) -> tuple[int, int]:
+        answers = size = 0
+        for file in sorted(self.folder.glob("*.db")):
+            with self._open_file(file) as database:
+                counted, freed = work(file, database)
+            answers, size = answers + counted, size + freed
+        return answers, size
+
     def close(self) -> None:
         """Close this process's files; the next call opens them again."""
         with self._lock:
@@ -192,6 +208,31 @@ class CompletionStore:
         except sqlite3.Error as error:
             advice = "Free space or move the file away: answers in it are then asked and paid again."
             raise ArtifactError(f"{file} cannot be used ({error}). {advice}") from error
+
+
+def _moment(when: datetime) -> str:
+    return when.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+def _older(file: Path, database: sqlite3.Connection, before: str) -> tuple[int, int]:
+    old, every = database.execute(
+        "SELECT count(*) FILTER (WHERE created < ?), count(*) FROM answers", (before,)
+    ).fetchone()
+    return old, file.stat().st_size * old // max(every, 1)
+
+
+def _forget(file: Path, database: sqlite3.Connection, before: str) -> tuple[int, int]:
+    found = _older(file, database, before)
+    if found[0]:
+        with _transaction(database):
+            database.execute(
+                "DELETE FROM asked WHERE prompt_key IN (SELECT prompt_key FROM answers WHERE created < ?)", (before,)
+            )
+            database.execute("DELETE FROM answers WHERE created < ?", (before,))
+        # A deleted answer leaves its bytes in the file until the file is written anew.
+        database.execute("VACUUM")
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return found
 
 
 def _connect(file: Path, identity: str | None) -> sqlite3.Connection:

@@ -65,19 +65,21 @@ class PrivateInputError(ConfigError):
 
 
 class BudgetError(WaspError):
-    """A dataset's privacy budget does not suffice; nothing was spent. Three numbers and the next move."""
+    """A dataset's privacy budget does not suffice; nothing was spent. The numbers and the next move."""
 
     exit_code: ClassVar[int] = 3
 
-    def __init__(self, needs: float, left: float, missing: float, dataset: str = "") -> None:
+    def __init__(self, needs: float, left: float, missing: float, dataset: str = "", cap: float | None = None) -> None:
+        of = "" if cap is None else f" of the cap {cap:.4g}"
         super().__init__(
-            f"Dataset '{dataset}': needs epsilon {needs:.4g}, left {left:.4g}, missing {missing:.4g}. "
-            f"Lower privacy.epsilon, or ask the data owner to raise the cap: wasp budget cap {dataset} --epsilon E"
+            f"Dataset '{dataset}': needs epsilon {needs:.4g}, left {left:.4g}{of}, missing {missing:.4g}. "
+            "Nothing was spent. Lower privacy.epsilon, or ask the data owner to raise the cap: "
+            f"wasp budget cap {dataset} --epsilon E"
         )
-        self.needs, self.left, self.missing, self.dataset = needs, left, missing, dataset
+        self.needs, self.left, self.missing, self.dataset, self.cap = needs, left, missing, dataset, cap
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.needs, self.left, self.missing, self.dataset), self.__dict__
+        return type(self), (self.needs, self.left, self.missing, self.dataset, self.cap), self.__dict__
 
 
 class MoneyError(WaspError):

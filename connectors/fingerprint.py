@@ -103,6 +103,11 @@ def key_name(secret: bytes) -> str:
     return _keyed(secret, "key", "")[:16]
 
 
+def choice_key(secret: bytes) -> bytes:
+    """Return the key, 32 bytes, that decides which rows of a person with too many of them are kept."""
+    return bytes.fromhex(_keyed(secret, "choice", ""))
+
+
 def _normal(value: str) -> str:
     return " ".join(unicodedata.normalize("NFC", value).split())
 

@@ -37,7 +37,7 @@ from connectors.ledger_chain import (
     stored_release,
     utc_now,
 )
-from connectors.ledger_gate import Gate, admit
+from connectors.ledger_gate import Gate, admit, require_unit
 from connectors.ledger_identity import enrol, known, registration
 from connectors.ledger_state import EXPOSED, RELEASED, Entry, State, charge_fields, events_of, exposes, plan_detail
 from connectors.ledger_status import Status, status_of
@@ -95,16 +95,25 @@ class BudgetBook:
         with self._store.read() as db:
             return list(db.execute(select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)).scalars())
 
-    def set_cap(self, dataset: str, epsilon: float, delta: float, who: str, reason: str) -> None:
+    def set_cap(
+        self, dataset: str, epsilon: float, delta: float, who: str, reason: str, protects: str = "record"
+    ) -> None:
         """Let all releases of a dataset together be (epsilon, delta)-DP at most; replaces the cap before.
 
-        A cap below what is spent stops all further releases. ConfigError for numbers that cannot be a cap.
+        A cap below what is spent stops all further releases. ConfigError for numbers that cannot be a cap, and for a
+        cap on persons where releases protected single records only.
         """
         if not (math.isfinite(epsilon) and epsilon >= 0 and 0 <= delta < 1):
             raise ConfigError(f"A cap needs epsilon >= 0 and 0 <= delta < 1; got epsilon {epsilon}, delta {delta}.")
-        detail = {"epsilon": float(epsilon), "delta": float(delta), "reason": reason}
+        detail = {"epsilon": float(epsilon), "delta": float(delta), "protects": protects, "reason": reason}
         with self._store.write() as db:
             state = load(db, dataset, lock=True)
+            weaker = sum(entry.protects != "person" for entry in state.released)
+            if protects == "person" and weaker:
+                raise ConfigError(
+                    f"Dataset '{dataset}' has {weaker} release(s) that protected single records: no number holds for "
+                    "persons. Set the cap for records."
+                )
             self._append(db, state, Entry(dataset, "cap", who, detail_json=canonical(detail)), float(delta))
 
     # --- runs
@@ -112,16 +121,19 @@ class BudgetBook:
         """Set aside what a run may still release: its plan less the equal charges it has released already.
 
         Idempotent by run id; another plan of the same run replaces the first after the same check. Nothing is needed
-        where everything was released, so a finished run can be repeated at a full cap. BudgetError if the cap would
-        be passed by everything released, everything reserved and this; the refusal itself is written down.
+        or written where everything was released, so a finished run can be repeated at a full cap. BudgetError if the
+        cap would be passed by everything released, everything reserved and this; the refusal itself is written down.
         """
         detail = plan_detail(plan)
         with self._store.write() as db:
             state = load(db, dataset, lock=True)
             run = state.runs.get(plan.run_id)
-            if run is not None and run.open and (run.plan, run.delta) == (detail["charges"], detail["delta"]):
+            left = state.unspent(plan.run_id, detail["charges"])
+            same = run is not None and (run.plan, run.delta) == (detail["charges"], detail["delta"])
+            if run is not None and same and (run.open or not left):
                 return
-            wanted = events_of(state.unspent(plan.run_id, detail["charges"]))
+            require_unit(state, (charge["protects"] for charge in left))
+            wanted = events_of(left)
             standing = [*state.spent(), *state.reserved(without=plan.run_id)]
             refusal = self._gate.refusal(state, standing, wanted)
             entry = Entry(dataset, "reserve", who, plan.flow, plan.run_id, detail_json=canonical(detail))
@@ -149,6 +161,7 @@ class BudgetBook:
             if found is not None:
                 return found
             run, extra = admit(state, request)
+            require_unit(state, [request.charge.protects])
             refusal = self._gate.release_refusal(state, request, extra)
             if refusal is None:
                 return self._record(db, state, request, extra, _drawn(draw))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from connectors.base import BudgetError, Compose, LedgerError, LostArtifactsError, ReleaseRequest
+from connectors.base import BudgetError, Compose, ConfigError, LedgerError, LostArtifactsError, ReleaseRequest
 from connectors.ledger_state import Event, Run, State, charge_fields, charge_key, exposes
 
 SLACK = 1e-9
@@ -43,11 +43,11 @@ class Gate:
             return None
         left = max(0.0, cap.epsilon - self.total(standing, cap.delta))
         if any(exposes(event) for event in wanted):
-            return BudgetError(math.inf, left, math.inf, state.dataset)
+            return BudgetError(math.inf, left, math.inf, state.dataset, cap.epsilon)
         both = self.total([*standing, *wanted], cap.delta)
         if both <= cap.epsilon * (1 + SLACK):
             return None
-        return BudgetError(self.total(wanted, cap.delta), left, both - cap.epsilon, state.dataset)
+        return BudgetError(self.total(wanted, cap.delta), left, both - cap.epsilon, state.dataset, cap.epsilon)
 
     def release_refusal(self, state: State, request: ReleaseRequest, extra: bool) -> BudgetError | None:
         """Return why one release cannot be paid, or None.
@@ -59,23 +59,34 @@ class Gate:
         return self.refusal(state, standing, [dict(request.charge.event)])
 
 
+def require_unit(state: State, protects: Iterable[str]) -> None:
+    """Raise ConfigError when a cap for persons meets charges that protect single records only."""
+    if state.cap is not None and state.cap.protects == "person" and set(protects) - {"person"}:
+        raise ConfigError(
+            f"The cap of dataset '{state.dataset}' is for persons, this run protects single records: set "
+            "privacy.protects: person and private.person."
+        )
+
+
 def admit(state: State, request: ReleaseRequest) -> tuple[Run, bool]:
     """Return the run of a request and whether its release comes on top of the run's reservation.
 
     Raises LedgerError when the run has reserved nothing (left) for it, LostArtifactsError when the slot was released
-    under another key; `respend` turns both of the latter into an extra release.
+    under another key; `respend` turns both of the latter into an extra release. A run that released all of its plan
+    needs no open reservation for that: the extra release is held against the cap by itself.
     """
     run = state.runs.get(request.run_id)
-    if run is None or not run.open:
+    before = [entry for entry in state.released if (entry.run_id, entry.slot) == (request.run_id, request.slot)]
+    if run is None or not (run.open or before):
         raise LedgerError(
             f"Run {request.run_id} has no open reservation on dataset '{state.dataset}', so slot {request.slot} is not "
             f"released. Reserve the plan of the run first; for a finished run type: wasp resume {request.run_id}"
         )
-    before = [entry for entry in state.released if (entry.run_id, entry.slot) == (request.run_id, request.slot)]
     if before and not request.respend:
         raise LostArtifactsError(
             f"Run {request.run_id}: slot {request.slot} was released on {before[-1].at} for other candidates. "
-            "Bring back the run's files to reuse that output, or set privacy.on_lost_artifacts: respend to pay again."
+            "Bring back the run's files to reuse that output, or set privacy.on_lost_artifacts: respend to pay again "
+            f"(wasp resume {request.run_id} --respend)."
         )
     wanted = charge_key(charge_fields(request.charge))
     unspent = any(charge_key(charge) == wanted for charge in state.unspent(request.run_id))

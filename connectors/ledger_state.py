@@ -100,10 +100,14 @@ def exposes(event: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """What the data owner allows: all releases together stay (epsilon, delta)-DP."""
+    """What the data owner allows: all releases together stay (epsilon, delta)-DP for what is protected.
+
+    `protects`: record, or person; a cap for persons lets no release in that protects single records only.
+    """
 
     epsilon: float
     delta: float
+    protects: str = "record"
 
 
 @dataclass(slots=True)
@@ -137,7 +141,7 @@ class State:
         """Take one more line into account."""
         self.head, self.entries, self.last_at = entry.hash, entry.number, entry.at
         if entry.kind == "cap":
-            self.cap = Cap(entry.detail["epsilon"], entry.detail["delta"])
+            self.cap = Cap(entry.detail["epsilon"], entry.detail["delta"], entry.detail.get("protects", "record"))
         elif entry.kind == "reserve":
             detail = entry.detail
             self.runs.pop(entry.run_id, None)  # the latest plan stands last

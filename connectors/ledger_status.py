@@ -22,6 +22,7 @@ class Status:
     dataset: str
     names: tuple[str, ...]
     cap: float | None
+    cap_protects: str | None
     delta: float | None
     spent: float
     reserved: float
@@ -48,6 +49,7 @@ def status_of(state: State, names: Iterable[str], gate: Gate) -> Status:
         dataset=state.dataset,
         names=tuple(names),
         cap=state.cap.epsilon if state.cap else None,
+        cap_protects=state.cap.protects if state.cap else None,
         delta=delta,
         spent=total(spent),
         reserved=total(reserved),

@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 from connectors.base import MoneyError
+from connectors.files import explained
 
 
 class Purse:
@@ -77,7 +78,7 @@ class Purse:
         if dollars <= 0:
             return
         line = json.dumps({"model": model, "prompt": prompt_key, "dollars": dollars})
-        with self._lock:
+        with self._lock, explained(self.journal):
             self.journal.parent.mkdir(parents=True, exist_ok=True)
             with self.journal.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")

@@ -131,7 +131,7 @@ def _pause(minutes: int, plan: dict[str, Any], key: str) -> Answer:
     run, form = UUID(str(runtime.flow_run.id)), Answer.with_initial_data(description=_form(plan, minutes))
     state: State[Any] = Paused(timeout_seconds=60 * minutes + GRACE_SECONDS, pause_key=key)
     keys = keyset_from_paused_state(state)
-    state.state_details.run_input_keyset = {str(name): key for name, key in keys.items()}
+    state.state_details.run_input_keyset = {str(name): place for name, place in keys.items()}
     with get_client(sync_client=True) as client:
         client.set_flow_run_state(run, state)
         form.save(keys, run)

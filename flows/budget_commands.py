@@ -17,10 +17,14 @@ def show(dataset: str | None) -> dict[str, Any]:
     return {"datasets": [_plain(asdict(book.status(name))) for name in names]}
 
 
-def cap(dataset: str, epsilon: float, delta: float, reason: str, declare: bool = False) -> dict[str, Any]:
-    """Set the cap of a dataset; `declare` makes it known by name before its first run."""
+def cap(
+    dataset: str, epsilon: float, delta: float, reason: str, declare: bool = False, protects: str = "record"
+) -> dict[str, Any]:
+    """Set the cap of a dataset; `declare` makes it known by name before its first run, `protects` says whose cap."""
     if not epsilon > 0 or not 0 < delta < 1:
         raise ConfigError(f"--epsilon {epsilon:g} --delta {delta:g}: epsilon must be above 0 and delta between 0 and 1")
+    if protects not in ("record", "person"):
+        raise ConfigError(f"--protects {protects}: write record or person")
     book = open_ledger(state_folder())
     if declare:
         book.register(dataset, f"declared {dataset}", [], who())
@@ -28,7 +32,7 @@ def cap(dataset: str, epsilon: float, delta: float, reason: str, declare: bool =
         name = book.find(dataset)
     except LedgerError as unknown:
         raise ConfigError(f"{unknown} To set a cap before its first run, add --declare") from None
-    book.set_cap(name, epsilon, delta, who(), reason)
+    book.set_cap(name, epsilon, delta, who(), reason, protects)
     return show(dataset)
 
 

@@ -17,6 +17,7 @@ Changes = Annotated[
     list[str] | None, typer.Option("--set", "-s", help="Change one value: privacy.epsilon=2. Repeatable.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Last line on standard output: one JSON object.")]
+AGE = "Age like 90m, 12h, 30d, 4w"
 
 app = typer.Typer(
     add_completion=False,
@@ -61,11 +62,17 @@ def run(
 
 
 @app.command()
-def resume(run_id: str, json_: Json = False) -> None:
+def resume(
+    run_id: str,
+    respend: Annotated[
+        bool, typer.Option("--respend", help="Make lost texts again: ask, and if they differ vote and pay, anew.")
+    ] = False,
+    json_: Json = False,
+) -> None:
     """Continue a run after a crash or a failed step; nothing is paid or spent twice."""
     from flows import commands, words
 
-    _answer(commands.resume(run_id), json_, words.summary)
+    _answer(commands.resume(run_id, respend), json_, words.summary)
 
 
 @app.command()
@@ -146,6 +153,42 @@ def abandon(run_id: str, json_: Json = False) -> None:
 
 
 @app.command()
+def clean(  # noqa: PLR0913  one option per rule
+    embeddings: Annotated[str | None, typer.Option("--embeddings-older-than", help=f"{AGE}; computed again.")] = None,
+    completions: Annotated[
+        str | None, typer.Option("--completions-older-than", help=f"{AGE}; asked and paid again.")
+    ] = None,
+    samples: Annotated[
+        str | None, typer.Option("--samples-older-than", help=f"{AGE}; texts by model of finished runs.")
+    ] = None,
+    unfinished: Annotated[
+        str | None, typer.Option("--unfinished-older-than", help=f"{AGE}; texts of runs that never ended.")
+    ] = None,
+    runs_: Annotated[
+        str | None, typer.Option("--runs-older-than", help=f"{AGE}; synthetic rows and student as well.")
+    ] = None,
+    private: Annotated[str | None, typer.Option("--private-older-than", help=f"{AGE}; caches of real rows.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove; without it only say what would go.")] = False,
+    json_: Json = False,
+) -> None:
+    """Say what the state folder holds and what the rules would remove; --yes removes it.
+
+    Releases, the budget book, its key, manifests, summaries and reports always stay.
+    """
+    from flows import clean_command, words
+
+    rules = {
+        "embeddings_older_than": embeddings,
+        "completions_older_than": completions,
+        "samples_older_than": samples,
+        "unfinished_older_than": unfinished,
+        "runs_older_than": runs_,
+        "private_older_than": private,
+    }
+    _answer(clean_command.clean(clean_command.rules_of(rules), yes), json_, words.cleaned)
+
+
+@app.command()
 def doctor(
     config: Annotated[Path | None, typer.Option("--config", "-c", help="Ask each of its PLMs for one text.")] = None,
     set_: Changes = None,
@@ -179,18 +222,21 @@ def budget_show(dataset: str | None = typer.Argument(None), json_: Json = False)
 
 
 @budget.command("cap")
-def budget_cap(
+def budget_cap(  # noqa: PLR0913 - the options of a command
     dataset: str,
     epsilon: Annotated[float, typer.Option(help="Most epsilon that all runs together may spend.")],
     delta: Annotated[float, typer.Option(help="Chance that the promise fails.")] = 1e-5,
     reason: Annotated[str, typer.Option(help="Why; kept in the book.")] = "",
     declare: Annotated[bool, typer.Option("--declare", help="Make it known by name before its first run.")] = False,
+    protects: Annotated[str, typer.Option(help="record, or person: runs that protect records only are refused.")] = (
+        "record"
+    ),
     json_: Json = False,
 ) -> None:
     """Set the cap of a dataset; every change stays in the book."""
     from flows import budget_commands, words
 
-    _answer(budget_commands.cap(dataset, epsilon, delta, reason, declare), json_, words.budgets)
+    _answer(budget_commands.cap(dataset, epsilon, delta, reason, declare, protects), json_, words.budgets)
 
 
 @budget.command("history")
@@ -199,6 +245,22 @@ def budget_history(dataset: str, json_: Json = False) -> None:
     from flows import budget_commands, words
 
     _answer(budget_commands.history(dataset), json_, words.history)
+
+
+@budget.command("report")
+def budget_report(
+    dataset: str,
+    language: Annotated[str, typer.Option(help="Language of the page: en, de or zh.")] = "en",
+    out: Annotated[Path | None, typer.Option(help="File to write; else officer/ in the state folder.")] = None,
+    json_: Json = False,
+) -> None:
+    """Write the page that a privacy officer signs: the book, what is left, what was released and what it means."""
+    from flows.officer import write_page
+
+    found = write_page(dataset, language, out)
+    _answer(found, json_, lambda value: value["page"])
+    if found["problems"]:
+        raise SystemExit(1)
 
 
 @budget.command("verify")

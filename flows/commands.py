@@ -12,7 +12,7 @@ from flows.catalog import FlowEntry, find_flow
 from flows.config_files import check_config, load_config
 from flows.home import check_room, ended_in_order, prepare_environment, state_folder
 from flows.progress import show as show_progress
-from flows.records import is_held, read_book
+from flows.records import in_use, is_held, read_book
 from flows.stores import open_artifacts, open_ledger, tracking_store
 
 if TYPE_CHECKING:
@@ -26,11 +26,17 @@ def run(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
     return _carry_out(entry, config)
 
 
-def resume(run_id: str) -> dict[str, Any]:
-    """Carry out a run again with the configuration it was started with; what is finished is reused."""
+def resume(run_id: str, respend: bool = False) -> dict[str, Any]:
+    """Carry out a run again with the configuration it was started with; what is finished is reused.
+
+    `respend`: this once, texts that were lost are asked, voted and paid again (privacy.on_lost_artifacts).
+    """
     book = _book(run_id)
     entry = find_flow(book["flow"])
-    return _carry_out(entry, check_config(entry.config_class(), book["config"], f"manifest of {run_id}"), run_id)
+    values = book["config"]
+    if respend:
+        values = values | {"privacy": values["privacy"] | {"on_lost_artifacts": "respend"}}
+    return _carry_out(entry, check_config(entry.config_class(), values, f"manifest of {run_id}"), run_id)
 
 
 def _carry_out(entry: FlowEntry, config: Any, resumes: str | None = None) -> dict[str, Any]:
@@ -72,7 +78,7 @@ def preview(path: Path, changes: Sequence[str], rows: int) -> dict[str, Any]:
 
     home = state_folder()
     prepare_environment(home)
-    with show_progress():
+    with show_progress(), in_use(home):
         return preview_rows(load_config(WaspConfig, path, changes), home, rows)
 
 
@@ -98,9 +104,14 @@ def runs() -> dict[str, Any]:
 
 
 def show(run_id: str) -> dict[str, Any]:
-    """Return the manifest of a run and its summary if it is finished."""
+    """Return the manifest of a run, its summary if it is finished, and what `wasp clean` took from it."""
+    from flows.removal import lost
+
     book, home = _book(run_id), state_folder()
-    return book | {"state": _state(home, book), "summary": _summary(open_artifacts(home), run_id)}
+    summary, gone = _summary(open_artifacts(home), run_id), lost(home, run_id)
+    if summary is not None and gone is not None:
+        summary |= {"removed": str(gone)}
+    return book | {"state": _state(home, book), "summary": summary, "removed": gone and str(gone)}
 
 
 def report(run_id: str) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from flows.params import WaspConfig
 from flows.plan import plan_of
 from flows.prepare import Prepared, prepare
 from flows.progress import display
-from flows.records import RunBook, held, now, open_book
+from flows.records import RunBook, held, in_use, now, open_book
+from flows.removal import standing
 from flows.run import WaspRun
 from flows.tools import RunTools
 from tasks.accounting import Noise
@@ -60,8 +61,12 @@ def running(flow: str, config: WaspConfig, resumes: str | None = None) -> Iterat
                 f"Bring them back, or start a new run with its own budget ({name.run_id}): wasp run {flow}"
             )
         story.folder = home / "runs" / name.run_id
-        with held(home, name.run_id, prepared.tools.ledger):
-            book = open_book(flow, prepared)
+        with in_use(home), held(home, name.run_id, prepared.tools.ledger):
+            stands = standing(home, name.run_id, config.privacy.on_lost_artifacts == "respend")
+            book = open_book(flow, prepared, keep_choice=resumes is not None)
+            if stands is not None:
+                yield WaspRun(prepared, book, started, stands)
+                return
             if prepared.plan.charges:
                 prepared.tools.ledger.reserve(name.dataset, prepared.plan, _signed(prepared))
             story.begun = True

@@ -55,7 +55,7 @@ class Deployment:
 
 
 def deployments() -> list[Deployment]:
-    """Return every flow of the catalogue with each of its presets, and the notice that automations start."""
+    """Return every flow of the catalogue with each of its presets, the cleaning, and the notice of automations."""
     notice = Deployment(
         flow="notice",
         name="notice",
@@ -65,7 +65,16 @@ def deployments() -> list[Deployment]:
         parameters={},
         scheduled=False,
     )
-    return [*(_deployment(entry, preset) for entry in FLOWS for preset in entry.presets), notice]
+    clean = Deployment(
+        flow="clean",
+        name="clean",
+        entrypoint="flows.clean_flow.clean",
+        description="Removes by age what can be made again. Releases, budget book and reports always stay, and what "
+        "runs share stays while one is carried out. It only says what would go until `remove` is switched on.",
+        tags=("clean",),
+        parameters={"rules": {"embeddings_older_than": "30d", "private_older_than": "30d"}, "remove": False},
+    )
+    return [*(_deployment(entry, preset) for entry in FLOWS for preset in entry.presets), clean, notice]
 
 
 def _deployment(entry: FlowEntry, preset: Preset) -> Deployment:

@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ConfigError, LedgerError
+from connectors.base import ArtifactError, ConfigError, LedgerError
+from flows.removal import lost
 from flows.tools import open_ledger
 
 if TYPE_CHECKING:
@@ -22,7 +23,12 @@ def export_run(home: Path, artifacts: Artifacts, book: dict[str, Any], folder: P
     Raises ConfigError for an unfinished or not private run and LedgerError when the budget book does not verify.
     """
     run = f"runs/{book['run_id']}"
-    summary = _shareable(artifacts, book)
+    summary, gone = _shareable(artifacts, book), lost(home, book["run_id"])
+    if gone is not None and gone.result:
+        raise ArtifactError(
+            f"Run {book['run_id']} has no result to export: {gone}. To make it again: "
+            f"wasp resume {book['run_id']} --respend"
+        )
     problems = open_ledger(home).verify(book["dataset"])
     if problems:
         raise LedgerError("The budget book does not verify, so nothing is exported: " + "; ".join(problems))
@@ -59,8 +65,9 @@ def _copy_rows(file: Path, folder: Path) -> None:
 
 
 def _statement(summary: dict[str, Any], book: dict[str, Any]) -> str:
-    adjacency = book["config"]["privacy"]["adjacency"]
-    unit = "adding or removing one record" if adjacency == "add_remove" else "replacing one record by another"
+    adjacency, protects = book["plan"]["adjacency"], book["plan"]["protects"]
+    whom = "one record" if protects == "record" else f"one {protects}"
+    unit = f"adding or removing {whom}" if adjacency == "add_remove" else f"replacing {whom} by another"
     return f"""# Synthetic texts: {summary["task"]}
 
 {summary["n_synthetic"]} texts written by language models ({", ".join(book["plan"]["models"])}) that were guided by

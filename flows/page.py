@@ -45,7 +45,11 @@ class RunPage:
     def mlflow(self, link: str | None) -> None:
         """Link to the run in MLflow, if a server shows it."""
         if link:
-            _try(lambda: create_link_artifact(link, key="mlflow-run", link_text="MLflow run"))
+            _try(
+                lambda: create_link_artifact(
+                    link, key="mlflow-run", link_text="MLflow run", description="Where it is tracked"
+                )
+            )
 
     def ledger(self, entries: Sequence[Entry], delta: float) -> None:
         """Show every release so far and the epsilon that they add up to."""

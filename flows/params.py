@@ -10,7 +10,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
-from flows.form import KEY_PLACE, Strict, connectors, rule, tasks
+from flows.form import Strict, rule, tasks
+from flows.params_models import EmbedderChoice as EmbedderChoice
+from flows.params_models import Plm as Plm
+from flows.params_models import Price as Price
 
 
 def _as_epsilon(value: Any) -> Any:
@@ -56,6 +59,9 @@ class PrivateRows(Rows):
         "own with chance rows/of. Empty: exactly `rows` are taken, and noise is sqrt(2) larger, because removing one "
         "row lets another in.",
     )
+    person: str | None = Field(
+        None, description="Column that says whose row it is; needed when privacy.protects is person."
+    )
     name: str | None = Field(
         None, description="Name of the dataset in the budget book; empty: made of folder and file name."
     )
@@ -74,67 +80,6 @@ class PrivateRows(Rows):
         return self.rows is not None and self.of is None
 
 
-class Price(Strict):
-    """Dollars per million tokens, and when the vendor asked so much."""
-
-    input: float = Field(ge=0, description="Dollars per million tokens read.")
-    output: float = Field(ge=0, description="Dollars per million tokens written.")
-    date: str = Field("", description="Date of the price list.")
-
-
-class Plm(Strict):
-    """One language model (PLM) that writes texts."""
-
-    name: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", description="Name in tables and folders; each PLM its own."
-    )
-    connector: str = Field(
-        "ngram",
-        json_schema_extra=connectors,
-        description="How it is reached: ngram (embedded), recorded (a Parquet file), hf (local transformers), openai "
-        "(and every compatible server), anthropic.",
-    )
-    model: str = Field("", description="Model of the connector: a corpus name, a file, a model id.")
-    temperature: float | None = Field(None, ge=0, le=5, description="Decoding temperature; empty: the connector's.")
-    top_p: float | None = Field(None, gt=0, le=1, description="Nucleus sampling; empty: the connector's.")
-    top_k: int | None = Field(None, ge=1, description="Top-k sampling; empty: the connector's.")
-    max_tokens: int | None = Field(None, ge=1, description="Longest answer in tokens; empty: as the task says.")
-    endpoint: str | None = Field(None, description="Base URL of a compatible server; empty: the vendor's own.")
-    key: str | None = Field(
-        None,
-        json_schema_extra={"pattern": KEY_PLACE},
-        description="Where the key lies, never the key: env:NAME, prefect:BLOCK for a Secret block, or none.",
-    )
-    concurrency: int | None = Field(None, ge=1, le=256, description="Most calls in flight per endpoint.")
-    batch_api: bool = Field(
-        False, description="Ask through the vendor's batch API (openai, anthropic): half the price, within a day."
-    )
-    batch_seconds: float = Field(30.0, gt=0, le=3600, description="Seconds between two looks at an open batch.")
-    price: Price | None = Field(None, description="What tokens cost; without it dollars count as 0.")
-    options: dict[str, Any] = Field(default_factory=dict, description="Further options of the connector.")
-
-    rules = rule(
-        "connector", {"enum": ["anthropic", "hf", "ngram", "openai", "recorded"]}, {"model": {"minLength": 1}}
-    ) | rule("batch_api", {"const": True}, {"connector": {"enum": ["openai", "anthropic"]}})
-
-    @property
-    def connector_options(self) -> dict[str, Any]:
-        """What the connector gets: the options, with the fields above that are set."""
-        aside = {"name", "connector", "model", "batch_api", "batch_seconds", "options"}
-        named = self.model_dump(mode="json", exclude=aside, exclude_none=True)
-        return {**self.options, **named}
-
-
-class EmbedderChoice(Strict):
-    """The model that turns texts into vectors (phi in the paper)."""
-
-    connector: Literal["sentence_transformers", "hashing"] = Field(
-        "sentence_transformers", description="sentence_transformers needs the extra 'local'; hashing needs nothing."
-    )
-    model: str = Field("embedded", description="Hub id, folder, or 'embedded' (the package of the extra 'demo').")
-    options: dict[str, Any] = Field(default_factory=dict, description="Options of the embedder.")
-
-
 class Privacy(Strict):
     """What is promised about the private rows."""
 
@@ -148,8 +93,24 @@ class Privacy(Strict):
     adjacency: Literal["add_remove", "replace_one"] = Field(
         "add_remove", description="What an attacker may not tell: that a row is there, or which of two rows it is."
     )
+    protects: Literal["record", "person"] = Field(
+        "record", description="One row, or one person with all their rows (private.person names the column)."
+    )
+    rows_per_person: int = Field(
+        8,
+        ge=1,
+        le=1024,
+        description="Most rows of a person that vote (m); a declared number, never read off the data. A keyed hash "
+        "chooses them. Only for protects: person.",
+    )
+    joined_by: Literal["max", "sum", "mean"] = Field(
+        "max",
+        description="How the votes of a person's rows become that person's: max (noise x sqrt(m)), sum (noise x m), "
+        "mean (no more noise; many rows count as one). Only for protects: person.",
+    )
     on_lost_artifacts: Literal["stop", "respend"] = Field(
-        "stop", description="If texts that were voted on are lost: stop, or vote again and pay again."
+        "stop",
+        description="If texts that were voted on are lost, or cleaned away: stop, or ask and vote again and pay again.",
     )
 
 
@@ -263,6 +224,10 @@ class WaspConfig(Strict):
         "evaluation",
         {"properties": {"fid_reference": {"const": "public"}}, "required": ["fid_reference"]},
         {"public": {"type": "object"}},
+    ) | rule(
+        "privacy",
+        {"properties": {"protects": {"const": "person"}}, "required": ["protects"]},
+        {"private": {"required": ["person"], "properties": {"person": {"type": "string", "minLength": 1}}}},
     )
 
     @model_validator(mode="after")
@@ -275,4 +240,17 @@ class WaspConfig(Strict):
         reference = self.evaluation.fid_reference
         if reference == "public" and needed["public"] is None:
             raise ValueError("evaluation.fid_reference is 'public' but no public rows are given")
+        if self.privacy.protects == "person":
+            self._person_fits()
         return self
+
+    def _person_fits(self) -> None:
+        if self.private.person is None:
+            raise ValueError(
+                "privacy.protects is 'person': private.person must name the column that says whose row it is"
+            )
+        if self.private.takes_exactly:
+            raise ValueError(
+                "privacy.protects is 'person': private.rows takes a fixed number of rows, so that one person's absence "
+                "lets other people in; set private.of to the rounded size of the source, or leave private.rows empty"
+            )

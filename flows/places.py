@@ -37,6 +37,7 @@ def rows_ref(rows: Rows, root: str | None) -> RowsRef:
         rows=rows.rows,
         seed=rows.seed,
         of=rows.of if isinstance(rows, PrivateRows) else None,
+        person=rows.person if isinstance(rows, PrivateRows) else None,
         query=rows.query,
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from flows.params import Execution, WaspConfig
-from tasks.accounting import Noise
+from tasks.accounting import Noise, VotePrivacy
 from tasks.prompts import TaskCard, contrastive, zero_shot
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def plan_of(
         "epsilon_exact": _finite(noise.epsilon_exact),
         "delta": noise.delta,
         "adjacency": noise.privacy.adjacency,
+        "protects": protected(noise.privacy),
         "private": not noise.non_private,
         "steps": _steps(config.execution),
         "other_calibration": _other(config),
@@ -112,6 +113,13 @@ def _other(config: WaspConfig) -> dict[str, Any]:
         "epsilon_stated": _finite(noise.epsilon_stated),
         "epsilon_exact": _finite(noise.epsilon_exact),
     }
+
+
+def protected(privacy: VotePrivacy) -> str:
+    """Say what is protected: a record, or a person with how many rows, joined how."""
+    if privacy.protects == "record":
+        return "record"
+    return f"person (at most {privacy.rows_per_person} rows of each, joined by {privacy.aggregation})"
 
 
 def _finite(value: float) -> float | None:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     Ask = Callable[[RunTools, TaskCard, Noise, Sequence[str]], Approval | None]
 
 
+CARRYING_OUT: dict[str, set[str]] = {"execution": PACE, "privacy": {"on_lost_artifacts"}}
+"""Settings that say how a run is carried out, not what it is: changing them makes no other run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A run that may start: its tools, task, noise, references, plan and what the user should know beforehand."""
@@ -82,6 +86,9 @@ def make_noise(config: WaspConfig) -> Noise:
         votes=method.votes,
         adjacency="replace_one" if config.private.takes_exactly else privacy.adjacency,
         calibration=privacy.calibration,
+        protects=privacy.protects,
+        rows_per_person=privacy.rows_per_person if privacy.protects == "person" else 1,
+        aggregation=privacy.joined_by,
     )
     return calibrate(promise)
 
@@ -121,8 +128,8 @@ def _name(
     config = tools.config
     dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
     check_book(tools.artifacts, tools.ledger, dataset, identity.fingerprint)
-    aside: dict[str, bool | set[str]] = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms"), True)
-    settings = config.model_dump(mode="json", exclude={**aside, "execution": PACE})
+    aside = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms"), True)
+    settings = config.model_dump(mode="json", exclude={**aside, **CARRYING_OUT})
     for rows in ("private", "test", "public"):
         if settings[rows] is not None:
             settings[rows] |= {"path": "", "name": ""}
@@ -146,6 +153,8 @@ def warnings_of(config: WaspConfig, card: TaskCard, noise: Noise) -> list[str]:
             "private.rows takes a fixed number of rows, so removing one lets another in: noise is sqrt(2) larger; "
             "set private.of to the rounded size of the source, or leave private.rows empty"
         )
+    if config.private.person and privacy.protects == "record":
+        found.append("private.person is named, but privacy.protects is record: each row is protected for itself")
     if config.test is None:
         found.append("no test rows: accuracy and FID are not measured")
     if rows is not None and privacy.delta >= 1 / rows:

@@ -8,7 +8,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 SHOWN_VERSIONS = ("wasp-synth", "prefect", "opendp", "dp-accounting", "numpy", "torch", "transformers", "mlflow")
 
 
+TAKEN = "Run {run_id} is being carried out by another {by}; wait for it, or stop it and run again"
+
+
 class RunBook:
     """runs/<run_id>/manifest.json, rewritten whole at each change of state."""
 
@@ -39,18 +42,24 @@ class RunBook:
         self.artifacts.write_text(_place(self.values["run_id"]), text)
 
 
-def open_book(flow: str, prepared: Prepared) -> RunBook:
-    """Return the manifest of a run that starts or goes on; the time it first started stays."""
+def open_book(flow: str, prepared: Prepared, keep_choice: bool = False) -> RunBook:
+    """Return the manifest of a run that starts or goes on; the time it first started stays.
+
+    `keep_choice`: what to do about lost texts is written down as it was; `wasp resume --respend` holds only once.
+    """
     name = prepared.tools.name
     assert name is not None
     artifacts = prepared.tools.artifacts
     earlier = read_book(artifacts, name.run_id)
+    config = prepared.config.model_dump(mode="json") | _places(prepared)
+    if keep_choice and earlier:
+        config["privacy"]["on_lost_artifacts"] = earlier["config"]["privacy"]["on_lost_artifacts"]
     values = {
         "run_id": name.run_id,
         "flow": flow,
         "state": "running",
         "dataset": name.dataset,
-        "config": prepared.config.model_dump(mode="json") | _places(prepared),
+        "config": config,
         "warnings": list(prepared.warnings),
         "versions": versions(),
         "started": earlier.get("started", now()),
@@ -92,18 +101,58 @@ def held(home: Path, run_id: str, ledger: BudgetBook) -> Iterator[None]:
 
     The system lets go when the process dies, however it dies.
     """
+    with held_here(home, run_id), ledger.hold(run_id) as mine:
+        if not mine:
+            raise ConfigError(TAKEN.format(run_id=run_id, by="machine"))
+        yield
+
+
+@contextmanager
+def held_here(home: Path, run_id: str) -> Iterator[None]:
+    """Hold the files that a run has on this machine."""
     folder = home / "runs" / run_id
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    taken = f"Run {run_id} is being carried out by another process; wait for it, or stop it and run again"
     with (folder / ".lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ConfigError(taken) from None
-        with ledger.hold(run_id) as mine:
-            if not mine:
-                raise ConfigError(taken.replace("process", "machine"))
-            yield
+            raise ConfigError(TAKEN.format(run_id=run_id, by="process")) from None
+        yield
+
+
+def is_held_here(home: Path, run_id: str) -> bool:
+    """Say whether a process of this machine carries out this run now."""
+    try:
+        with held_here(home, run_id):
+            return False
+    except ConfigError:
+        return True
+
+
+@contextmanager
+def in_use(home: Path) -> Iterator[None]:
+    """Use what runs share (embeddings, answers, private caches); waits for a cleaning that is under way."""
+    with _locked(home, fcntl.LOCK_SH):
+        yield
+
+
+@contextmanager
+def alone(home: Path) -> Iterator[bool]:
+    """Keep runs from starting meanwhile, so that what they share may be removed; False while one is carried out."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(_locked(home, fcntl.LOCK_EX | fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+@contextmanager
+def _locked(home: Path, how: int) -> Iterator[None]:
+    with (home / ".lock").open("a") as file:
+        fcntl.flock(file, how)
+        yield
 
 
 def is_held(home: Path, run_id: str, ledger: BudgetBook) -> bool:

@@ -28,11 +28,15 @@ if TYPE_CHECKING:
 
 
 class WaspRun:
-    """The jobs of one run; every value comes from the configuration and from what was made so far."""
+    """The jobs of one run; every value comes from the configuration and from what was made so far.
 
-    def __init__(self, prepared: Prepared, book: RunBook, started: float) -> None:
+    `stands`: the summary of a finished run whose texts were removed since; nothing is made again for it.
+    """
+
+    def __init__(self, prepared: Prepared, book: RunBook, started: float, stands: dict[str, Any] | None = None) -> None:
         self.prepared = prepared
         self.started = started
+        self.stands = stands
         self.book = book
         self.config = prepared.config
         self.tools: RunTools = prepared.tools

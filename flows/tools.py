@@ -180,7 +180,7 @@ class RunTools:
         )
 
     def _open_zone(self) -> Zone:
-        from connectors.fingerprint import dataset_fingerprint, key_name, record_hash
+        from connectors.fingerprint import choice_key, dataset_fingerprint, key_name, record_hash
         from connectors.rows import read_rows
 
         secret = open_key(self.home)
@@ -190,6 +190,7 @@ class RunTools:
             fingerprint=partial(dataset_fingerprint, secret),
             folder=self.home / "private" / "problems",
             key=key_name(secret),
+            choice=choice_key(secret),
         )
 
     def _open_model(self, name: str) -> LanguageModel:

@@ -57,7 +57,9 @@ def plan(value: dict[str, Any]) -> str:
     if value["releases"] == 0:
         return "\n".join([*lines, "releases      none: no private row is touched, epsilon 0"])
     lines += [
-        f"releases      {value['releases']} noisy votes, one row moves each by at most {value['sensitivity']:.4f} (L2)",
+        f"releases      {value['releases']} noisy votes, one {value['protects'].split()[0]} moves each by at most "
+        f"{value['sensitivity']:.4f} (L2)",
+        f"protects      one {value['protects']}",
         f"noise         sigma {value['sigma']:.4f} votes, calibration {value['calibration']}",
         f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
         f"delta {value['delta']:g}, {value['adjacency']}",
@@ -88,6 +90,7 @@ def summary(value: dict[str, Any]) -> str:
         f"{value['delta']:g} in {value['releases']} releases; {value['seconds']:.0f} s",
         *(f"degraded    {problem}" for problem in value["problems"]),
         *([f"cost        {value['dollars']:.4f} dollars"] if value["dollars"] else []),
+        *([f"removed     {value['removed']}"] if value.get("removed") else []),
         "",
         f"artifacts   {value['folder']}",
         f"report      {value['report']}",
@@ -126,8 +129,9 @@ def iterations(rows: Iterable[dict[str, Any]]) -> str:
     if not rows:
         return "no iteration is finished"
     columns = {"iteration": [row["iteration"] for row in rows]}
-    new = {f"new {plm}": [row["new"][plm] for row in rows] for plm in rows[0]["new"]}
-    weights = {f"weight {plm}": [number(row["weights"].get(plm), 3) for row in rows] for plm in rows[0]["new"]}
+    plms = list(dict.fromkeys(plm for row in rows for plm in row["new"]))  # one that is down is left out of rounds
+    new = {f"new {plm}": [row["new"].get(plm, 0) for row in rows] for plm in plms}
+    weights = {f"weight {plm}": [number(row["weights"].get(plm), 3) for row in rows] for plm in plms}
     measured = {
         "FID": [number(row["fid"]) + (" (not private)" if row["not_private"] else "") for row in rows],
         "accuracy so far": [number(row["accuracy"]) for row in rows],
@@ -191,7 +195,7 @@ def shown(value: dict[str, Any]) -> str:
     if value.get("summary"):
         return summary(value["summary"])
     lines = [f"run     {value['run_id']}", f"state   {value['state']}"]
-    return "\n".join(lines + ([f"error   {value['error']}"] if value.get("error") else []))
+    return "\n".join(lines + [f"{name:<7} {value[name]}" for name in ("error", "removed") if value.get(name)])
 
 
 def budgets(value: dict[str, Any]) -> str:
@@ -199,17 +203,18 @@ def budgets(value: dict[str, Any]) -> str:
     rows = [
         [
             one["dataset"],
-            "none set" if one["cap"] is None else f"{one['cap']:g}",
+            "none set" if one["cap"] is None else f"{one['cap']:g} per {one['cap_protects']}",
             epsilon(one["spent"]),
             f"{one['reserved']:.4f}",
             "no limit" if one["left"] is None else f"{one['left']:.4f}",
             "-" if one["delta"] is None else f"{one['delta']:g}",
             one["releases"],
+            ", ".join(one["units"]) or "-",
             "yes: something left without noise" if one["exposed"] else "no",
         ]
         for one in value["datasets"]
     ]
-    heads = ["dataset", "cap", "spent", "reserved", "left", "delta", "releases", "exposed"]
+    heads = ["dataset", "cap", "spent", "reserved", "left", "delta", "releases", "protected", "exposed"]
     return table(rows, heads) if rows else "the budget book is empty"
 
 
@@ -229,6 +234,36 @@ def history(value: dict[str, Any]) -> str:
         for entry in value["entries"]
     ]
     return table(rows, ["no", "when (UTC)", "who", "what", "run", "slot", "mechanism", "epsilon after"])
+
+
+def cleaned(value: dict[str, Any]) -> str:
+    """Show what the state folder holds by kind, what goes or went, and what stays although a rule names it."""
+    did = "removed" if value["applied"] else "would go"
+    rows = [
+        [one["kind"], one["files"], size(one["bytes"]), one["going"] or "-", size(one["going_bytes"])]
+        for one in value["kinds"]
+    ]
+    lines = [table(rows, ["kind", "files", "size", did, "of size"]), ""]
+    lines += [f"stays       {reason}" for reason in value["staying"]]
+    groups: dict[tuple[str, str, str], list[int | None]] = {}
+    for one in value["going"]:
+        groups.setdefault((one["kind"], one["run_id"], one["why"]), []).append(one["bytes"])
+    for (kind, run_id, why), sizes in groups.items():
+        told = "size not told" if None in sizes else size(sum(each for each in sizes if each is not None))
+        lines.append(f"{did:<10}  {kind}{' of ' if run_id else ''}{run_id}: {len(sizes)}, {told}; {why}")
+    if value["applied"]:
+        return "\n".join([*lines, f"{size(value['bytes'])} removed"])
+    return "\n".join([*lines, "nothing was removed; to do it: the same with --yes" if groups else "nothing would go"])
+
+
+def size(count: int | None) -> str:
+    """Return a number of bytes for people; None is not told."""
+    if count is None:
+        return "not told"
+    if count < 1000:
+        return f"{count} B"
+    unit = "kB" if count < 1e6 else "MB" if count < 1e9 else "GB"
+    return f"{count / {'kB': 1e3, 'MB': 1e6, 'GB': 1e9}[unit]:.1f} {unit}"
 
 
 def doctor(value: dict[str, Any]) -> str:

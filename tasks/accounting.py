@@ -24,11 +24,14 @@ from tasks.composition import rho_of as rho_of
 from tasks.composition import zcdp_epsilon as zcdp_epsilon
 
 Aggregation = Literal["sum", "max", "mean"]
-Protects = Literal["row", "person"]
+Protects = Literal["record", "person"]
 Calibration = Literal["tight", "paper"]
 
 MOST_VOTES: Final = 32
 """Largest Q: with it the smallest vote is one integer step and sums still fit 64 bits for four million rows."""
+
+MOST_ROWS_PER_PERSON: Final = 1024
+"""Largest m: averages over more rows would leave 64 bits."""
 
 LEAST_SIGMA_INT: Final = 16.0
 """Below this the noise is a handful of integers and protects nobody."""
@@ -43,7 +46,7 @@ class VotePrivacy:
 
     `epsilon`, `delta`: for the whole run; infinite epsilon means no protection. `releases`: votes that happen, T-1.
     `votes`: Q, candidates each row votes for on each side. `sides`: 2 for near and far, 1 for near only.
-    `protects`: one row, or one person with at most `rows_per_person` rows joined by `aggregation`.
+    `protects`: one record (row), or one person with at most `rows_per_person` rows joined by `aggregation`.
     """
 
     epsilon: float
@@ -52,7 +55,7 @@ class VotePrivacy:
     votes: int = 8
     sides: int = 2
     adjacency: Adjacency = "add_remove"
-    protects: Protects = "row"
+    protects: Protects = "record"
     rows_per_person: int = 1
     aggregation: Aggregation = "max"
     calibration: Calibration = "tight"
@@ -110,7 +113,8 @@ def vote_sensitivity(votes: int, sides: int = 2, adjacency: Adjacency = "add_rem
 def person_factor(rows_per_person: int, aggregation: Aggregation) -> float:
     """Return how many times a row's sensitivity a person with `rows_per_person` rows has.
 
-    sum: m, reached by m equal rows. max: sqrt(m), because per bin max(a_j)^2 <= sum of a_j^2. mean: 1.
+    sum: m, reached by m equal rows. max: sqrt(m), because per bin max(a_j)^2 <= sum of a_j^2. mean: 1, since an
+    average is no longer than the longest, and rounding it down to whole steps only shortens it.
     """
     _need(rows_per_person >= 1, "rows_per_person", "a whole number from 1", rows_per_person)
     factors = {"sum": float(rows_per_person), "max": math.sqrt(rows_per_person), "mean": 1.0}
@@ -118,12 +122,13 @@ def person_factor(rows_per_person: int, aggregation: Aggregation) -> float:
     return factors[aggregation]
 
 
-def vote_scale(votes: int) -> int:
-    """Return how many integer steps one vote has: 2^(Q-1), at least 128.
+def vote_scale(votes: int, shared_by: int = 1) -> int:
+    """Return how many integer steps one vote has: 2^(Q-1), at least 128, times a power of two that is `shared_by`.
 
-    The smallest vote is then a whole step, and noise is so wide in steps that its grid costs nothing.
+    The smallest vote, or its share where `shared_by` rows are averaged, is then about a whole step, and noise is so
+    wide in steps that its grid costs nothing.
     """
-    return max(1 << (votes - 1), 128)
+    return max(1 << (votes - 1), 128) << (shared_by - 1).bit_length()
 
 
 def total_sensitivity(privacy: VotePrivacy) -> float:
@@ -184,7 +189,8 @@ def vote_charge(noise: Noise) -> Charge:
 
 # --- inside
 def _noise(privacy: VotePrivacy, sigma: float) -> Noise:
-    sensitivity, scale = total_sensitivity(privacy), vote_scale(privacy.votes)
+    averaged = privacy.rows_per_person if privacy.aggregation == "mean" else 1
+    sensitivity, scale = total_sensitivity(privacy), vote_scale(privacy.votes, averaged)
     sigma_int, multiplier = sigma * scale, sigma / sensitivity
     if sigma > 0:
         _need(sigma_int >= LEAST_SIGMA_INT, "epsilon", "smaller, or inf for a run without protection", privacy.epsilon)
@@ -231,11 +237,12 @@ def _check(privacy: VotePrivacy) -> None:
     _need(0 < privacy.delta < 1, "delta", "a number between 0 and 1", privacy.delta)
     _need(privacy.releases >= 0, "releases", "a whole number from 0", privacy.releases)
     _need(privacy.calibration in ("tight", "paper"), "calibration", "tight or paper", privacy.calibration)
-    _need(privacy.protects in ("row", "person"), "protects", "row or person", privacy.protects)
+    _need(privacy.protects in ("record", "person"), "protects", "record or person", privacy.protects)
     one_row = privacy.protects == "person" or privacy.rows_per_person == 1
     _need(one_row, "rows_per_person", "1, or set protects to person", privacy.rows_per_person)
-    # Means leave the grid of whole steps, on which the integer noise and its proof live.
-    _need(privacy.aggregation in ("sum", "max"), "aggregation", "max or sum", privacy.aggregation)
+    most = privacy.rows_per_person <= MOST_ROWS_PER_PERSON
+    _need(most, "rows_per_person", f"at most {MOST_ROWS_PER_PERSON}", privacy.rows_per_person)
+    _need(privacy.aggregation in ("sum", "max", "mean"), "aggregation", "max, sum or mean", privacy.aggregation)
 
 
 def _need(holds: bool, field: str, wanted: str, got: Any) -> None:

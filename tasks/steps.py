@@ -159,6 +159,8 @@ def record_iteration(tools: Tools, facts: Facts) -> Any:
     """Show an iteration in Prefect and record it where experiments are kept."""
     get_run_logger().info(sentence(facts))
     create_table_artifact(table(facts), key=f"iteration-{facts.iteration}", description=sentence(facts))
-    create_markdown_artifact(sentence(facts), key=f"summary-{facts.iteration}")
+    create_markdown_artifact(
+        sentence(facts), key=f"summary-{facts.iteration}", description=f"Iteration {facts.iteration} in one sentence"
+    )
     tools.track(facts.iteration, facts.metrics())
     return facts

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
 from connectors.base import ArtifactRef, LedgerError, StepKey
-from tasks.accounting import vote_charge
+from tasks.accounting import VotePrivacy, vote_charge
 from tasks.guiding import candidates
 from tasks.jobs import VoteSpec, Written
 from tasks.private.release import VoteJob, release_votes
@@ -54,12 +55,19 @@ def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
         "votes": noise.privacy.votes,
         "sides": noise.privacy.sides,
         "adjacency": noise.privacy.adjacency,
+        **_persons(noise.privacy),
         "scope": spec.scope,
         "private": spec.fingerprint,
         "embedder": tools.embedder.identity,
         "rows": [tools.private.where.rows, tools.private.where.of, tools.private.where.seed],
     }
     return step_key("vote", parameters, {"candidates": content([one.samples for one in written])})
+
+
+def _persons(privacy: VotePrivacy) -> dict[str, Any]:
+    if privacy.protects == "record":
+        return {}
+    return {"rows_per_person": privacy.rows_per_person, "aggregation": privacy.aggregation}
 
 
 def _job(spec: VoteSpec, key: StepKey) -> VoteJob:

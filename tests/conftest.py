@@ -11,6 +11,8 @@ from tests.pipeline import Pipeline, prefect_server
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("WASP_DATA") or ROOT.parent / "shared" / "data")
+OUTPUT = Path(os.environ.get("WASP_TEST_OUTPUT") or ROOT / "tests" / "output")
+"""What tests leave for people to look at: tables and screenshots."""
 
 for name in [name for name in os.environ if name.startswith(("WASP_", "MLFLOW_", "PREFECT_"))]:
     del os.environ[name]

@@ -37,12 +37,30 @@ def join(persons: Sequence[str], rows: Ints, bins: Ints, given: Ints) -> tuple[I
 
     `rows`, `bins`, `given`: one entry per vote. L2 norm of a person's joined votes: at most sqrt(m) times a row's.
     """
-    codes = {person: code for code, person in enumerate(dict.fromkeys(persons))}
-    of_rows = np.array([codes[person] for person in persons], dtype=np.int64)
+    of_rows = _codes(persons)
     pairs, places = np.unique(np.stack([of_rows[rows], bins]), axis=1, return_inverse=True)
     most = np.zeros(pairs.shape[1], dtype=np.int64)
     np.maximum.at(most, places.ravel(), given)
     return pairs[1], most
+
+
+def average(persons: Sequence[str], keep: NDArray[np.bool_], votes: tuple[Ints, Ints, Ints]) -> tuple[Ints, Ints]:
+    """Return (bins, votes) with each person's votes divided by the number of that person's kept rows, rounded down.
+
+    `votes`: rows, bins and what was given, one entry per vote. L2 norm of a person's averaged votes: at most one row's.
+    """
+    rows, bins, given = votes
+    of_rows = _codes(persons)
+    kept = np.bincount(of_rows[keep], minlength=int(of_rows.max(initial=-1)) + 1)
+    pairs, places = np.unique(np.stack([of_rows[rows], bins]), axis=1, return_inverse=True)
+    total = np.zeros(pairs.shape[1], dtype=np.int64)
+    np.add.at(total, places.ravel(), given)
+    return pairs[1], total // kept[pairs[0]]
+
+
+def _codes(persons: Sequence[str]) -> Ints:
+    codes = {person: code for code, person in enumerate(dict.fromkeys(persons))}
+    return np.array([codes[person] for person in persons], dtype=np.int64)
 
 
 def _hash(ballot: Ballot, row: int) -> bytes:

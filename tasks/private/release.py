@@ -77,7 +77,9 @@ def private_vectors(tools: Tools, fingerprint: str, rows: PrivateRows) -> NDArra
 def _draw(tools: Tools, job: VoteJob, candidates: Candidates) -> bytes:
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, job.fingerprint)
-        ballot = Ballot(private_vectors(tools, job.fingerprint, rows), rows.labels, job.noise.privacy.votes)
+        privacy, vectors = job.noise.privacy, private_vectors(tools, job.fingerprint, rows)
+        persons = rows.persons if privacy.protects == "person" else None
+        ballot = Ballot(vectors, rows.labels, privacy.votes, persons, tools.zone.choice)
         running = _load(tools, job) if job.incremental else None
         noisy, after = noisy_votes(ballot, candidates, job.noise, running)
         if job.incremental:

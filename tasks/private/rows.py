@@ -39,6 +39,7 @@ class PrivateRows:
 
     texts: tuple[str, ...]
     labels: tuple[str, ...]
+    persons: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         return "PrivateRows(hidden)"
@@ -49,7 +50,7 @@ class PrivateRows:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Keyed names of a private dataset: of the whole (labels included) and of each text. Useless without the key file.
+    """Keyed names of a private dataset: of the whole (with labels and persons) and of each text; useless without key.
 
     The names of texts know no label: the same texts under other labels are the same people's.
     """
@@ -62,7 +63,7 @@ class Identity:
 class Zone:
     """What the private zone needs from outside: how rows are opened, how they are named, where details go.
 
-    `key` is the name of the key that names them.
+    `key` is the name of the key that names them, `choice` a secret that decides which rows of a person are kept.
     """
 
     read: RowReader
@@ -70,6 +71,7 @@ class Zone:
     fingerprint: Callable[[Sequence[str]], str]
     folder: Path
     key: str = ""
+    choice: bytes = b""
 
 
 def identify(zone: Zone, private: PrivateRef, labels: Sequence[str], public_texts: Sequence[str]) -> Identity:
@@ -77,8 +79,9 @@ def identify(zone: Zone, private: PrivateRef, labels: Sequence[str], public_text
 
     The identity is that of all rows of the source, whatever part a run takes, so that a subset shares its budget
     (design: a subset is a version, not a new dataset). Raises PrivateInputError with a code: PRIVATE-ROWS (empty
-    text, unknown label), PRIVATE-IN-TEST (a private row is also a test or public row), PRIVATE-TOO-FEW, PRIVATE-NONE,
-    PRIVATE-READ (the source cannot be read as rows), PRIVATE-STEP (anything else); PlaceError when there is no source.
+    text, unknown label, no person), PRIVATE-IN-TEST (a private row is also a test or public row), PRIVATE-TOO-FEW,
+    PRIVATE-NONE, PRIVATE-READ (the source cannot be read as rows), PRIVATE-STEP (anything else); PlaceError when there
+    is no source.
     """
     with sealed(zone.folder):
         return _identify(zone, private, labels, public_texts)
@@ -118,7 +121,8 @@ def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> PrivateRows:
         if where.of is not None:
             chosen = np.flatnonzero(order < where.rows / where.of)
         frame = frame.iloc[chosen]
-    return PrivateRows(tuple(frame["text"].tolist()), tuple(frame["label"].tolist()))
+    persons = tuple(frame["person"].tolist()) if "person" in frame else None
+    return PrivateRows(tuple(frame["text"].tolist()), tuple(frame["label"].tolist()), persons)
 
 
 def _read(zone: Zone, private: PrivateRef) -> pd.DataFrame:
@@ -134,7 +138,9 @@ def _read(zone: Zone, private: PrivateRef) -> pd.DataFrame:
 
 
 def _fingerprint(zone: Zone, frame: pd.DataFrame) -> str:
-    return zone.fingerprint([zone.record_hash(label, text) for _, label, text in _each(frame)])
+    whose = frame["person"].tolist() if "person" in frame else [""] * len(frame)
+    labels = [f"{label}\x00{person}" if person else label for label, person in zip(frame["label"], whose, strict=True)]
+    return zone.fingerprint([zone.record_hash(label, text) for label, text in zip(labels, frame["text"], strict=True)])
 
 
 def _each(frame: pd.DataFrame) -> Iterator[tuple[int, str, Any]]:
@@ -160,7 +166,15 @@ def _bad_rows(frame: pd.DataFrame, labels: Sequence[str]) -> list[dict[str, obje
         elif label not in known:
             reason = f"the label is not one of the task's: {', '.join(labels)}"
             problems.append({"row": row, "field": "label", "reason": reason})
-    return problems
+    return problems + _nobody(frame)
+
+
+def _nobody(frame: pd.DataFrame) -> list[dict[str, object]]:
+    if "person" not in frame:
+        return []
+    named = (isinstance(person, str) and bool(person.strip()) for person in frame["person"])
+    rows = [row for row, has_name in zip(frame["row"].tolist(), named, strict=True) if not has_name]
+    return [{"row": row, "field": "person", "reason": "it is not said whose row this is"} for row in rows]
 
 
 def _also_public(frame: pd.DataFrame, public_texts: Sequence[str]) -> list[dict[str, object]]:

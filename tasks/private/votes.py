@@ -20,7 +20,7 @@ from tasks.private.ballot import Secret
 from tasks.private.nearest import Running as Running
 from tasks.private.nearest import rank as rank
 from tasks.private.noise import add_discrete_gaussian
-from tasks.private.persons import join, kept_rows
+from tasks.private.persons import average, join, kept_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -119,6 +119,8 @@ def _count(ballot: Ballot, candidates: Candidates, noise: Noise, state: Running)
         given = weights[ranks]
         if ballot.persons is not None and noise.privacy.aggregation == "max":
             bins, given = join(ballot.persons, rows, bins, given)
+        elif ballot.persons is not None and noise.privacy.aggregation == "mean":
+            bins, given = average(ballot.persons, keep, (rows, bins, given))
         np.add.at(counts[:, side], bins, given)
     return RawVotes(counts)
 

@@ -1,13 +1,17 @@
 """WASP's own flow function with Prefect and without it, in turns in one process; prints its times as JSON.
 
 Without Prefect the same function runs over the same steps, which are called as the plain functions that they are, in
-as many threads; tables, budget book and MLflow are written in both cases.
+as many threads; tables, budget book and MLflow are written in both cases. Where the time of Prefect goes is taken in
+the same rounds: before and after the function's body, in artifacts and tags, and the rest in task runs.
 """
 
+import functools
 import json
 import os
+import statistics
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -37,10 +41,76 @@ class PlainStep:
         return self.pool.submit(carry_out)
 
 
+ARTIFACTS = (("tasks.steps", "table"), ("tasks.steps", "markdown"), ("flows.common", "markdown"))
+ARTIFACTS += (("flows.common", "link"), ("flows.finish", "markdown"))
+
+
+class Clock:
+    """Where the time of one run goes: `spent` seconds and `calls` by name, and when the body of the flow began."""
+
+    def __init__(self) -> None:
+        self.began = time.perf_counter()
+        self.entered = self.left = 0.0
+        self.spent: dict[str, float] = {}
+        self.calls: dict[str, int] = {}
+
+    def timed(self, name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `work` with its time added to `name`."""
+
+        def carry_out(*arguments: Any, **named: Any) -> Any:
+            started = time.perf_counter()
+            try:
+                return work(*arguments, **named)
+            finally:
+                self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - started
+                self.calls[name] = self.calls.get(name, 0) + 1
+
+        return carry_out
+
+    @contextmanager
+    def body(self, running: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
+        """Take the moments at which the flow's body begins and ends."""
+        self.entered = time.perf_counter()
+        try:
+            with running(*arguments) as run:
+                yield run
+        finally:
+            self.left = time.perf_counter()
+
+
+@contextmanager
+def clocked() -> Iterator[Clock]:
+    """Take the times of one run with Prefect."""
+    import flows.common
+    import flows.finish
+    import flows.wasp
+
+    clock, running = Clock(), flows.wasp.running
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(flows.wasp, "running", lambda *a: clock.body(running, *a)))
+        stack.enter_context(patch.object(flows.common, "_tag", clock.timed("tags", flows.common._tag)))
+        for module, kind in ARTIFACTS:
+            name = f"create_{kind}_artifact"
+            work = getattr(sys.modules[module], name)
+            stack.enter_context(patch(f"{module}.{name}", clock.timed("artifacts", work)))
+        for name in STEPS:
+            task = getattr(flows.wasp, name)
+            stack.enter_context(patch.object(task, "fn", _counted(clock, task.fn)))
+        yield clock
+
+
+def _counted(clock: Clock, work: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(work)
+    def carry_out(*arguments: Any, **named: Any) -> Any:
+        clock.calls["task runs"] = clock.calls.get("task runs", 0) + 1
+        return work(*arguments, **named)
+
+    return carry_out
+
+
 @contextmanager
 def without_prefect(workers: int) -> Iterator[None]:
     """Take Prefect out of the flow and its steps."""
-    import flows.common
     import flows.finish
     import flows.wasp
     import tasks.private_steps
@@ -53,11 +123,8 @@ def without_prefect(workers: int) -> Iterator[None]:
         for module in (tasks.steps, tasks.private_steps):
             stack.enter_context(patch.object(module, "outcome", lambda value, *_: value))
         stack.enter_context(patch("tasks.steps.get_run_logger"))
-        for module, kind in (
-            (tasks.steps, "table"), (tasks.steps, "markdown"), (flows.common, "markdown"), (flows.common, "link"),
-            (flows.finish, "markdown"),
-        ):  # fmt: skip
-            stack.enter_context(patch.object(module, f"create_{kind}_artifact"))
+        for module, kind in ARTIFACTS:
+            stack.enter_context(patch(f"{module}.create_{kind}_artifact"))
         yield
 
 
@@ -67,18 +134,32 @@ def times(config_file: Path, folder: Path, rounds: int) -> dict[str, Any]:
 
     from flows.wasp import wasp
 
-    found: dict[str, Any] = {"prefect": [], "plain": []}
+    found: dict[str, Any] = {"prefect": [], "plain": [], "parts": []}
     for number in range(rounds + 1):
         config = load_config(WaspConfig, config_file, [f"execution.seed={number}"])
         workers = config.execution.max_workers
         runner: Any = ThreadPoolTaskRunner(max_workers=workers)
         os.environ["WASP_HOME"] = str(folder / "prefect")
-        found["prefect"].append(seconds(lambda c=config, r=runner: wasp.with_options(task_runner=r)(c)))
+        with clocked() as clock:
+            found["prefect"].append(seconds(lambda c=config, r=runner: wasp.with_options(task_runner=r)(c)))
         os.environ["WASP_HOME"] = str(folder / "plain")
         with without_prefect(workers):
             found["plain"].append(seconds(lambda c=config: wasp.fn(c)))
-        found["iterations"] = config.method.iterations
-    return found | {arm: found[arm][1:] for arm in ("prefect", "plain")}
+        found["parts"].append(parts(clock, found["prefect"][-1], found["plain"][-1]))
+        found["iterations"], found["calls"] = config.method.iterations, clock.calls
+    later = {name: found[name][1:] for name in ("prefect", "plain", "parts")}
+    later["parts"] = {name: statistics.median(one[name] for one in later["parts"]) for name in later["parts"][0]}
+    return found | later
+
+
+def parts(clock: Clock, whole: float, plain: float) -> dict[str, float]:
+    """Return seconds of Prefect by what they are spent on; together they are what it costs over plain Python."""
+    found = {
+        "start of the flow run": clock.entered - clock.began,
+        "end of the flow run": clock.began + whole - clock.left,
+    }
+    found |= {name: clock.spent.get(name, 0.0) for name in ("artifacts", "tags")}
+    return found | {"task runs": whole - plain - sum(found.values())}
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -18,6 +19,7 @@ def planted_rows(path: Path) -> str:
     """Write private rows that each carry one of the planted strings."""
     rows = pd.read_parquet(Path(connectors.data.__file__).parent / "support_desk" / "private.parquet")
     marks = [PLANTED[number % len(PLANTED)] for number in range(len(rows))]
+    rows["whose"] = [f"{PLANTED[(number + 1) % len(PLANTED)]}-{number // 3}" for number in range(len(rows))]
     rows["text"] = [f"{text} {mark}" for text, mark in zip(rows["text"], marks, strict=True)]
     rows.to_parquet(path)
     return str(path)
@@ -54,12 +56,15 @@ def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
     assert {found.split(" in ")[0] for found in found_outside(tmp_path, PLANTED)} == set(PLANTED)
 
 
-def test_nothing_of_a_private_row_is_found_after_a_run(server: tuple[str, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("privacy", [{"protects": "record"}, {"protects": "person", "rows_per_person": 2}])
+def test_nothing_of_a_private_row_is_found_after_a_run(
+    server: tuple[str, Path], tmp_path: Path, privacy: dict[str, Any]
+) -> None:
     api, prefect = server
     pipeline = Pipeline(tmp_path / "home", api)
     (tmp_path / "owner").mkdir()
     path = planted_rows(tmp_path / "owner" / "rows.parquet")
-    config = pipeline.config(private={"path": path, "name": "planted"})
+    config = pipeline.config(private={"path": path, "name": "planted", "person": "whose"}, privacy=privacy)
     done = pipeline.call("run", "wasp", "--config", str(config), "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     run_id = last_json(done.stdout)["run_id"]

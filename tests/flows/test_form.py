@@ -124,6 +124,11 @@ PLM = {"name": "clerk", "connector": "ngram", "model": "helpdesk"}
         ({"plms": [PLM | {"connector": "openai", "model": ""}]}, "config.plms[0].model"),
         ({"plms": [PLM | {"key": "sk-proj-0123456789"}]}, "config.plms[0].key"),
         ({"execution": {"approval_minutes": 0}}, "config.execution.approval_minutes"),
+        ({"privacy": {"protects": "person"}}, "config.private"),
+        (
+            {"privacy": {"protects": "person", "rows_per_person": 0}, "private": {"person": "p"}},
+            "config.privacy.rows_per_person",
+        ),
     ],
 )
 def test_the_server_refuses_what_cannot_run_and_names_the_field(
@@ -144,6 +149,7 @@ def test_the_server_refuses_what_cannot_run_and_names_the_field(
         {"private": {"path": "sqlite:///rows.db", "query": "select text, label from notes"}},
         {"evaluation": {"fid_reference": "public"}, "public": {"path": "rows.csv"}},
         {"plms": [PLM | {"connector": "openai", "batch_api": True, "key": "env:OPENAI_API_KEY"}]},
+        {"privacy": {"protects": "person"}, "private": {"person": "patient"}},
         {"plms": [PLM | {"key": None, "price": None, "temperature": 0.7}]},
     ],
 )

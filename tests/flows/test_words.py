@@ -43,3 +43,11 @@ def test_an_unfinished_run_is_not_listed_as_not_private() -> None:
     nothing = {"epsilon_spent": None, "accuracy": None, "n_synthetic": None}
     assert "NOT PRIVATE" not in words.runs({"runs": [run | nothing]})
     assert "NOT PRIVATE" in words.runs({"runs": [run | nothing | {"n_synthetic": 5}]})
+
+
+def test_a_model_that_was_left_out_of_a_round_wrote_nothing_in_it() -> None:
+    first, second = iteration(0), iteration(1)
+    del second["new"]["opt-6.7b"], first["new"]["gpt2-xl"]
+    printed = words.iterations([first, second])
+    assert "new opt-6.7b" in printed
+    assert "new gpt2-xl" in printed

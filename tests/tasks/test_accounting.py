@@ -241,7 +241,7 @@ def test_a_charge_is_plain_json_and_says_why_the_noise_suffices():
         ("votes", 33),
         ("adjacency", "swap"),
         ("rows_per_person", 2),
-        ("aggregation", "mean"),
+        ("aggregation", "median"),
         ("calibration", "loose"),
     ],
 )

@@ -113,6 +113,21 @@ class Releasing:
         assert book.spent("bank", DELTA) == pytest.approx(THREE)
         assert book.verify() == []
 
+    def test_a_finished_run_that_lost_its_texts_stops_or_pays_like_an_open_one(self, book: BudgetBook) -> None:
+        book.set_cap("bank", THREE, DELTA, "owner", "")
+        book.reserve("bank", plan(), "me")
+        for slot in (0, 1):
+            book.release_once(request(slot), lambda: b"noise")
+        book.finish("bank", "run-1")
+        book.reserve("bank", plan(), "me")
+        with pytest.raises(LostArtifactsError, match="wasp resume run-1 --respend"):
+            book.release_once(request(key="new"), never)
+        assert book.release_once(request(key="new", respend=True), lambda: b"more").output == b"more"
+        with pytest.raises(BudgetError):
+            book.release_once(request(1, key="newer", respend=True), never)
+        assert book.spent("bank", DELTA) == pytest.approx(THREE)
+        assert book.verify() == []
+
     def test_respending_is_refused_when_the_cap_leaves_no_room(self, book: BudgetBook) -> None:
         book.set_cap("bank", TWO, DELTA, "owner", "")
         book.reserve("bank", plan(), "me")

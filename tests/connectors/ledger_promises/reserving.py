@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.base import BudgetError, ConfigError, LedgerError
+from connectors.base import BudgetError, BudgetPlan, ConfigError, LedgerError
 from connectors.ledger import BudgetBook
 from tests.connectors.ledger_tools import (
     DELTA,
     ONE,
     THREE,
     TWO,
+    charge,
     gdp,
     never,
     plan,
@@ -86,7 +87,8 @@ class Reserving:
         assert refused.value.needs == pytest.approx(TWO)
         assert refused.value.left == pytest.approx(TWO - ONE)
         assert refused.value.missing == pytest.approx(THREE - TWO)
-        assert refused.value.dataset == "bank"
+        assert (refused.value.dataset, refused.value.cap) == ("bank", TWO)
+        assert f"of the cap {TWO:.4g}" in str(refused.value)
         last = book.history("bank")[-1]
         assert (last.kind, last.who, last.run_id) == ("refuse", "you", "run-2")
         assert last.detail == {
@@ -137,9 +139,12 @@ class Reserving:
         book.reserve("bank", plan(), "me")
         first = [book.release_once(request(slot), lambda: b"noise").output for slot in (0, 1)]
         book.finish("bank", "run-1")
+        before = book.history("bank")
         book.reserve("bank", plan(), "me")
         again = [book.release_once(request(slot), never) for slot in (0, 1)]
+        book.finish("bank", "run-1")
         assert [(each.output, each.reused) for each in again] == [(output, True) for output in first]
+        assert book.history("bank") == before, "a run on unchanged data writes no line"
         assert book.spent("bank", DELTA) == pytest.approx(TWO)
 
     def test_a_resumed_run_needs_only_what_it_has_not_released(self, book: BudgetBook) -> None:
@@ -171,3 +176,21 @@ class Reserving:
         with pytest.raises(LedgerError, match="accountant"):
             lost.reserve("bank", plan(), "me")
         assert book.status("bank").runs == 0
+
+    def test_a_cap_for_persons_lets_no_run_in_that_protects_records_only(self, book: BudgetBook) -> None:
+        book.set_cap("bank", THREE, DELTA, "owner", "", "person")
+        with pytest.raises(ConfigError, match=r"privacy\.protects: person"):
+            book.reserve("bank", plan(), "me")
+        persons = BudgetPlan("run-1", "wasp", DELTA, (charge(protects="person"),))
+        book.reserve("bank", persons, "me")
+        assert (book.status("bank").cap_protects, book.status("bank").reserved) == ("person", pytest.approx(ONE))
+        with pytest.raises(LedgerError, match="no reserved charge left"):
+            book.release_once(request(), never)
+
+    def test_a_cap_for_persons_comes_too_late_after_releases_that_protected_records(self, book: BudgetBook) -> None:
+        book.reserve("bank", plan(), "me")
+        book.release_once(request(), lambda: b"noise")
+        with pytest.raises(ConfigError, match="1 release"):
+            book.set_cap("bank", THREE, DELTA, "owner", "", "person")
+        book.set_cap("bank", THREE, DELTA, "owner", "")
+        assert book.status("bank").cap_protects == "record"

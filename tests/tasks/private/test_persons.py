@@ -9,13 +9,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tasks.private.elections import ballot, candidates, counts, elections, squared_bound
+from tests.tasks.private.elections import ballot, candidates, counts, elections, noise_for, squared_bound
 
 FEW = settings(deadline=None, max_examples=60)
 
 
 @FEW
-@given(elections(persons=True), st.sampled_from(["max", "sum"]), st.integers(1, 4))
+@given(elections(persons=True), st.sampled_from(["max", "sum", "mean"]), st.integers(1, 4))
 def test_removing_a_person_moves_the_votes_by_at_most_the_person_sensitivity(election: Any, how: str, most: int):
     voters, standing = election
     privacy = {"protects": "person", "rows_per_person": most, "aggregation": how}
@@ -27,8 +27,9 @@ def test_removing_a_person_moves_the_votes_by_at_most_the_person_sensitivity(ele
         persons=[voters.persons[row] for row in left],
     )
     moved = counts(voters, standing, **privacy) - counts(others, standing, **privacy)
-    factor = most if how == "max" else most**2
-    assert int((moved**2).sum()) <= factor * squared_bound(voters.votes)
+    factor = {"max": most, "sum": most**2, "mean": 1}[how]
+    finer = noise_for(voters.votes, **privacy).scale // noise_for(voters.votes).scale
+    assert int((moved**2).sum()) <= factor * finer**2 * squared_bound(voters.votes)
 
 
 def test_the_person_bounds_are_reached():
@@ -64,3 +65,16 @@ def test_a_person_with_too_many_rows_keeps_the_same_ones_whoever_else_is_there()
         for key in range(20)
     }
     assert len(keys) > 1
+
+
+def test_an_average_gives_each_person_the_weight_of_one_row_however_many_vote():
+    line = candidates(np.concatenate([np.arange(40), 1000 + np.arange(40)])[:, None], ["a"] * 40 + ["b"] * 40)
+    privacy = {"protects": "person", "rows_per_person": 4, "aggregation": "mean"}
+    finer = 4  # steps of an average over four rows are a quarter as wide
+    once = counts(ballot([[0.2]], 8), line) * finer
+    assert (counts(ballot([[0.2]] * 4, 8, persons=["p"] * 4), line, **privacy) == once).all()
+    apart = counts(ballot([[0.0], [1000.0]], 8, ["a", "b"], persons=["p", "p"]), line, **privacy)
+    alone = counts(ballot([[0.0], [1000.0]], 8, ["a", "b"]), line) * finer
+    assert (apart == alone // 2).all()
+    both = counts(ballot([[0.2]] * 3, 8, persons=["p", "p", "q"]), line, **privacy)
+    assert (both == 2 * once).all()

@@ -155,3 +155,28 @@ def test_missing_texts_and_labels_are_told_to_the_owner_of_the_rows(tmp_path: Pa
         (2, "the label is empty"),
     ]
     assert "counted from 0" in told["rows"]
+
+
+def whose(number: int) -> pd.DataFrame:
+    return source(number).assign(person=[f"patient {n // 4}" for n in range(number)])
+
+
+def test_the_persons_of_rows_stay_with_them_and_are_part_of_the_identity(tmp_path: Path) -> None:
+    private = PrivateRef("rows", RowsRef("somewhere", person="person"))
+    known = identify(zone(whose(12), tmp_path), private, LABELS, [])
+    rows = open_rows(zone(whose(12), tmp_path), private, known.fingerprint)
+    assert rows.persons == tuple(f"patient {n // 4}" for n in range(12))
+    moved = whose(12).assign(person="one and the same")
+    assert identify(zone(moved, tmp_path), private, LABELS, []).fingerprint != known.fingerprint
+    assert identify(zone(moved, tmp_path), private, LABELS, []).records == known.records, "the same texts, one budget"
+
+
+def test_a_row_of_nobody_is_refused_and_its_owner_told_where(tmp_path: Path) -> None:
+    frame = whose(12)
+    frame.loc[7, "person"] = " "
+    frame.loc[9, "person"] = None
+    private = PrivateRef("rows", RowsRef("somewhere", person="person"))
+    with pytest.raises(PrivateInputError, match="PRIVATE-ROWS"):
+        identify(zone(frame, tmp_path), private, LABELS, [])
+    told = json.loads((tmp_path / "rows.json").read_text())["problems"]
+    assert [(one["row"], one["field"]) for one in told] == [(7, "person"), (9, "person")]

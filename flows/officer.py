@@ -1,0 +1,204 @@
+"""Collects what an officer signs: the book of one dataset and what the files of its runs say."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from connectors.base import ConfigError, LedgerError, canonical
+from connectors.files import write_text_whole
+from connectors.ledger_state import RELEASING, Entry
+from flows.home import state_folder
+from flows.records import now
+from flows.tools import open_ledger
+from tasks import officer
+from tasks.accounting import epsilon_of
+from tasks.composition import second_opinion
+from tasks.officer_values import Line, Noise, OfficerPage, RunLine, Sent
+from tasks.report_values import Report, from_json
+from tasks.report_words import certainty
+
+if TYPE_CHECKING:
+    from connectors.ledger import BudgetBook
+    from connectors.ledger_status import Status
+
+EVEN, LOW = 0.5, 0.01
+
+
+def write_page(dataset: str, language: str, place: Path | None = None) -> dict[str, Any]:
+    """Write the officer's page of a dataset; return its numbers and its place.
+
+    A book that cannot be read any more still gives a page: it says what does not hold, and that nobody should sign.
+    """
+    officer.wording(language)
+    home = state_folder()
+    page = collect(open_ledger(home), home, dataset)
+    if place is None:
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", page.dataset)
+        place = home / "officer" / f"{name}-{language}.html"
+    elif place.is_dir():
+        raise ConfigError(f"{place} is a folder; name a file")
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_text_whole(place, officer.render(page, language), private=True)
+    return page.to_json() | {"page": str(place)}
+
+
+def collect(book: BudgetBook, home: Path, dataset: str) -> OfficerPage:
+    """Return what is known about a dataset; LedgerError if the book knows none of that name."""
+    name = book.find(dataset)
+    problems = tuple(book.verify(name, second=second_opinion))
+    if problems:
+        return _broken(name, problems)
+    status, entries = book.status(name), book.history(name)
+    delta = status.delta or 0.0
+    return OfficerPage(
+        dataset=name,
+        names=status.names,
+        made=now(),
+        cap=status.cap,
+        cap_protects=status.cap_protects,
+        delta=status.delta,
+        spent=status.spent,
+        reserved=status.reserved,
+        left=status.left,
+        units=status.units,
+        unit=_unit(status),
+        exposed=status.exposed,
+        voided=status.voided,
+        refused=status.refused,
+        versions=status.versions,
+        sure=_sure(None if status.exposed else status.spent),
+        problems=(),
+        head=entries[-1].hash if entries else "",
+        runs=tuple(_run(home, status, delta, run_id, entries) for run_id in _runs(entries)),
+        lines=tuple(_line(entry) for entry in entries),
+    )
+
+
+def _broken(name: str, problems: tuple[str, ...]) -> OfficerPage:
+    return OfficerPage(
+        name,
+        (name,),
+        now(),
+        None,
+        None,
+        None,
+        0,
+        0,
+        None,
+        (),
+        "record",
+        False,
+        0,
+        0,
+        0,
+        (EVEN, LOW),
+        problems,
+        "",
+        (),
+        (),
+    )
+
+
+def _unit(status: Status) -> str:
+    """Return what the totals hold for: persons only if every release, or the cap, protects persons."""
+    persons = bool(status.units) and all(unit.startswith("person/") for unit in status.units)
+    return "person" if persons or status.cap_protects == "person" else "record"
+
+
+def _runs(entries: Sequence[Entry]) -> list[str]:
+    return list(dict.fromkeys(entry.run_id for entry in entries if entry.run_id))
+
+
+def _run(home: Path, status: Status, delta: float, run_id: str, entries: Sequence[Entry]) -> RunLine:
+    own = [entry for entry in entries if entry.run_id == run_id]
+    void = {entry.detail["number"] for entry in own if entry.kind == "void"}
+    released = [entry for entry in own if entry.kind in RELEASING and entry.number not in void]
+    epsilon = epsilon_of([entry.event for entry in released], delta) if released else 0.0
+    report = _report(home, run_id)
+    return RunLine(
+        run_id=run_id,
+        flow=own[0].flow,
+        who=", ".join(dict.fromkeys(entry.who for entry in own)),
+        first=released[0].at if released else own[0].at,
+        last=own[-1].at,
+        state=_state(status, run_id, own, released),
+        releases=len(released),
+        epsilon=None if math.isinf(epsilon) else epsilon,
+        asked=None if report is None else _asked(report),
+        delta=delta,
+        unit=released[0].protects if released else "record",
+        sure=_sure(None if math.isinf(epsilon) else epsilon),
+        noise=_noise(released),
+        files=report is not None,
+        sent=() if report is None else _sent(report),
+        without_noise=() if report is None else tuple(f"{one.what} ({one.where})" for one in report.touched),
+        student_accuracy=report.scores.accuracy if report is not None and report.scores else None,
+    )
+
+
+def _state(status: Status, run_id: str, own: Sequence[Entry], released: Sequence[Entry]) -> str:
+    if run_id in status.open_runs:
+        return "open"
+    if released:
+        return "closed"
+    return "refused" if any(entry.kind == "refuse" for entry in own) else "nothing"
+
+
+def _sure(epsilon: float | None) -> tuple[float, float]:
+    """Return how sure an attacker can become who starts at one half, and at one in a hundred."""
+    return (1.0, 1.0) if epsilon is None else (certainty(epsilon, EVEN), certainty(epsilon, LOW))
+
+
+def _asked(report: Report) -> float | None:
+    return None if math.isinf(report.plan.epsilon) else report.plan.epsilon
+
+
+def _report(home: Path, run_id: str) -> Report | None:
+    path = home / "runs" / run_id / "report.json"
+    try:
+        return from_json(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise LedgerError(f"{path} is damaged ({type(error).__name__}); write it again: wasp resume {run_id}") from None
+
+
+def _noise(released: Sequence[Entry]) -> tuple[Noise, ...]:
+    found: dict[tuple[str, float, float, str], int] = {}
+    for entry in released:
+        key = (entry.mechanism, entry.noise_scale or 0.0, entry.sensitivity or 0.0, entry.sensitivity_reason)
+        found[key] = found.get(key, 0) + 1
+    return tuple(Noise(times, *key) for key, times in found.items())
+
+
+def _sent(report: Report) -> tuple[Sent, ...]:
+    return tuple(
+        Sent(one.plm, one.destinations, one.usage.calls, one.usage.tokens_in, one.usage.tokens_out)
+        for one in report.outgoing
+    )
+
+
+def _line(entry: Entry) -> Line:
+    detail = {
+        key: value
+        for key, value in entry.detail.items()
+        if key not in ("charges", "extra", "key", "fingerprint", "records")
+    }
+    remark = canonical(detail)[1:-1].replace('"', "").replace(",", ", ") if detail else ""
+    return Line(
+        entry.number,
+        entry.at,
+        entry.who,
+        entry.kind,
+        entry.run_id,
+        entry.slot,
+        entry.mechanism,
+        entry.epsilon if entry.epsilon is None or math.isfinite(entry.epsilon) else None,
+        entry.hash,
+        remark[:160],
+    )

@@ -1,0 +1,70 @@
+"""Typed parameters of the models that a run uses: language models (PLMs) and the embedder."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from flows.form import KEY_PLACE, Strict, connectors, rule
+
+
+class Price(Strict):
+    """Dollars per million tokens, and when the vendor asked so much."""
+
+    input: float = Field(ge=0, description="Dollars per million tokens read.")
+    output: float = Field(ge=0, description="Dollars per million tokens written.")
+    date: str = Field("", description="Date of the price list.")
+
+
+class Plm(Strict):
+    """One language model (PLM) that writes texts."""
+
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", description="Name in tables and folders; each PLM its own."
+    )
+    connector: str = Field(
+        "ngram",
+        json_schema_extra=connectors,
+        description="How it is reached: ngram (embedded), recorded (a Parquet file), hf (local transformers), openai "
+        "(and every compatible server), anthropic.",
+    )
+    model: str = Field("", description="Model of the connector: a corpus name, a file, a model id.")
+    temperature: float | None = Field(None, ge=0, le=5, description="Decoding temperature; empty: the connector's.")
+    top_p: float | None = Field(None, gt=0, le=1, description="Nucleus sampling; empty: the connector's.")
+    top_k: int | None = Field(None, ge=1, description="Top-k sampling; empty: the connector's.")
+    max_tokens: int | None = Field(None, ge=1, description="Longest answer in tokens; empty: as the task says.")
+    endpoint: str | None = Field(None, description="Base URL of a compatible server; empty: the vendor's own.")
+    key: str | None = Field(
+        None,
+        json_schema_extra={"pattern": KEY_PLACE},
+        description="Where the key lies, never the key: env:NAME, prefect:BLOCK for a Secret block, or none.",
+    )
+    concurrency: int | None = Field(None, ge=1, le=256, description="Most calls in flight per endpoint.")
+    batch_api: bool = Field(
+        False, description="Ask through the vendor's batch API (openai, anthropic): half the price, within a day."
+    )
+    batch_seconds: float = Field(30.0, gt=0, le=3600, description="Seconds between two looks at an open batch.")
+    price: Price | None = Field(None, description="What tokens cost; without it dollars count as 0.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Further options of the connector.")
+
+    rules = rule(
+        "connector", {"enum": ["anthropic", "hf", "ngram", "openai", "recorded"]}, {"model": {"minLength": 1}}
+    ) | rule("batch_api", {"const": True}, {"connector": {"enum": ["openai", "anthropic"]}})
+
+    @property
+    def connector_options(self) -> dict[str, Any]:
+        """What the connector gets: the options, with the fields above that are set."""
+        aside = {"name", "connector", "model", "batch_api", "batch_seconds", "options"}
+        named = self.model_dump(mode="json", exclude=aside, exclude_none=True)
+        return {**self.options, **named}
+
+
+class EmbedderChoice(Strict):
+    """The model that turns texts into vectors (phi in the paper)."""
+
+    connector: Literal["sentence_transformers", "hashing"] = Field(
+        "sentence_transformers", description="sentence_transformers needs the extra 'local'; hashing needs nothing."
+    )
+    model: str = Field("embedded", description="Hub id, folder, or 'embedded' (the package of the extra 'demo').")
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of the embedder.")

@@ -1,0 +1,49 @@
+"""The officer's page: the budget of one dataset, printable, in the reader's language."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from connectors.base import ConfigError
+from tasks import report_words
+from tasks.officer_values import OfficerPage
+
+_FOLDER = Path(__file__).parent
+LANGUAGES = ("en", "de", "zh")
+
+
+def wording(language: str) -> dict[str, Any]:
+    """Return the words of a language, by key; ConfigError for one that does not ship."""
+    import yaml
+
+    if language not in LANGUAGES:
+        raise ConfigError(f"There is no wording for language '{language}'; there is {', '.join(LANGUAGES)}.")
+    text = (_FOLDER / "wording" / f"{language}.yaml").read_text(encoding="utf-8")
+    words: dict[str, Any] = yaml.safe_load(text)
+    return words
+
+
+def render(page: OfficerPage, language: str = "en") -> str:
+    """Return the page as HTML that needs nothing else; the same numbers stand in every language."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.lstrip_blocks = True
+    words = wording(language)
+    return environment.get_template("officer.html.j2").render(
+        page=page,
+        language=language,
+        w=words,
+        say=lambda key, **values: str(words[key]).format(**values),
+        epsilon=lambda value: words["infinite"] if value is None else report_words.epsilon(value),
+        percent=_percent,
+        number=report_words.number,
+        count=report_words.count,
+    )
+
+
+def _percent(share: float) -> str:
+    return "> 99.99 %" if share > 0.9999 else f"{100 * share:.1f} %"

@@ -1,0 +1,107 @@
+"""What the officer's page knows: one value for every language and for JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What one language model was sent: where to, how many calls and tokens. No hosts: it ran on this machine."""
+
+    plm: str
+    hosts: tuple[str, ...]
+    calls: int
+    tokens_in: int
+    tokens_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Equal releases of a run: how many, by which mechanism, how strong the noise was and why that suffices."""
+
+    times: int
+    mechanism: str
+    scale: float
+    sensitivity: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """What one run did to the dataset. `epsilon` None: infinite. `files`: whether the run's own files were found.
+
+    `state`: open (may still release), closed, refused (asked for more than was left), nothing (released nothing).
+    `asked`: epsilon that the run was configured for. `sure`: what an attacker who starts at 50 % and at 1 % can reach.
+    """
+
+    run_id: str
+    flow: str
+    who: str
+    first: str
+    last: str
+    state: str
+    releases: int
+    epsilon: float | None
+    asked: float | None
+    delta: float
+    unit: str
+    sure: tuple[float, float]
+    noise: tuple[Noise, ...]
+    files: bool
+    sent: tuple[Sent, ...] = ()
+    without_noise: tuple[str, ...] = ()
+    student_accuracy: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the book as it is shown."""
+
+    number: int
+    at: str
+    who: str
+    kind: str
+    run_id: str
+    slot: str
+    mechanism: str
+    epsilon: float | None
+    hash: str
+    remark: str
+
+
+@dataclass(frozen=True, slots=True)
+class OfficerPage:
+    """All that an officer signs. Epsilons at `delta`; `left` and `cap` None: no cap was set.
+
+    `unit`: what the totals hold for, record or person.
+    `problems`: what does not hold in the book; empty if it is sound. `head`: hash of the book's last line.
+    """
+
+    dataset: str
+    names: tuple[str, ...]
+    made: str
+    cap: float | None
+    cap_protects: str | None
+    delta: float | None
+    spent: float
+    reserved: float
+    left: float | None
+    units: tuple[str, ...]
+    unit: str
+    exposed: bool
+    voided: int
+    refused: int
+    versions: int
+    sure: tuple[float, float]
+    problems: tuple[str, ...]
+    head: str
+    runs: tuple[RunLine, ...]
+    lines: tuple[Line, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the page as plain JSON values."""
+        from dataclasses import asdict
+
+        return asdict(self)

@@ -1,0 +1,274 @@
+"""A deployed run fails at some step; Retry, a new run and `wasp resume` each go on from what is finished.
+
+Leaves the table `chaos.md`: what failed, how it went on, what was asked or drawn again.
+"""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from connectors.completion_store import CompletionStore
+from tests.deployed import Deployed, deployed
+from tests.output import table
+from tests.pipeline import Pipeline, last_json
+from tests.vendor_server import VendorServer
+from tests.vendor_wire import Reply, Request
+
+HEADS = ("what failed", "state shown", "continued by", "steps reused", "answers kept", "asked again")
+HEADS += ("noise drawn before", "drawn again", "seconds to go on")
+ROWS: list[tuple[object, ...]] = []
+STEPS = {
+    "selection.parquet": "select",
+    "weights.parquet": "weigh",
+    "measures.json": "measure",
+    "release.parquet": "vote",
+}
+
+
+@dataclass
+class World:
+    """One deployment on one model server and one state folder."""
+
+    pipeline: Pipeline
+    server: VendorServer
+    served: Deployed
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the only run."""
+        (found,) = (self.pipeline.home / "runs").iterdir()
+        return found
+
+    def wait(self, done: Callable[[], bool], pause: float = 0.002) -> None:
+        """Wait for a moment of the run."""
+        deadline = time.monotonic() + 240
+        while not done():
+            assert time.monotonic() < deadline, "the moment never came"
+            time.sleep(pause)
+
+    def kill(self) -> None:
+        """Kill -9 the process of the run."""
+        pid = json.loads((self.folder / "manifest.json").read_text(encoding="utf-8"))["process"]
+        os.kill(pid, signal.SIGKILL)
+
+    def lines(self) -> list[str]:
+        """Return the hashes of the releases in the budget book."""
+        try:
+            with sqlite3.connect(f"file:{self.pipeline.home / 'ledger.db'}?mode=ro", uri=True) as book:
+                found = book.execute("SELECT hash FROM ledger_entries WHERE kind = 'release' ORDER BY at").fetchall()
+        except sqlite3.OperationalError:
+            return []
+        return [row[0] for row in found]
+
+    def answers(self) -> set[tuple[str, int]]:
+        """Return prompt and seed of every answer that is kept."""
+        store = CompletionStore(self.pipeline.home / "completions")
+        found = {
+            (one.prompt.text, one.prompt.seed % 2**31) for name in store.identities() for one in store.since(name, 0)
+        }
+        store.close()
+        return found
+
+    def finished(self) -> set[str]:
+        """Return the names of the steps whose artifacts are whole."""
+        found = {"collect"} if (self.folder / "_synthetic.parquet.json").exists() else set()
+        for place in self.folder.glob("iteration=*/_*.json"):
+            step = STEPS.get(place.name[1:].removesuffix(".json"))
+            found |= {f"{step} t={place.parent.name[10:]}"} if step else set()
+        for place in self.folder.glob("iteration=*/plm=*/_samples.parquet.json"):
+            if '"down": ""' in place.read_text():
+                found.add(f"generate {place.parent.name[4:]} t={place.parent.parent.name[10:]}")
+        return found
+
+
+# --- what fails
+def plm_down(world: World) -> UUID:
+    """Both models hang up in the middle of the second iteration: after twelve answers and three more."""
+    heard: Counter[str] = Counter()
+
+    def hang_up(request: Request) -> Reply | None:
+        heard[request.body["model"]] += 1
+        return Reply(drop=True) if heard[request.body["model"]] > 15 else None
+
+    world.server.plan = hang_up
+    run = world.served.trigger()
+    state = world.served.ended(run)
+    assert state.name == "Failed"
+    assert "Every PLM is down in iteration 1" in state.message
+    assert "wasp resume" in _error(world)
+    world.server.plan = lambda request: None
+    return run
+
+
+def disk_full(world: World) -> UUID:
+    """The disk of the state folder is full while the second iteration is written."""
+    world.server.latency = 0.05
+    run = world.served.trigger()
+    world.wait(lambda: world.server.count >= 30)
+    filler = world.pipeline.home / "filler"
+    with filler.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"0" * 65536)
+        except OSError:
+            pass
+    state = world.served.ended(run)
+    filler.unlink()
+    assert state.name == "Failed"
+    assert "full" in state.message, state.message
+    return run
+
+
+def _killed(world: World, moment: Callable[[], bool], latency: float = 0.0) -> UUID:
+    world.server.latency = latency
+    run = world.served.trigger()
+    world.wait(moment)
+    world.kill()
+    assert world.served.ended(run).name == "Crashed"
+    return run
+
+
+def killed_in_writing(world: World) -> UUID:
+    """kill -9 of the run's process while models answer."""
+    return _killed(world, lambda: world.server.count >= 36, latency=0.05)
+
+
+def killed_in_the_vote(world: World) -> UUID:
+    """kill -9 at the moment at which the second vote's noise stands in the budget book."""
+    return _killed(world, lambda: len(world.lines()) == 2)
+
+
+def killed_in_training(world: World) -> UUID:
+    """kill -9 once all texts are collected and the student is being trained."""
+    return _killed(world, lambda: bool(list((world.pipeline.home / "runs").glob("*/_synthetic.parquet.json"))))
+
+
+def host_lost(world: World) -> UUID:
+    """kill -9 of the serving process and the run together; the heartbeat's automation marks the run crashed."""
+    world.server.latency = 0.05
+    run = world.served.trigger()
+    world.wait(lambda: world.server.count >= 36)
+    world.served.stop(kill=True)
+    world.kill()
+    assert world.served.state(run).name == "Running", "nobody is left to say what happened"
+    world.served.set_crashed(run)
+    world.served.start()
+    return run
+
+
+# --- how it goes on
+def by_retry(world: World, run: UUID) -> UUID:
+    """Click Retry."""
+    world.served.retry(run)
+    return run
+
+
+def by_new_run(world: World, run: UUID) -> UUID:
+    """Start the deployment again with the same parameters."""
+    return world.served.trigger()
+
+
+def by_resume(world: World, run: UUID) -> UUID:
+    """Type the command that the manifest names."""
+    done = world.pipeline.call("resume", world.folder.name, "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    return UUID(last_json(done.stdout)["prefect_run_id"])
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[None]:
+    """Mount a disk of 48 MB at `folder`; skip where that is not allowed."""
+    folder.mkdir(mode=0o700)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=48m,mode=0700", "tmpfs", str(folder)], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("mounting a small disk is not allowed here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.fixture
+def world(api: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
+    home = tmp_path / "home"
+    pipeline = Pipeline(home, api, {"VENDOR_KEY": "sk-none"})
+    with VendorServer() as server:
+        there = {"connector": "openai", "endpoint": f"{server.url}/v1", "key": "env:VENDOR_KEY", "max_tokens": 60}
+        plms = [{"name": name, "model": name, "options": {"tries": 2}} | there for name in ("gpt", "other")]
+        if "disk_full" in request.node.name:
+            request.getfixturevalue("disk")
+        with deployed(pipeline, pipeline.config(plms=plms)) as served:
+            yield World(pipeline, server, served)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[None]:
+    with small_disk(tmp_path / "home"):
+        yield
+
+
+def _error(world: World) -> str:
+    return str(last_json(world.pipeline.call("show", world.folder.name, "--json").stdout)["error"])
+
+
+def go_on(world: World, trouble: Callable[[World], UUID], way: Callable[[World, UUID], UUID]) -> None:
+    """Let a run fail and go on; check that nothing finished is done again, and note it in the table."""
+    run = trouble(world)
+    shown = world.served.state(run).name
+    kept, drawn, finished = world.answers(), world.lines(), world.finished()
+    releases, asked = world.pipeline.releases(world.folder.name), world.server.count
+    assert kept
+    world.server.latency = 0.0
+
+    started = time.monotonic()
+    after = way(world, run)
+    state = world.served.ended(after)
+    seconds = time.monotonic() - started
+    assert state.name == "Completed", state.message
+    steps = world.served.steps(after)
+    assert {name: steps.get(name) for name in finished} == dict.fromkeys(finished, "Reused")
+    again = [one for one in world.server.requests[asked:] if (one.prompt, one.body["seed"]) in kept]
+    assert again == []
+    assert world.lines()[: len(drawn)] == drawn
+    assert len(world.lines()) == 2, "one line for each vote, however often the run was started"
+    now = world.pipeline.releases(world.folder.name)
+    assert {name: now[name] for name in releases} == releases
+    summary: dict[str, Any] = last_json(world.pipeline.call("show", world.folder.name, "--json").stdout)["summary"]
+    assert (summary["n_synthetic"], summary["releases"]) == (72, 2)
+    names = (trouble.__name__.replace("_", " "), shown, way.__name__[3:].replace("_", " "))
+    reused = f"{sum(one == 'Reused' for one in steps.values())} of {len(steps)}"
+    counts = (reused, len(kept), len(again), len(drawn), len(world.lines()) - 2, f"{seconds:.0f}")
+    ROWS.append((*names, *counts))
+    table("chaos", HEADS, ROWS)
+
+
+def test_a_run_killed_in_the_vote_goes_on_when_retry_is_clicked(world: World) -> None:
+    go_on(world, killed_in_the_vote, by_retry)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [by_retry, by_new_run, by_resume])
+@pytest.mark.parametrize("trouble", [plm_down, disk_full, killed_in_writing, killed_in_the_vote, killed_in_training])
+def test_a_failed_run_goes_on_from_what_is_finished(
+    world: World, trouble: Callable[[World], UUID], way: Callable[[World, UUID], UUID]
+) -> None:
+    go_on(world, trouble, way)
+
+
+@pytest.mark.slow
+def test_a_run_whose_host_was_lost_goes_on_after_it_is_marked_crashed(world: World) -> None:
+    go_on(world, host_lost, by_retry)

@@ -1,0 +1,65 @@
+"""One Prefect server with a worker, one MLflow server and one browser for all tests of this folder."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import OUTPUT
+from tests.e2e.browser.browser import Browser
+from tests.e2e.browser.chromium import chromium
+from tests.e2e.browser.site import Site, running_site
+from tests.e2e.browser.story import DEMO, DEPLOYMENT, Story
+
+SHOTS = OUTPUT / "screenshots"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of this folder."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with running_site(tmp_path_factory.mktemp("site") / "home") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    for old in SHOTS.glob("*.png"):
+        old.unlink()
+    with chromium(tmp_path_factory.mktemp("profile"), SHOTS) as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def story(site: Site, window: Browser) -> Story:
+    filled = site.deployment(DEPLOYMENT)["parameters"]["config"]
+    site.fill_form_with(DEPLOYMENT, {name: both(value, DEMO.get(name)) for name, value in filled.items()})
+    return Story(site, window)
+
+
+def both(value: Any, change: dict[str, Any] | None) -> Any:
+    return value if change is None else value | change
+
+
+@pytest.fixture(scope="session")
+def finished(story: Story) -> str:
+    """A run that was started from the form with another epsilon and fewer texts, and watched to its end; its id."""
+    window = story.window
+    story.open_form()
+    window.fill("3.5", "Privacy", "Epsilon")
+    window.fill("90", "Method", "Samples")
+    window.choose("linear", "Student", "Kind")
+    window.shot("form-2-changed", whole=True)
+    flow_run = story.submit()
+    story.open_run(flow_run)
+    story.see_state("Running")
+    window.shot("run-1-running")
+    story.see_state("Completed")
+    window.shot("run-2-completed")
+    return flow_run

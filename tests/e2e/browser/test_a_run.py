@@ -1,0 +1,80 @@
+"""A run from the form to its report, as somebody sees it who has never seen the project."""
+
+import pytest
+
+from tests.e2e.browser.story import Story
+
+
+def test_what_was_changed_in_the_form_is_what_the_run_did(story: Story, finished: str) -> None:
+    done = story.site.manifest(finished)["summary"]
+    assert done["n_synthetic"] == 90
+    assert done["epsilon_spent"] == pytest.approx(3.5, abs=0.01)
+
+
+def test_the_page_of_the_run_lists_every_step(story: Story, finished: str) -> None:
+    story.open_run(finished, "Task Runs")
+    story.window.see("train student", "collect", "record t=2", "embed writer t=2", "Completed")
+    story.window.shot("run-3-steps", whole=True)
+
+
+def test_artifacts_hold_the_plan_and_a_table_per_iteration(story: Story, finished: str) -> None:
+    window = story.window
+    story.open_run(finished, "Artifacts")
+    window.see("plan", "iteration-0", "iteration-1", "iteration-2", "mlflow-run", "report")
+    window.shot("run-4-artifacts", whole=True)
+    story.open_artifact(finished, "plan")
+    window.see("epsilon 3.5")
+    window.shot("run-5-plan")
+    story.open_artifact(finished, "iteration-2")
+    window.see("clerk", "novelist")
+    window.shot("run-6-iteration")
+    story.open_artifact(finished, "report")
+    window.see("accuracy", "90 synthetic texts", "wasp export")
+    window.shot("run-7-result", whole=True)
+
+
+def test_a_link_leads_from_the_run_to_mlflow_and_from_there_back(story: Story, finished: str) -> None:
+    window = story.window
+    story.open_artifact(finished, "mlflow-run")
+    window.press("//main//a[contains(@href, '/#/experiments/')]", "the link to MLflow")
+    window.latest()
+    window.see("Metrics", "Tags", "accuracy")
+    window.shot("mlflow-1-run")
+    mlflow_run = story.site.manifest(finished)["summary"]["mlflow_run_id"]
+    assert mlflow_run in window.address
+    tags = {tag["key"]: tag["value"] for tag in story.site.mlflow_run(mlflow_run)["data"]["tags"]}
+    window.open(tags["prefect.flow_run_url"])
+    window.see(story.site.flow_run(finished)["name"], "Completed", "Task Runs")
+    assert finished in window.address
+
+
+def test_mlflow_shows_fid_and_accuracy_of_every_iteration(story: Story, finished: str) -> None:
+    site, window = story.site, story.window
+    done = site.manifest(finished)["summary"]
+    window.open(site.mlflow_page(done["mlflow_run_id"]) + "/model-metrics")
+    for metric in ("fid", "accuracy"):
+        window.type(metric, "//input[@placeholder='Search metric charts']")
+        window.see(f"({metric})", "Step")
+        window.shot(f"mlflow-2-{metric}")
+        points = site.metric(done["mlflow_run_id"], metric)
+        assert points == pytest.approx({one["iteration"]: one[metric] for one in done["iterations"]})
+        assert set(points) == {0, 1, 2}
+
+
+def test_the_report_opens_from_mlflow(story: Story, finished: str) -> None:
+    site, window = story.site, story.window
+    window.open(site.mlflow_page(site.manifest(finished)["summary"]["mlflow_run_id"]) + "/artifacts")
+    window.press("//*[normalize-space(text())='report.html']", "report.html")
+    window.wait("the report in a frame", lambda: window.inside("//iframe", "epsilon"))
+    window.shot("mlflow-3-report")
+
+
+def test_the_report_is_a_page_without_complaints(story: Story, finished: str) -> None:
+    window = story.window
+    window.complaints()
+    window.open(f"file://{story.site.manifest(finished)['summary']['report']}")
+    window.see("epsilon", "FID", "What left this machine")
+    window.shot("report", whole=True)
+    assert window.complaints() == []
+    pictures = window.driver.execute_script("return [...document.images].every(i => i.complete && i.naturalWidth > 0)")
+    assert pictures is True

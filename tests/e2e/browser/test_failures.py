@@ -1,0 +1,106 @@
+"""A run that failed says why, and Retry goes on where it stopped."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.e2e.browser.site import Site
+from tests.e2e.browser.story import DEPLOYMENT, Story
+from tests.pipeline import SMALL
+from tests.vendor_server import VendorServer
+from tests.vendor_wire import Reply, Request, failure
+
+ROUNDS, SAMPLES = 3, 36
+FIRST_ROUND = SAMPLES // ROUNDS
+REUSED = "//main//*[@data-slot='badge' and normalize-space(.)='Reused']"
+
+
+@dataclass
+class Outage:
+    """A language model that answers `left` prompts and then refuses its key, until somebody sets `left` higher."""
+
+    left: int
+    answered: int = 0
+
+    def plan(self, request: Request) -> Reply | None:
+        if self.left <= 0:
+            return failure(401, "the key was revoked", code="invalid_api_key")
+        self.left -= 1
+        self.answered += 1
+        return None
+
+
+@pytest.fixture(scope="module")
+def outage() -> Outage:
+    return Outage(FIRST_ROUND + 4)
+
+
+@pytest.fixture(scope="module")
+def vendor(outage: Outage) -> Iterator[VendorServer]:
+    with VendorServer(plan=outage.plan) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def failed(story: Story, vendor: VendorServer) -> str:
+    """A run whose only language model goes down in the second iteration; its id."""
+    plm = {"name": "gpt", "connector": "openai", "model": "some-model", "endpoint": f"{vendor.url}/v1", "key": "none"}
+    config = SMALL | {
+        "plms": [plm | {"options": {"tries": 2}}],
+        "method": SMALL["method"] | {"iterations": ROUNDS, "samples": SAMPLES},
+    }
+    flow_run = story.site.start(DEPLOYMENT, config)
+    story.open_run(flow_run)
+    story.see_state("Failed")
+    return flow_run
+
+
+def releases(site: Site, flow_run: str) -> dict[str, str]:
+    """Return the hash of every release of a run by its slot."""
+    run = site.manifest(flow_run)
+    entries = site.command("budget", "history", run["dataset"])["entries"]
+    return {
+        one["slot"]: one["output_hash"]
+        for one in entries
+        if one["kind"] == "release" and one["run_id"] == run["run_id"]
+    }
+
+
+def test_a_failed_run_shows_the_reason_and_the_next_move(story: Story, failed: str) -> None:
+    story.open_run(failed, "Details")
+    story.window.see("State Message", "Every PLM is down in iteration 1", "the key was refused", "Retry")
+    story.window.shot("retry-1-failed", whole=True)
+
+
+def test_retry_reuses_finished_steps_and_asks_nothing_twice(story: Story, failed: str, outage: Outage) -> None:
+    kept = releases(story.site, failed)
+    before, outage.left = outage.answered, 10_000
+    story.open_run(failed)
+    story.retry()
+    story.see_state("Completed")
+    story.window.shot("retry-4-completed")
+    assert 0 < before < outage.answered == SAMPLES, "only what was missing was asked"
+    assert len(kept) == 1
+    assert releases(story.site, failed).items() > kept.items(), "what was drawn was not drawn again"
+    steps = story.site.steps(failed)
+    assert steps["generate gpt t=0"] == ["Completed", "Reused"]
+    assert steps["vote t=0"] == ["Completed", "Reused"]
+    story.open_run(failed, "Task Runs")
+    story.window.type("vote t=0", "//input[@placeholder='Search by run name']")
+    story.window.wait("the vote is reused", lambda: story.window.shown(REUSED))
+    story.window.shot("retry-5-reused", whole=True)
+
+
+def test_a_run_past_the_cap_is_refused_and_says_what_is_left(story: Story, finished: str) -> None:
+    site, dataset = story.site, story.site.manifest(finished)["dataset"]
+    private = SMALL["private"] | {"name": dataset}
+    spent = site.command("budget", "show", dataset)["datasets"][0]["spent"]
+    site.command("budget", "cap", dataset, "--epsilon", str(spent))
+    flow_run = site.start(DEPLOYMENT, SMALL | {"private": private, "privacy": {"epsilon": 3.0}})
+    story.open_run(flow_run, "Details")
+    story.see_state("Failed")
+    site.command("budget", "cap", dataset, "--epsilon", "100")
+    story.window.see("needs epsilon 3", "left", "missing", f"wasp budget cap {dataset}", "Nothing was spent")
+    story.window.shot("budget-refused")
+    assert site.steps(flow_run) == {}, "nothing was begun"

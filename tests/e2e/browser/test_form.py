@@ -1,0 +1,74 @@
+"""The parameters of a flow as a form: everything has a name and an explanation, and is filled in."""
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.browser.story import DEPLOYMENT, Story
+
+
+@pytest.fixture(scope="module")
+def form(story: Story) -> Story:
+    story.open_form()
+    story.window.shot("form-1-filled", whole=True)
+    return story
+
+
+def schema(story: Story) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields of the configuration as the server knows them, and the definitions of groups."""
+    whole = story.site.deployment(DEPLOYMENT)["parameter_openapi_schema"]
+    return whole["definitions"]["WaspConfig"]["properties"], whole["definitions"]
+
+
+def group_of(field: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return the definition of the box that a field is; an empty one for a field that is none."""
+    places = [one["$ref"] for one in [field, *field.get("allOf", ()), *field.get("anyOf", ())] if "$ref" in one]
+    return dict(definitions[places[0].rsplit("/", 1)[1]]) if places else {"properties": {}}
+
+
+def test_every_box_and_field_has_a_title_and_an_explanation(form: Story) -> None:
+    fields, definitions = schema(form)
+    filled = form.site.deployment(DEPLOYMENT)["parameters"]["config"]
+    words, missing = form.window.text, []
+
+    def look(where: str, explanation: str, *titles: str) -> None:
+        if form.window.shown(form.window.field(*titles)) is None:
+            missing.append(f"{where}: no field {' > '.join(titles)}")
+        if not explanation or explanation not in words:
+            missing.append(f"{where}: no explanation {explanation!r}")
+
+    for name, field in fields.items():
+        group = group_of(field, definitions)
+        look(name, field.get("description") or group.get("description", ""), field["title"])
+        for inner, one in group["properties"].items() if isinstance(filled.get(name), dict) else ():
+            look(f"{name}.{inner}", one.get("description", ""), field["title"], one["title"])
+    assert missing == []
+    assert "Field (Optional)" not in words, "a box without a name"
+
+
+def test_the_form_is_filled_with_the_values_of_the_deployment(form: Story) -> None:
+    wanted = form.site.deployment(DEPLOYMENT)["parameters"]["config"]
+    window = form.window
+    assert window.value("Task") == wanted["task"]
+    assert float(window.value("Privacy", "Epsilon")) == wanted["privacy"]["epsilon"]
+    assert float(window.value("Privacy", "Delta")) == wanted["privacy"]["delta"]
+    assert int(window.value("Method", "Samples")) == wanted["method"]["samples"]
+    assert window.value("Method", "Contrast") == "true"
+    models = window.driver.find_elements("xpath", f"{window.field('Language models (PLMs)')}//label[.='Name']")
+    assert len(models) == len(wanted["plms"])
+
+
+def test_closed_choices_are_offered_to_pick_from(form: Story) -> None:
+    assert set(form.window.choose("paper", "Privacy", "Calibration")) == {"tight", "paper"}
+    assert set(form.window.choose("mlp", "Student", "Kind")) == {"finetune", "linear", "mlp"}
+    form.window.shot("form-3-choices", whole=True)
+    assert form.window.value("Privacy", "Calibration") == "paper"
+
+
+def test_a_number_out_of_bounds_is_refused_in_the_form_with_its_name(form: Story) -> None:
+    before = len(form.site.flow_runs())
+    form.window.fill("2", "Privacy", "Delta")
+    form.window.click("Submit")
+    form.window.see("delta")
+    form.window.shot("form-4-refused")
+    assert len(form.site.flow_runs()) == before

@@ -1,0 +1,104 @@
+"""A scheduled deployment whose file grows: nothing new costs nothing, new rows are charged, a full cap refuses."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from tests.deployed import Deployed, deployed
+from tests.pipeline import ROOT, Pipeline, last_json
+from tests.vendor_server import VendorServer
+
+EPSILON, DELTA, CAP = 4.0, 1e-5, 6.0
+ROWS = pd.read_parquet(ROOT / "connectors/data/support_desk/private.parquet")
+
+
+def composed(runs: int) -> float:
+    """Return the epsilon of equal runs of exactly (EPSILON, DELTA) together, by Gaussian DP: mu^2 adds up."""
+
+    def delta(epsilon: float, mu: float) -> float:
+        return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
+
+    mu = brentq(lambda mu: delta(EPSILON, mu) - DELTA, 0.01, 10)
+    return float(brentq(lambda epsilon: delta(epsilon, mu * math.sqrt(runs)) - DELTA, 0.01, 100))
+
+
+def book(pipeline: Pipeline) -> list[dict[str, Any]]:
+    return list(last_json(pipeline.call("budget", "history", "growing", "--json").stdout)["entries"])
+
+
+def kinds(entries: list[dict[str, Any]]) -> list[str]:
+    return [entry["kind"] for entry in entries]
+
+
+def spent(pipeline: Pipeline) -> float:
+    (status,) = last_json(pipeline.call("budget", "show", "growing", "--json").stdout)["datasets"]
+    return float(status["spent"])
+
+
+def run_once(served: Deployed) -> tuple[Any, dict[str, str]]:
+    run = served.trigger()
+    return served.ended(run), served.steps(run)
+
+
+@pytest.mark.slow
+def test_a_schedule_on_a_growing_file(pipeline: Pipeline, tmp_path: Path) -> None:
+    pipeline.extra = {"VENDOR_KEY": "sk-none"}
+    file = tmp_path / "rows.parquet"
+    ROWS.head(80).to_parquet(file)
+    capped = pipeline.call("budget", "cap", "growing", "--epsilon", str(CAP), "--declare")
+    assert capped.returncode == 0, capped.stderr
+    with VendorServer() as server:
+        plm = {
+            "name": "gpt",
+            "connector": "openai",
+            "model": "m",
+            "endpoint": f"{server.url}/v1",
+            "key": "env:VENDOR_KEY",
+        }
+        config = pipeline.config(plms=[plm | {"max_tokens": 60}], private={"path": str(file), "name": "growing"})
+        with deployed(pipeline, config, interval=30) as served:
+            served.until(lambda: sum(one.state.is_final() for one in served.runs()) >= 2, "the schedule does not run")
+            served.pause()
+            served.until(lambda: not any(one.state.is_running() for one in served.runs()), "a run does not end")
+
+            # the schedule: once from nothing, then for nothing
+            first, second = [one for one in served.runs() if one.state.is_final()][:2]
+            assert (first.state.name, second.state.name) == ("Completed", "Completed"), second.state.message
+            assert set(served.steps(first.id).values()) == {"Completed"}
+            steps = served.steps(second.id)
+            assert {name: state for name, state in steps.items() if state != "Reused" and "record" not in name} == {}
+            assert len(steps) > 10
+            entries, asked = book(pipeline), server.count
+            assert asked == 72
+            assert kinds(entries).count("release") == 2
+            assert kinds(entries)[-1] == "finish", "the second run wrote no line"
+            assert kinds(entries).count("finish") == kinds(entries).count("reserve") == 1
+
+            # new rows: a version of the same dataset, charged on top of what the shared rows have spent
+            ROWS.head(100).to_parquet(file)
+            state, _ = run_once(served)
+            assert state.name == "Completed", state.message
+            new = book(pipeline)[len(entries) :]
+            assert kinds(new) == ["version", "reserve", "release", "release", "finish"]
+            assert spent(pipeline) == pytest.approx(composed(2), abs=1e-3)
+            assert composed(2) == pytest.approx(5.992, abs=1e-3)
+
+            # the cap is full: the run is refused, and its state says why and what to do
+            ROWS.to_parquet(file)
+            asked = server.count
+            state, steps = run_once(served)
+            assert (state.name, steps) == ("Failed", {})
+            assert f"needs epsilon {EPSILON:g}" in state.message
+            assert f"left {CAP - composed(2):.4f}"[:9] in state.message
+            assert f"of the cap {CAP:g}" in state.message
+            assert "Lower privacy.epsilon" in state.message
+            assert "wasp budget cap growing" in state.message
+            assert server.count == asked
+            assert spent(pipeline) == pytest.approx(composed(2), abs=1e-3)
+            assert kinds(book(pipeline))[-2:] == ["version", "refuse"]
+    assert pipeline.call("budget", "verify", "growing").returncode == 0

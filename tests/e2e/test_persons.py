@@ -1,0 +1,55 @@
+"""A run that protects persons: its noise, its book, its report say so; what cannot hold is refused."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import connectors.data
+from tests.pipeline import Pipeline, last_json
+
+PERSON = {"protects": "person", "rows_per_person": 4}
+
+
+def patients(folder: Path) -> str:
+    """Write private rows, three of each person."""
+    rows = pd.read_parquet(Path(connectors.data.__file__).parent / "support_desk" / "private.parquet")
+    rows["patient"] = [f"patient {number // 3}" for number in range(len(rows))]
+    folder.mkdir(exist_ok=True)
+    rows.to_parquet(folder / "rows.parquet")
+    return str(folder / "rows.parquet")
+
+
+def test_a_person_is_protected_with_all_rows(pipeline: Pipeline, tmp_path: Path) -> None:
+    private = {"path": patients(tmp_path / "owner"), "name": "ward", "person": "patient"}
+    assert pipeline.call("budget", "cap", "ward", "--epsilon", "4", "--declare", "--protects", "person").returncode == 0
+    done = pipeline.run(private=private, privacy=PERSON)
+    assert done["epsilon_spent"] == pytest.approx(4.0, abs=1e-3)
+    book = last_json(pipeline.call("budget", "history", "ward", "--json").stdout)["entries"]
+    released = [entry for entry in book if entry["kind"] == "release"]
+    assert {entry["protects"] for entry in released} == {"person"}
+    one_row = (8 / 3 * (1 - 4**-4)) ** 0.5
+    assert {round(entry["sensitivity"], 6) for entry in released} == {round(2 * one_row, 6)}
+    report = Path(done["report"]).read_text(encoding="utf-8")
+    assert "one person with all of their used rows" in report
+    exported = pipeline.call("export", done["run_id"], str(tmp_path / "bundle"))
+    assert exported.returncode == 0, exported.stderr
+    assert "one person (at most 4 rows of each, joined by max)" in (tmp_path / "bundle" / "README.md").read_text()
+    records = pipeline.call("run", "wasp", "--config", str(pipeline.config(private=private)))
+    assert records.returncode == 2
+    assert "privacy.protects: person" in records.stderr
+
+
+@pytest.mark.parametrize(
+    ("private", "named"),
+    [({}, "private.person"), ({"person": "patient", "rows": 60}, "private.of"), ({"person": "patiend"}, "patient")],
+)
+def test_what_cannot_protect_a_person_is_refused_before_anything_is_spent(
+    pipeline: Pipeline, tmp_path: Path, private: dict[str, object], named: str
+) -> None:
+    place = {"path": patients(tmp_path / "owner"), "name": "ward"}
+    refused = pipeline.call("run", "wasp", "--config", str(pipeline.config(private=place | private, privacy=PERSON)))
+    assert refused.returncode == 2
+    told = "".join(path.read_text() for path in (pipeline.home / "private").rglob("*.json"))
+    assert named in refused.stderr + told
+    assert last_json(pipeline.call("budget", "show", "--json").stdout)["datasets"] == []

@@ -1,0 +1,213 @@
+"""`wasp clean`: what goes goes for a reason, what must stay stays, and a cleaned run spends nothing without a word."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pipeline import Pipeline, last_json
+from tests.vendor_server import VendorServer
+
+EVERYTHING = ("--samples-older-than", "0m", "--embeddings-older-than", "0m", "--completions-older-than", "0m")
+EVERYTHING += ("--private-older-than", "0m")
+KEPT = ("manifest.json", "summary.json", "report.json", "report.html", "synthetic.parquet", "student/student.json")
+
+
+def clean(pipeline: Pipeline, *rules: str) -> dict[str, Any]:
+    done = pipeline.call("clean", *rules, "--json")
+    assert done.returncode == 0, done.stderr[-2000:]
+    return last_json(done.stdout)
+
+
+def content(home: Path) -> dict[str, bytes]:
+    files = (path for path in home.rglob("*") if path.is_file() and path.parts[len(home.parts)] != "prefect")
+    return {
+        str(path.relative_to(home)): path.read_bytes() for path in files if not path.name.endswith(("-wal", "-shm"))
+    }
+
+
+def lines_of_the_book(pipeline: Pipeline) -> list[str]:
+    entries = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
+    return [entry["hash"] for entry in entries]
+
+
+def check_usable(pipeline: Pipeline, run_id: str, folder: Path) -> None:
+    """A finished run is still there for everybody who looks at it."""
+    for arguments in (("show", run_id), ("report", run_id), ("export", run_id, str(folder)), ("budget", "verify")):
+        done = pipeline.call(*arguments)
+        assert done.returncode == 0, (arguments, done.stderr[-1500:])
+    assert (folder / "synthetic.parquet").exists()
+    for name in KEPT:
+        assert (pipeline.home / "runs" / run_id / name).exists(), name
+
+
+@pytest.mark.slow
+def test_a_cleaned_run_stands_until_it_is_made_again_on_purpose(pipeline: Pipeline, tmp_path: Path) -> None:
+    run_id = pipeline.run()["run_id"]
+    releases, book, before = pipeline.releases(run_id), lines_of_the_book(pipeline), content(pipeline.home)
+
+    told = clean(pipeline, *EVERYTHING)
+    assert content(pipeline.home) == before, "without --yes nothing changes"
+    assert told["applied"] is False
+    assert {one["kind"] for one in told["going"]} == {
+        "texts by model",
+        "embeddings",
+        "private caches",
+        "answers of models",
+    }
+    assert all(one["why"] for one in told["going"])
+
+    gone = clean(pipeline, *EVERYTHING, "--yes")
+    assert gone["bytes"] == told["bytes"] > 0
+    after = content(pipeline.home)
+    paths = {one["path"] for one in gone["going"]} - {"completions"}
+    assert paths & after.keys() == set()
+    assert pipeline.releases(run_id) == releases
+    assert lines_of_the_book(pipeline) == book
+    assert (pipeline.home / "private/ledger.key").read_bytes() == before["private/ledger.key"]
+    check_usable(pipeline, run_id, tmp_path / "bundle")
+
+    stands = pipeline.run()
+    assert "wasp clean removed 72 texts by clerk, novelist" in stands["removed"]
+    assert "--respend" in stands["removed"]
+    assert {path for path in paths if (pipeline.home / path).exists()} == set(), "nothing is made again for it"
+
+    again = last_json(pipeline.call("resume", run_id, "--respend", "--json").stdout)
+    assert "removed" not in again
+    assert pipeline.releases(run_id) == releases
+    assert lines_of_the_book(pipeline) == book, "the same texts read the same noise back"
+    manifest = last_json(pipeline.call("show", run_id, "--json").stdout)
+    assert manifest["config"]["privacy"]["on_lost_artifacts"] == "stop", "--respend holds only once"
+    assert manifest["removed"] is None
+
+
+def test_sizes_of_what_is_made_of_private_rows_are_not_told(pipeline: Pipeline) -> None:
+    pipeline.run(method={"iterations": 2, "samples": 24})
+    told = clean(pipeline, *EVERYTHING)
+    untold = {one["kind"] for one in told["kinds"] if one["bytes"] is None}
+    assert untold == {"budget book", "key and problems", "private caches"}
+    assert {one["bytes"] for one in told["going"] if one["kind"] == "private caches"} == {None}
+
+
+@pytest.mark.slow
+def test_an_unfinished_run_that_lost_its_texts_stops_before_anything_is_asked_or_spent(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
+    pipeline.extra = {"VENDOR_KEY": "sk-none"}
+    with VendorServer(latency=0.02) as server:
+        plm = {
+            "name": "gpt",
+            "connector": "openai",
+            "model": "m",
+            "endpoint": f"{server.url}/v1",
+            "key": "env:VENDOR_KEY",
+        }
+        plm |= {"max_tokens": 60, "options": {"tries": 2}, "concurrency": 1}
+        config = str(pipeline.config(plms=[plm]))
+        process = pipeline.start("run", "wasp", "--config", config, "--json")
+        while server.count < 30:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        process.kill()
+        process.communicate()
+        run_id = next((pipeline.home / "runs").iterdir()).name
+        kept = clean(pipeline, "--completions-older-than", "0m", "--yes")
+        assert any(f"run {run_id} is not finished" in one for one in kept["staying"])
+        assert kept["going"] == []
+
+        clean(pipeline, "--unfinished-older-than", "0m", "--completions-older-than", "0m", "--yes")
+        asked, book = server.count, lines_of_the_book(pipeline)
+        for arguments in (("resume", run_id), ("run", "wasp", "--config", config)):
+            stopped = pipeline.call(*arguments)
+            assert stopped.returncode == 1
+            assert "wasp clean removed 24 texts by gpt (24 answers)" in stopped.stderr
+            assert "Nothing was asked or spent" in stopped.stderr
+        assert server.count == asked
+        assert lines_of_the_book(pipeline) == book
+        done = pipeline.call("resume", run_id, "--respend", "--json")
+        assert done.returncode == 0, done.stderr[-2000:]
+    assert last_json(done.stdout)["releases"] == 2
+    check_usable(pipeline, run_id, tmp_path / "bundle")
+
+
+@pytest.mark.slow
+def test_a_run_that_is_carried_out_is_not_touched(pipeline: Pipeline, tmp_path: Path) -> None:
+    first = pipeline.run()["run_id"]
+    process = pipeline.start("run", "wasp", "--config", str(pipeline.config(method={"samples": 720})), "--json")
+    try:
+        while len(list((pipeline.home / "runs").glob("*/iteration=0/plan.json"))) < 2:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.05)
+        told = clean(pipeline, *EVERYTHING, "--unfinished-older-than", "0m", "--yes")
+        out, err = process.communicate(timeout=300)
+    finally:
+        process.kill()
+    assert process.returncode == 0, err[-2000:]
+    second = last_json(out)["run_id"]
+    assert {one["run_id"] for one in told["going"]} == {first}, "and nothing that runs share"
+    assert any(second in reason for reason in told["staying"])
+    check_usable(pipeline, second, tmp_path / "bundle")
+
+
+def test_leftovers_of_a_death_and_results_by_an_explicit_rule(pipeline: Pipeline) -> None:
+    run_id = pipeline.run(method={"iterations": 2, "samples": 24})["run_id"]
+    folder = pipeline.home / "runs" / run_id
+    (folder / ".student.0123456789ab.tmp").mkdir()
+    for left in (folder / ".student.0123456789ab.tmp/head.npz", pipeline.home / "embeddings/.x.parquet.00.tmp"):
+        left.write_bytes(b"half")
+        os.utime(left, (1, 1))
+    stray = pipeline.home / "embeddings/0000/ffff.parquet"
+    stray.parent.mkdir()
+    stray.write_bytes(b"of nobody")
+    os.utime(stray, (1, 1))
+    gone = clean(pipeline, "--yes")
+    assert {one["path"] for one in gone["going"]} == {
+        f"runs/{run_id}/.student.0123456789ab.tmp",
+        "embeddings/.x.parquet.00.tmp",
+        "embeddings/0000/ffff.parquet",
+    }
+    assert not (folder / ".student.0123456789ab.tmp").exists()
+
+    clean(pipeline, "--runs-older-than", "0m", "--yes")
+    assert not (folder / "synthetic.parquet").exists()
+    assert not (folder / "student").exists()
+    assert pipeline.releases(run_id)
+    refused = pipeline.call("export", run_id, str(pipeline.home / "bundle"))
+    assert refused.returncode == 1
+    assert f"wasp resume {run_id} --respend" in refused.stderr
+    shown = pipeline.call("show", run_id)
+    assert "synthetic rows and student" in shown.stdout
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_of_cleaning_everything_is_usable(pipeline: Pipeline, tmp_path: Path) -> None:
+    run_id = pipeline.run()["run_id"]
+    releases = pipeline.releases(run_id)
+    many = pipeline.home / "runs" / run_id / "iteration=0" / "plm=clerk"
+    for number in range(3000):
+        (many / f"copy-{number}.parquet").write_bytes(b"x" * 100)
+    process = pipeline.start("clean", *EVERYTHING, "--yes", "--json")
+    while process.poll() is None and not (pipeline.home / "runs" / run_id / "removed.json").exists():
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL, "the cleaning ended before it was killed"
+    assert list(many.glob("*.parquet")), "something was left to remove"
+    check_usable(pipeline, run_id, tmp_path / "bundle")
+    clean(pipeline, *EVERYTHING, "--yes")
+    assert list(many.glob("[!_]*.parquet")) == []
+    assert pipeline.releases(run_id) == releases
+    again = last_json(pipeline.call("resume", run_id, "--respend", "--json").stdout)
+    assert again["state"] == "done"
+    assert pipeline.releases(run_id) == releases
+
+
+@pytest.mark.parametrize("age", ["30", "3x", "-1d", "1.5h", "999999d"])
+def test_an_age_that_is_none_is_refused_by_the_name_of_its_option(tmp_path: Path, age: str) -> None:
+    refused = Pipeline(tmp_path / "home").call("clean", f"--completions-older-than={age}")
+    assert refused.returncode == 2
+    assert "--completions-older-than" in refused.stderr
+    assert "30d" in refused.stderr

@@ -1,0 +1,122 @@
+"""The officer's page: one set of numbers in three languages, and no signature under a book that does not hold."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from connectors.base import BudgetError, BudgetPlan, ConfigError, LedgerError, ReleaseRequest
+from connectors.ledger import BudgetBook
+from flows.officer import collect, write_page
+from flows.tools import open_ledger
+from tasks.accounting import VotePrivacy, calibrate, filter_epsilon, laplace_event, vote_charge
+from tasks.officer import LANGUAGES, render, wording
+from tests.connectors.ledger_tools import charge
+
+DELTA = 1e-5
+PEOPLE = ("Ada", "Björn", "Chen", "Dana", "Emil")
+
+
+def spend(book: BudgetBook, run_id: str, flow: str, who: str, epsilon: float) -> bool:
+    """Run through the book as a flow does: reserve, release, finish. False where it was refused."""
+    noise = calibrate(VotePrivacy(epsilon, DELTA, 2))
+    one = vote_charge(noise)
+    if flow == "dp_kps":
+        one = charge(mechanism="laplace", event=laplace_event(epsilon / 2), noise_scale=2 / epsilon)
+    try:
+        book.reserve("ward", BudgetPlan(run_id, flow, DELTA, (one, one)), who)
+    except BudgetError:
+        return False
+    for slot in range(2):
+        request = ReleaseRequest("ward", run_id, f"vote-{slot}", f"{run_id}-{slot}", one)
+        book.release_once(request, lambda: b"noise")
+    book.finish("ward", run_id)
+    return True
+
+
+@pytest.fixture
+def month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[bool]]:
+    """A month of use: 50 runs of 3 methods by 5 people, two of them sweeps over epsilon, under one cap."""
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir(mode=0o700)
+    book = BudgetBook(f"sqlite:///{tmp_path / 'home' / 'ledger.db'}", filter_epsilon)
+    book.register("ward", "fingerprint", [f"{number:064x}" for number in range(120)], "Ada")
+    book.set_cap("ward", 6.0, DELTA, "Ada", "agreed with the board")
+    done = []
+    for number in range(50):
+        flow = ("wasp", "aug_pe", "dp_kps")[number % 3]
+        sweep = number // 25
+        epsilon = 0.1 * (1 + number % 5) if sweep else 0.5
+        done.append(spend(book, f"{flow}-{number:02d}", flow, PEOPLE[number % 5], epsilon))
+    return tmp_path / "home", done
+
+
+def test_a_month_of_use_fits_on_a_page_and_never_passes_the_cap(month: tuple[Path, list[bool]]) -> None:
+    home, done = month
+    page = collect(open_ledger(home), home, "ward")
+    assert page.problems == ()
+    assert len(page.runs) == 50
+    assert {run.who for run in page.runs} == set(PEOPLE)
+    assert {run.flow for run in page.runs} == {"wasp", "aug_pe", "dp_kps"}
+    assert 0 < sum(done) < 50, "some runs fit, some were refused"
+    assert [run.state == "closed" for run in page.runs] == done
+    assert page.refused == done.count(False)
+    assert page.spent <= 6.0
+    assert page.left == pytest.approx(6.0 - page.spent)
+    totals = [line.epsilon for line in page.lines if line.kind == "release"]
+    assert totals == sorted(totals), "what is spent never falls"
+
+
+def test_every_language_says_the_same_with_the_same_numbers(month: tuple[Path, list[bool]]) -> None:
+    home, _ = month
+    page = collect(open_ledger(home), home, "ward")
+    assert {frozenset(wording(language)) for language in LANGUAGES} == {frozenset(wording("en"))}
+    assert len({len(wording(language)["trust_items"]) for language in LANGUAGES}) == 1
+    found = {language: _numbers(render(page, language)) for language in LANGUAGES}
+    assert found["en"] == found["de"] == found["zh"]
+    assert f"{page.spent:.4g}" in found["en"]
+
+
+def _numbers(html: str) -> list[str]:
+    """Return the numbers of all table cells, key figures and percentages, in order."""
+    cells = re.findall(r"<(?:td|dd)[^>]*>(.*?)</(?:td|dd)>", html, re.DOTALL)
+    return [number for cell in cells for number in re.findall(r"\d[\d,.]*", cell)]
+
+
+def test_what_the_number_means_is_said_in_words(month: tuple[Path, list[bool]]) -> None:
+    home, _ = month
+    page = collect(open_ledger(home), home, "ward")
+    assert page.sure[0] == pytest.approx(2.718281828459045**page.spent / (1 + 2.718281828459045**page.spent))
+    text = render(page, "en")
+    assert f"can become at most {100 * page.sure[0]:.1f} % sure" in text
+    assert "1 in 100,000" in text
+
+
+def test_a_book_that_was_changed_is_not_to_be_signed(month: tuple[Path, list[bool]]) -> None:
+    home, _ = month
+    with sqlite3.connect(home / "ledger.db") as database:
+        database.execute("update ledger_entries set noise_scale = noise_scale * 10 where kind = 'release'")
+    told = write_page("ward", "de", None)
+    assert told["problems"]
+    text = Path(told["page"]).read_text(encoding="utf-8")
+    assert "Nicht unterschreiben" in text
+    assert (Path(told["page"]).stat().st_mode & 0o777) == 0o600
+
+
+def test_names_cannot_write_into_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir(mode=0o700)
+    book = BudgetBook(f"sqlite:///{tmp_path / 'home' / 'ledger.db'}", filter_epsilon)
+    book.register("ward", "fingerprint", ["0" * 64], "<script>alert(1)</script>")
+    text = Path(write_page("ward", "en", tmp_path / "page.html")["page"]).read_text(encoding="utf-8")
+    assert "<script>" not in text
+
+
+def test_an_unknown_dataset_or_language_is_refused(month: tuple[Path, list[bool]]) -> None:
+    with pytest.raises(LedgerError, match="wrad"):
+        write_page("wrad", "en", None)
+    with pytest.raises(ConfigError, match="en, de, zh"):
+        write_page("ward", "fr", None)

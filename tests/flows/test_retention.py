@@ -1,0 +1,179 @@
+"""The rules of retention on a state folder made by hand."""
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from connectors.base import Completion, LostArtifactsError, Prompt
+from connectors.completion_store import CompletionStore
+from flows.records import alone, held_here, in_use
+from flows.removal import lost, remove, standing
+from flows.retention import Retention, choose
+from flows.state_files import kind_of
+
+NOW = datetime(2030, 6, 1, tzinfo=UTC)
+OLD, NEW = NOW - timedelta(days=40), NOW - timedelta(days=1)
+
+
+def put(home: Path, path: str, when: datetime, content: str = "x") -> None:
+    place = home / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(content)
+    os.utime(place, (when.timestamp(), when.timestamp()))
+
+
+def run(home: Path, name: str, state: str, when: datetime, sha256: str) -> None:
+    """Write a run with texts of one model, their embeddings, a release and a result."""
+    book = {"run_id": name, "state": state, "started": when.isoformat(), "ended": when.isoformat()}
+    folder = f"runs/{name}/iteration=0"
+    put(home, f"runs/{name}/manifest.json", when, json.dumps(book))
+    put(home, f"runs/{name}/synthetic.parquet", when)
+    put(home, f"runs/{name}/summary.json", when, json.dumps({"run_id": name}))
+    put(home, f"{folder}/release.parquet", when)
+    put(home, f"{folder}/plm=clerk/samples.parquet", when)
+    usage = {"calls": 9, "dollars": 0.5}
+    manifest = {
+        "step": "generate",
+        "version": 1,
+        "parameters": {},
+        "inputs": {},
+        "key": "k",
+        "sha256": sha256,
+        "rows": 7,
+    }
+    manifest |= {"bytes": 1, "created": when.isoformat(), "info": {"usage": usage}}
+    put(home, f"{folder}/plm=clerk/_samples.parquet.json", when, json.dumps(manifest))
+    put(home, f"embeddings/hash/{sha256[:32]}.parquet", when)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir(mode=0o700)
+    run(folder, "old", "done", OLD, "a" * 64)
+    run(folder, "new", "done", NEW, "b" * 64)
+    run(folder, "broken", "failed", OLD, "c" * 64)
+    return folder
+
+
+def going(home: Path, free: bool = True, **rules: str) -> set[str]:
+    return {one.path for one in choose(home, Retention(**rules), NOW, free).going}
+
+
+def test_without_a_rule_nothing_that_somebody_can_use_goes(home: Path) -> None:
+    assert going(home) == set()
+
+
+@pytest.mark.parametrize(
+    ("rule", "gone"),
+    [
+        ("samples_older_than", {"runs/old/iteration=0/plm=clerk/samples.parquet"}),
+        (
+            "unfinished_older_than",
+            {"runs/broken/iteration=0/plm=clerk/samples.parquet", "runs/broken/synthetic.parquet"},
+        ),
+        ("runs_older_than", {"runs/old/iteration=0/plm=clerk/samples.parquet", "runs/old/synthetic.parquet"}),
+        ("embeddings_older_than", {f"embeddings/hash/{'a' * 32}.parquet", f"embeddings/hash/{'c' * 32}.parquet"}),
+    ],
+)
+def test_a_rule_takes_what_is_older_and_nothing_else(home: Path, rule: str, gone: set[str]) -> None:
+    assert going(home, **{rule: "30d"}) == gone
+    assert going(home, **{rule: "6w"}) == set()
+
+
+def test_every_rule_together_leaves_releases_and_records_alone(home: Path) -> None:
+    put(home, "private/votes/old/1.npz", OLD)
+    put(home, "private/ledger.key", OLD)
+    put(home, "ledger.db", OLD)
+    paths = going(home, **dict.fromkeys(Retention.model_fields, "0m"))
+    assert "private/votes/old/1.npz" in paths
+    for path in paths:
+        assert not path.endswith(("release.parquet", "manifest.json", "summary.json", "ledger.db", "ledger.key"))
+
+
+def test_a_held_run_and_what_runs_share_is_left_alone_while_it_works(home: Path) -> None:
+    rules = dict.fromkeys(Retention.model_fields, "0m")
+    with in_use(home), held_here(home, "old"), alone(home) as free:
+        assert free is False
+        paths = going(home, free, **rules)
+    assert paths
+    assert all(path.startswith(("runs/new/", "runs/broken/")) for path in paths)
+
+
+def test_answers_that_an_unfinished_run_may_need_stay(home: Path) -> None:
+    def answer(text: str) -> None:
+        store.put("model", "clerk", Prompt(text, "label"), Completion(text, "stop"))
+
+    store = CompletionStore(home / "completions")
+    answer("one")
+    now = datetime.now(UTC)
+    later = now + timedelta(days=365 * 20)
+    run(home, "broken", "failed", now - timedelta(hours=1), "c" * 64)
+    chosen = choose(home, Retention(completions_older_than="30d"), later, True)
+    assert chosen.going == ()
+    assert any("run broken is not finished" in reason for reason in chosen.staying)
+    both = choose(home, Retention(completions_older_than="30d", unfinished_older_than="30d"), later, True)
+    assert any("1 answers" in one.why for one in both.going)
+    remove(home, both.going)
+    assert store.count("model") == 0
+    assert store.asked("model") == {}
+    answer("two")
+    assert store.count("model") == 1, "the file is usable after it shrank"
+
+
+def test_an_answer_is_forgotten_by_its_own_age(tmp_path: Path) -> None:
+    store = CompletionStore(tmp_path)
+    for text in ("one", "two"):
+        store.put("model", "clerk", Prompt(text, "label"), Completion(text, "stop"))
+    first, second = store.since("model", 0)
+    assert store.older(datetime.now(UTC) - timedelta(days=1)) == (0, 0)
+    assert store.forget(datetime.now(UTC) + timedelta(days=1))[0] == 2
+    assert store.since("model", 0) == []
+    assert first.number < second.number
+
+
+def test_what_was_noted_but_still_lies_there_is_not_lost(home: Path) -> None:
+    path = "runs/old/iteration=0/plm=clerk/samples.parquet"
+    put(home, "runs/old/removed.json", NOW, json.dumps({path: NOW.isoformat()}))
+    assert lost(home, "old") is None
+    (home / path).unlink()
+    gone = lost(home, "old")
+    assert gone is not None
+    assert (gone.texts, gone.answers, gone.dollars, gone.models) == (7, 9, 0.5, ("clerk",))
+
+
+def test_a_finished_run_stands_and_an_unfinished_one_stops_unless_told_to_pay(home: Path) -> None:
+    remove(home, choose(home, Retention(samples_older_than="30d", unfinished_older_than="30d"), NOW, True).going)
+    stands = standing(home, "old", respend=False)
+    assert stands is not None
+    assert "7 texts by clerk (9 answers)" in stands["removed"]
+    with pytest.raises(LostArtifactsError, match="Nothing was asked or spent"):
+        standing(home, "broken", respend=False)
+    for name in ("old", "broken", "new"):
+        assert standing(home, name, respend=True) is None
+    assert standing(home, "new", respend=False) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("runs/r/iteration=0/release.parquet", "releases"),
+        ("runs/r/iteration=0/_release.parquet.json", "releases"),
+        ("runs/r/iteration=0/plm=a/_samples.parquet.json", "records of runs"),
+        ("runs/r/student/head.npz", "results"),
+        ("runs/r/.student.00.tmp/head.npz", "leftovers"),
+        ("runs/r/.manifest.json.part", "leftovers"),
+        ("private/ledger.key", "key and problems"),
+        ("private/problems/desk.json", "key and problems"),
+        ("private/embeddings/x.npz", "private caches"),
+        ("ledger.db-wal", "budget book"),
+        ("prefect/.x.tmp", "Prefect's own"),
+        ("mlflow.db", "experiments"),
+        ("notes.txt", "other"),
+    ],
+)
+def test_a_file_is_known_by_its_place(path: str, kind: str) -> None:
+    assert kind_of(Path(path)) == kind
