@@ -14,6 +14,7 @@ from connectors.files import write_text_whole
 from connectors.ledger_state import RELEASING, Entry
 from flows.home import state_folder
 from flows.records import now
+from flows.stores import open_artifacts
 from flows.tools import open_ledger
 from tasks import officer
 from tasks.accounting import epsilon_of
@@ -159,13 +160,16 @@ def _asked(report: Report) -> float | None:
 
 
 def _report(home: Path, run_id: str) -> Report | None:
-    path = home / "runs" / run_id / "report.json"
-    try:
-        return from_json(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
+    artifacts, path = open_artifacts(home), f"runs/{run_id}/report.json"
+    text = artifacts.read_text(path)
+    if text is None:
         return None
+    try:
+        return from_json(json.loads(text))
     except (ValueError, KeyError, TypeError) as error:
-        raise LedgerError(f"{path} is damaged ({type(error).__name__}); write it again: wasp resume {run_id}") from None
+        raise LedgerError(
+            f"{artifacts.where(path)} is damaged ({type(error).__name__}); write it again: wasp resume {run_id}"
+        ) from None
 
 
 def _noise(released: Sequence[Entry]) -> tuple[Noise, ...]:
