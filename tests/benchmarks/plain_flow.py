@@ -2,7 +2,8 @@
 
 Without Prefect the same function runs over the same steps, which are called as the plain functions that they are, in
 as many threads; tables, budget book and MLflow are written in both cases. Where the time of Prefect goes is taken in
-the same rounds: before and after the function's body, in artifacts and tags, and the rest in task runs.
+the same rounds: before and after the function's body, in artifacts and tags, around the steps that are waited for one
+by one; what is left is the steps that run side by side, and noise.
 """
 
 import functools
@@ -41,8 +42,14 @@ class PlainStep:
         return self.pool.submit(carry_out)
 
 
-ARTIFACTS = (("tasks.steps", "table"), ("tasks.steps", "markdown"), ("flows.common", "markdown"))
-ARTIFACTS += (("flows.common", "link"), ("flows.finish", "markdown"))
+ARTIFACTS = (
+    ("tasks.steps", "create_table_artifact"),
+    ("tasks.steps", "create_markdown_artifact"),
+    ("flows.page", "_try"),
+)
+
+SIDE_BY_SIDE = {"generate", "embed_samples"}
+"""Steps that several threads carry out at once; the others are waited for one by one."""
 
 
 class Clock:
@@ -82,36 +89,27 @@ class Clock:
 def clocked() -> Iterator[Clock]:
     """Take the times of one run with Prefect."""
     import flows.common
-    import flows.finish
+    import flows.page
     import flows.wasp
 
     clock, running = Clock(), flows.wasp.running
     with ExitStack() as stack:
         stack.enter_context(patch.object(flows.wasp, "running", lambda *a: clock.body(running, *a)))
         stack.enter_context(patch.object(flows.common, "_tag", clock.timed("tags", flows.common._tag)))
-        for module, kind in ARTIFACTS:
-            name = f"create_{kind}_artifact"
+        for module, name in ARTIFACTS:
             work = getattr(sys.modules[module], name)
             stack.enter_context(patch(f"{module}.{name}", clock.timed("artifacts", work)))
-        for name in STEPS:
+        stack.enter_context(patch.object(flows.wasp, "now", clock.timed("steps", flows.wasp.now)))
+        for name in set(STEPS) - SIDE_BY_SIDE:
             task = getattr(flows.wasp, name)
-            stack.enter_context(patch.object(task, "fn", _counted(clock, task.fn)))
+            stack.enter_context(patch.object(task, "fn", functools.wraps(task.fn)(clock.timed("bodies", task.fn))))
         yield clock
-
-
-def _counted(clock: Clock, work: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(work)
-    def carry_out(*arguments: Any, **named: Any) -> Any:
-        clock.calls["task runs"] = clock.calls.get("task runs", 0) + 1
-        return work(*arguments, **named)
-
-    return carry_out
 
 
 @contextmanager
 def without_prefect(workers: int) -> Iterator[None]:
     """Take Prefect out of the flow and its steps."""
-    import flows.finish
+    import flows.page
     import flows.wasp
     import tasks.private_steps
     import tasks.steps
@@ -123,8 +121,8 @@ def without_prefect(workers: int) -> Iterator[None]:
         for module in (tasks.steps, tasks.private_steps):
             stack.enter_context(patch.object(module, "outcome", lambda value, *_: value))
         stack.enter_context(patch("tasks.steps.get_run_logger"))
-        for module, kind in ARTIFACTS:
-            stack.enter_context(patch(f"{module}.create_{kind}_artifact"))
+        for module, name in ARTIFACTS:
+            stack.enter_context(patch(f"{module}.{name}"))
         yield
 
 
@@ -146,7 +144,8 @@ def times(config_file: Path, folder: Path, rounds: int) -> dict[str, Any]:
         with without_prefect(workers):
             found["plain"].append(seconds(lambda c=config: wasp.fn(c)))
         found["parts"].append(parts(clock, found["prefect"][-1], found["plain"][-1]))
-        found["iterations"], found["calls"] = config.method.iterations, clock.calls
+        found["iterations"] = config.method.iterations
+        found["calls"] = clock.calls | {"task runs one by one": clock.calls["steps"]}
     later = {name: found[name][1:] for name in ("prefect", "plain", "parts")}
     later["parts"] = {name: statistics.median(one[name] for one in later["parts"]) for name in later["parts"][0]}
     return found | later
@@ -158,8 +157,9 @@ def parts(clock: Clock, whole: float, plain: float) -> dict[str, float]:
         "start of the flow run": clock.entered - clock.began,
         "end of the flow run": clock.began + whole - clock.left,
     }
-    found |= {name: clock.spent.get(name, 0.0) for name in ("artifacts", "tags")}
-    return found | {"task runs": whole - plain - sum(found.values())}
+    found |= {name: clock.spent[name] for name in ("artifacts", "tags")}
+    found["task runs one by one"] = clock.spent["steps"] - clock.spent["bodies"]
+    return found | {"the rest": whole - plain - sum(found.values())}
 
 
 if __name__ == "__main__":
