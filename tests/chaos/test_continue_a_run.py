@@ -51,12 +51,14 @@ class World:
         (found,) = (self.pipeline.home / "runs").iterdir()
         return found
 
-    def wait(self, done: Callable[[], bool], pause: float = 0.002) -> None:
-        """Wait for a moment of the run."""
-        deadline = time.monotonic() + 240
-        while not done():
-            assert time.monotonic() < deadline, "the moment never came"
-            time.sleep(pause)
+    def wait(self, run: UUID, moment: Callable[[], bool]) -> None:
+        """Wait for a moment of a run."""
+        look = time.monotonic() + 2
+        while not moment():
+            time.sleep(0.002)
+            if time.monotonic() > look:
+                assert not self.served.state(run).is_final(), self.served.state(run).message
+                look = time.monotonic() + 2
 
     def kill(self) -> None:
         """Kill -9 the process of the run."""
@@ -116,7 +118,7 @@ def disk_full(world: World) -> UUID:
     """The disk of the state folder is full while the second iteration is written."""
     world.server.latency = 0.05
     run = world.served.trigger()
-    world.wait(lambda: world.server.count >= 30)
+    world.wait(run, lambda: world.server.count >= 30)
     filler = world.pipeline.home / "filler"
     with filler.open("wb", buffering=0) as file:
         try:
@@ -134,7 +136,7 @@ def disk_full(world: World) -> UUID:
 def _killed(world: World, moment: Callable[[], bool], latency: float = 0.0) -> UUID:
     world.server.latency = latency
     run = world.served.trigger()
-    world.wait(moment)
+    world.wait(run, moment)
     world.kill()
     assert world.served.ended(run).name == "Crashed"
     return run
@@ -159,7 +161,7 @@ def host_lost(world: World) -> UUID:
     """kill -9 of the serving process and the run together; the heartbeat's automation marks the run crashed."""
     world.server.latency = 0.05
     run = world.served.trigger()
-    world.wait(lambda: world.server.count >= 36)
+    world.wait(run, lambda: world.server.count >= 36)
     world.served.stop(kill=True)
     world.kill()
     assert world.served.state(run).name == "Running", "nobody is left to say what happened"
@@ -189,10 +191,10 @@ def by_resume(world: World, run: UUID) -> UUID:
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[None]:
-    """Mount a disk of 48 MB at `folder`; skip where that is not allowed."""
+    """Mount a disk of 200 MB, the least that a run wants twice over, at `folder`; skip where that is not allowed."""
     folder.mkdir(mode=0o700)
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=48m,mode=0700", "tmpfs", str(folder)], capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=200m,mode=0700", "tmpfs", str(folder)], capture_output=True
     )
     if mounted.returncode:
         pytest.skip("mounting a small disk is not allowed here")
