@@ -169,13 +169,12 @@ def _ray(execution: Execution) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     from prefect_ray.task_runners import RayTaskRunner
 
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     if execution.cluster:
-        return RayTaskRunner(address=execution.cluster, init_kwargs={"log_to_driver": False})
-    own = {
+        return RayTaskRunner(address=execution.cluster, init_kwargs=quiet)
+    own = quiet | {
         "num_cpus": execution.max_workers,
         "include_dashboard": False,
-        "log_to_driver": False,
-        "logging_level": logging.ERROR,
         "_node_ip_address": "127.0.0.1",
     }
     return RayTaskRunner(init_kwargs=own)
