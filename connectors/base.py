@@ -18,6 +18,7 @@ from connectors.budget import Release as Release
 from connectors.budget import ReleaseRequest as ReleaseRequest
 from connectors.errors import ApprovalError as ApprovalError
 from connectors.errors import ArtifactError as ArtifactError
+from connectors.errors import AuditError as AuditError
 from connectors.errors import BudgetError as BudgetError
 from connectors.errors import ConfigError as ConfigError
 from connectors.errors import FinalError as FinalError

@@ -106,6 +106,10 @@ class ArtifactError(WaspError):
     """An artifact on disk is missing, damaged or cannot be written."""
 
 
+class AuditError(WaspError):
+    """An audit proved more than is claimed, or found noise or releases that should not be: what, and what to do."""
+
+
 class TemporaryError(WaspError):
     """Worth another try; `retry_after` is the other side's wish in seconds, None if it gave none."""
 

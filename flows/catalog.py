@@ -26,13 +26,22 @@ class Preset:
 
 @dataclass(frozen=True, slots=True)
 class FlowEntry:
-    """One flow: where it lives, the class of its configuration, what it does in a sentence, its filled forms."""
+    """One flow: where it lives, its configuration, what it does in a sentence, its filled forms.
+
+    `config`, `planning`: dotted places of the class of its configuration and of what `wasp plan` calls with one.
+    `words`: the module whose `plan` and `summary` word its answers. `result`: the file of a run that holds its summary.
+    `opens_rows`: whether it opens private rows; one that does not has nothing to resume, export or give back.
+    """
 
     name: str
     module: str
     config: str
+    planning: str
     summary: str
     presets: tuple[Preset, ...] = ()
+    words: str = "flows.words"
+    result: str = "summary.json"
+    opens_rows: bool = True
 
     def flow(self) -> Flow[..., Any]:
         """Import and return the flow."""
@@ -41,15 +50,30 @@ class FlowEntry:
 
     def config_class(self) -> type[BaseModel]:
         """Import and return the class of its configuration."""
-        found: type[BaseModel] = getattr(import_module("flows.params"), self.config)
+        found: type[BaseModel] = _at(self.config)
         return found
+
+    def plan(self, config: BaseModel) -> dict[str, Any]:
+        """Return what a run with this configuration would do and spend."""
+        found: dict[str, Any] = _at(self.planning)(config)
+        return found
+
+    def wording(self) -> Any:
+        """Import and return the module that words its plan and its summary."""
+        return import_module(self.words)
+
+
+def _at(place: str) -> Any:
+    module, _, name = place.rpartition(".")
+    return getattr(import_module(module), name)
 
 
 FLOWS = (
     FlowEntry(
         "wasp",
         "flows.wasp",
-        "WaspConfig",
+        "flows.params.WaspConfig",
+        "flows.plan.planned",
         "several language models write, private rows vote under DP, the best and worst become the next prompt",
         (
             Preset(
@@ -60,6 +84,17 @@ FLOWS = (
                 "own-data", "own_data.yaml", "A start for your own rows: fill in the empty fields.", ("private.path",)
             ),
         ),
+    ),
+    FlowEntry(
+        "audit",
+        "flows.audit",
+        "flows.params_audit.AuditConfig",
+        "flows.audit_run.planned",
+        "attacks the noisy votes with a record of its own and says what it can prove, beside what a run claims",
+        (Preset("demo", "audit_here.yaml", "The vote at the privacy of the demo, both calibrations: seconds."),),
+        words="flows.audit_words",
+        result="audit.json",
+        opens_rows=False,
     ),
 )
 

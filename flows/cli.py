@@ -11,7 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from connectors.errors import WaspError
+from flows.catalog import FLOWS, find_flow
 
+FlowName = Annotated[str, typer.Argument(help=f"Name of the flow: {', '.join(entry.name for entry in FLOWS)}.")]
 Config = Annotated[Path, typer.Option("--config", "-c", help="Configuration file (YAML).")]
 Changes = Annotated[
     list[str] | None, typer.Option("--set", "-s", help="Change one value: privacy.epsilon=2. Repeatable.")
@@ -50,15 +52,15 @@ def _answer(value: Any, as_json: bool, words: Callable[[Any], str]) -> None:
 
 @app.command()
 def run(
-    flow: Annotated[str, typer.Argument(help="Name of the flow: wasp.")],
+    flow: FlowName,
     config: Config,
     set_: Changes = None,
     json_: Json = False,
 ) -> None:
     """Run a flow to its end; finished steps of the same run are reused."""
-    from flows import commands, words
+    from flows import commands
 
-    _answer(commands.run(flow, config, set_ or []), json_, words.summary)
+    _answer(commands.run(flow, config, set_ or []), json_, find_flow(flow).wording().summary)
 
 
 @app.command()
@@ -70,17 +72,18 @@ def resume(
     json_: Json = False,
 ) -> None:
     """Continue a run after a crash or a failed step; nothing is paid or spent twice."""
-    from flows import commands, words
+    from flows import commands
 
-    _answer(commands.resume(run_id, respend), json_, words.summary)
+    done = commands.resume(run_id, respend)
+    _answer(done, json_, find_flow(done["flow"]).wording().summary)
 
 
 @app.command()
-def plan(flow: str, config: Config, set_: Changes = None, json_: Json = False) -> None:
+def plan(flow: FlowName, config: Config, set_: Changes = None, json_: Json = False) -> None:
     """Say sigma, epsilon, calls, tokens and minutes before anything is spent."""
-    from flows import commands, words
+    from flows import commands
 
-    _answer(commands.plan(flow, config, set_ or []), json_, words.plan)
+    _answer(commands.plan(flow, config, set_ or []), json_, find_flow(flow).wording().plan)
 
 
 @app.command()
@@ -109,7 +112,8 @@ def show(run_id: str, json_: Json = False) -> None:
     """Show one run: its summary, its iterations and where its files are."""
     from flows import commands, words
 
-    _answer(commands.show(run_id), json_, words.shown)
+    found = commands.show(run_id)
+    _answer(found, json_, lambda value: words.shown(value, find_flow(value["flow"]).wording().summary))
 
 
 @app.command()

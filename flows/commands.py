@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.base import ArtifactError, ConfigError
-from flows.catalog import FlowEntry, find_flow
+from flows.catalog import FLOWS, FlowEntry, find_flow
 from flows.config_files import check_config, load_config
 from flows.home import check_room, ended_in_order, prepare_environment, state_folder
 from flows.progress import show as show_progress
@@ -31,7 +31,7 @@ def resume(run_id: str, respend: bool = False) -> dict[str, Any]:
 
     `respend`: this once, texts that were lost are asked, voted and paid again (privacy.on_lost_artifacts).
     """
-    book = _book(run_id)
+    book = _book_with_rows(run_id)
     entry = find_flow(book["flow"])
     values = book["config"]
     if respend:
@@ -46,29 +46,16 @@ def _carry_out(entry: FlowEntry, config: Any, resumes: str | None = None) -> dic
     from flows.failure import full_disk_told
 
     with ended_in_order(), full_disk_told(home), show_progress() as shown:
-        shown.say("preparing: rows, models and the budget are checked")
-        answer: Any = entry.flow()(config, resumes)
+        if entry.opens_rows:
+            shown.say("preparing: rows, models and the budget are checked")
+        answer: Any = entry.flow()(config, **({"resumes": resumes} if resumes else {}))
     return dict(answer)
 
 
 def plan(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
     """Return what a run would spend; no row is opened, nothing is asked or reserved."""
-    from connectors.registry import check_connector
-    from flows.measured import measured_lengths
-    from flows.plan import plan_of
-    from flows.prepare import check_numbers, make_noise, warnings_of
-    from flows.task_files import load_task
-    from flows.tools import RunTools
-
     entry = find_flow(flow)
-    config: Any = load_config(entry.config_class(), path, changes)
-    card = load_task(config.task)
-    check_numbers(config, card)
-    for plm in config.plms:
-        check_connector(plm.name, plm.connector)
-    noise = make_noise(config)
-    lengths = measured_lengths(RunTools(config, state_folder()))
-    return plan_of(config, card, noise, lengths) | {"warnings": warnings_of(config, card, noise)}
+    return entry.plan(load_config(entry.config_class(), path, changes))
 
 
 def preview(path: Path, changes: Sequence[str], rows: int) -> dict[str, Any]:
@@ -97,7 +84,7 @@ def runs() -> dict[str, Any]:
     for book in artifacts.list_runs():
         line = {key: book.get(key) for key in ("run_id", "flow", "started", "dataset", "error")}
         damaged = "damaged" in book
-        summary = {} if damaged else _summary(artifacts, book["run_id"]) or {}
+        summary = {} if damaged else _summary(artifacts, book) or {}
         numbers = {key: summary.get(key) for key in ("epsilon_spent", "accuracy", "fid", "n_synthetic")}
         found.append(line | {"state": "damaged" if damaged else _state(home, book)} | numbers)
     return {"runs": sorted(found, key=lambda one: str(one["started"]))}
@@ -108,7 +95,7 @@ def show(run_id: str) -> dict[str, Any]:
     from flows.removal import lost
 
     book, home = _book(run_id), state_folder()
-    summary, gone = _summary(open_artifacts(home), run_id), lost(home, run_id)
+    summary, gone = _summary(open_artifacts(home), book), lost(home, run_id)
     if summary is not None and gone is not None:
         summary |= {"removed": str(gone)}
     return book | {"state": _state(home, book), "summary": summary, "removed": gone and str(gone)}
@@ -118,7 +105,7 @@ def report(run_id: str) -> dict[str, Any]:
     """Write the report of a finished run again from its report.json."""
     from flows.finish import write_report
 
-    _book(run_id)
+    _book_with_rows(run_id)
     return {"run_id": run_id, "report": str(write_report(open_artifacts(state_folder()), run_id))}
 
 
@@ -127,12 +114,12 @@ def export(run_id: str, folder: Path) -> dict[str, Any]:
     from flows.export import export_run
 
     home = state_folder()
-    return export_run(home, open_artifacts(home), _book(run_id), folder)
+    return export_run(home, open_artifacts(home), _book_with_rows(run_id), folder)
 
 
 def abandon(run_id: str) -> dict[str, Any]:
     """Give a run up: what it reserved and did not spend goes back to its dataset; its files stay."""
-    home, book = state_folder(), _book(run_id)
+    home, book = state_folder(), _book_with_rows(run_id)
     ledger = open_ledger(home)
     if is_held(home, run_id, ledger):
         raise ConfigError(f"Run {run_id} is being carried out; stop it first")
@@ -156,7 +143,7 @@ def push(run_id: str) -> dict[str, Any]:
 
     home = state_folder()
     prepare_environment(home)
-    book = _book(run_id)
+    book = _book_with_rows(run_id)
     uri, root = tracking_store(book["config"]["tracking"]["mlflow"], home)
     pushed = send(home / "runs" / run_id / "tracking.jsonl", uri, root)
     return {"run_id": run_id, "sent": pushed.sent, "left": pushed.left}
@@ -170,14 +157,28 @@ def _book(run_id: str) -> dict[str, Any]:
     return book
 
 
+def _book_with_rows(run_id: str) -> dict[str, Any]:
+    """Return the manifest of a run that opened private rows; ConfigError for one of a flow that opens none."""
+    book = _book(run_id)
+    if not find_flow(book["flow"]).opens_rows:
+        raise ConfigError(
+            f"Run {run_id} is of the flow '{book['flow']}', which opens no rows and is not continued: it has no "
+            f"report, nothing to export or to give back. See it: wasp show {run_id}; or run it anew: "
+            f"wasp run {book['flow']}"
+        )
+    return book
+
+
 def _state(home: Path, book: dict[str, Any]) -> str:
     if book["state"] == "running" and not is_held(home, book["run_id"], open_ledger(home)):
         return "interrupted"
     return str(book["state"])
 
 
-def _summary(artifacts: Artifacts, run_id: str) -> dict[str, Any] | None:
-    path = f"runs/{run_id}/summary.json"
+def _summary(artifacts: Artifacts, book: dict[str, Any]) -> dict[str, Any] | None:
+    run_id = book["run_id"]
+    name = next((entry.result for entry in FLOWS if entry.name == book.get("flow")), "summary.json")
+    path = f"runs/{run_id}/{name}"
     text = artifacts.read_text(path)
     if text is None:
         return None

@@ -14,13 +14,15 @@ from pydantic import BaseModel, ValidationError
 from connectors.base import ConfigError
 
 Config = TypeVar("Config", bound=BaseModel)
+BESIDE = ("task", "wasp_config")
+"""Fields that name a file which may lie beside the configuration."""
 
 
 def load_config(model: type[Config], path: Path, changes: Sequence[str] = ()) -> Config:
     """Return the configuration of `path` with `changes` ('a.b=value', YAML values) applied.
 
     A relative `data_root` starts from the folder of the file; the variable WASP_DATA replaces it.
-    A task file is looked for in the working folder, then beside the configuration.
+    Files of `BESIDE` are looked for in the working folder, then beside the configuration.
     Raises ConfigError with the file, the field and what to write.
     """
     values = _read(path)
@@ -30,9 +32,10 @@ def load_config(model: type[Config], path: Path, changes: Sequence[str] = ()) ->
     if isinstance(root, str):
         chosen = os.environ.get("WASP_DATA") or str((path.resolve().parent / root).resolve())
         values["data_root"] = chosen
-    task = values.get("task")
-    if isinstance(task, str) and not Path(task).exists() and (path.resolve().parent / task).is_file():
-        values["task"] = str(path.resolve().parent / task)
+    for field in BESIDE:
+        named = values.get(field)
+        if isinstance(named, str) and not Path(named).exists() and (path.resolve().parent / named).is_file():
+            values[field] = str(path.resolve().parent / named)
     return check_config(model, values, str(path))
 
 

@@ -29,6 +29,11 @@ PATHS = (
     "named by their whole path. Nothing private stands in this form: it holds the place of the rows, never a row."
 )
 
+NO_ROWS = (
+    "It opens no private row and spends no budget. A relative path starts at the folder WASP_DATA of the worker "
+    "(`make up` prints it)."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
@@ -78,11 +83,12 @@ def deployments() -> list[Deployment]:
 
 
 def _deployment(entry: FlowEntry, preset: Preset) -> Deployment:
+    about = PATHS if entry.opens_rows else NO_ROWS
     return Deployment(
         flow=entry.name,
         name=preset.name,
         entrypoint=f"{entry.module}.{entry.name}",
-        description=f"{preset.summary}\n\n**{entry.name}**: {entry.summary}.\n\n{PATHS}",
+        description=f"{preset.summary}\n\n**{entry.name}**: {entry.summary}.\n\n{about}",
         tags=(entry.name, preset.name),
         parameters={"config": form_values(entry, preset)},
     )

@@ -30,6 +30,9 @@ Epsilon = Annotated[
 """A privacy loss; 'inf' means no noise and marks the run NOT PRIVATE."""
 
 
+Calibration = Literal["tight", "paper"]
+
+
 class Rows(Strict):
     """Where rows lie and which columns to take."""
 
@@ -80,16 +83,13 @@ class PrivateRows(Rows):
         return self.rows is not None and self.of is None
 
 
-class Privacy(Strict):
-    """What is promised about the private rows."""
+class Promise(Strict):
+    """What is promised about the private rows, whatever noise keeps it."""
 
     epsilon: Epsilon = Field(
         4.0, gt=0, description="Total privacy loss of the run; 'inf' means no noise and marks the run NOT PRIVATE."
     )
     delta: float = Field(1e-5, gt=0, lt=1, description="Chance that the promise fails in the whole run; below 1/rows.")
-    calibration: Literal["tight", "paper"] = Field(
-        "tight", description="tight: the least noise that keeps epsilon; paper: the noise of the paper's formula."
-    )
     adjacency: Literal["add_remove", "replace_one"] = Field(
         "add_remove", description="What an attacker may not tell: that a row is there, or which of two rows it is."
     )
@@ -107,6 +107,14 @@ class Privacy(Strict):
         "max",
         description="How the votes of a person's rows become that person's: max (noise x sqrt(m)), sum (noise x m), "
         "mean (no more noise; many rows count as one). Only for protects: person.",
+    )
+
+
+class Privacy(Promise):
+    """What is promised about the private rows."""
+
+    calibration: Calibration = Field(
+        "tight", description="tight: the least noise that keeps epsilon; paper: the noise of the paper's formula."
     )
     on_lost_artifacts: Literal["stop", "respend"] = Field(
         "stop",

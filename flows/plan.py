@@ -17,6 +17,27 @@ CHARACTERS_PER_TOKEN = 4.0
 EXAMPLE_CHARACTERS = 160
 
 
+def planned(config: WaspConfig) -> dict[str, Any]:
+    """Return the plan of a configuration, with what its models were measured to take and what the user should know.
+
+    Raises ConfigError for numbers, a task file or connectors that cannot be run.
+    """
+    from connectors.registry import check_connector
+    from flows.home import state_folder
+    from flows.measured import measured_lengths
+    from flows.prepare import check_numbers, make_noise, warnings_of
+    from flows.task_files import load_task
+    from flows.tools import RunTools
+
+    card = load_task(config.task)
+    check_numbers(config, card)
+    for plm in config.plms:
+        check_connector(plm.name, plm.connector)
+    noise = make_noise(config)
+    lengths = measured_lengths(RunTools(config, state_folder()))
+    return plan_of(config, card, noise, lengths) | {"warnings": warnings_of(config, card, noise)}
+
+
 def plan_of(
     config: WaspConfig, card: TaskCard, noise: Noise, lengths: Mapping[str, Lengths] | None = None
 ) -> dict[str, Any]:

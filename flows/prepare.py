@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.base import BudgetPlan, ConfigError, digest
 from flows.lost_book import check_book
-from flows.params import PACE, Rows, WaspConfig
+from flows.params import PACE, Promise, Rows, WaspConfig
 from flows.runners import check_runner
 from flows.task_files import load_task
 from flows.tools import RunName, RunTools, rows_ref
@@ -73,24 +73,34 @@ def prepare(flow: str, config: WaspConfig, home: Path, ask: Ask | None = None) -
 
 
 def make_noise(config: WaspConfig) -> Noise:
-    """Return the calibrated noise of a configuration: T - 1 releases of near and far votes together.
+    """Return the calibrated noise of a configuration: T - 1 releases of near and far votes together."""
+    return calibrate(vote_privacy_of(config))
+
+
+def vote_privacy_of(config: WaspConfig) -> VotePrivacy:
+    """Return what a configuration promises about its votes.
 
     When exactly `rows` of a larger source are taken, removing one row lets another in: that is a replacement, and the
     noise is made for it even if add/remove is asked for.
     """
     privacy, method = config.privacy, config.method
-    promise = VotePrivacy(
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-        releases=method.iterations - 1,
-        votes=method.votes,
-        adjacency="replace_one" if config.private.takes_exactly else privacy.adjacency,
-        calibration=privacy.calibration,
-        protects=privacy.protects,
-        rows_per_person=privacy.rows_per_person if privacy.protects == "person" else 1,
-        aggregation=privacy.joined_by,
+    promise = vote_privacy(privacy, method.iterations, method.votes)
+    adjacency = "replace_one" if config.private.takes_exactly else privacy.adjacency
+    return replace(promise, calibration=privacy.calibration, adjacency=adjacency)
+
+
+def vote_privacy(promise: Promise, iterations: int, votes: int) -> VotePrivacy:
+    """Return a promise about T - 1 releases of Q near and far votes, in the accountant's terms."""
+    return VotePrivacy(
+        epsilon=promise.epsilon,
+        delta=promise.delta,
+        releases=iterations - 1,
+        votes=votes,
+        adjacency=promise.adjacency,
+        protects=promise.protects,
+        rows_per_person=promise.rows_per_person if promise.protects == "person" else 1,
+        aggregation=promise.joined_by,
     )
-    return calibrate(promise)
 
 
 def check_numbers(config: WaspConfig, card: TaskCard) -> None:

@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -190,10 +190,10 @@ def _result(run: dict[str, Any]) -> list[str]:
     return [epsilon(run["epsilon_spent"]), number(run["accuracy"])]
 
 
-def shown(value: dict[str, Any]) -> str:
-    """Show one run, finished or not."""
+def shown(value: dict[str, Any], finished: Callable[[dict[str, Any]], str] = summary) -> str:
+    """Show one run, finished or not; `finished` words its summary."""
     if value.get("summary"):
-        return summary(value["summary"])
+        return finished(value["summary"])
     lines = [f"run     {value['run_id']}", f"state   {value['state']}"]
     return "\n".join(lines + [f"{name:<7} {value[name]}" for name in ("error", "removed") if value.get(name)])
 

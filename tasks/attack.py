@@ -57,6 +57,42 @@ def _silent(units: int) -> None:
     """Take no notice of progress."""
 
 
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """One mechanism to attack: its name, the noise that it claims, and how often it is tried on each side."""
+
+    name: str
+    noise: Noise
+    trials: int
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Attacked:
+    """What the attacks on one mechanism found: who took part (three views), freshness and number of releases."""
+
+    attack: Attack
+    strengths: tuple[Finding, ...]
+    freshness: Finding
+    number: Finding
+
+    @property
+    def strongest(self) -> Finding:
+        """The attack that proves most."""
+        return max(self.strengths, key=lambda one: one.bound)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every finding is as a sound mechanism's."""
+        return all(one.passed for one in (*self.strengths, self.freshness, self.number))
+
+
+def carry_out(attack: Attack, advance: Advance = _silent) -> Attacked:
+    """Attack one mechanism; `advance` hears of every run of it."""
+    found = audit_votes(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
+    return Attacked(attack, tuple(found[:-2]), found[-2], found[-1])
+
+
 def releases_of_a_run(ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyVotes]:
     """Return what a run gives away about an election that stays the same: as many noisy votes as were planned."""
     return [noisy_votes(ballot, candidates, noise)[0] for _ in range(noise.releases)]
@@ -67,11 +103,12 @@ def audit_votes(
     trials: int = 1000,
     run: Mechanism = releases_of_a_run,
     advance: Advance = _silent,
+    confidence: float = CONFIDENCE,
 ) -> list[Finding]:
     """Attack the vote `2 * trials` times; return what was found about its strength, its freshness and its number.
 
-    `noise`: what the run claims. `run`: the mechanism, ours unless a test sabotages it. Everything here is made up:
-    no private row is opened and no budget spent.
+    `noise`: what the run claims. `run`: the mechanism, ours unless a test sabotages it. `confidence`: of each lower
+    bound. Everything here is made up: no private row is opened and no budget spent.
     """
     candidates, others, both = canary_election(noise)
     with_canary, without = [], []
@@ -87,7 +124,8 @@ def audit_votes(
         "near": direction * np.array([1, 0], dtype=np.int64),
         "far": direction * np.array([0, 1], dtype=np.int64),
     }
-    strengths = [_strength(noise, name, known, view, (without, with_canary)) for name, view in views.items()]
+    sides = without, with_canary
+    strengths = [_strength(noise, name, known, view, sides, confidence) for name, view in views.items()]
     return [*strengths, _freshness(noises), _number(noise, [*with_canary, *without])]
 
 
@@ -131,6 +169,19 @@ def lower_bound(false_alarms: int, misses: int, trials: int, confidence: float =
     return max(0.0, -float(ndtri(_most(false_alarms, trials, doubt))) - float(ndtri(_most(misses, trials, doubt))))
 
 
+def claim_of(noise: Noise) -> float:
+    """Return the mu that all releases of a run claim together."""
+    return math.sqrt(noise.releases) / noise.noise_multiplier
+
+
+def likely_bound(mu: float, trials: int, confidence: float = CONFIDENCE) -> float:
+    """Return the lower bound on mu that `trials` decisions each about a sound mechanism lead to in the middle."""
+    from scipy.special import ndtr
+
+    errors = round(trials * float(ndtr(-mu / 2)))
+    return lower_bound(errors, errors, trials, confidence)
+
+
 def _most(errors: int, trials: int, doubt: float) -> float:
     from scipy.stats import beta
 
@@ -146,14 +197,19 @@ def _score(releases: Sequence[NoisyVotes], known: NDArray[np.int64], direction: 
 
 
 def _strength(
-    noise: Noise, name: str, known: NDArray[np.int64], view: NDArray[np.int64], sides: tuple[Runs, Runs]
+    noise: Noise,
+    name: str,
+    known: NDArray[np.int64],
+    view: NDArray[np.int64],
+    sides: tuple[Runs, Runs],
+    confidence: float,
 ) -> Finding:
     """Decide who took part by what is seen through `view`, the canary's votes or one side of them."""
     without, with_canary = (np.array([_score(releases, known, view) for releases in side]) for side in sides)
     halfway = noise.releases * float((view**2).sum()) / 2
-    claimed = math.sqrt(noise.releases) / noise.noise_multiplier
+    claimed = claim_of(noise)
     errors = int((without > halfway).sum()), int((with_canary <= halfway).sum())
-    bound = lower_bound(*errors, len(without))
+    bound = lower_bound(*errors, len(without), confidence)
     shares = f"{errors[0]} false alarms, {errors[1]} misses in {len(without)} decisions each"
     return Finding(f"who took part, by {name} votes", claimed, bound, len(without), bound <= claimed, shares)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flows import commands, words
+from flows import audit_words, commands, words
 from flows.config_files import load_config
 from flows.params import WaspConfig
 from tests.conftest import ROOT
@@ -13,13 +13,24 @@ from tests.conftest import ROOT
 CONFIGS = sorted((ROOT / "deployments" / "configs").rglob("*.yaml"))
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+AUDITS = [path for path in CONFIGS if path.stem.startswith("audit")]
+
+
+@pytest.mark.parametrize("path", [path for path in CONFIGS if path not in AUDITS], ids=lambda path: path.stem)
 def test_it_loads_and_can_be_planned(path: Path) -> None:
     plan = commands.plan("wasp", path, [])
     assert plan["releases"] == plan["iterations"] - 1
     assert plan["epsilon_exact"] <= plan["epsilon_stated"]
     json.dumps(plan, allow_nan=False)
     assert "sigma" in words.plan(plan)
+
+
+@pytest.mark.parametrize("path", AUDITS, ids=lambda path: path.stem)
+def test_an_audit_loads_and_can_be_planned(path: Path) -> None:
+    plan = commands.plan("audit", path, [])
+    assert plan["draws"] > 0
+    json.dumps(plan, allow_nan=False)
+    assert "opens         nothing" in audit_words.plan(plan)
 
 
 def test_the_demo_is_what_the_readme_says() -> None:
