@@ -41,8 +41,8 @@ def export_run(
 ) -> dict[str, Any]:
     """Write the bundle of a finished run into `folder`, which must be new or empty; all of it, or nothing.
 
-    Raises ConfigError for an unfinished or not private run, LedgerError when the budget book does not verify and
-    PrivateInputError when texts repeat long passages of private rows.
+    Raises ConfigError for an unfinished or not private run, and when texts repeat long passages of private rows;
+    LedgerError when the budget book does not verify.
     """
     wish, run = wish or Wish(), f"runs/{book['run_id']}"
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -50,7 +50,7 @@ def export_run(
     summary, report = gate.shareable(home, artifacts, book)
     head = gate.ledger_head(home, book["dataset"])
     rows, student = _rows(artifacts.fetch(f"{run}/synthetic.parquet")), artifacts.fetch(f"{run}/student")
-    _check_student(student)
+    check_student(student)
     overlap = gate.search(home, artifacts, book, rows) if wish.overlap_check else None
     unsearched = "the search was switched off (--no-overlap-check)"
     if wish.overlap_check and overlap is None:
@@ -87,7 +87,7 @@ def _write_json(path: Path, value: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def _check_student(folder: Path) -> None:
+def check_student(folder: Path) -> None:
     """Refuse what could run code where it is opened, a pickle above all."""
     for path in folder.rglob("*"):
         if path.is_symlink() or (path.is_file() and path.suffix not in STUDENT_FILES):

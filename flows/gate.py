@@ -54,8 +54,7 @@ def ledger_head(home: Path, dataset: str) -> str:
 def search(home: Path, artifacts: Artifacts, book: dict[str, Any], texts: pd.DataFrame) -> Overlap | None:
     """Look for passages of the run's private rows in its texts; None for a run without a release: it opened no row.
 
-    Raises PrivateInputError with the code PRIVATE-OVERLAP when there are some, and ConfigError when the rows cannot be
-    opened as they were.
+    Raises ConfigError when there are some (PRIVATE-OVERLAP), and when the rows cannot be opened as they were.
     """
     fingerprint = _fingerprint(artifacts, book["run_id"])
     if fingerprint is None:
@@ -70,8 +69,12 @@ def search(home: Path, artifacts: Artifacts, book: dict[str, Any], texts: pd.Dat
             f"Nothing is exported: the texts cannot be searched for passages of private rows. {error} To export "
             "without the search, which the bundle then says: --no-overlap-check"
         ) from None
-    if found.details is not None:
-        raise PrivateInputError("PRIVATE-OVERLAP", found.details)
+    if not found.passed:
+        raise ConfigError(
+            f"Nothing is exported: a text repeats a run of {found.words} words of a private row (PRIVATE-OVERLAP; this "
+            f"answer is {found.mark}). The rows' owner finds which in {found.details}. To export without the search, "
+            "which the bundle then says: --no-overlap-check"
+        )
     return found
 
 

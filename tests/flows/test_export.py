@@ -11,6 +11,10 @@ import pytest
 from huggingface_hub import DatasetCard
 
 import connectors.data
+from connectors.base import ArtifactError
+from connectors.files import file_sha256
+from flows.bundle import verified_words, verify_bundle
+from flows.export import check_student
 from tests.pipeline import Pipeline, last_json
 
 Finished = tuple[Pipeline, str]
@@ -50,6 +54,9 @@ def plant(pipeline: Pipeline, run_id: str, words: str) -> None:
     rows = pd.read_parquet(path, partitioning=None)
     rows.loc[0, "text"] = f"{rows.loc[0, 'text']} {words}"
     rows.to_parquet(path, index=False)
+    manifest = path.with_name("_synthetic.parquet.json")
+    facts = json.loads(manifest.read_text()) | {"sha256": file_sha256(path), "bytes": path.stat().st_size}
+    manifest.write_text(json.dumps(facts))
 
 
 def test_the_card_is_one_that_the_hub_reads_and_states_the_promise(bundle: Path) -> None:
@@ -100,12 +107,13 @@ def test_a_bundle_holds_for_its_maker_and_for_a_stranger_with_the_key(
 ) -> None:
     made = last_json(finished[0].call("verify-bundle", str(bundle), "--json").stdout)
     assert (made["problems"], made["key_known"]) == ([], True)
-    stranger = Pipeline(tmp_path / "stranger")
-    found = last_json(stranger.call("verify-bundle", str(bundle), "--json").stdout)
+    stranger = tmp_path / "stranger"
+    found = verify_bundle(bundle, stranger)
     assert (found["problems"], found["key_known"]) == ([], False)
-    key = shutil.copy(bundle / "public_key.pem", tmp_path / "sender.pem")
-    found = last_json(stranger.call("verify-bundle", str(bundle), "--key", str(key), "--json").stdout)
+    assert "a key that only the bundle itself names" in verified_words(found)
+    found = verify_bundle(bundle, stranger, Path(shutil.copy(bundle / "public_key.pem", tmp_path / "sender.pem")))
     assert (found["problems"], found["key_known"]) == ([], True)
+    assert not stranger.exists(), "checking makes no key"
 
 
 def test_openssl_agrees_with_the_signature(bundle: Path, tmp_path: Path) -> None:
@@ -151,10 +159,9 @@ def embellished(folder: Path) -> str:
 def test_verify_bundle_names_what_differs(finished: Finished, bundle: Path, tmp_path: Path, spoil) -> None:
     shutil.copytree(bundle, tmp_path / "copy")
     expected = spoil(tmp_path / "copy")
-    done = finished[0].call("verify-bundle", str(tmp_path / "copy"))
-    assert done.returncode == 1
-    assert expected in done.stdout
-    assert done.stdout.count("\n  ") == 1
+    found = verify_bundle(tmp_path / "copy", finished[0].home)
+    assert len(found["problems"]) == 1
+    assert expected in verified_words(found)
 
 
 def test_another_key_than_the_senders_is_noticed(finished: Finished, bundle: Path, tmp_path: Path) -> None:
@@ -170,8 +177,7 @@ def test_another_key_than_the_senders_is_noticed(finished: Finished, bundle: Pat
     thief = open_signing_key(tmp_path / "thief")
     assert public_pem(thief) != (bundle / "public_key.pem").read_bytes()
     seal(forged, thief, {"run_id": finished[1]})
-    alone = last_json(finished[0].call("verify-bundle", str(forged), "--json").stdout)
-    assert alone["key_known"] is False
+    assert verify_bundle(forged, finished[0].home)["key_known"] is False
     done = finished[0].call("verify-bundle", str(forged), "--key", str(bundle / "public_key.pem"))
     assert done.returncode == 1
     assert "public_key.pem: is not the key" in done.stdout
@@ -186,7 +192,7 @@ def test_twelve_words_of_a_private_row_stop_the_export_and_only_the_owner_reads_
     plant(copy, finished[1], words)
     refused = copy.call("export", finished[1], str(tmp_path / "out"))
     assert refused.returncode == 2
-    assert "PRIVATE-OVERLAP" in refused.stderr
+    assert "PRIVATE-OVERLAP; this answer is not private" in refused.stderr
     assert words not in refused.stdout + refused.stderr
     assert not (tmp_path / "out").exists()
     assert list(tmp_path.glob(".out*")) == []
@@ -224,8 +230,18 @@ def test_a_book_that_does_not_verify_leaves_nothing(finished: Finished, copy: Pi
     assert not (tmp_path / "out").exists()
 
 
-def test_a_student_with_a_pickle_leaves_nothing(finished: Finished, copy: Pipeline, tmp_path: Path) -> None:
-    (copy.home / "runs" / finished[1] / "student" / "model.pkl").write_bytes(b"")
+def test_a_student_may_hold_no_pickle(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    check_student(tmp_path)
+    (tmp_path / "model.pkl").write_bytes(b"")
+    with pytest.raises(ArtifactError, match="model.pkl"):
+        check_student(tmp_path)
+
+
+def test_texts_that_were_changed_since_leave_nothing(finished: Finished, copy: Pipeline, tmp_path: Path) -> None:
+    path = copy.home / "runs" / finished[1] / "synthetic.parquet"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
     refused = copy.call("export", finished[1], str(tmp_path / "out"))
     assert refused.returncode == 1
+    assert "damaged" in refused.stderr
     assert not (tmp_path / "out").exists()

@@ -62,8 +62,8 @@ def test_chance_is_what_texts_share_with_public_rows_but_never_excuses_twelve_wo
 
 def test_writing_without_spaces_is_compared_by_signs() -> None:
     row = "我的路由器昨天晚上从架子上掉下来了现在蓝灯一直闪"
-    assert set(passages(f"你好，{row[:18]}。", 8)) & set(passages(row, 8))
-    assert not set(passages(f"你好，{row[:12]}。", 8)) & set(passages(row, 8))
+    assert set(passages(f"你好{row[:18]}。", 8)) & set(passages(row, 8))
+    assert not set(passages(f"你好{row[:12]}。", 8)) & set(passages(row, 8))
 
 
 def test_rows_that_are_others_now_are_refused(tools) -> None:
