@@ -29,7 +29,7 @@ def open_secret(folder: Path) -> bytes:
     path = folder / "private" / "ledger.key"
     try:
         if not path.exists():
-            _create(path)
+            create_key(path)
     except OSError as error:
         raise _closed(path, error) from None
     return read_secret(path)
@@ -65,9 +65,10 @@ def _closed(path: Path, error: OSError) -> LedgerError:
     return LedgerError(f"{reason} Check the owner and mode of its folder.")
 
 
-def _create(path: Path) -> None:
+def create_key(path: Path) -> None:
+    """Write fresh 32 bytes to `path`, mode 0600, whole or not at all; a key that is there already stays."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".ledger.key.")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(os.urandom(KEY_BYTES))

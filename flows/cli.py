@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from connectors.errors import WaspError
 from flows.catalog import FLOWS, find_flow
+from flows.cli_bundle import export, verify_bundle
+from flows.cli_common import Json
+from flows.cli_common import answer as _answer
 
 FlowName = Annotated[str, typer.Argument(help=f"Name of the flow: {', '.join(entry.name for entry in FLOWS)}.")]
 Config = Annotated[Path, typer.Option("--config", "-c", help="Configuration file (YAML).")]
 Changes = Annotated[
     list[str] | None, typer.Option("--set", "-s", help="Change one value: privacy.epsilon=2. Repeatable.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Last line on standard output: one JSON object.")]
 AGE = "Age like 90m, 12h, 30d, 4w"
 
 app = typer.Typer(
@@ -44,10 +45,6 @@ def _fail(error: WaspError) -> None:
         print(json.dumps({"state": "refused", "error": type(error).__name__, "message": str(error)}))
     print(f"wasp: {error}", file=sys.stderr)
     raise SystemExit(error.exit_code)
-
-
-def _answer(value: Any, as_json: bool, words: Callable[[Any], str]) -> None:
-    print(json.dumps(value, allow_nan=False) if as_json else words(value))
 
 
 @app.command()
@@ -124,12 +121,8 @@ def report(run_id: str, json_: Json = False) -> None:
     _answer(commands.report(run_id), json_, lambda value: str(value["report"]))
 
 
-@app.command()
-def export(run_id: str, folder: Path, json_: Json = False) -> None:
-    """Copy what may leave: synthetic rows, student, privacy statement; refused for a run that is not private."""
-    from flows import commands
-
-    _answer(commands.export(run_id, folder), json_, lambda value: f"{value['folder']}: {', '.join(value['files'])}")
+app.command()(export)
+app.command("verify-bundle")(verify_bundle)
 
 
 @app.command()

@@ -109,12 +109,19 @@ def report(run_id: str) -> dict[str, Any]:
     return {"run_id": run_id, "report": str(write_report(open_artifacts(state_folder()), run_id))}
 
 
-def export(run_id: str, folder: Path) -> dict[str, Any]:
-    """Copy what may leave a run into a new folder."""
-    from flows.export import export_run
+def export(run_id: str, folder: Path, license_: str = "other", overlap_check: bool = True) -> dict[str, Any]:
+    """Write the signed bundle of a run into a new folder, if the release gate lets it pass."""
+    from flows.export import Wish, export_run
 
     home = state_folder()
-    return export_run(home, open_artifacts(home), _book_with_rows(run_id), folder)
+    return export_run(home, open_artifacts(home), _book_with_rows(run_id), folder, Wish(license_, overlap_check))
+
+
+def verify_bundle(folder: Path, key: Path | None) -> dict[str, Any]:
+    """Check the hashes and the signature of a bundle."""
+    from flows.bundle import verify_bundle as verify
+
+    return verify(folder, state_folder(), key)
 
 
 def abandon(run_id: str) -> dict[str, Any]:

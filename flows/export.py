@@ -1,86 +1,126 @@
-"""The bundle that may leave: synthetic rows, student and a privacy statement, and nothing that noise did not cover."""
+"""The bundle that may leave: synthetic rows, student, card and signature, and nothing that noise did not cover."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ArtifactError, ConfigError, LedgerError
-from flows.removal import lost
-from flows.tools import open_ledger
+from connectors.base import ArtifactError, ConfigError
+from connectors.files import write_folder_whole
+from connectors.signing import open_signing_key
+from flows import bundle, gate
+from flows.croissant import croissant
+from flows.dataset_card import COLUMNS, Told, dataset_card
+from flows.records import now
+from flows.task_files import load_task
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from connectors.artifacts import Artifacts
 
 SHARED = ("run_id", "flow", "task", "n_synthetic", "accuracy", "macro_f1", "epsilon_spent", "delta", "releases")
+STUDENT_FILES = {".json", ".npz", ".safetensors", ".txt", ".model", ".jinja", ".md"}
+"""What a student may consist of: weights without pickle, and settings."""
 
 
-def export_run(home: Path, artifacts: Artifacts, book: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Write the bundle of a finished run into `folder`, which must be new or empty.
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How a bundle is made: under which licence (an identifier of the hub), and whether copies are looked for."""
 
-    Raises ConfigError for an unfinished or not private run and LedgerError when the budget book does not verify.
+    license: str = "other"
+    overlap_check: bool = True
+
+
+def export_run(
+    home: Path, artifacts: Artifacts, book: dict[str, Any], folder: Path, wish: Wish | None = None
+) -> dict[str, Any]:
+    """Write the bundle of a finished run into `folder`, which must be new or empty; all of it, or nothing.
+
+    Raises ConfigError for an unfinished or not private run, and when texts repeat long passages of private rows;
+    LedgerError when the budget book does not verify.
     """
-    run = f"runs/{book['run_id']}"
-    summary, gone = _shareable(artifacts, book), lost(home, book["run_id"])
-    if gone is not None and gone.result:
-        raise ArtifactError(
-            f"Run {book['run_id']} has no result to export: {gone}. To make it again: "
-            f"wasp resume {book['run_id']} --respend"
-        )
-    problems = open_ledger(home).verify(book["dataset"])
-    if problems:
-        raise LedgerError("The budget book does not verify, so nothing is exported: " + "; ".join(problems))
+    wish, run = wish or Wish(), f"runs/{book['run_id']}"
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder}: exists and is not an empty folder; name a new one")
-    rows, student = artifacts.fetch(f"{run}/synthetic.parquet"), artifacts.fetch(f"{run}/student")
-    folder.mkdir(parents=True, exist_ok=True)
-    _copy_rows(rows, folder)
-    shutil.copytree(student, folder / "student")
-    card = {key: summary[key] for key in SHARED}
-    (folder / "summary.json").write_text(json.dumps(card, indent=2), encoding="utf-8")
-    (folder / "README.md").write_text(_statement(summary, book), encoding="utf-8")
-    files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-    return {"run_id": book["run_id"], "folder": str(folder), "files": files}
+    summary, report = gate.shareable(home, artifacts, book)
+    head = gate.ledger_head(home, book["dataset"])
+    rows, student = _rows(artifacts.fetch(f"{run}/synthetic.parquet")), artifacts.fetch(f"{run}/student")
+    check_student(student)
+    overlap = gate.search(home, artifacts, book, rows) if wish.overlap_check else None
+    unsearched = "the search was switched off (--no-overlap-check)"
+    if wish.overlap_check and overlap is None:
+        unsearched = "this run opened no private row"
+    card = load_task(book["config"]["task"])
+    told = Told(report, card, book, head, now(), wish.license, overlap, unsearched)
+    secret = open_signing_key(home)
+
+    def fill(scratch: Path) -> None:
+        _write_rows(rows, scratch)
+        shutil.copytree(student, scratch / "student")
+        _write_json(scratch / "summary.json", {key: summary[key] for key in SHARED})
+        _write_json(scratch / "croissant.json", croissant(told, scratch))
+        (scratch / "README.md").write_text(dataset_card(told), encoding="utf-8")
+        bundle.seal(scratch, secret, _manifest(told))
+
+    write_folder_whole(folder.resolve(), fill)
+    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return {"run_id": book["run_id"], "folder": str(folder), "files": files, "overlap_check": _searched(told)}
 
 
-def _shareable(artifacts: Artifacts, book: dict[str, Any]) -> dict[str, Any]:
-    text = artifacts.read_text(f"runs/{book['run_id']}/summary.json")
-    if book["state"] != "done" or text is None:
-        raise ConfigError(f"Run {book['run_id']} is not finished; type: wasp resume {book['run_id']}")
-    summary: dict[str, Any] = json.loads(text)
-    if summary["epsilon_spent"] is None:
-        raise ConfigError(f"Run {book['run_id']} is NOT PRIVATE (no noise was added); it cannot be exported")
-    return summary
-
-
-def _copy_rows(file: Path, folder: Path) -> None:
+def _rows(file: Path) -> pd.DataFrame:
     import pandas as pd
 
-    rows = pd.read_parquet(file, partitioning=None)
-    rows = rows[["sample_id", "text", "label", "attribute", "plm", "iteration"]]
+    return pd.read_parquet(file, partitioning=None)[list(COLUMNS)]
+
+
+def _write_rows(rows: pd.DataFrame, folder: Path) -> None:
     rows.to_parquet(folder / "synthetic.parquet", compression="zstd", index=False)
     rows.to_json(folder / "synthetic.jsonl", orient="records", lines=True, force_ascii=False)
 
 
-def _statement(summary: dict[str, Any], book: dict[str, Any]) -> str:
-    adjacency, protects = book["plan"]["adjacency"], book["plan"]["protects"]
-    whom = "one record" if protects == "record" else f"one {protects}"
-    unit = f"adding or removing {whom}" if adjacency == "add_remove" else f"replacing {whom} by another"
-    return f"""# Synthetic texts: {summary["task"]}
+def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
-{summary["n_synthetic"]} texts written by language models ({", ".join(book["plan"]["models"])}) that were guided by
-private records under differential privacy.
 
-## Privacy statement
-- Epsilon {summary["epsilon_spent"]:.4f} at delta {summary["delta"]:g}, protecting {unit}, spent in
-  {summary["releases"]} noisy releases by this run alone. Other runs on the same records add to it.
-- Mechanism: discrete Gaussian noise on integer votes, calibration {book["plan"]["calibration"]}.
-- No text of the private records was shown to a language model; they only voted on synthetic texts.
+def check_student(folder: Path) -> None:
+    """Refuse what could run code where it is opened, a pickle above all."""
+    for path in folder.rglob("*"):
+        if path.is_symlink() or (path.is_file() and path.suffix not in STUDENT_FILES):
+            raise ArtifactError(
+                f"{path} is none of the files that a student consists of ({', '.join(sorted(STUDENT_FILES))}), so "
+                "nothing is exported. Train it again: remove the student folder and type wasp resume"
+            )
 
-## Limits
-- What a language model memorised from its own training is outside this promise.
-- Test rows used to measure accuracy are not protected.
-- Texts are synthetic: facts in them are invented and may be wrong or biased.
-"""
+
+def _manifest(told: Told) -> dict[str, Any]:
+    report = told.report
+    return {
+        "run_id": report.run_id,
+        "flow": report.flow,
+        "task": report.task,
+        "made": told.made,
+        "license": told.license,
+        "ledger_head": told.head,
+        "privacy": {
+            "unit": told.unit,
+            "adjacency": report.plan.adjacency,
+            "epsilon_stated": report.plan.epsilon,
+            "epsilon_exact": report.plan.epsilon_exact,
+            "epsilon_spent": report.happened.epsilon,
+            "delta": report.plan.delta,
+            "releases": report.happened.releases,
+        },
+        "overlap_check": _searched(told),
+        "versions": dict(report.versions),
+    }
+
+
+def _searched(told: Told) -> dict[str, Any]:
+    if told.overlap is None:
+        return {"done": False, "why": told.unsearched}
+    return {"done": True, "words": told.overlap.words, "passed": told.overlap.passed, "mark": told.overlap.mark}

@@ -1,0 +1,40 @@
+"""The commands of what leaves: `wasp export` and `wasp verify-bundle`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli_common import Json, answer
+
+
+def export(
+    run_id: str,
+    folder: Path,
+    license_: Annotated[str, typer.Option("--license", help="Licence identifier for the card.")] = "other",
+    overlap_check: Annotated[
+        bool, typer.Option("--overlap-check/--no-overlap-check", help="Look for passages of private rows (not private)")
+    ] = True,
+    json_: Json = False,
+) -> None:
+    """Write what may leave, signed: synthetic rows, student, card; refused for a run that does not pass the gate."""
+    from flows import commands
+
+    found = commands.export(run_id, folder, license_, overlap_check)
+    answer(found, json_, lambda value: f"{value['folder']}: {', '.join(value['files'])}")
+
+
+def verify_bundle(
+    folder: Path,
+    key: Annotated[Path | None, typer.Option(help="The sender's public key, had by another way.")] = None,
+    json_: Json = False,
+) -> None:
+    """Check the signature and every file of a bundle; exit 1 and name what differs."""
+    from flows import bundle, commands
+
+    found = commands.verify_bundle(folder, key)
+    answer(found, json_, bundle.verified_words)
+    if found["problems"]:
+        raise SystemExit(1)
