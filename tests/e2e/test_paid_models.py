@@ -112,6 +112,7 @@ def test_preview_and_doctor_ask_a_model_and_tell_what_it_cost(pipeline: Pipeline
         assert server.count == 12, "the previewed answer was kept"
 
 
+@pytest.mark.slow
 def test_runs_share_a_paid_model_through_a_global_limit_of_prefect(pipeline: Pipeline) -> None:
     def api(path: str, body: dict[str, Any]) -> Any:
         data = json.dumps(body).encode()
