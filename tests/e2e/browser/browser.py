@@ -39,6 +39,8 @@ const place = () => JSON.stringify(element.getBoundingClientRect())
 const before = place()
 setTimeout(() => done(place() === before), 60)"""
 """Whether an element stays where it is: a click on one that is being moved lands beside it."""
+WORDS = "return document.body ? document.body.innerText : ''"
+"""What the page shows, read in one look: an element that is asked for first may be replaced before it answers."""
 SCROLLED = "return Math.max(0, ...[...document.querySelectorAll('*')].map(e => e.scrollHeight - e.clientHeight))"
 
 
@@ -51,7 +53,7 @@ class Browser:
 
     @property
     def text(self) -> str:
-        return str(self.driver.find_element(By.TAG_NAME, "body").text)
+        return str(self.driver.execute_script(WORDS))
 
     @property
     def address(self) -> str:
@@ -76,8 +78,12 @@ class Browser:
 
     def see(self, *texts: str, patience: float = PATIENCE) -> str:
         """Wait until the page shows every text; return all it shows."""
-        self.wait(" and ".join(texts), lambda: all(text in self.text for text in texts), patience)
-        return self.text
+
+        def seen() -> str:
+            words = self.text
+            return words if all(text in words for text in texts) else ""
+
+        return str(self.wait(" and ".join(texts), seen, patience))
 
     def click(self, text: str, role: str = "button", within: str = "") -> None:
         """Click what has this text (or label, or title) and role, under the element of the path `within`."""
@@ -114,26 +120,39 @@ class Browser:
     def type(self, value: str, path: str) -> None:
         """Replace the text of a box."""
         self.press(path, path)
-        element = self.driver.switch_to.active_element
-        element.send_keys(Keys.CONTROL, "a")
-        element.send_keys(value)
+
+        def typed() -> bool:
+            element = self.driver.switch_to.active_element
+            element.send_keys(Keys.CONTROL, "a")
+            element.send_keys(value)
+            return True
+
+        self.wait(f"a box that takes {value}", typed)
 
     def choose(self, value: str, *labels: str) -> list[str]:
         """Pick one of the choices of a field; return all of them."""
         self.press(f"{self.field(*labels)}/fieldset//button[@aria-haspopup='listbox']", " > ".join(labels))
-        listed = self.wait(
-            f"choices of {labels[-1]}", lambda: self.driver.find_elements(By.XPATH, "//*[@role='option']")
-        )
-        choices = [str(option.get_attribute("textContent")) for option in listed]
+        choices = self.wait(f"choices of {labels[-1]} with {value}", lambda: self.offered(value))
         self.click(value, "option")
-        return choices
+        return list(choices)
+
+    def offered(self, value: str) -> list[str]:
+        """Return the choices of the list that is open; none while it does not offer `value` yet."""
+        listed = self.driver.find_elements(By.XPATH, "//*[@role='option']")
+        choices = [str(option.get_attribute("textContent")).strip() for option in listed]
+        return choices if value in choices else []
 
     def value(self, *labels: str) -> str:
         """Return what a field holds: a text, a number, a choice, 'true' or 'false' of a switch."""
         fieldset = f"{self.field(*labels)}/fieldset"
         box = f"{fieldset}//*[self::input or self::textarea or @role='switch' or @aria-haspopup='listbox']"
-        element = self.wait(" > ".join(labels), lambda: self.driver.find_element(By.XPATH, box))
-        return str(element.get_attribute("aria-checked") or element.get_attribute("value") or element.text)
+
+        def held() -> tuple[str]:
+            element = self.driver.find_element(By.XPATH, box)
+            return (str(element.get_attribute("aria-checked") or element.get_attribute("value") or element.text),)
+
+        (value,) = self.wait(" > ".join(labels), held)
+        return str(value)
 
     def shot(self, name: str, whole: bool = False) -> Path:
         """Keep a picture of the page; `whole`: as high as what it scrolls."""
