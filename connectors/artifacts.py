@@ -170,7 +170,7 @@ class Artifacts:
         return None if data is None else data.decode()
 
     def exists(self, path: str) -> bool:
-        """Say whether there is a file at `path`, finished or not."""
+        """Say whether there is a file or folder at `path`, finished or not."""
         return self._place(path)[1].exists()
 
     def where(self, path: str = "") -> str:

@@ -95,7 +95,8 @@ def show(run_id: str) -> dict[str, Any]:
     from flows.removal import lost
 
     book, home = _book(run_id), state_folder()
-    summary, gone = _summary(open_artifacts(home), book), lost(home, run_id)
+    artifacts = open_artifacts(home)
+    summary, gone = _summary(artifacts, book), lost(artifacts, run_id)
     if summary is not None and gone is not None:
         summary |= {"removed": str(gone)}
     return book | {"state": _state(home, book), "summary": summary, "removed": gone and str(gone)}

@@ -47,7 +47,7 @@ def export_run(
     wish, run = wish or Wish(), f"runs/{book['run_id']}"
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder}: exists and is not an empty folder; name a new one")
-    summary, report = gate.shareable(home, artifacts, book)
+    summary, report = gate.shareable(artifacts, book)
     head = gate.ledger_head(home, book["dataset"])
     rows, student = _rows(artifacts.fetch(f"{run}/synthetic.parquet")), artifacts.fetch(f"{run}/student")
     check_student(student)

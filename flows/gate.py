@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
 
 
-def shareable(home: Path, artifacts: Artifacts, book: dict[str, Any]) -> tuple[dict[str, Any], Report]:
+def shareable(artifacts: Artifacts, book: dict[str, Any]) -> tuple[dict[str, Any], Report]:
     """Return summary and report of a run that is done, private and whole; ConfigError or ArtifactError if it is not."""
     run_id = book["run_id"]
     summary, report = (artifacts.read_text(f"runs/{run_id}/{name}.json") for name in ("summary", "report"))
@@ -34,7 +34,7 @@ def shareable(home: Path, artifacts: Artifacts, book: dict[str, Any]) -> tuple[d
     values, told = json.loads(summary), from_json(json.loads(report))
     if values["epsilon_spent"] is None or told.not_private:
         raise ConfigError(f"Run {run_id} is NOT PRIVATE (no noise was added); it cannot be exported")
-    gone = lost(home, run_id)
+    gone = lost(artifacts, run_id)
     if gone is not None and gone.result:
         raise ArtifactError(
             f"Run {run_id} has no result to export: {gone}. To make it again: wasp resume {run_id} --respend"
