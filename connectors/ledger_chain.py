@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 
 from connectors.base import LedgerError, Release, ReleaseRequest, canonical
-from connectors.ledger_state import Entry, State, damaged, read_state
+from connectors.ledger_state import JOINED, Entry, State, damaged, read_state
 from connectors.ledger_tables import BOOK, DATASETS, ENTRIES, NAMES, OUTPUTS, RAW_OUTPUT
 
 Clock = Callable[[], datetime]
@@ -42,6 +43,19 @@ def load(db: Connection, dataset: str, *, lock: bool) -> State:
     if (state.entries, state.head) != (head.entries, head.head):
         raise damaged(dataset, f"{head.entries} entries were written, {state.entries} are there")
     return state
+
+
+def lock_group(db: Connection, dataset: str) -> tuple[State, ...] | None:
+    """Return the states of a dataset and of all others of its group, locked; None if it grew during the wait.
+
+    The caller then lets all locks go and tries again: to wait for one more while others are held could never end.
+    """
+    query = select(ENTRIES.c.detail_json).where(ENTRIES.c.dataset == dataset, ENTRIES.c.kind == JOINED)
+    latest = db.execute(query.order_by(ENTRIES.c.number.desc()).limit(1)).scalar()
+    members = set(json.loads(latest)["members"]) if latest else set()
+    states = {name: load(db, name, lock=True) for name in sorted({dataset, *members})}
+    own = states.pop(dataset)
+    return (own, *states.values()) if {*own.members, dataset} == {dataset, *states} else None
 
 
 def lock_book(db: Connection) -> None:
