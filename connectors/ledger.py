@@ -15,13 +15,23 @@ from dataclasses import replace
 from sqlalchemy import Connection, delete, insert
 from sqlalchemy.exc import SQLAlchemyError
 
-from connectors.base import BudgetError, BudgetPlan, ConfigError, LedgerError, Release, ReleaseRequest, canonical
+from connectors.base import BudgetError, BudgetPlan, ConfigError, LedgerError, Look, Release, ReleaseRequest, canonical
 from connectors.ledger_chain import append, lock_book, lock_group, output_hash, read_entries, stored_release
 from connectors.ledger_gate import admit, require_unit
 from connectors.ledger_group import REPEATED, checked_name, join, repeat
 from connectors.ledger_identity import enrol, known, registration
 from connectors.ledger_reading import BookReader
-from connectors.ledger_state import EXPOSED, RELEASED, Entry, State, charge_fields, events_of, exposes, plan_detail
+from connectors.ledger_state import (
+    EXPOSED,
+    LOOK,
+    RELEASED,
+    Entry,
+    State,
+    charge_fields,
+    events_of,
+    exposes,
+    plan_detail,
+)
 from connectors.ledger_tables import OUTPUTS
 
 
@@ -81,10 +91,15 @@ class BudgetBook(BookReader):
             lock_book(db)
             join(db, name, datasets, who, lambda state, draft: self._line(db, state, draft, state.delta(draft.delta)))
 
-    def note(self, draft: Entry) -> None:
-        """Write down that private rows were looked at without noise (LOOK), or that a bundle left (EXPORT).
+    def look(self, look: Look) -> None:
+        """Write down that private rows are looked at without noise, for all datasets of the group. Costs no budget."""
+        detail = canonical({"what": look.what, "where": look.where})
+        self.note(Entry(look.dataset, LOOK, look.who, look.flow, look.run_id, look.slot, detail_json=detail))
 
-        Costs no budget. Idempotent by run, kind and slot where a slot is given.
+    def note(self, draft: Entry) -> None:
+        """Write down a look or an export (`ledger_state.LOOK`, `EXPORT`): lines without a charge.
+
+        Idempotent by run, kind and slot where a slot is given.
         """
         with self._writing(draft.dataset) as (db, states):
             place = (draft.kind, draft.run_id, draft.slot)

@@ -127,12 +127,17 @@ def stored_release(db: Connection, request: ReleaseRequest) -> Release | None:
     return Release(output, True, entry.hash)
 
 
-def resolve(db: Connection, name: str) -> str:
-    """Return the id of a dataset given by id or by any name it was registered under; LedgerError if there is none."""
+def identified(db: Connection, name: str) -> str | None:
+    """Return the id of a dataset given by id or by any name it was registered under, None if there is none."""
     if db.execute(select(DATASETS.c.dataset).where(DATASETS.c.dataset == name)).first():
         return name
-    dataset = db.execute(select(NAMES.c.dataset).where(NAMES.c.name == " ".join(name.split()))).scalar()
+    return db.execute(select(NAMES.c.dataset).where(NAMES.c.name == " ".join(name.split()))).scalar()
+
+
+def resolve(db: Connection, name: str) -> str:
+    """Return what `identified` returns; LedgerError if there is none."""
+    dataset = identified(db, name)
     if dataset is None:
         known = ", ".join(db.execute(select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)).scalars())
         raise LedgerError(f"The budget book knows no dataset '{name}'. It knows: {known or 'none yet'}.")
-    return str(dataset)
+    return dataset

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import select
 
 from connectors.base import Compose
-from connectors.ledger_chain import Clock, load, read_entries, resolve, utc_now
+from connectors.ledger_chain import Clock, identified, load, read_entries, resolve, utc_now
 from connectors.ledger_gate import Gate
 from connectors.ledger_state import Entry, State
 from connectors.ledger_status import Status, status_of
@@ -31,6 +31,11 @@ class BookReader:
     def shown(self) -> str:
         """Where the book is, without a password."""
         return self._store.shown
+
+    def known(self, name: str) -> str | None:
+        """Return the id of a dataset given by id or by any of its names, None if there is none."""
+        with self._store.read() as db:
+            return identified(db, name)
 
     def find(self, name: str) -> str:
         """Return the id of a dataset given by id or by any of its names; LedgerError if there is none."""

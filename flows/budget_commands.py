@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -34,6 +35,15 @@ def cap(
         raise ConfigError(f"{unknown} To set a cap before its first run, add --declare") from None
     book.set_cap(name, epsilon, delta, who(), reason, protects)
     return show(dataset)
+
+
+def group(name: str, datasets: Sequence[str]) -> dict[str, Any]:
+    """Put datasets into one group and return where the budgets of all its members stand."""
+    book = open_ledger(state_folder())
+    members = [book.find(dataset) for dataset in datasets]
+    book.join(name, members, who())
+    joined = book.status(members[0])
+    return {"datasets": [_plain(asdict(book.status(one))) for one in sorted({joined.dataset, *joined.members})]}
 
 
 def history(dataset: str) -> dict[str, Any]:

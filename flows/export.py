@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ArtifactError, ConfigError
-from connectors.files import write_folder_whole
+from connectors.base import ArtifactError, ConfigError, canonical
+from connectors.files import file_sha256, write_folder_whole
+from connectors.ledger_state import EXPORT, Entry
 from connectors.signing import open_signing_key
 from flows import bundle, gate
 from flows.croissant import croissant
 from flows.dataset_card import COLUMNS, Told, dataset_card
+from flows.home import who
 from flows.records import now
+from flows.stores import open_ledger
 from flows.task_files import load_task
 
 if TYPE_CHECKING:
@@ -48,14 +51,15 @@ def export_run(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder}: exists and is not an empty folder; name a new one")
     summary, report = gate.shareable(artifacts, book)
-    head = gate.ledger_head(home, book["dataset"])
     rows, student = _rows(artifacts.fetch(f"{run}/synthetic.parquet")), artifacts.fetch(f"{run}/student")
     check_student(student)
+    gate.ledger_head(home, book["dataset"])
     overlap = gate.search(home, artifacts, book, rows) if wish.overlap_check else None
     unsearched = "the search was switched off (--no-overlap-check)"
     if wish.overlap_check and overlap is None:
         unsearched = "this run opened no private row"
     card = load_task(book["config"]["task"])
+    head = gate.ledger_head(home, book["dataset"])
     told = Told(report, card, book, head, now(), wish.license, overlap, unsearched)
     secret = open_signing_key(home)
 
@@ -66,6 +70,8 @@ def export_run(
         _write_json(scratch / "croissant.json", croissant(told, scratch))
         (scratch / "README.md").write_text(dataset_card(told), encoding="utf-8")
         bundle.seal(scratch, secret, _manifest(told))
+        # Before the bundle can be seen: what left must stand in the book, whatever happens now.
+        open_ledger(home).note(_line(told, file_sha256(scratch / bundle.MANIFEST)))
 
     write_folder_whole(folder.resolve(), fill)
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
@@ -95,6 +101,14 @@ def check_student(folder: Path) -> None:
                 f"{path} is none of the files that a student consists of ({', '.join(sorted(STUDENT_FILES))}), so "
                 "nothing is exported. Train it again: remove the student folder and type wasp resume"
             )
+
+
+def _line(told: Told, manifest: str) -> Entry:
+    """Return the budget book's line of a bundle: who took it, and by the hash of its manifest what is in it."""
+    detail = {"manifest": manifest, "license": told.license, "overlap_check": _searched(told)}
+    return Entry(
+        told.book["dataset"], EXPORT, who(), told.report.flow, told.report.run_id, detail_json=canonical(detail)
+    )
 
 
 def _manifest(told: Told) -> dict[str, Any]:

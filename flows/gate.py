@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ArtifactError, ConfigError, LedgerError, PlaceError, PrivateInputError
+from connectors.base import ArtifactError, ConfigError, LedgerError, Look, PlaceError, PrivateInputError
 from flows.config_files import check_config
+from flows.home import who
 from flows.params import WaspConfig
 from flows.removal import lost
 from flows.stores import open_ledger
@@ -54,6 +55,7 @@ def ledger_head(home: Path, dataset: str) -> str:
 def search(home: Path, artifacts: Artifacts, book: dict[str, Any], texts: pd.DataFrame) -> Overlap | None:
     """Look for passages of the run's private rows in its texts; None for a run without a release: it opened no row.
 
+    The budget book is told before the rows are opened.
     Raises ConfigError when there are some (PRIVATE-OVERLAP), and when the rows cannot be opened as they were.
     """
     fingerprint = _fingerprint(artifacts, book["run_id"])
@@ -62,6 +64,8 @@ def search(home: Path, artifacts: Artifacts, book: dict[str, Any], texts: pd.Dat
     config = check_config(WaspConfig, book["config"], f"manifest of {book['run_id']}")
     tools = RunTools(config, home, RunName(book["run_id"], book["flow"], book["dataset"], fingerprint))
     by_id = dict(zip(texts["sample_id"].tolist(), texts["text"].tolist(), strict=True))
+    what, where = "whether texts repeat passages of the private rows", "answer of wasp export, manifest of the bundle"
+    open_ledger(home).look(Look(book["dataset"], who(), book["flow"], book["run_id"], what, where))
     try:
         found = search_copies(tools, fingerprint, by_id, list(_public(tools, load_task(config.task))))
     except (PlaceError, PrivateInputError) as error:

@@ -74,6 +74,7 @@ def plan_of(
         "delta": noise.delta,
         "adjacency": noise.privacy.adjacency,
         "protects": protected(noise.privacy),
+        "group": config.private.group,
         "private": not noise.non_private,
         "steps": _steps(config.execution),
         "other_calibration": _other(config),

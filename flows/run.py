@@ -7,9 +7,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ArtifactRef, FinalError, LedgerError, TemporaryError, in_step
+from connectors.base import ArtifactRef, FinalError, LedgerError, Look, TemporaryError, in_step
 from connectors.ledger_state import RELEASING
 from flows.budget_event import tell_high_budget
+from flows.home import who
 from flows.page import RunPage
 from flows.params import PACE
 from flows.prepare import Prepared
@@ -133,7 +134,14 @@ class WaspRun:
             public=prepared.public,
             fingerprint=self.tools.name.fingerprint if self.tools.name else "",
             seed=self.config.execution.seed,
+            look=self._look(iteration) if self.config.evaluation.fid_reference == "private" else None,
         )
+
+    def _look(self, iteration: int) -> Look:
+        name = self.tools.name
+        assert name is not None
+        what, where = "FID against the private rows", f"measures.json and report, iteration {iteration}"
+        return Look(name.dataset, who(), name.flow, name.run_id, what, where, f"fid-{iteration}")
 
     def votable(self, iteration: int, written: Sequence[Written]) -> tuple[Written, ...]:
         """Return what stands for election: all texts so far (paper), or those of this round."""

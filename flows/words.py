@@ -60,6 +60,7 @@ def plan(value: dict[str, Any]) -> str:
         f"releases      {value['releases']} noisy votes, one {value['protects'].split()[0]} moves each by at most "
         f"{value['sensitivity']:.4f} (L2)",
         f"protects      one {value['protects']}",
+        *([f"group         {value['group']}: charged to all datasets of this group"] if value["group"] else []),
         f"noise         sigma {value['sigma']:.4f} votes, calibration {value['calibration']}",
         f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
         f"delta {value['delta']:g}, {value['adjacency']}",
@@ -211,10 +212,11 @@ def budgets(value: dict[str, Any]) -> str:
             one["releases"],
             ", ".join(one["units"]) or "-",
             "yes: something left without noise" if one["exposed"] else "no",
+            f"{one['group']} (with {', '.join(one['members'])})" if one["members"] else one["group"] or "-",
         ]
         for one in value["datasets"]
     ]
-    heads = ["dataset", "cap", "spent", "reserved", "left", "delta", "releases", "protected", "exposed"]
+    heads = ["dataset", "cap", "spent", "reserved", "left", "delta", "releases", "protected", "exposed", "group"]
     return table(rows, heads) if rows else "the budget book is empty"
 
 
