@@ -74,5 +74,5 @@ def exports(entries: Sequence[Entry]) -> tuple[Exported, ...]:
 
 def _what(entry: Entry) -> tuple[str, str]:
     if entry.kind.removeprefix(GROUP) == EXPOSED:
-        return f"{entry.mechanism} without noise", entry.slot
+        return f"{entry.slot} without noise", "release.parquet of the iteration, and all that was made from it"
     return entry.detail["what"], entry.detail["where"]

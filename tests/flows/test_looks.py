@@ -33,6 +33,6 @@ def test_a_run_that_never_votes_still_tells_of_its_looks_and_one_without_noise_i
     told = page(pipeline)
     assert [one["what"] for one in told["touched"]] == [
         "FID against the private rows",
-        "votes without noise",
+        "vote-0 without noise",
     ]
     assert told["exposed"] is True
