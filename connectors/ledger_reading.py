@@ -7,12 +7,12 @@ from typing import Any
 from sqlalchemy import select
 
 from connectors.base import Compose
-from connectors.ledger_chain import Clock, identified, load, read_entries, resolve, utc_now
+from connectors.ledger_chain import Clock, identified, load, read_entries, resolve, stored_bytes, utc_now
 from connectors.ledger_gate import Gate
 from connectors.ledger_state import Entry, State
 from connectors.ledger_status import Status, status_of
 from connectors.ledger_store import LedgerStore
-from connectors.ledger_tables import DATASETS, NAMES, OUTPUTS
+from connectors.ledger_tables import DATASETS, NAMES, OUTPUTS, RAW_OUTPUT
 from connectors.ledger_verify import Audit, strays
 
 
@@ -57,6 +57,13 @@ class BookReader:
         with self._store.read() as db:
             load(db, dataset, lock=False)
             return read_entries(db, dataset)
+
+    def output(self, dataset: str, number: int) -> bytes | None:
+        """Return what the release of this line gave out, None if there is none; `verify` says whether it is whole."""
+        query = select(RAW_OUTPUT).where(OUTPUTS.c.dataset == dataset, OUTPUTS.c.number == number)
+        with self._store.read() as db:
+            row = db.execute(query).first()
+            return None if row is None else stored_bytes(row.output)
 
     def spent(self, dataset: str, delta: float) -> float:
         """Return the epsilon of everything released so far, at `delta`. Exposures are not in it (see `Status`)."""

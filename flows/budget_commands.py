@@ -8,7 +8,7 @@ from typing import Any
 
 from connectors.base import ConfigError, LedgerError
 from flows.home import state_folder, who
-from flows.tools import open_ledger
+from flows.stores import open_artifacts, open_ledger
 
 
 def show(dataset: str | None) -> dict[str, Any]:
@@ -54,11 +54,15 @@ def history(dataset: str) -> dict[str, Any]:
 
 
 def verify(dataset: str | None) -> dict[str, Any]:
-    """Recompute chain and totals, the latter also with a second accountant."""
-    from tasks.composition import second_opinion
+    """Recompute chain and totals, the latter also with a second accountant, and compare the files of releases.
 
-    book = open_ledger(state_folder())
-    return {"problems": book.verify(book.find(dataset) if dataset else None, second=second_opinion)}
+    `missing`: files of releases that are not there, which is no fault of the book.
+    """
+    from flows.release_files import verify as verify_all
+
+    home = state_folder()
+    book = open_ledger(home)
+    return asdict(verify_all(open_artifacts(home), book, book.find(dataset) if dataset else None))
 
 
 def _plain(value: dict[str, Any]) -> dict[str, Any]:

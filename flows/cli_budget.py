@@ -77,10 +77,10 @@ def budget_report(
 
 @budget.command("verify")
 def budget_verify(dataset: str | None = typer.Argument(None), json_: Json = False) -> None:
-    """Recompute the chain and every total; exit 1 if anything does not fit."""
-    from flows import budget_commands
+    """Recompute the chain and every total, compare the files of releases; exit 1 if anything does not fit."""
+    from flows import budget_commands, words
 
     found = budget_commands.verify(dataset)
-    _answer(found, json_, lambda value: "\n".join(value["problems"]) or "the budget book is sound")
+    _answer(found, json_, words.verified)
     if found["problems"]:
         raise SystemExit(1)

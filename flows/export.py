@@ -53,13 +53,13 @@ def export_run(
     summary, report = gate.shareable(artifacts, book)
     rows, student = _rows(artifacts.fetch(f"{run}/synthetic.parquet")), artifacts.fetch(f"{run}/student")
     check_student(student)
-    gate.ledger_head(home, book["dataset"])
+    gate.ledger_head(home, artifacts, book["dataset"])
     overlap = gate.search(home, artifacts, book, rows) if wish.overlap_check else None
     unsearched = "the search was switched off (--no-overlap-check)"
     if wish.overlap_check and overlap is None:
         unsearched = "this run opened no private row"
     card = load_task(book["config"]["task"])
-    head = gate.ledger_head(home, book["dataset"])
+    head = gate.ledger_head(home, artifacts, book["dataset"])
     told = Told(report, card, book, head, now(), wish.license, overlap, unsearched)
     secret = open_signing_key(home)
 

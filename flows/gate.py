@@ -11,11 +11,11 @@ from connectors.base import ArtifactError, ConfigError, LedgerError, Look, Place
 from flows.config_files import check_config
 from flows.home import who
 from flows.params import WaspConfig
+from flows.release_files import verify
 from flows.removal import lost
 from flows.stores import open_ledger
 from flows.task_files import load_task
 from flows.tools import RunName, RunTools, rows_ref
-from tasks.composition import second_opinion
 from tasks.private.overlap import Overlap, search_copies
 from tasks.prompts import TaskCard, zero_shot
 from tasks.report_values import Report, from_json
@@ -43,10 +43,10 @@ def shareable(artifacts: Artifacts, book: dict[str, Any]) -> tuple[dict[str, Any
     return values, told
 
 
-def ledger_head(home: Path, dataset: str) -> str:
-    """Return the hash of the newest entry of a dataset's book; LedgerError if the book does not verify."""
+def ledger_head(home: Path, artifacts: Artifacts, dataset: str) -> str:
+    """Return the hash of the newest entry of a dataset's book; LedgerError if book or releases do not verify."""
     ledger = open_ledger(home)
-    problems = ledger.verify(dataset, second=second_opinion)
+    problems = verify(artifacts, ledger, dataset).problems
     if problems:
         raise LedgerError("The budget book does not verify, so nothing is exported: " + "; ".join(problems))
     return ledger.history(dataset)[-1].hash

@@ -15,11 +15,11 @@ from connectors.ledger_state import GROUP, RELEASING, Entry
 from flows import officer_lines as lines
 from flows.home import state_folder
 from flows.records import now
+from flows.release_files import verify
 from flows.stores import open_artifacts
 from flows.tools import open_ledger
 from tasks import officer
 from tasks.accounting import epsilon_of
-from tasks.composition import second_opinion
 from tasks.officer_values import Noise, OfficerPage, RunLine, Sent
 from tasks.report_values import Report, from_json
 from tasks.report_words import certainty
@@ -52,7 +52,7 @@ def write_page(dataset: str, language: str, place: Path | None = None) -> dict[s
 def collect(book: BudgetBook, home: Path, dataset: str) -> OfficerPage:
     """Return what is known about a dataset; LedgerError if the book knows none of that name."""
     name = book.find(dataset)
-    problems = tuple(book.verify(name, second=second_opinion))
+    problems = tuple(verify(open_artifacts(home), book, name).problems)
     if problems:
         return _broken(name, problems)
     status, entries = book.status(name), book.history(name)

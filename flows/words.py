@@ -238,6 +238,12 @@ def history(value: dict[str, Any]) -> str:
     return table(rows, ["no", "when (UTC)", "who", "what", "run", "slot", "mechanism", "epsilon after"])
 
 
+def verified(value: dict[str, Any]) -> str:
+    """Say what does not hold in the budget book, or that it is sound; and which files of releases are not there."""
+    problems = [f"PROBLEM  {one}" for one in value["problems"]] or ["the budget book is sound"]
+    return "\n".join([*problems, *(f"missing  {one}" for one in value["missing"])])
+
+
 def cleaned(value: dict[str, Any]) -> str:
     """Show what the state folder holds by kind, what goes or went, and what stays although a rule names it."""
     did = "removed" if value["applied"] else "would go"
