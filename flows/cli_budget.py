@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from flows.cli_common import Json
 from flows.cli_common import answer as _answer
+
+KEY = "Keep private/ledger.key of the state folder with it, in another place: without it no row is recognised."
 
 budget = typer.Typer(no_args_is_help=True, help="The budget book: what is spent, what is left, is it sound.")
 
@@ -59,6 +61,22 @@ def budget_history(dataset: str, json_: Json = False) -> None:
     _answer(budget_commands.history(dataset), json_, words.history)
 
 
+@budget.command("backup")
+def budget_backup(file: Path, json_: Json = False) -> None:
+    """Copy the book (a SQLite file) into a new file while runs go on, and verify the copy."""
+    from flows import backup
+
+    _answer(backup.backup(file), json_, lambda value: f"{value['file']}: {value['lines']} lines, sound. {KEY}")
+
+
+@budget.command("restore")
+def budget_restore(file: Path, json_: Json = False) -> None:
+    """Put a backup in the place of the book; refused if it is older than what this state folder knows."""
+    from flows import backup
+
+    _answer(backup.restore(file), json_, _restored)
+
+
 @budget.command("report")
 def budget_report(
     dataset: str,
@@ -84,3 +102,9 @@ def budget_verify(dataset: str | None = typer.Argument(None), json_: Json = Fals
     _answer(found, json_, words.verified)
     if found["problems"]:
         raise SystemExit(1)
+
+
+def _restored(value: dict[str, Any]) -> str:
+    kept = f"; the book that was here: {value['kept']}" if value["kept"] else ""
+    unread = "" if value["compared"] else ". That one could not be read, so only the releases were compared"
+    return f"{value['book']}: {value['lines']} lines{kept}{unread}"
