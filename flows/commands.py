@@ -110,12 +110,30 @@ def report(run_id: str) -> dict[str, Any]:
     return {"run_id": run_id, "report": str(write_report(open_artifacts(state_folder()), run_id))}
 
 
-def export(run_id: str, folder: Path, license_: str = "other", overlap_check: bool = True) -> dict[str, Any]:
-    """Write the signed bundle of a run into a new folder, if the release gate lets it pass."""
+def export(
+    run_id: str, folder: Path, license_: str = "other", overlap_check: bool = True, approval: bool = False
+) -> dict[str, Any]:
+    """Write the signed bundle of a run into a new folder, if the release gate lets it pass.
+
+    With `approval`, or where the run's configuration asks for it, a second person approves it in Prefect first.
+    """
+    home, book = state_folder(), _book_with_rows(run_id)
+    if approval or book["config"].get("export", {}).get("approval"):
+        return _export_approved(home, (run_id, str(folder.resolve()), license_, overlap_check))
     from flows.export import Wish, export_run
 
-    home = state_folder()
-    return export_run(home, open_artifacts(home), _book_with_rows(run_id), folder, Wish(license_, overlap_check))
+    return export_run(home, open_artifacts(home), book, folder, Wish(license_, overlap_check))
+
+
+def _export_approved(home: Path, asked: tuple[str, str, str, bool]) -> dict[str, Any]:
+    prepare_environment(home)
+    from flows.export_flow import export as flow
+    from flows.export_flow import require_server
+
+    require_server()
+    with ended_in_order(), show_progress():
+        answer: dict[str, Any] = flow(*asked)
+    return answer
 
 
 def verify_bundle(folder: Path, key: Path | None) -> dict[str, Any]:

@@ -78,6 +78,7 @@ def plan_of(
         "private": not noise.non_private,
         "steps": _steps(config.execution),
         "other_calibration": _other(config),
+        "export_approval": config.export.approval,
         "approval_minutes": config.execution.approval_minutes if config.execution.approval else None,
     }
 

@@ -154,7 +154,7 @@ def _name(
     dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
     _join(tools, dataset)
     check_book(tools.artifacts, tools.ledger, dataset, identity.fingerprint)
-    aside = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms"), True)
+    aside = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms", "export"), True)
     settings = config.model_dump(mode="json", exclude={**aside, **CARRYING_OUT})
     for rows in ("private", "test", "public"):
         if settings[rows] is not None:

@@ -196,7 +196,7 @@ class WaspRun:
         config = self.config.model_dump(
             mode="json",
             exclude={
-                **dict.fromkeys(("task", "data_root", "private", "test", "public", "tracking"), True),
+                **dict.fromkeys(("task", "data_root", "private", "test", "public", "tracking", "export"), True),
                 "execution": PACE,
             },
         )

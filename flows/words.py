@@ -54,6 +54,8 @@ def plan(value: dict[str, Any]) -> str:
             "approval      asked for before a private row is opened; in Prefect the run waits "
             f"{value['approval_minutes']} minutes for it"
         )
+    if value["export_approval"]:
+        lines.append("export        waits in Prefect for a second person, who has to approve it")
     if value["releases"] == 0:
         return "\n".join([*lines, "releases      none: no private row is touched, epsilon 0"])
     lines += [
