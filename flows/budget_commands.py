@@ -7,7 +7,7 @@ from typing import Any
 
 from connectors.base import ConfigError, LedgerError
 from flows.home import state_folder, who
-from flows.tools import open_ledger
+from flows.stores import open_ledger
 
 
 def show(dataset: str | None) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def _noise(_: Path) -> str:
 
 def _ledger(home: Path) -> str:
     from flows.budget_commands import verify
-    from flows.tools import open_ledger
+    from flows.stores import open_ledger
 
     problems = verify(None)["problems"]
     if problems:
@@ -136,7 +136,7 @@ def _model(config: WaspConfig, plm: str, home: Path) -> str:
 
 def _tracking(home: Path) -> str:
     from connectors.tracking_address import reachable, redact
-    from flows.tools import tracking_store
+    from flows.stores import tracking_store
 
     if importlib.util.find_spec("mlflow") is None:
         raise RuntimeError("mlflow is not installed; runs keep a journal. Type: pip install 'wasp-synth[tracking]'")

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from connectors.base import ArtifactError, ConfigError, LedgerError, PlaceError, PrivateInputError
 from flows.config_files import check_config
 from flows.params import WaspConfig
+from flows.places import rows_ref
 from flows.removal import lost
 from flows.stores import open_ledger
 from flows.task_files import load_task
-from flows.tools import RunName, RunTools, rows_ref
+from flows.tools import RunName, RunTools
 from tasks.composition import second_opinion
 from tasks.private.overlap import Overlap, search_copies
 from tasks.prompts import TaskCard, zero_shot

@@ -14,8 +14,7 @@ from connectors.files import write_text_whole
 from connectors.ledger_state import RELEASING, Entry
 from flows.home import state_folder
 from flows.records import now
-from flows.stores import open_artifacts
-from flows.tools import open_ledger
+from flows.stores import open_artifacts, open_ledger
 from tasks import officer
 from tasks.accounting import epsilon_of
 from tasks.composition import second_opinion
@@ -53,7 +52,7 @@ def collect(book: BudgetBook, home: Path, dataset: str) -> OfficerPage:
     name = book.find(dataset)
     problems = tuple(book.verify(name, second=second_opinion))
     if problems:
-        return _broken(name, problems)
+        return OfficerPage(dataset=name, names=(name,), made=now(), sure=(EVEN, LOW), problems=problems)
     status, entries = book.status(name), book.history(name)
     delta = status.delta or 0.0
     return OfficerPage(
@@ -73,35 +72,9 @@ def collect(book: BudgetBook, home: Path, dataset: str) -> OfficerPage:
         refused=status.refused,
         versions=status.versions,
         sure=_sure(None if status.exposed else status.spent),
-        problems=(),
         head=entries[-1].hash if entries else "",
         runs=tuple(_run(home, status, delta, run_id, entries) for run_id in _runs(entries)),
         lines=tuple(_line(entry) for entry in entries),
-    )
-
-
-def _broken(name: str, problems: tuple[str, ...]) -> OfficerPage:
-    return OfficerPage(
-        name,
-        (name,),
-        now(),
-        None,
-        None,
-        None,
-        0,
-        0,
-        None,
-        (),
-        "record",
-        False,
-        0,
-        0,
-        0,
-        (EVEN, LOW),
-        problems,
-        "",
-        (),
-        (),
     )
 
 

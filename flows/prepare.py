@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from connectors.base import BudgetPlan, ConfigError, digest
 from flows.lost_book import check_book
 from flows.params import PACE, Promise, Rows, WaspConfig
+from flows.places import rows_ref
 from flows.runners import check_runner
 from flows.task_files import load_task
-from flows.tools import RunName, RunTools, rows_ref
+from flows.tools import RunName, RunTools
 from tasks.accounting import Noise, VotePrivacy, calibrate, signal_index, vote_charge
 from tasks.jobs import Reference
 from tasks.private.rows import Identity, identify

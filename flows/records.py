@@ -47,8 +47,7 @@ def open_book(flow: str, prepared: Prepared, keep_choice: bool = False) -> RunBo
 
     `keep_choice`: what to do about lost texts is written down as it was; `wasp resume --respend` holds only once.
     """
-    name = prepared.tools.name
-    assert name is not None
+    name = prepared.tools.called
     artifacts = prepared.tools.artifacts
     earlier = read_book(artifacts, name.run_id)
     config = prepared.config.model_dump(mode="json") | _places(prepared)

@@ -142,8 +142,7 @@ class WaspRun:
 
     def vote_spec(self, iteration: int) -> VoteSpec:
         """Describe the vote of one iteration."""
-        name = self.tools.name
-        assert name is not None
+        name = self.tools.called
         return VoteSpec(
             iteration=iteration,
             dataset=name.dataset,
@@ -211,8 +210,7 @@ class WaspRun:
 
         Raises LedgerError when a release names no entry of the book.
         """
-        name = self.tools.name
-        assert name is not None
+        name = self.tools.called
         paid = {self.tools.artifacts.info(release)["ledger_entry"] for release in releases}
         entries = self.tools.ledger.history(name.dataset)
         unknown = sorted(paid - {entry.hash for entry in entries})

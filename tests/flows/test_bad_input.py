@@ -26,8 +26,9 @@ from flows.commands import plan
 from flows.config_files import check_config, load_config
 from flows.home import check_room, state_folder
 from flows.params import WaspConfig
+from flows.places import default_name
 from flows.prepare import Prepared, prepare
-from flows.tools import default_name, open_ledger
+from flows.stores import open_ledger
 from tests.pipeline import SMALL
 
 LABELS = ["login_problem", "billing_question", "slow_internet", "delivery_delay", "cancel_contract", "hardware_fault"]
