@@ -6,13 +6,14 @@ import csv
 import importlib.util
 import io
 import json
-import re
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from connectors.base import InputError, MissingPackageError, PlaceError, RowsRef
+from connectors.base import InputError, MissingPackageError, PlaceError, RowsRef, redact
 
 Columns = Mapping[str, Sequence[Any]]
 """Column name -> values, all of one length."""
@@ -24,11 +25,12 @@ SEPARATORS = (",", ";", "\t", "|")
 
 def shown(where: RowsRef) -> str:
     """Return the place of rows as messages show it: without a password."""
-    return re.sub(r"(://[^/\s:@]*):\S*@", r"\1:***@", where.path)
+    return redact(where.path)
 
 
 def open_source(where: RowsRef) -> Columns:
     """Read the wanted columns of a reference; InputError says which file and line cannot be read."""
+    where = replace(where, path=_address(where.path))
     if where.query is not None:
         from connectors.databases import read_sql
 
@@ -45,6 +47,17 @@ def open_source(where: RowsRef) -> Columns:
         path = str(DATA / inside)
     wanted = [c for c in (where.text, where.label, where.attribute, where.person) if c]
     return _from_files(path, shown(where), wanted)
+
+
+def _address(path: str) -> str:
+    """Return the address that a path stands for: `env:NAME` is what the variable holds."""
+    kind, separator, variable = path.partition(":")
+    if (kind, separator) != ("env", ":"):
+        return path
+    address = os.environ.get(variable, "").strip()
+    if not address:
+        raise PlaceError(f"{path}: the environment variable {variable} is not set here; put the address into it")
+    return address
 
 
 # --- files and folders, here or behind an address

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.base import BudgetPlan, ConfigError, digest
+from flows.home import open_to_others
 from flows.lost_book import check_book
 from flows.params import PACE, Promise, Rows, WaspConfig
 from flows.places import rows_ref
@@ -157,6 +158,9 @@ def warnings_of(config: WaspConfig, card: TaskCard, noise: Noise) -> list[str]:
     """Return what the user should know before the run starts; public numbers only."""
     rows, privacy, method = config.private.rows, config.privacy, config.method
     found = []
+    place = Path(rows_ref(config.private, config.data_root).path).expanduser()
+    if open_to_others(place):
+        found.append(f"private.path: every user of this machine can read {place}; type chmod go-rwx {place}")
     if math.isinf(privacy.epsilon):
         found.append("privacy.epsilon is infinite: NO NOISE is added, nothing of this run may be shared")
     if config.private.takes_exactly and privacy.adjacency == "add_remove":

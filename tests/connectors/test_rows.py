@@ -139,6 +139,12 @@ class TestSql:
             assert "hunter2" not in str(caught.value)
             assert "u:***@localhost" in str(caught.value)
 
+    def test_an_address_may_lie_in_a_variable(self, address, monkeypatch):
+        with pytest.raises(InputError, match="env:DESK_ROWS: the environment variable DESK_ROWS is not set"):
+            read_rows(where("env:DESK_ROWS", query="SELECT * FROM rows"))
+        monkeypatch.setenv("DESK_ROWS", address)
+        assert len(read_rows(where("env:DESK_ROWS", query="SELECT * FROM rows"))) == 4
+
 
 class TestOtherPlaces:
     def test_builtin_rows_lie_in_the_package_and_nowhere_else(self):

@@ -203,6 +203,16 @@ def test_the_name_of_a_dataset_holds_no_password(path: str, name: str) -> None:
     assert default_name(path) == name
 
 
+@pytest.mark.parametrize("rows", ["private", "test", "public"])
+def test_a_password_in_a_configuration_is_refused_without_repeating_it(home: Path, tmp_path: Path, rows: str) -> None:
+    file = tmp_path / "config.yaml"
+    address = "postgresql://nurse:hunter2@db:5432/ward"
+    file.write_text(yaml.safe_dump({"private": {"path": "rows.csv"}} | {rows: {"path": address, "query": "SELECT 1"}}))
+    with pytest.raises(ConfigError, match=f"{rows}.path: .*the address holds a password.*write env:NAME") as caught:
+        load_config(WaspConfig, file)
+    assert "hunter2" not in str(caught.value)
+
+
 def test_a_lost_key_gives_known_rows_no_new_budget(home: Path, tmp_path: Path) -> None:
     path = table(tmp_path / "private.parquet", good_rows("private"))
     start(home, private={"path": path, "name": "first"})
