@@ -20,6 +20,8 @@ Columns = Mapping[str, Sequence[Any]]
 
 DATA = Path(__file__).parent / "data"
 KNOWN = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
+MOST_BYTES = 4 * 1000**3
+"""Of one file, unpacked."""
 SEPARATORS = (",", ";", "\t", "|")
 
 
@@ -127,7 +129,8 @@ def _read_file(system: Any, file: str, name: str, wanted: Sequence[str]) -> Colu
         raise PlaceError(f"{name}: unknown kind of file. Known endings: {', '.join(KNOWN)} (and .gz).")
     packed = "gzip" if file.endswith(".gz") else None
     with _reachable(name), system.open(file, "rb", compression=packed) as opened:
-        data = opened.read()
+        data = opened.read(MOST_BYTES + 1)
+    _require_size(len(data), name)
     if not data.strip():
         raise InputError(f"{name} is empty. Name a file with rows in it.")
     if ending == ".parquet":
@@ -136,6 +139,13 @@ def _read_file(system: Any, file: str, name: str, wanted: Sequence[str]) -> Colu
     if ending in (".csv", ".tsv"):
         return _parse_csv(text, name, "\t" if ending == ".tsv" else _separator(text, wanted))
     return _parse_json(text, name)
+
+
+def _require_size(size: int, name: str) -> None:
+    """Refuse a file that would fill the memory: a small packed one may hold very much."""
+    if size > MOST_BYTES:
+        most = f"{MOST_BYTES / 1e9:.0f} GB"
+        raise InputError(f"{name} holds more than {most} once unpacked; split it into several files of one folder.")
 
 
 def _decode(data: bytes, name: str) -> str:
@@ -153,6 +163,7 @@ def _parse_parquet(data: bytes, name: str, wanted: Sequence[str]) -> Columns:
 
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
+        _require_size(sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), name)
         names = list(dict.fromkeys(file.schema_arrow.names))
         table = file.read(columns=[column for column in names if column in wanted])
     except (pa.ArrowException, OSError):
