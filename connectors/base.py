@@ -36,6 +36,9 @@ from connectors.errors import in_step as in_step
 from connectors.errors import step_of as step_of
 from connectors.keys import canonical as canonical
 from connectors.keys import digest as digest
+from connectors.redaction import guard_logs as guard_logs
+from connectors.redaction import redact as redact
+from connectors.redaction import redact_error as redact_error
 from connectors.texts import normal_form as normal_form
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connectors.base import ConfigError
+from connectors.redaction import remember
 
 NO_KEY = "none"
 """The reference for servers that ask for no key."""
@@ -59,6 +60,7 @@ def read_secret(reference: str, where: str = "key") -> Secret:
         return Secret("")
     value = os.environ.get(variable, "").strip()
     if value:
+        remember(value)
         return Secret(value)
     if reference.startswith("prefect:"):
         block = reference.partition(":")[2]

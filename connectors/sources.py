@@ -6,29 +6,33 @@ import csv
 import importlib.util
 import io
 import json
-import re
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from connectors.base import InputError, MissingPackageError, PlaceError, RowsRef
+from connectors.base import InputError, MissingPackageError, PlaceError, RowsRef, redact
 
 Columns = Mapping[str, Sequence[Any]]
 """Column name -> values, all of one length."""
 
 DATA = Path(__file__).parent / "data"
 KNOWN = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
+MOST_BYTES = 4 * 1000**3
+"""Of one file, unpacked."""
 SEPARATORS = (",", ";", "\t", "|")
 
 
 def shown(where: RowsRef) -> str:
     """Return the place of rows as messages show it: without a password."""
-    return re.sub(r"(://[^/\s:@]*):\S*@", r"\1:***@", where.path)
+    return redact(where.path)
 
 
 def open_source(where: RowsRef) -> Columns:
     """Read the wanted columns of a reference; InputError says which file and line cannot be read."""
+    where = replace(where, path=_address(where.path))
     if where.query is not None:
         from connectors.databases import read_sql
 
@@ -45,6 +49,17 @@ def open_source(where: RowsRef) -> Columns:
         path = str(DATA / inside)
     wanted = [c for c in (where.text, where.label, where.attribute, where.person) if c]
     return _from_files(path, shown(where), wanted)
+
+
+def _address(path: str) -> str:
+    """Return the address that a path stands for: `env:NAME` is what the variable holds."""
+    kind, separator, variable = path.partition(":")
+    if (kind, separator) != ("env", ":"):
+        return path
+    address = os.environ.get(variable, "").strip()
+    if not address:
+        raise PlaceError(f"{path}: the environment variable {variable} is not set here; put the address into it")
+    return address
 
 
 # --- files and folders, here or behind an address
@@ -114,7 +129,8 @@ def _read_file(system: Any, file: str, name: str, wanted: Sequence[str]) -> Colu
         raise PlaceError(f"{name}: unknown kind of file. Known endings: {', '.join(KNOWN)} (and .gz).")
     packed = "gzip" if file.endswith(".gz") else None
     with _reachable(name), system.open(file, "rb", compression=packed) as opened:
-        data = opened.read()
+        data = opened.read(MOST_BYTES + 1)
+    _require_size(len(data), name)
     if not data.strip():
         raise InputError(f"{name} is empty. Name a file with rows in it.")
     if ending == ".parquet":
@@ -123,6 +139,13 @@ def _read_file(system: Any, file: str, name: str, wanted: Sequence[str]) -> Colu
     if ending in (".csv", ".tsv"):
         return _parse_csv(text, name, "\t" if ending == ".tsv" else _separator(text, wanted))
     return _parse_json(text, name)
+
+
+def _require_size(size: int, name: str) -> None:
+    """Refuse a file that would fill the memory: a small packed one may hold very much."""
+    if size > MOST_BYTES:
+        most = f"{MOST_BYTES / 1e9:.0f} GB"
+        raise InputError(f"{name} holds more than {most} once unpacked; split it into several files of one folder.")
 
 
 def _decode(data: bytes, name: str) -> str:
@@ -140,6 +163,7 @@ def _parse_parquet(data: bytes, name: str, wanted: Sequence[str]) -> Columns:
 
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
+        _require_size(sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), name)
         names = list(dict.fromkeys(file.schema_arrow.names))
         table = file.read(columns=[column for column in names if column in wanted])
     except (pa.ArrowException, OSError):

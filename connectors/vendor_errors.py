@@ -11,6 +11,7 @@ from typing import Any
 
 from connectors.base import Completion, FinalError, TemporaryError, WaspError
 from connectors.pacing import SlowDown
+from connectors.redaction import HIDDEN, redact_words
 
 MOST_CHARACTERS = 300
 """Of a server's message that are passed on."""
@@ -28,7 +29,6 @@ _NO_MODEL = re.compile(
 )
 _BAD_KEY = re.compile(r"invalid_api_key|api[ _-]key", re.I)
 _OPTION = re.compile(r"^(temperature|top_p|top_k|seed|stop|stop_sequences|max_tokens|max_completion_tokens|extra)$")
-_KEY_LIKE = re.compile(r"\b(sk|key|pk|gsk|hf|xai|api)[-_][\w*.\-]{6,}|\bBearer\s+\S+", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,8 @@ def _of_this_request(failure: Failure, place: Place, words: str) -> WaspError | 
 def readable(words: str, secret: str = "") -> str:
     """Return a server's message on one line, shortened, without the key or anything that looks like one."""
     if secret:
-        words = words.replace(secret, "***")
-    words = _KEY_LIKE.sub("***", " ".join(words.split()))
+        words = words.replace(secret, HIDDEN)
+    words = redact_words(" ".join(words.split()))
     return words if len(words) <= MOST_CHARACTERS else words[: MOST_CHARACTERS - 3] + "..."
 
 

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from connectors.base import WaspError
-from flows.serving import serve
-
-
-def main() -> int:
-    """Serve until interrupted; an error that a person can act on is one message and its exit code."""
-    try:
-        serve()
-    except WaspError as error:
-        print(f"wasp: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
-
+from flows.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.argv[1:] = ["serve", *sys.argv[1:]]
+    main()

@@ -18,8 +18,7 @@ def tell_high_budget(run: WaspRun) -> None:
     The event holds the dataset's name and epsilons, all of them public. A run that is killed between the release and
     the event tells it when it goes on.
     """
-    name = run.tools.name
-    assert name is not None
+    name = run.tools.called
     told = f"runs/{name.run_id}/budget_high.json"
     if run.tools.artifacts.exists(told):
         return

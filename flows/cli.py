@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from connectors.errors import WaspError
+from connectors.redaction import redact
 from flows.catalog import FLOWS, find_flow
 from flows.cli_budget import budget
 from flows.cli_bundle import export, verify_bundle
@@ -42,8 +43,8 @@ def main() -> None:
 
 def _fail(error: WaspError) -> None:
     if "--json" in sys.argv:
-        print(json.dumps({"state": "refused", "error": type(error).__name__, "message": str(error)}))
-    print(f"wasp: {error}", file=sys.stderr)
+        print(json.dumps({"state": "refused", "error": type(error).__name__, "message": redact(str(error))}))
+    print(f"wasp: {redact(str(error))}", file=sys.stderr)
     raise SystemExit(error.exit_code)
 
 

@@ -53,8 +53,7 @@ def running(flow: str, config: WaspConfig, resumes: str | None = None) -> Iterat
     with told(story):
         check_room(home)
         prepared = prepare(flow, config, home, _asking(flow, config, resumes))
-        name = prepared.tools.name
-        assert name is not None
+        name = prepared.tools.called
         if resumes not in (None, name.run_id):
             raise ConfigError(
                 f"Run {resumes} cannot go on: its task file, rows or models are not what they were when it started. "

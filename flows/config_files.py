@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from connectors.base import ConfigError
+from connectors.base import ConfigError, redact
 
 Config = TypeVar("Config", bound=BaseModel)
 BESIDE = ("task", "wasp_config")
@@ -108,7 +108,7 @@ def _explain(model: type[BaseModel], problem: dict[str, Any]) -> str:
     if problem["type"] == "model_type":
         return f"{field}: is a group of names and values, not {problem['input']!r}; leave it out for its defaults"
     message = str(problem["msg"]).removeprefix("Value error, ")
-    return f"{field}: {message} (given: {problem['input']!r})" if problem["loc"] else message
+    return redact(f"{field}: {message} (given: {problem['input']!r})") if problem["loc"] else message
 
 
 def _fields_at(model: type[BaseModel], where: tuple[Any, ...]) -> list[str]:

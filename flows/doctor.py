@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.home import prepare_environment, state_folder
+from connectors.redaction import redact
+from flows.home import check_closed, prepare_environment, state_folder
 
 if TYPE_CHECKING:
     from flows.params import Execution, WaspConfig
@@ -49,7 +50,7 @@ def _check(name: str, check: Callable[[Path], str], home: Path) -> dict[str, Any
     try:
         return {"what": name, "ok": True, "found": check(home)}
     except Exception as error:  # noqa: BLE001  (a doctor reports every failure, whatever it is)
-        return {"what": name, "ok": False, "found": str(error) or type(error).__name__}
+        return {"what": name, "ok": False, "found": redact(str(error)) or type(error).__name__}
 
 
 def _python(_: Path) -> str:
@@ -57,9 +58,7 @@ def _python(_: Path) -> str:
 
 
 def _folder(home: Path) -> str:
-    mode = home.stat().st_mode & 0o777
-    if mode & 0o077:
-        raise RuntimeError(f"{home} is open to others (mode {mode:o}). Type: chmod 700 {home}")
+    check_closed(home)
     return str(home)
 
 
@@ -89,7 +88,7 @@ def _noise(_: Path) -> str:
 
 def _ledger(home: Path) -> str:
     from flows.budget_commands import verify
-    from flows.tools import open_ledger
+    from flows.stores import open_ledger
 
     problems = verify(None)["problems"]
     if problems:
@@ -136,7 +135,7 @@ def _model(config: WaspConfig, plm: str, home: Path) -> str:
 
 def _tracking(home: Path) -> str:
     from connectors.tracking_address import reachable, redact
-    from flows.tools import tracking_store
+    from flows.stores import tracking_store
 
     if importlib.util.find_spec("mlflow") is None:
         raise RuntimeError("mlflow is not installed; runs keep a journal. Type: pip install 'wasp-synth[tracking]'")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors.base import ApprovalError, ArtifactError, WaspError, step_of
+from connectors.base import ApprovalError, ArtifactError, WaspError, guard_logs, redact, step_of
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 LITTLE_BYTES = 1_000_000
@@ -35,6 +35,7 @@ def told(story: Story) -> Iterator[None]:
 
     Whatever stops a run on purpose (SIGTERM, Ctrl-C, a cancellation) passes as it is.
     """
+    guard_logs()
     try:
         yield
     except ApprovalError:
@@ -53,7 +54,7 @@ def in_words(error: Exception, story: Story, step: str = "") -> str:
     """Return step, cause and next move."""
     cause = str(error) if isinstance(error, WaspError) else f"{type(error).__name__}: {error}"
     step = step or step_of(error)
-    text = f"Step '{step}' failed: {cause}" if step else cause
+    text = redact(f"Step '{step}' failed: {cause}" if step else cause)
     text = text if text.endswith((".", "!", "?")) else f"{text}."
     if story.begun and story.folder is not None:
         return f"{text} Next: wasp resume {story.folder.name}, or Retry in the Prefect UI; what is finished is reused."
@@ -93,7 +94,7 @@ def _kept(error: Exception, story: Story) -> str:
         return ""
     path = story.folder / "failure.txt"
     try:
-        path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        path.write_text(redact("".join(traceback.format_exception(error))), encoding="utf-8")
     except OSError:
         return ""
     return f" This was not foreseen; the traceback is in {path}."

@@ -18,7 +18,7 @@ from connectors.tracking_address import redact
 from flows.approval import Approval
 from flows.outgoing import outgoing
 from flows.records import now, versions
-from flows.tools import tracking_store
+from flows.stores import tracking_store
 from tasks.accounting import epsilon_of
 from tasks.facts import Facts
 from tasks.jobs import Written
@@ -49,8 +49,7 @@ class Made:
 
 def finish_run(run: WaspRun, made: Made) -> dict[str, Any]:
     """Close a run and return its summary; every file is written whole before the manifest says 'done'."""
-    name = run.tools.name
-    assert name is not None
+    name = run.tools.called
     run.tools.ledger.finish(name.dataset, name.run_id)
     report = _report(run, made)
     run.tools.artifacts.write_text(f"runs/{name.run_id}/report.json", json.dumps(to_json(report)))
@@ -72,8 +71,7 @@ def write_report(artifacts: Artifacts, run_id: str) -> Path:
 
 
 def _report(run: WaspRun, made: Made) -> Report:
-    name, config = run.tools.name, run.config
-    assert name is not None
+    name, config = run.tools.called, run.config
     folder, where = f"runs/{name.run_id}", run.tools.artifacts.where
     return Report(
         run_id=name.run_id,
@@ -219,8 +217,7 @@ def _track(run: WaspRun, report: Report, synthetic: ArtifactRef, page: Path) -> 
 
 
 def _summary(run: WaspRun, report: Report) -> dict[str, Any]:
-    name, tracker, last = run.tools.name, run.tools.tracker, report.iterations[-1]
-    assert name is not None
+    name, tracker, last = run.tools.called, run.tools.tracker, report.iterations[-1]
     return {
         "run_id": name.run_id,
         "flow": name.flow,

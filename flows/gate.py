@@ -11,11 +11,12 @@ from connectors.base import ArtifactError, ConfigError, LedgerError, Look, Place
 from flows.config_files import check_config
 from flows.home import who
 from flows.params import WaspConfig
+from flows.places import rows_ref
 from flows.release_files import verify
 from flows.removal import lost
 from flows.stores import open_ledger
 from flows.task_files import load_task
-from flows.tools import RunName, RunTools, rows_ref
+from flows.tools import RunName, RunTools
 from tasks.private.overlap import Overlap, search_copies
 from tasks.prompts import TaskCard, zero_shot
 from tasks.report_values import Report, from_json

@@ -59,8 +59,31 @@ def who() -> str:
         return f"uid {os.getuid()}"
 
 
+def open_to_others(path: Path) -> bool:
+    """Say whether every user of this machine can read a file or folder; folders above may keep them out."""
+    if os.name != "posix" or not path.exists():
+        return False
+    path = path.resolve()
+    return bool(path.stat().st_mode & 0o004) and all(one.stat().st_mode & 0o001 for one in path.parents)
+
+
+def check_closed(home: Path) -> None:
+    """Refuse a state folder that every user of this machine can read; ConfigError says what to type.
+
+    The root of a mounted volume belongs to somebody else, with a mode of its own: there private/ must be closed.
+    """
+    mine = home.stat().st_uid == os.geteuid()
+    for folder in (home, home / "private"):
+        if open_to_others(folder) and (mine or folder != home):
+            raise ConfigError(
+                f"{folder} can be read by every user of this machine (mode {folder.stat().st_mode & 0o777:o}), and "
+                f"private files lie in it. Type: chmod 700 {folder}"
+            )
+
+
 def check_room(home: Path) -> None:
-    """Refuse a state folder that cannot be written or is nearly full, before Prefect fails on it in its own words."""
+    """Refuse a state folder that is open, cannot be written or is nearly full, before Prefect fails on it."""
+    check_closed(home)
     if not os.access(home, os.W_OK | os.X_OK):
         raise ConfigError(f"The state folder {home} cannot be written; set WASP_HOME to one of your own")
     free = shutil.disk_usage(home).free

@@ -16,8 +16,7 @@ from flows import officer_lines as lines
 from flows.home import state_folder
 from flows.records import now
 from flows.release_files import verify
-from flows.stores import open_artifacts
-from flows.tools import open_ledger
+from flows.stores import open_artifacts, open_ledger
 from tasks import officer
 from tasks.accounting import epsilon_of
 from tasks.officer_values import Noise, OfficerPage, RunLine, Sent
@@ -54,7 +53,7 @@ def collect(book: BudgetBook, home: Path, dataset: str) -> OfficerPage:
     name = book.find(dataset)
     problems = tuple(verify(open_artifacts(home), book, name).problems)
     if problems:
-        return _broken(name, problems)
+        return OfficerPage(dataset=name, names=(name,), made=now(), sure=(EVEN, LOW), problems=problems)
     status, entries = book.status(name), book.history(name)
     delta = status.delta or 0.0
     runs = tuple(_run(home, status, delta, run_id, entries) for run_id in _runs(entries))
@@ -75,7 +74,6 @@ def collect(book: BudgetBook, home: Path, dataset: str) -> OfficerPage:
         refused=status.refused,
         versions=status.versions,
         sure=_sure(None if status.exposed else status.spent),
-        problems=(),
         head=entries[-1].hash if entries else "",
         runs=runs,
         lines=tuple(lines.line(entry) for entry in entries),
@@ -84,31 +82,6 @@ def collect(book: BudgetBook, home: Path, dataset: str) -> OfficerPage:
         shared=lines.shared(entries),
         touched=lines.touched(entries, runs),
         exports=lines.exports(entries),
-    )
-
-
-def _broken(name: str, problems: tuple[str, ...]) -> OfficerPage:
-    return OfficerPage(
-        name,
-        (name,),
-        now(),
-        None,
-        None,
-        None,
-        0,
-        0,
-        None,
-        (),
-        "record",
-        False,
-        0,
-        0,
-        0,
-        (EVEN, LOW),
-        problems,
-        "",
-        (),
-        (),
     )
 
 

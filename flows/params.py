@@ -6,9 +6,10 @@ Unknown keys are refused with the nearest known name (`flows.config_files` words
 from __future__ import annotations
 
 import math
+import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
 
 from flows.form import Strict, rule, tasks
 from flows.params_models import EmbedderChoice as EmbedderChoice
@@ -30,6 +31,9 @@ Epsilon = Annotated[
 """A privacy loss; 'inf' means no noise and marks the run NOT PRIVATE."""
 
 
+PUBLIC_ADDRESS = r"^(?!.*://[^/\s:@]*:\S*@)"
+"""An address that whoever reads the configuration may see."""
+
 Calibration = Literal["tight", "paper"]
 
 
@@ -37,7 +41,9 @@ class Rows(Strict):
     """Where rows lie and which columns to take."""
 
     path: str = Field(
-        description="File or folder (csv, jsonl, parquet; local, s3://, gs://), database URL, or builtin:NAME/FILE."
+        description="File or folder (csv, jsonl, parquet; local, s3://, gs://), database URL, builtin:NAME/FILE, or "
+        "env:NAME for an address that a variable holds, because it has a password in it.",
+        json_schema_extra={"pattern": PUBLIC_ADDRESS},
     )
     text: str = Field("text", description="Column of the text.")
     label: str = Field("label", description="Column of the label.")
@@ -50,6 +56,16 @@ class Rows(Strict):
         {"type": "string", "pattern": r"^(sqlite|postgresql|mysql|mariadb|oracle|mssql)(\+\w+)?://"},
         {"query": {"type": "string", "minLength": 1}},
     )
+
+    @field_validator("path")
+    @classmethod
+    def _no_password(cls, path: str) -> str:
+        if re.match(PUBLIC_ADDRESS, path) is None:
+            raise ValueError(
+                "the address holds a password, and a configuration is kept by Prefect, in manifests and in reports. "
+                "Put the whole address into an environment variable and write env:NAME"
+            )
+        return path
 
 
 class PrivateRows(Rows):

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.base import BudgetPlan, ConfigError, Look, PrivateInputError, digest
-from flows.home import who
+from flows.home import open_to_others, who
 from flows.lost_book import check_book
 from flows.params import PACE, Promise, Rows, WaspConfig
+from flows.places import rows_ref
 from flows.runners import check_runner
 from flows.task_files import load_task
-from flows.tools import RunName, RunTools, rows_ref
+from flows.tools import RunName, RunTools
 from tasks.accounting import Noise, VotePrivacy, calibrate, signal_index, vote_charge
 from tasks.jobs import Reference
 from tasks.private.rows import Identity, identify
@@ -188,6 +189,9 @@ def warnings_of(config: WaspConfig, card: TaskCard, noise: Noise) -> list[str]:
     """Return what the user should know before the run starts; public numbers only."""
     rows, privacy, method = config.private.rows, config.privacy, config.method
     found = []
+    place = Path(rows_ref(config.private, config.data_root).path).expanduser()
+    if open_to_others(place):
+        found.append(f"private.path: every user of this machine can read {place}; type chmod go-rwx {place}")
     if math.isinf(privacy.epsilon):
         found.append("privacy.epsilon is infinite: NO NOISE is added, nothing of this run may be shared")
     if config.private.takes_exactly and privacy.adjacency == "add_remove":

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ArtifactError, ConfigError
+from connectors.base import ArtifactError, ConfigError, redact
 from flows.prepare import Prepared
 from flows.task_files import task_place
 
@@ -38,6 +38,7 @@ class RunBook:
     def update(self, **changes: Any) -> None:
         """Write the manifest with `changes`."""
         self.values |= changes
+        self.values["error"] = redact(self.values["error"]) if self.values.get("error") else None
         text = json.dumps(self.values, indent=2, ensure_ascii=False)
         self.artifacts.write_text(_place(self.values["run_id"]), text)
 
@@ -47,8 +48,7 @@ def open_book(flow: str, prepared: Prepared, keep_choice: bool = False) -> RunBo
 
     `keep_choice`: what to do about lost texts is written down as it was; `wasp resume --respend` holds only once.
     """
-    name = prepared.tools.name
-    assert name is not None
+    name = prepared.tools.called
     artifacts = prepared.tools.artifacts
     earlier = read_book(artifacts, name.run_id)
     config = prepared.config.model_dump(mode="json") | _places(prepared)

@@ -138,8 +138,7 @@ class WaspRun:
         )
 
     def _look(self, iteration: int) -> Look:
-        name = self.tools.name
-        assert name is not None
+        name = self.tools.called
         what, where = "FID against the private rows", f"measures.json and report, iteration {iteration}"
         return Look(name.dataset, who(), name.flow, name.run_id, what, where, f"fid-{iteration}")
 
@@ -150,8 +149,7 @@ class WaspRun:
 
     def vote_spec(self, iteration: int) -> VoteSpec:
         """Describe the vote of one iteration."""
-        name = self.tools.name
-        assert name is not None
+        name = self.tools.called
         return VoteSpec(
             iteration=iteration,
             dataset=name.dataset,
@@ -219,8 +217,7 @@ class WaspRun:
 
         Raises LedgerError when a release names no entry of the book.
         """
-        name = self.tools.name
-        assert name is not None
+        name = self.tools.called
         paid = {self.tools.artifacts.info(release)["ledger_entry"] for release in releases}
         entries = self.tools.ledger.history(name.dataset)
         unknown = sorted(paid - {entry.hash for entry in entries})

@@ -14,13 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from connectors.base import Advance, ConfigError, Embedder, LanguageModel, PrivateRef, RowsRef, digest
 from flows.live import shown
 from flows.params import Plm, WaspConfig
-from flows.places import default_name, model_spec
-from flows.places import place as place
-from flows.places import rows_ref as rows_ref
+from flows.places import default_name, model_spec, rows_ref
 from flows.progress import display
-from flows.stores import Shared, open_artifacts, open_key, open_purse, shared
-from flows.stores import open_ledger as open_ledger
-from flows.stores import tracking_store as tracking_store
+from flows.stores import Shared, open_artifacts, open_key, open_ledger, open_purse, shared, tracking_store
 from flows.task_files import load_task
 from tasks.private.rows import Zone
 
@@ -84,10 +80,15 @@ class RunTools:
             return value
 
     @property
+    def called(self) -> RunName:
+        """The run's name; a preview has none, and nothing that asks for one."""
+        assert self.name is not None
+        return self.name
+
+    @property
     def run_id(self) -> str:
         """The run's id."""
-        assert self.name is not None
-        return self.name.run_id
+        return self.called.run_id
 
     @property
     def artifacts(self) -> Artifacts:

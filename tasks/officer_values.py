@@ -124,23 +124,23 @@ class OfficerPage:
     dataset: str
     names: tuple[str, ...]
     made: str
-    cap: float | None
-    cap_protects: str | None
-    delta: float | None
-    spent: float
-    reserved: float
-    left: float | None
-    units: tuple[str, ...]
-    unit: str
-    exposed: bool
-    voided: int
-    refused: int
-    versions: int
     sure: tuple[float, float]
-    problems: tuple[str, ...]
-    head: str
-    runs: tuple[RunLine, ...]
-    lines: tuple[Line, ...]
+    cap: float | None = None
+    cap_protects: str | None = None
+    delta: float | None = None
+    spent: float = 0.0
+    reserved: float = 0.0
+    left: float | None = None
+    units: tuple[str, ...] = ()
+    unit: str = "record"
+    exposed: bool = False
+    voided: int = 0
+    refused: int = 0
+    versions: int = 0
+    problems: tuple[str, ...] = ()
+    head: str = ""
+    runs: tuple[RunLine, ...] = ()
+    lines: tuple[Line, ...] = ()
     group: str = ""
     members: tuple[str, ...] = ()
     shared: tuple[Shared, ...] = ()

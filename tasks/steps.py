@@ -20,7 +20,7 @@ from prefect.concurrency.sync import concurrency
 from prefect.futures import PrefectFuture
 from prefect.states import Completed
 
-from connectors.base import ArtifactRef, in_step
+from connectors.base import ArtifactRef, guard_logs, in_step, redact_error
 from tasks import guiding, judging, writing
 from tasks.facts import Facts, sentence, table
 from tasks.jobs import MeasureJob, SelectJob, TrainJob, WeighJob, WriteJob, Written
@@ -94,10 +94,12 @@ def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
 
     @wraps(function)
     def carried_out(*arguments: Parameters.args, **options: Parameters.kwargs) -> Value:
+        guard_logs()
         try:
             return function(*arguments, **options)
         except Exception as error:
             in_step(error, str(runtime.task_run.name))
+            redact_error(error)
             raise
 
     return carried_out

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from typing import Any
 
 from tests.vendor_wire import Reply, Request, ok
 
@@ -36,6 +37,11 @@ class VendorServer:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def plm(self, **more: Any) -> dict[str, Any]:
+        """Return the part of a configuration that makes this server's model the PLM `gpt`."""
+        address = {"connector": "openai", "model": "m", "endpoint": f"{self.url}/v1", "key": "env:VENDOR_KEY"}
+        return {"name": "gpt", "max_tokens": 60, **address, **more}
 
     @property
     def count(self) -> int:

@@ -35,6 +35,6 @@ def place_book(settings: Settings, kept: Mapping[str, str]) -> str:
 
 
 def _has_entries(settings: Settings) -> bool:
-    from flows.tools import open_ledger
+    from flows.stores import open_ledger
 
     return (settings.home / "ledger.db").exists() and bool(open_ledger(settings.home).datasets())

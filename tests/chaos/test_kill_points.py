@@ -20,7 +20,7 @@ import pytest
 from connectors.artifacts import Artifacts
 from connectors.ledger_state import RELEASING
 from flows.release_files import RELEASES, Compared, verify
-from flows.tools import open_ledger
+from flows.stores import open_ledger
 from tasks.accounting import epsilon_of
 from tests.connectors.ledger_tools import DELTA, ROOT
 from tests.flows.test_bad_input import good_rows, table

@@ -17,17 +17,14 @@ from tests.connectors.ledger_promises.racing import Killing, Racing
 from tests.connectors.ledger_promises.releasing import Releasing
 from tests.connectors.ledger_promises.reserving import Registering, Reserving
 from tests.connectors.ledger_tools import never, new_book, plan, request, zcdp
-from tests.connectors.postgres_server import execute, find_binary, postgres_server
+from tests.connectors.postgres_server import execute, postgres_server
 
 numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    initdb, postgres = find_binary("initdb"), find_binary("postgres")
-    if initdb is None or postgres is None:
-        pytest.skip("no PostgreSQL server programs (initdb, postgres) on PATH or in /usr/lib/postgresql")
-    with postgres_server(initdb, postgres) as url:
+    with postgres_server() as url:
         yield url
 
 

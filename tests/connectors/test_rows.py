@@ -139,6 +139,26 @@ class TestSql:
             assert "hunter2" not in str(caught.value)
             assert "u:***@localhost" in str(caught.value)
 
+    def test_an_address_may_lie_in_a_variable(self, address, monkeypatch):
+        with pytest.raises(InputError, match="env:DESK_ROWS: the environment variable DESK_ROWS is not set"):
+            read_rows(where("env:DESK_ROWS", query="SELECT * FROM rows"))
+        monkeypatch.setenv("DESK_ROWS", address)
+        assert len(read_rows(where("env:DESK_ROWS", query="SELECT * FROM rows"))) == 4
+
+
+@pytest.mark.parametrize("ending", ["csv.gz", "parquet"])
+def test_a_small_file_that_unpacks_to_very_much_is_refused_by_name(tmp_path, monkeypatch, ending):
+    monkeypatch.setattr("connectors.sources.MOST_BYTES", 100_000)
+    frame = pd.DataFrame({"text": ["again and again " * 20] * 5000, "label": ["a"] * 5000})
+    path = tmp_path / f"rows.{ending}"
+    if ending == "parquet":
+        frame.to_parquet(path, compression="zstd", use_dictionary=False)
+        monkeypatch.setattr("connectors.sources.MOST_BYTES", path.stat().st_size + 100)
+    else:
+        frame.to_csv(path, index=False)
+    with pytest.raises(InputError, match=f"rows.{ending} holds more than .* once unpacked"):
+        read_rows(where(str(path)))
+
 
 class TestOtherPlaces:
     def test_builtin_rows_lie_in_the_package_and_nowhere_else(self):

@@ -53,14 +53,7 @@ def test_a_schedule_on_a_growing_file(pipeline: Pipeline, tmp_path: Path) -> Non
     capped = pipeline.call("budget", "cap", "growing", "--epsilon", str(CAP), "--declare")
     assert capped.returncode == 0, capped.stderr
     with VendorServer() as server:
-        plm = {
-            "name": "gpt",
-            "connector": "openai",
-            "model": "m",
-            "endpoint": f"{server.url}/v1",
-            "key": "env:VENDOR_KEY",
-        }
-        config = pipeline.config(plms=[plm | {"max_tokens": 60}], private={"path": str(file), "name": "growing"})
+        config = pipeline.config(plms=[server.plm()], private={"path": str(file), "name": "growing"})
         with deployed(pipeline, config, interval=30) as served:
             served.until(lambda: sum(one.state.is_final() for one in served.runs()) >= 2, "the schedule does not run")
             served.pause()

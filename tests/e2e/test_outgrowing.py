@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from connectors.fingerprint import open_secret
-from flows.tools import open_ledger
+from flows.stores import open_ledger
 from tasks.composition import gaussian_epsilon
 from tests.chaos.test_kill_a_run import answers_per_prompt
-from tests.connectors.postgres_server import execute, find_binary, free_port, postgres_server
+from tests.connectors.postgres_server import execute, free_port, postgres_server
 from tests.connectors.s3_server import S3Server, s3_server
 from tests.pipeline import Pipeline, last_json
 
@@ -32,10 +32,7 @@ FIT = 3
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
-    initdb, server = find_binary("initdb"), find_binary("postgres")
-    if initdb is None or server is None:
-        pytest.skip("no PostgreSQL server programs (initdb, postgres) on PATH or in /usr/lib/postgresql")
-    with postgres_server(initdb, server) as url:
+    with postgres_server() as url:
         yield url
 
 

@@ -98,15 +98,7 @@ def test_an_unfinished_run_that_lost_its_texts_stops_before_anything_is_asked_or
 ) -> None:
     pipeline.extra = {"VENDOR_KEY": "sk-none"}
     with VendorServer(latency=0.02) as server:
-        plm = {
-            "name": "gpt",
-            "connector": "openai",
-            "model": "m",
-            "endpoint": f"{server.url}/v1",
-            "key": "env:VENDOR_KEY",
-        }
-        plm |= {"max_tokens": 60, "options": {"tries": 2}, "concurrency": 1}
-        config = str(pipeline.config(plms=[plm]))
+        config = str(pipeline.config(plms=[server.plm(options={"tries": 2}, concurrency=1)]))
         process = pipeline.start("run", "wasp", "--config", config, "--json")
         while server.count < 30:
             assert process.poll() is None, process.communicate()

@@ -42,8 +42,7 @@ def test_execution_other_than_the_seed_makes_no_other_run(tmp_path: Path) -> Non
     assert {"max_workers", "approval", "approval_minutes"} <= PACE
     runs = []
     for execution in ({}, {"max_workers": 1, "approval": True, "approval_minutes": 9}, {"seed": 1}):
-        name = prepare("wasp", config(execution=execution), tmp_path).tools.name
-        assert name is not None
+        name = prepare("wasp", config(execution=execution), tmp_path).tools.called
         runs.append(name.run_id)
     assert runs[0] == runs[1] != runs[2]
 

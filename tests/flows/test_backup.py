@@ -13,7 +13,7 @@ from connectors.base import ConfigError, LedgerError
 from flows import backup, budget_commands
 from flows.prepare import Prepared
 from flows.records import in_use
-from flows.tools import open_ledger
+from flows.stores import open_ledger
 from tests.connectors.ledger_tools import child
 from tests.flows.test_bad_input import good_rows, start, table
 from tests.flows.test_release_files import release

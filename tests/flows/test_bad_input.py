@@ -26,8 +26,9 @@ from flows.commands import plan
 from flows.config_files import check_config, load_config
 from flows.home import check_room, state_folder
 from flows.params import WaspConfig
+from flows.places import default_name
 from flows.prepare import Prepared, prepare
-from flows.tools import default_name, open_ledger
+from flows.stores import open_ledger
 from tests.pipeline import SMALL
 
 LABELS = ["login_problem", "billing_question", "slow_internet", "delivery_delay", "cancel_contract", "hardware_fault"]
@@ -200,6 +201,16 @@ def test_public_rows_may_not_be_private_ones(home: Path, tmp_path: Path) -> None
 )
 def test_the_name_of_a_dataset_holds_no_password(path: str, name: str) -> None:
     assert default_name(path) == name
+
+
+@pytest.mark.parametrize("rows", ["private", "test", "public"])
+def test_a_password_in_a_configuration_is_refused_without_repeating_it(home: Path, tmp_path: Path, rows: str) -> None:
+    file = tmp_path / "config.yaml"
+    address = "postgresql://nurse:hunter2@db:5432/ward"
+    file.write_text(yaml.safe_dump({"private": {"path": "rows.csv"}} | {rows: {"path": address, "query": "SELECT 1"}}))
+    with pytest.raises(ConfigError, match=f"{rows}.path: .*the address holds a password.*write env:NAME") as caught:
+        load_config(WaspConfig, file)
+    assert "hunter2" not in str(caught.value)
 
 
 def test_a_lost_key_gives_known_rows_no_new_budget(home: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from flows.officer import collect, write_page
 from flows.params import WaspConfig
 from flows.plan import planned
 from flows.prepare import Prepared
-from flows.tools import open_ledger
+from flows.stores import open_ledger
 from tasks.accounting import vote_charge
 from tests.flows.test_bad_input import LABELS, good_rows, start, table
 from tests.flows.test_bad_input import values as settings

@@ -17,8 +17,7 @@ Released = tuple[Prepared, ArtifactRef]
 
 
 def release(run: Prepared, step_key: str, respend: bool = False) -> str:
-    name = run.tools.name
-    assert name is not None
+    name = run.tools.called
     asked = ReleaseRequest(name.dataset, name.run_id, "vote-0", step_key, vote_charge(run.noise), respend)
     return run.tools.ledger.release_once(asked, lambda: b"noisy").entry_hash
 
@@ -42,8 +41,7 @@ def released(home: Path, again: Callable[..., Prepared]) -> Released:
     import pandas as pd
 
     run = again()
-    name = run.tools.name
-    assert name is not None
+    name = run.tools.called
     run.tools.ledger.reserve(name.dataset, run.plan, "owner")
     open_book("wasp", run).update()
     entry = release(run, "first")

@@ -11,7 +11,7 @@ import pytest
 from connectors.base import BudgetError, BudgetPlan, ConfigError, LedgerError, ReleaseRequest
 from connectors.ledger import BudgetBook
 from flows.officer import collect, write_page
-from flows.tools import open_ledger
+from flows.stores import open_ledger
 from tasks.accounting import VotePrivacy, calibrate, filter_epsilon, laplace_event, vote_charge
 from tasks.officer import LANGUAGES, render, wording
 from tests.connectors.ledger_tools import charge

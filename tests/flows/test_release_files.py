@@ -19,7 +19,7 @@ from flows.records import open_book
 from flows.release_files import Compared, verify
 from flows.removal import remove
 from flows.retention import Going
-from flows.tools import open_ledger
+from flows.stores import open_ledger
 from tasks.accounting import vote_charge
 from tasks.private.votes import NoisyVotes
 from tasks.voting import table_of

@@ -36,8 +36,7 @@ def start(tmp_path: Path) -> Callable[..., Prepared]:
 
 
 def id_of(run: Prepared) -> str:
-    assert run.tools.name is not None
-    return run.tools.name.run_id
+    return run.tools.run_id
 
 
 def test_how_a_run_is_carried_out_is_no_part_of_its_name(start: Callable[..., Prepared]) -> None:

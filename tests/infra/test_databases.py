@@ -10,12 +10,11 @@ from sqlalchemy.exc import OperationalError
 
 from connectors.ledger import BudgetBook
 from tests.connectors.ledger_tools import gdp, never, new_book, plan, request, zcdp
-from tests.connectors.postgres_server import execute, find_binary, postgres_server
+from tests.connectors.postgres_server import PROGRAMS, execute, postgres_server
 from tests.infra.tools import INFRA, plain_environment
 
 PASSWORDS = {"prefect": "one'quoted", "mlflow": "two", "ledger": "three"}
-INITDB, POSTGRES = find_binary("initdb"), find_binary("postgres")
-pytestmark = pytest.mark.skipif(not (INITDB and POSTGRES and shutil.which("psql")), reason="needs PostgreSQL")
+pytestmark = pytest.mark.skipif(not (PROGRAMS and shutil.which("psql")), reason="needs PostgreSQL")
 
 
 def client(program: str, superuser: str, *arguments: str) -> list[str]:
@@ -36,7 +35,7 @@ def make_databases(superuser: str, passwords: dict[str, str]) -> "subprocess.Com
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """Start PostgreSQL and make the databases; a script without all passwords is refused before that."""
-    with postgres_server(INITDB, POSTGRES, owner="postgres") as superuser:
+    with postgres_server(owner="postgres") as superuser:
         incomplete = make_databases(superuser, {"prefect": PASSWORDS["prefect"]})
         assert incomplete.returncode != 0
         execute(superuser, "DROP ROLE prefect")

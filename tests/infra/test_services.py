@@ -21,15 +21,14 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import make_url
 
-from tests.connectors.postgres_server import find_binary, free_port, postgres_server
+from tests.connectors.postgres_server import PROGRAMS, free_port, postgres_server
 from tests.infra.test_databases import make_databases
 from tests.infra.tools import INFRA, ROOT, SECRETS, compose, plain_environment
 from tests.pipeline import SMALL
 
-INITDB, POSTGRES = find_binary("initdb"), find_binary("postgres")
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not (INITDB and POSTGRES and shutil.which("psql")), reason="needs PostgreSQL"),
+    pytest.mark.skipif(not (PROGRAMS and shutil.which("psql")), reason="needs PostgreSQL"),
 ]
 AUTH = SECRETS["WASP_AUTH"]
 PASSWORDS = {name: SECRETS[f"{name.upper()}_DB_PASSWORD"] for name in ("prefect", "mlflow", "ledger")}
@@ -131,7 +130,7 @@ def ask(address: str, auth: str = "", host: str = "", body: Any = None) -> tuple
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    with postgres_server(INITDB, POSTGRES, owner="postgres") as superuser:
+    with postgres_server(owner="postgres") as superuser:
         made = make_databases(superuser, PASSWORDS)
         assert made.returncode == 0, made.stderr
         yield Machine(tmp_path_factory.mktemp("stack"), int(make_url(superuser).port or 0))

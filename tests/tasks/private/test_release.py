@@ -43,8 +43,7 @@ def opened(home: Path, path: Path, private: list[Row]) -> Prepared:
 
 
 def job_of(run: Prepared, iteration: int) -> VoteJob:
-    name = run.tools.name
-    assert name is not None
+    name = run.tools.called
     return VoteJob(iteration, name.dataset, name.fingerprint, "key", run.noise, vote_charge(run.noise))
 
 

@@ -1,0 +1,45 @@
+"""The state folder: a place that others can read is no place for private files."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connectors.base import ConfigError
+from flows.home import check_closed, open_to_others
+
+
+@pytest.fixture
+def shared_machine() -> Iterator[Path]:
+    """A folder that every user of the machine can enter: pytest's own are closed to others."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_a_folder_below_a_closed_one_is_closed(tmp_path: Path) -> None:
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    inner.chmod(0o755)
+    (tmp_path / "a").chmod(0o700)
+    assert not open_to_others(inner)
+
+
+def test_an_open_state_folder_is_refused_with_the_command_that_closes_it(shared_machine: Path) -> None:
+    with pytest.raises(ConfigError, match=f"mode 755.*chmod 700 {shared_machine}"):
+        check_closed(shared_machine)
+    shared_machine.chmod(0o700)
+    check_closed(shared_machine)
+
+
+def test_on_a_mounted_volume_the_private_folder_alone_must_be_closed(
+    shared_machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private = shared_machine / "private"
+    private.mkdir(mode=0o700)
+    monkeypatch.setattr("os.geteuid", lambda: shared_machine.stat().st_uid + 1)
+    check_closed(shared_machine)
+    private.chmod(0o755)
+    with pytest.raises(ConfigError, match=f"chmod 700 {private}"):
+        check_closed(shared_machine)
