@@ -16,6 +16,7 @@ from flows.cli_budget import budget
 from flows.cli_bundle import export, verify_bundle
 from flows.cli_common import Json
 from flows.cli_common import answer as _answer
+from flows.home import prepare_environment
 
 FlowName = Annotated[str, typer.Argument(help=f"Name of the flow: {', '.join(entry.name for entry in FLOWS)}.")]
 Config = Annotated[Path, typer.Option("--config", "-c", help="Configuration file (YAML).")]
@@ -35,6 +36,7 @@ app.add_typer(budget, name="budget")
 
 def main() -> None:
     """Run the command; errors that a user can act on end with their exit code and one message."""
+    prepare_environment()
     try:
         app()
     except WaspError as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.base import ArtifactError, ConfigError
 from flows.catalog import FLOWS, FlowEntry, find_flow
 from flows.config_files import check_config, load_config
-from flows.home import check_room, ended_in_order, prepare_environment, state_folder
+from flows.home import check_room, ended_in_order, state_folder
 from flows.progress import show as show_progress
 from flows.records import in_use, is_held, read_book
 from flows.stores import open_artifacts, open_ledger, tracking_store
@@ -42,7 +42,6 @@ def resume(run_id: str, respend: bool = False) -> dict[str, Any]:
 def _carry_out(entry: FlowEntry, config: Any, resumes: str | None = None) -> dict[str, Any]:
     home = state_folder()
     check_room(home)
-    prepare_environment(home)
     from flows.failure import full_disk_told
 
     with ended_in_order(), full_disk_told(home), show_progress() as shown:
@@ -64,7 +63,6 @@ def preview(path: Path, changes: Sequence[str], rows: int) -> dict[str, Any]:
     from flows.preview import preview_rows
 
     home = state_folder()
-    prepare_environment(home)
     with show_progress(), in_use(home):
         return preview_rows(load_config(WaspConfig, path, changes), home, rows)
 
@@ -168,7 +166,6 @@ def push(run_id: str) -> dict[str, Any]:
     from connectors.tracking import push as send
 
     home = state_folder()
-    prepare_environment(home)
     book = _book_with_rows(run_id)
     uri, root = tracking_store(book["config"]["tracking"]["mlflow"], home)
     pushed = send(home / "runs" / run_id / "tracking.jsonl", uri, root)
