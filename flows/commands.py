@@ -117,14 +117,13 @@ def export(
     """
     home, book = state_folder(), _book_with_rows(run_id)
     if approval or book["config"].get("export", {}).get("approval"):
-        return _export_approved(home, (run_id, str(folder.resolve()), license_, overlap_check))
+        return _export_approved((run_id, str(folder.resolve()), license_, overlap_check))
     from flows.export import Wish, export_run
 
     return export_run(home, open_artifacts(home), book, folder, Wish(license_, overlap_check))
 
 
-def _export_approved(home: Path, asked: tuple[str, str, str, bool]) -> dict[str, Any]:
-    prepare_environment(home)
+def _export_approved(asked: tuple[str, str, str, bool]) -> dict[str, Any]:
     from flows.export_flow import export as flow
     from flows.export_flow import require_server
 
