@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from tasks.officer_values import AuditLine
 from tasks.private.overlap import Overlap
 from tasks.prompts import TaskCard
 from tasks.report_values import Report
@@ -28,7 +29,10 @@ _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a bundle tells about its run. `overlap`: None if it was not searched for copies, and then `unsearched`."""
+    """What a bundle tells about its run. `overlap`: None if it was not searched for copies, and then `unsearched`.
+
+    `audits`: the newest audits of its noise, none of them red; empty if there is none.
+    """
 
     report: Report
     card: TaskCard
@@ -38,6 +42,7 @@ class Told:
     license: str
     overlap: Overlap | None
     unsearched: str = ""
+    audits: tuple[AuditLine, ...] = ()
 
     @property
     def title(self) -> str:
@@ -61,6 +66,18 @@ class Told:
             f"too ({self.overlap.mark}: this one answer was computed on private rows without noise and is no part of "
             "epsilon)."
         )
+
+
+def audited(audits: Sequence[AuditLine]) -> str:
+    """Say what the newest audits of a run's noise proved, or that there is none."""
+    if not audits:
+        return "Not audited: no audit of this noise stands in the state folder of the run."
+    each = "; ".join(
+        f"{one.mechanism} on {one.ended[:10]}, at least epsilon {one.proven:.4f} of {one.claimed:.4f} claimed "
+        f"({one.run_id})"
+        for one in audits
+    )
+    return f"Audited, and no attack proved more than is claimed: {each}. A passed attack proves nothing beyond itself."
 
 
 def dataset_card(told: Told) -> str:
@@ -120,6 +137,7 @@ def _privacy(told: Told) -> str:
         f"Mechanism: {'; '.join(mechanisms(report))}; calibration {plan.calibration}.",
         "No text of the private records was shown to a language model; they only voted on synthetic texts.",
         told.copies,
+        audited(told.audits),
     ]
     return "## Privacy statement\n" + _listed(facts) + "\n\n### In plain words\n" + _listed(promise(report))
 

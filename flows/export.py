@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from connectors.base import ArtifactError, ConfigError
 from connectors.files import write_folder_whole
 from connectors.signing import open_signing_key
 from flows import bundle, gate
+from flows.audits import require_no_red_audit
 from flows.croissant import croissant
 from flows.dataset_card import COLUMNS, Told, dataset_card
 from flows.records import now
@@ -42,13 +43,14 @@ def export_run(
     """Write the bundle of a finished run into `folder`, which must be new or empty; all of it, or nothing.
 
     Raises ConfigError for an unfinished or not private run, and when texts repeat long passages of private rows;
-    LedgerError when the budget book does not verify.
+    LedgerError when the budget book does not verify, AuditError when the newest audit of the run's noise is red.
     """
     wish, run = wish or Wish(), f"runs/{book['run_id']}"
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder}: exists and is not an empty folder; name a new one")
     summary, report = gate.shareable(home, artifacts, book)
     head = gate.ledger_head(home, book["dataset"])
+    audits = require_no_red_audit(artifacts, book)
     rows, student = _rows(artifacts.fetch(f"{run}/synthetic.parquet")), artifacts.fetch(f"{run}/student")
     check_student(student)
     overlap = gate.search(home, artifacts, book, rows) if wish.overlap_check else None
@@ -56,7 +58,7 @@ def export_run(
     if wish.overlap_check and overlap is None:
         unsearched = "this run opened no private row"
     card = load_task(book["config"]["task"])
-    told = Told(report, card, book, head, now(), wish.license, overlap, unsearched)
+    told = Told(report, card, book, head, now(), wish.license, overlap, unsearched, audits)
     secret = open_signing_key(home)
 
     def fill(scratch: Path) -> None:
@@ -69,7 +71,13 @@ def export_run(
 
     write_folder_whole(folder.resolve(), fill)
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    return {"run_id": book["run_id"], "folder": str(folder), "files": files, "overlap_check": _searched(told)}
+    return {
+        "run_id": book["run_id"],
+        "folder": str(folder),
+        "files": files,
+        "overlap_check": _searched(told),
+        "audited": bool(audits),
+    }
 
 
 def _rows(file: Path) -> pd.DataFrame:
@@ -116,6 +124,7 @@ def _manifest(told: Told) -> dict[str, Any]:
             "releases": report.happened.releases,
         },
         "overlap_check": _searched(told),
+        "audit": {"done": bool(told.audits), "newest": [asdict(one) for one in told.audits]},
         "versions": dict(report.versions),
     }
 
