@@ -1,9 +1,8 @@
-"""Which mechanisms an audit attacks, what each claims, and how an audit and a run are known to be about the same."""
+"""Which mechanisms an audit attacks, and what each claims and was found to keep."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,6 @@ from tasks.accounting import Noise, VotePrivacy, calibrate
 from tasks.attack import Attack, Attacked, claim_of, likely_bound
 from tasks.composition import gaussian_epsilon
 from tasks.keyphrase_accounting import KeyphraseNoise, PartPrivacy, calibrate_part, shares
-
-SAME = ("noise_scale", "sensitivity", "releases", "delta", "protects", "adjacency")
-"""Numbers that a run and an audited mechanism of WASP must share for the audit to be about the run."""
 
 
 def attacks_of(config: AuditConfig) -> list[Attack]:
@@ -130,11 +126,3 @@ def mechanism_of(attacked: Attacked) -> dict[str, Any]:
         "freshness": attacked.freshness.remark,
         "number": attacked.number.remark,
     }
-
-
-def same_noise(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Say whether two claims are about the same noise of the same mechanism."""
-    return all(
-        math.isclose(one[name], other[name], rel_tol=1e-9) if isinstance(one[name], float) else one[name] == other[name]
-        for name in SAME
-    )

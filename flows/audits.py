@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from connectors.base import ArtifactError, AuditError
-from flows.audit_claims import SAME, claims, same_noise
-from flows.config_files import check_config
-from flows.params import WaspConfig
-from flows.prepare import make_noise
-from tasks.attack import Attack
 from tasks.officer_values import AuditLine
 
 if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
+
+SAME = ("noise_scale", "sensitivity", "releases", "delta", "protects", "adjacency")
+"""Numbers that a run and an audited mechanism of WASP must share for the audit to be about the run."""
 
 READ = ("mechanism", "passed", "epsilon_claimed", "epsilon_proven", *SAME)
 """What is read of each finding."""
@@ -48,6 +47,12 @@ def audits_of(artifacts: Artifacts, claim: Mapping[str, Any]) -> tuple[AuditLine
 
 def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple[AuditLine, ...]:
     """Return the newest audits of a run's noise, none if it was never audited; AuditError if one of them is red."""
+    from flows.audit_claims import claims
+    from flows.config_files import check_config
+    from flows.params import WaspConfig
+    from flows.prepare import make_noise
+    from tasks.attack import Attack
+
     config = check_config(WaspConfig, book["config"], f"manifest of {book['run_id']}")
     found = audits_of(artifacts, claims(Attack("wasp", make_noise(config), 1, 0.0)))
     for one in found:
@@ -59,6 +64,14 @@ def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple
                 "run anew (noise that was drawn stays as weak as it was), and audit again: wasp run audit"
             )
     return found
+
+
+def same_noise(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Say whether two claims are about the same noise of the same mechanism."""
+    return all(
+        math.isclose(one[name], other[name], rel_tol=1e-9) if isinstance(one[name], float) else one[name] == other[name]
+        for name in SAME
+    )
 
 
 def _mechanisms(artifacts: Artifacts, run_id: str) -> list[dict[str, Any]]:
