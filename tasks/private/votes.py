@@ -91,7 +91,9 @@ def noisy_votes(
     Draws fresh noise once, on every bin of both sides. Nothing in `ballot` or `running` can make it fail; ConfigError
     when public numbers contradict each other (`noise` made for other votes, for persons, or for no release).
     """
-    _check(ballot, noise)
+    if noise.privacy.sides != 2:
+        raise ConfigError("Near and far votes have two sides; calibrate with sides=2.")
+    require_fitting(ballot, noise)
     after = rank(ballot, candidates, running)
     raw = _count(ballot, candidates, noise, after)
     counts = add_discrete_gaussian(raw.counts, noise.sigma_int, non_private=noise.non_private)
@@ -125,14 +127,14 @@ def _count(ballot: Ballot, candidates: Candidates, noise: Noise, state: Running)
     return RawVotes(counts)
 
 
-def _check(ballot: Ballot, noise: Noise) -> None:
-    privacy = noise.privacy
+def require_fitting(ballot: Ballot, noise: Noise) -> None:
+    """Raise ConfigError unless the noise was made for the votes of this ballot and for persons as it has them."""
     if noise.releases < 1:
         raise ConfigError("This run planned no vote (releases is 0), so none may be drawn; raise method.iterations.")
-    if privacy.votes != ballot.votes or privacy.sides != 2:
+    if noise.privacy.votes != ballot.votes:
         raise ConfigError(
-            f"The noise was made for {privacy.votes} votes on {privacy.sides} side(s), the ballot casts {ballot.votes} "
-            "on 2; calibrate with the same numbers."
+            f"The noise was made for {noise.privacy.votes} votes, the ballot casts {ballot.votes}; calibrate with the "
+            "same numbers."
         )
-    if (privacy.protects == "person") != (ballot.persons is not None):
+    if (noise.privacy.protects == "person") != (ballot.persons is not None):
         raise ConfigError("Persons are protected if, and only if, the ballot names the person of each row.")
