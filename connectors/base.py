@@ -101,6 +101,30 @@ class Prompt:
         """Content key of the request, 64 hexadecimal digits."""
         return digest(self)
 
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The synthetic texts that stand in `text` beside the instruction."""
+        return (*self.good, *self.bad)
+
+
+@dataclass(frozen=True, slots=True)
+class Cloze(Prompt):
+    """A request to write a text anew in part: words of `source` are masked and filled in again, `rounds` times.
+
+    `mask`: share of the words that is masked in each round. `blanked`: the text with blanks, as `text` shows it to
+    vendors. Models that fill masks themselves read `source`; a `label` is named to them or empty.
+    """
+
+    source: str = ""
+    blanked: str = ""
+    mask: float = 0.5
+    rounds: int = 1
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The text with blanks."""
+        return (self.blanked,)
+
 
 @dataclass(frozen=True, slots=True)
 class Completion:

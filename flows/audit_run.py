@@ -22,7 +22,7 @@ from flows import audit_words
 from flows.config_files import load_config
 from flows.failure import Story, told
 from flows.home import check_room, state_folder
-from flows.params import WaspConfig
+from flows.params import Casting, WaspConfig
 from flows.params_audit import AuditConfig
 from flows.prepare import vote_privacy, vote_privacy_of
 from flows.records import RunBook, held_here, now, versions
@@ -75,7 +75,7 @@ def noises_of(config: AuditConfig) -> list[Noise]:
 
 def _promise(config: AuditConfig) -> VotePrivacy:
     if config.wasp_config is None:
-        return vote_privacy(config.privacy, config.iterations, config.votes)
+        return vote_privacy(config.privacy, Casting(config.iterations - 1, config.votes, 2))
     return vote_privacy_of(load_config(WaspConfig, Path(config.wasp_config)))
 
 

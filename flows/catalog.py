@@ -86,6 +86,14 @@ FLOWS = (
         ),
     ),
     FlowEntry(
+        "pre_text",
+        "flows.pre_text",
+        "flows.params_pre_text.PreTextConfig",
+        "flows.plan.planned",
+        "a population evolves by the private rows' votes and masked words; language models write more of what survives",
+        (Preset("demo", "pre_text_here.yaml", "PrE-Text on the demo's texts with embedded models: about a minute."),),
+    ),
+    FlowEntry(
         "audit",
         "flows.audit",
         "flows.params_audit.AuditConfig",

@@ -1,4 +1,4 @@
-"""One WASP run as its flow sees it: what each step is asked to do, in the names of Algorithm 1."""
+"""A run as its flow sees it: what every method's steps are asked to do."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ from flows.tools import RunTools
 from tasks.accounting import epsilon_of
 from tasks.facts import Facts, facts_of, with_privacy
 from tasks.guiding import shares
-from tasks.jobs import MeasureJob, SelectJob, TrainJob, VoteSpec, WeighJob, Weights, WriteJob, Written
+from tasks.jobs import MeasureJob, TrainJob, VoteSpec, Weights, WriteJob, Written
 from tasks.student import StudentSpec
+from tasks.variation import USUAL, Manner
 
 if TYPE_CHECKING:
     from connectors.ledger_state import Entry
     from connectors.tracking import Serving
 
 
-class WaspRun:
+class Run:
     """The jobs of one run; every value comes from the configuration and from what was made so far.
+
+    Methods add their own jobs (`WaspRun`, `PreTextRun`, `AugPeRun`).
 
     `stands`: the summary of a finished run whose texts were removed since; nothing is made again for it.
     """
@@ -48,6 +51,26 @@ class WaspRun:
     def plms(self) -> tuple[str, ...]:
         """Names of the PLMs, K of them."""
         return tuple(self.tools.plms)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of all models: the PLMs, then those that only vary texts."""
+        return tuple(model.name for model in self.config.models)
+
+    @property
+    def examples_per_prompt(self) -> int:
+        """How many examples a prompt shows once there are some (S)."""
+        return 0
+
+    @property
+    def contrast(self) -> bool:
+        """Whether bad examples stand beside good ones."""
+        return False
+
+    @property
+    def manner(self) -> Manner:
+        """What prompts without examples tell."""
+        return USUAL
 
     def equal_weights(self) -> Weights:
         """w_k = 1/K, before any vote."""
@@ -76,10 +99,13 @@ class WaspRun:
             return kept
         latest = {one.plm: one.down for one in written}
         able = {plm: weight for plm, weight in weights.items() if not latest.get(plm) or self._answers(plm, iteration)}
-        wanted = self.config.method.samples * (iteration + 1) // self.iterations
-        counts = shares(wanted - sum(one.samples.rows for one in written), able or weights)
+        counts = shares(self.wanted(iteration) - sum(one.samples.rows for one in written), able or weights)
         artifacts.write_text(f"{folder}/plan.json", json.dumps(counts))
         return counts
+
+    def wanted(self, iteration: int) -> int:
+        """Return how many texts there should be after an iteration; each round writes a T-th of all."""
+        return self.config.method.samples * (iteration + 1) // self.iterations
 
     def _answers(self, plm: str, iteration: int) -> bool:
         """Ask a PLM that was down for one text; the answer is kept for the run."""
@@ -106,8 +132,9 @@ class WaspRun:
             count=count,
             offset=offset,
             card=self.prepared.card,
-            examples_per_prompt=self.config.method.examples,
-            contrast=self.config.method.contrast,
+            examples_per_prompt=self.examples_per_prompt,
+            contrast=self.contrast,
+            manner=self.manner,
             seed=self.config.execution.seed,
             examples=examples,
             earlier=tuple(one.samples for one in written),
@@ -135,10 +162,10 @@ class WaspRun:
             seed=self.config.execution.seed,
         )
 
-    def votable(self, iteration: int, written: Sequence[Written]) -> tuple[Written, ...]:
-        """Return what stands for election: all texts so far (paper), or those of this round."""
-        latest = self.config.method.vote_scope == "latest"
-        return tuple(one for one in written if not latest or one.iteration == iteration)
+    @property
+    def vote_scope(self) -> str:
+        """What stands for election: the texts of this round ("latest") or all so far ("all")."""
+        return "latest"
 
     def vote_spec(self, iteration: int) -> VoteSpec:
         """Describe the vote of one iteration."""
@@ -148,17 +175,9 @@ class WaspRun:
             dataset=name.dataset,
             fingerprint=name.fingerprint,
             noise=self.prepared.noise,
-            scope=self.config.method.vote_scope,
+            scope=self.vote_scope,
             respend=self.config.privacy.on_lost_artifacts == "respend",
         )
-
-    def select_job(self, iteration: int) -> SelectJob:
-        """Take the top S of each class."""
-        return SelectJob(iteration, self.config.method.examples)
-
-    def weigh_job(self, iteration: int, weights: Weights) -> WeighJob:
-        """Weigh the PLMs by the votes of their texts."""
-        return WeighJob(iteration, self.plms, self.config.method.weighting, weights)
 
     def train_job(self, written: Sequence[Written]) -> TrainJob:
         """Train the student on everything."""
@@ -258,11 +277,18 @@ class WaspRun:
         releases: Sequence[ArtifactRef],
         synthetic: ArtifactRef,
         student: dict[str, Any],
+        asked: Sequence[Written] = (),
     ) -> dict[str, Any]:
-        """Close the run: return the unspent budget, write summary and report, end the tracking."""
+        """Close the run: return the unspent budget, write summary and report, end the tracking.
+
+        `written` became the result; `asked` is all that models wrote, where that is more.
+        """
         from flows.finish import Made, finish_run
 
-        return finish_run(self, Made(tuple(self.facts_so_far), tuple(written), tuple(releases), synthetic, student))
+        made = Made(
+            tuple(self.facts_so_far), tuple(written), tuple(asked or written), tuple(releases), synthetic, student
+        )
+        return finish_run(self, made)
 
 
 def _finite(value: float) -> float | None:

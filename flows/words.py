@@ -130,8 +130,9 @@ def iterations(rows: Iterable[dict[str, Any]]) -> str:
         return "no iteration is finished"
     columns = {"iteration": [row["iteration"] for row in rows]}
     plms = list(dict.fromkeys(plm for row in rows for plm in row["new"]))  # one that is down is left out of rounds
+    weighed = [plm for plm in plms if any(plm in row["weights"] for row in rows)]
     new = {f"new {plm}": [row["new"].get(plm, 0) for row in rows] for plm in plms}
-    weights = {f"weight {plm}": [number(row["weights"].get(plm), 3) for row in rows] for plm in plms}
+    weights = {f"weight {plm}": [number(row["weights"].get(plm), 3) for row in rows] for plm in weighed}
     measured = {
         "FID": [number(row["fid"]) + (" (not private)" if row["not_private"] else "") for row in rows],
         "accuracy so far": [number(row["accuracy"]) for row in rows],

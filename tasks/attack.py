@@ -119,11 +119,13 @@ def audit_votes(
     known = clean_votes(others, candidates, noise).counts
     direction = clean_votes(both, candidates, noise).counts - known
     noises = np.array([[_counts(one) - known for one in releases] for releases in without], dtype=np.float64)
-    views = {
-        "near and far": direction,
-        "near": direction * np.array([1, 0], dtype=np.int64),
-        "far": direction * np.array([0, 1], dtype=np.int64),
-    }
+    views = {"near": direction}
+    if noise.privacy.sides == 2:
+        views = {
+            "near and far": direction,
+            "near": direction * np.array([1, 0], dtype=np.int64),
+            "far": direction * np.array([0, 1], dtype=np.int64),
+        }
     sides = without, with_canary
     strengths = [_strength(noise, name, known, view, sides, confidence) for name, view in views.items()]
     return [*strengths, _freshness(noises), _number(noise, [*with_canary, *without])]
@@ -132,8 +134,8 @@ def audit_votes(
 def canary_election(noise: Noise) -> tuple[Candidates, Ballot, Ballot]:
     """Return candidates, the ballot without the canary and the one with it; the canary moves the votes furthest.
 
-    One record: all its 2 Q votes go to different candidates. A person whose votes are joined by maximum: rows in m
-    classes, so that no two votes meet; by sum or average: m equal rows.
+    One record: all its votes, Q on each side, go to different candidates. A person whose votes are joined by maximum:
+    rows in m classes, so that no two votes meet; by sum or average: m equal rows.
     """
     privacy = noise.privacy
     rows = privacy.rows_per_person
@@ -148,7 +150,8 @@ def canary_election(noise: Noise) -> tuple[Candidates, Ballot, Ballot]:
     own_labels = [f"class {number % classes}" for number in range(rows)]
     other = np.full((3, 1), size / 2, dtype=np.float32)
     persons = privacy.protects == "person"
-    others = Ballot(other, ["class 0"] * 3, privacy.votes, ["a", "b", "c"] if persons else None)
+    names = ["a", "b", "c"] if persons else None
+    others = Ballot(other, ["class 0"] * 3, privacy.votes, names, sides=privacy.sides)
     both = replace(
         others,
         vectors=np.concatenate([other, own]),
@@ -189,7 +192,8 @@ def _most(errors: int, trials: int, doubt: float) -> float:
 
 
 def _counts(votes: NoisyVotes) -> Floats:
-    return np.stack([votes.near, votes.far], axis=1).astype(np.float64)
+    sides = [votes.near] if votes.far is None else [votes.near, votes.far]
+    return np.stack(sides, axis=1).astype(np.float64)
 
 
 def _score(releases: Sequence[NoisyVotes], known: NDArray[np.int64], direction: NDArray[np.int64]) -> float:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from connectors.base import ArtifactRef, RowsRef
 from tasks.accounting import Noise
 from tasks.prompts import TaskCard
+from tasks.survive import Survival
 from tasks.train import StudentSpec
+from tasks.variation import USUAL, Manner
 
 Weights = dict[str, float]
 """Weight of each PLM by name, adding up to 1 (w_k in the paper, normalised)."""
@@ -18,7 +20,7 @@ Weights = dict[str, float]
 class Written:
     """The texts of one PLM in one iteration, and their embeddings once they exist.
 
-    `down`: why the PLM wrote nothing, empty if it wrote.
+    `down`: why the PLM wrote nothing, empty if it wrote. `part`: not empty for texts beside the data set.
     """
 
     plm: str
@@ -26,6 +28,7 @@ class Written:
     samples: ArtifactRef
     vectors: ArtifactRef | None = None
     down: str = ""
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,10 @@ class WriteJob:
 
     `offset`: texts dealt to classes before, so that spare ones rotate. `examples`: the selection of the iteration
     before, None for zero-shot; `examples_per_prompt` of them (S) per prompt. `earlier`: what must not be repeated.
+
+    `manner`: what prompts tell, and how texts are varied. With `parents` the PLM varies texts of these tables, those
+    of the PLM `only` if one is named: `copies` of each (as often as its column `times` says), or, without copies,
+    `count` in all, parents in turn. `part`: a folder of its own within the iteration, for texts beside the data set.
     """
 
     plm: str
@@ -47,6 +54,11 @@ class WriteJob:
     seed: int
     examples: ArtifactRef | None = None
     earlier: tuple[ArtifactRef, ...] = ()
+    manner: Manner = USUAL
+    parents: tuple[ArtifactRef, ...] = ()
+    copies: int = 0
+    only: str = ""
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +89,19 @@ class WeighJob:
 
 
 @dataclass(frozen=True, slots=True)
+class SurviveJob:
+    """Choose the texts of a population that live on by the release of `iteration`."""
+
+    iteration: int
+    survival: Survival
+
+
+@dataclass(frozen=True, slots=True)
 class VoteSpec:
     """One vote of the private rows: its noise, Q, and what of the texts so far stands for election.
 
-    `fingerprint`: keyed name of the private dataset; `dataset`: its name in the budget book.
+    `fingerprint`: keyed name of the private dataset; `dataset`: its name in the budget book. `looks_ahead`: candidates
+    stand where their variations lie on average, so that their vectors belong to what is voted on.
     """
 
     iteration: int
@@ -89,6 +110,7 @@ class VoteSpec:
     noise: Noise
     scope: str
     respend: bool
+    looks_ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)

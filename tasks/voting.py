@@ -20,7 +20,7 @@ from tasks.writing import content
 
 
 def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
-    """Release noisy near and far votes for `written` once, and write them as release.parquet.
+    """Release the noisy votes for `written` once, and write them as release.parquet.
 
     The ledger is asked even when the file exists: a file without its entry means that the book was replaced, and
     drawing again would spend what nobody counts.
@@ -38,7 +38,7 @@ def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[Arti
         return replace(found, reused=True), why
     release = release_votes(tools, _job(spec, key), candidates(tools, written))
     votes = NoisyVotes.from_bytes(release.output)
-    table = pd.DataFrame({"sample_id": votes.ids, "near": votes.near, "far": votes.far})
+    table = pd.DataFrame(votes.columns())
     info = {"scale": votes.scale, "sigma_int": votes.sigma_int, "ledger_entry": release.entry_hash}
     ref = tools.artifacts.write_table(path, table, key, info)
     if release.reused:
@@ -61,7 +61,10 @@ def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
         "embedder": tools.embedder.identity,
         "rows": [tools.private.where.rows, tools.private.where.of, tools.private.where.seed],
     }
-    return step_key("vote", parameters, {"candidates": content([one.samples for one in written])})
+    inputs = {"candidates": content([one.samples for one in written])}
+    if spec.looks_ahead:
+        inputs["vectors"] = content([one.vectors for one in written if one.vectors is not None])
+    return step_key("vote", parameters, inputs)
 
 
 def _persons(privacy: VotePrivacy) -> dict[str, Any]:
