@@ -80,7 +80,8 @@ class NgramModel:
     the label (a model of the label's own texts, or, for labels the corpus does not have, of the texts that share words
     with label, attribute and description, plus the label's words in openings), it fills masks (a `Cloze`, see
     `ngram_filler`), it moves towards good examples (an n-gram cache interpolated with the model) and away from bad
-    ones: p(w) is multiplied by (p / (p + p_bad))**discount (see `ngram_writer`). The same prompt gets the same answer, whatever else is in the batch.
+    ones: p(w) is multiplied by (p / (p + p_bad))**discount (see `ngram_writer`). The same prompt gets the same answer,
+    whatever else is in the batch.
     """
 
     def __init__(self, name: str, options: NgramOptions) -> None:
