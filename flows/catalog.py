@@ -94,6 +94,14 @@ FLOWS = (
         (Preset("demo", "pre_text_here.yaml", "PrE-Text on the demo's texts with embedded models: about a minute."),),
     ),
     FlowEntry(
+        "aug_pe",
+        "flows.aug_pe",
+        "flows.params_aug_pe.AugPeConfig",
+        "flows.plan.planned",
+        "language models vary their own texts, and the private rows' votes decide which live on",
+        (Preset("demo", "aug_pe_here.yaml", "Aug-PE on the demo's texts with embedded models: about a minute."),),
+    ),
+    FlowEntry(
         "audit",
         "flows.audit",
         "flows.params_audit.AuditConfig",

@@ -6,10 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from flows.run import Run
-from tasks.jobs import SurviveJob, VoteSpec, WriteJob, Written
+from tasks.evolution_steps import look_ahead, vary
+from tasks.evolving import SURVIVORS
+from tasks.jobs import AHEAD, SurviveJob, VoteSpec, WriteJob, Written
+from tasks.steps import embedded, now
 from tasks.survive import Survival
 from tasks.variation import Manner
 from tasks.weigh import per_class
+
+VARIED = "varied"
+"""Folder of variations in an iteration: the same model may write new texts in it as well."""
 
 
 class EvolutionRun(Run):
@@ -37,26 +43,26 @@ class EvolutionRun(Run):
         """Choose who lives on."""
         return SurviveJob(iteration, self.survival())
 
-    def ahead_jobs(self, iteration: int, population: Sequence[Written]) -> list[WriteJob]:
-        """Vary every text of the population, table by table; none where nothing looks ahead."""
-        return [
-            replace(
-                self.vary_job(iteration, self.varier(one), [one], self.looks_ahead),
-                part=f"ahead={one.plm}",
-                plm_index=2 * len(self.models) + self.models.index(self.varier(one)),
-                earlier=(),
-            )
-            for one in population
-            if self.looks_ahead
-        ]
+    @property
+    def with_own(self) -> bool:
+        """Whether a text's own vector counts in the mean that looks ahead."""
+        return False
 
-    def varier(self, one: Written) -> str:
-        """Name the model that varies the texts of a table."""
+    def variers(self, one: Written) -> tuple[str, ...]:
+        """Name the models that vary the texts of a table."""
         raise NotImplementedError
 
-    def vary_job(self, iteration: int, plm: str, parents: Sequence[Written], copies: int) -> WriteJob:
-        """Let a model write `copies` variations of every text of `parents`; a text itself is no variation of it."""
-        tables = tuple(one.samples for one in parents)
+    def vary_jobs(self, iteration: int, one: Written, copies: int) -> list[WriteJob]:
+        """Let models write `copies` variations of every text of a table; a text itself is no variation of it."""
+        return [self._vary_job(iteration, plm, one, copies) for plm in self.variers(one)]
+
+    def ahead_jobs(self, iteration: int, one: Written) -> list[WriteJob]:
+        """Let models vary a table's texts only to see where the variations lie; they are numbered apart."""
+        jobs = self.vary_jobs(iteration, one, self.looks_ahead)
+        beside = f"{AHEAD}{one.plm}-{one.part}" if one.part else f"{AHEAD}{one.plm}"
+        return [replace(job, part=beside, plm_index=job.plm_index + len(self.models), earlier=()) for job in jobs]
+
+    def _vary_job(self, iteration: int, plm: str, one: Written, copies: int) -> WriteJob:
         return WriteJob(
             plm=plm,
             plm_index=len(self.models) + self.models.index(plm),
@@ -67,12 +73,29 @@ class EvolutionRun(Run):
             examples_per_prompt=0,
             contrast=False,
             seed=self.config.execution.seed,
-            earlier=tables,
+            earlier=(one.samples,),
             manner=self.variation,
-            parents=tables,
+            parents=(one.samples,),
             copies=copies,
+            only=plm if one.plm == SURVIVORS and plm in self.plms else "",
+            part=VARIED,
         )
 
     def balanced(self, texts: int) -> dict[str, int]:
         """Return so many texts shared out among the classes; the numbers of private rows play no part."""
         return per_class(texts, self.prepared.card.label_names)
+
+
+def ahead_of(run: EvolutionRun, iteration: int, population: Sequence[Written]) -> tuple[list[Written], list[Written]]:
+    """Return the population as it stands for election, and the variations that were made for that.
+
+    A text that looks ahead stands where its variations lie on average.
+    """
+    if not run.looks_ahead:
+        return list(population), []
+    votable, made = list[Written](), list[Written]()
+    for one in population:
+        ahead = embedded(run.tools, vary, run.ahead_jobs(iteration, one))
+        votable.append(now(look_ahead, run.tools, one, ahead, run.with_own))
+        made += ahead
+    return votable, made

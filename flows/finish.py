@@ -157,7 +157,7 @@ def _happened(run: Run, made: Made) -> Happened:
 
 def _degraded(run: Run, made: Made) -> tuple[str, ...]:
     missing = run.config.method.samples - made.synthetic.rows
-    short = (f"{missing} texts are missing: the models gave no more valid ones",) if missing > 0 else ()
+    short = (f"{missing} texts are missing: {run.why_missing}",) if missing > 0 else ()
     down = tuple(
         f"{plm} was down in iteration {facts.iteration}: {why}"
         for facts in made.facts

@@ -247,6 +247,11 @@ class RunConfig(Strict):
         return "wasp"
 
     @property
+    def calibrations(self) -> tuple[Calibration, ...]:
+        """The choices of `privacy.calibration` that mean something for the method."""
+        return ("tight", "paper")
+
+    @property
     def models(self) -> list[Plm]:
         """Every language model of the run, those that write first."""
         return list(self.plms)

@@ -127,10 +127,14 @@ def _characters(card: TaskCard, asks: Asks) -> int:
     return len(prompt.text) + (EXAMPLE_CHARACTERS if asks.varies else 0)
 
 
-def _other(config: RunConfig) -> dict[str, Any]:
+def _other(config: RunConfig) -> dict[str, Any] | None:
+    """Return what the calibration that was not chosen would do; None where there is no other."""
     from flows.prepare import make_noise
 
-    other = "paper" if config.privacy.calibration == "tight" else "tight"
+    others = [one for one in config.calibrations if one != config.privacy.calibration]
+    if not others:
+        return None
+    (other,) = others
     changed = config.model_copy(update={"privacy": config.privacy.model_copy(update={"calibration": other})})
     noise = make_noise(changed)
     return {

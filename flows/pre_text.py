@@ -12,10 +12,11 @@ from prefect import flow
 
 from connectors.base import ArtifactRef
 from flows.common import flow_run_name, running
+from flows.evolution_run import ahead_of
 from flows.params_pre_text import PreTextConfig
 from flows.pre_text_run import PreTextRun
 from flows.runners import ConfiguredTaskRunner
-from tasks.evolution_steps import look_ahead, survive, unite, vary
+from tasks.evolution_steps import survive, unite, vary
 from tasks.jobs import Written
 from tasks.private_steps import vote
 from tasks.steps import collect, embedded, generate, measure_iteration, now, record_iteration, train_student
@@ -44,17 +45,15 @@ def pre_text(config: PreTextConfig, resumes: str | None = None) -> dict[str, Any
             if iteration == 0:
                 population = embedded(run.tools, generate, run.write_jobs(0, run.equal_weights(), None, ()))
             else:
-                population = embedded(run.tools, vary, [run.children_job(iteration, kept[-1])])
+                population = embedded(run.tools, vary, run.children_jobs(iteration, kept[-1]))
             run.require_texts(iteration, population)
             measured = now(measure_iteration, run.tools, run.measure_job(iteration, population))
 
             # a text stands for election where its variations lie on average
-            ahead = embedded(run.tools, vary, run.ahead_jobs(iteration, population))
-            pairs = zip(population, ahead, strict=True) if ahead else ()
-            votable = [now(look_ahead, run.tools, *pair) for pair in pairs] or population
+            votable, ahead = ahead_of(run, iteration, population)
             asked += [*population, *ahead]
 
-            # each private row gives one vote to the nearest text of its class
+            # each private row gives one vote to the nearest text of its class; survivors are drawn by their votes
             release = now(vote, run.tools, run.vote_spec(iteration), votable)
             releases.append(release)
             kept.append(now(survive, run.tools, run.survive_job(iteration), release, population))

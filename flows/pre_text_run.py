@@ -39,10 +39,10 @@ class PreTextRun(EvolutionRun):
         method = self.config.method
         return Survival(self.balanced(method.population), "draw", method.threshold, self.config.execution.seed)
 
-    def varier(self, one: Written) -> str:  # noqa: ARG002  (the filler varies every table)
+    def variers(self, one: Written) -> tuple[str, ...]:  # noqa: ARG002  (it varies every table)
         """The filler."""
-        return self.config.filler.name
+        return (self.config.filler.name,)
 
-    def children_job(self, iteration: int, kept: Written) -> WriteJob:
+    def children_jobs(self, iteration: int, kept: Written) -> list[WriteJob]:
         """Vary every survivor as often as it was drawn."""
-        return self.vary_job(iteration, self.config.filler.name, [kept], 1)
+        return self.vary_jobs(iteration, kept, 1)

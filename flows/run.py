@@ -68,6 +68,11 @@ class Run:
         return False
 
     @property
+    def why_missing(self) -> str:
+        """Why the result may hold fewer texts than were asked for."""
+        return "the models gave no more valid ones"
+
+    @property
     def manner(self) -> Manner:
         """What prompts without examples tell."""
         return USUAL

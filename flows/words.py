@@ -63,9 +63,12 @@ def plan(value: dict[str, Any]) -> str:
         f"noise         sigma {value['sigma']:.4f} votes, calibration {value['calibration']}",
         f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
         f"delta {value['delta']:g}, {value['adjacency']}",
-        f"otherwise     calibration {other['calibration']}: sigma {other['sigma']:.4f}, "
-        f"stated {epsilon(other['epsilon_stated'])}, exact {epsilon(other['epsilon_exact'])}",
     ]
+    if other is not None:
+        lines.append(
+            f"otherwise     calibration {other['calibration']}: sigma {other['sigma']:.4f}, "
+            f"stated {epsilon(other['epsilon_stated'])}, exact {epsilon(other['epsilon_exact'])}"
+        )
     return "\n".join(lines + [f"warning       {text}" for text in value.get("warnings", [])])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from connectors.base import ArtifactRef
@@ -19,19 +18,19 @@ def vary(tools: Tools, job: WriteJob) -> Any:
     return write(tools, job)
 
 
-@step("look ahead t={ahead.iteration} {one.plm}")
-def look_ahead(tools: Tools, one: Written, ahead: Written, with_own: bool = False) -> Any:
+@step("look ahead {one.plm} {one.part}")
+def look_ahead(tools: Tools, one: Written, ahead: Sequence[Written], with_own: bool) -> Any:
     """Put every text where its variations lie on average."""
-    looked, reused, why = evolving.look_ahead(tools, one, ahead, with_own)
+    looked, why = evolving.look_ahead(tools, one, ahead, with_own)
     assert looked.vectors is not None
-    return outcome(looked, replace(looked.vectors, reused=reused), why)
+    return outcome(looked, looked.vectors, why)
 
 
 @step("survive t={job.iteration}")
 def survive(tools: Tools, job: SurviveJob, release: ArtifactRef, population: Sequence[Written]) -> Any:
     """Choose the texts that live on by their noisy votes."""
-    kept, reused, why = evolving.survive(tools, job, release, population)
-    return outcome(kept, replace(kept.samples, reused=reused), why)
+    kept, why = evolving.survive(tools, job, release, population)
+    return outcome(kept, kept.samples, why)
 
 
 @step("unite survivors")

@@ -20,14 +20,15 @@ SURVIVORS = "survivors"
 """What stands in place of a PLM's name for texts of several that were kept."""
 
 
-def look_ahead(tools: Tools, one: Written, ahead: Written, with_own: bool) -> tuple[Written, bool, str]:
+def look_ahead(tools: Tools, one: Written, ahead: Sequence[Written], with_own: bool) -> tuple[Written, str]:
     """Give every text of `one` the mean vector of its variations `ahead`; a text without any keeps its own.
 
     `with_own`: its own vector counts as one more. The result stands for election, it measures nothing.
     """
-    assert one.vectors is not None
-    path = ahead.samples.path.replace("samples.parquet", "mean.parquet")
-    inputs = {"texts": content([one.samples, one.vectors]), "ahead": content(_both(ahead))}
+    if not ahead:
+        return one, "nothing to vary"
+    path = f"runs/{tools.run_id}/iteration={ahead[0].iteration}/{ahead[0].part}/mean.parquet"
+    inputs = {"texts": content(_both(one)), "ahead": content([ref for some in ahead for ref in _both(some)])}
     key = step_key("average", {"with_own": with_own}, inputs)
 
     def make() -> ArtifactRef:
@@ -35,12 +36,10 @@ def look_ahead(tools: Tools, one: Written, ahead: Written, with_own: bool) -> tu
         return tools.artifacts.write_matrix(path, means, key)
 
     ref, why = make_once(tools.artifacts, path, key, make)
-    return replace(one, vectors=ref), ref.reused, why
+    return replace(one, vectors=ref), why
 
 
-def survive(
-    tools: Tools, job: SurviveJob, release: ArtifactRef, population: Sequence[Written]
-) -> tuple[Written, bool, str]:
+def survive(tools: Tools, job: SurviveJob, release: ArtifactRef, population: Sequence[Written]) -> tuple[Written, str]:
     """Write the texts that live on, and their own vectors (not those that looked ahead)."""
     folder = f"runs/{tools.run_id}/iteration={job.iteration}"
     inputs = {"release": release.sha256, "texts": content([ref for one in population for ref in _both(one)])}
@@ -62,7 +61,7 @@ def survive(
 
     ref, why = make_once(tools.artifacts, f"{folder}/survivors.parquet", key, make, stale)
     vectors = tools.artifacts.find(f"{folder}/survivors.vectors.parquet", key)
-    return Written(SURVIVORS, job.iteration, ref, vectors), ref.reused, why
+    return Written(SURVIVORS, job.iteration, ref, vectors), why
 
 
 def union(tools: Tools, kept: Sequence[Written]) -> tuple[ArtifactRef, str]:
@@ -83,15 +82,16 @@ def _both(one: Written) -> list[ArtifactRef]:
     return [ref for ref in (one.samples, one.vectors) if ref is not None]
 
 
-def _means(tools: Tools, one: Written, ahead: Written, with_own: bool) -> Matrix:
+def _means(tools: Tools, one: Written, ahead: Sequence[Written], with_own: bool) -> Matrix:
     assert one.vectors is not None
-    assert ahead.vectors is not None
     own = tools.artifacts.read_matrix(one.vectors).astype(np.float64)
     ids = pd.Index(tools.artifacts.read_table(one.samples)["sample_id"])
-    places = ids.get_indexer(pd.Index(tools.artifacts.read_table(ahead.samples)["parent_id"]))
     total, number = np.zeros_like(own), np.zeros(len(own))
-    np.add.at(total, places, tools.artifacts.read_matrix(ahead.vectors).astype(np.float64))
-    np.add.at(number, places, 1)
+    for some in ahead:
+        assert some.vectors is not None
+        places = ids.get_indexer(pd.Index(tools.artifacts.read_table(some.samples)["parent_id"]))
+        np.add.at(total, places, tools.artifacts.read_matrix(some.vectors).astype(np.float64))
+        np.add.at(number, places, 1)
     alone = (number == 0) | with_own
     total[alone] += own[alone]
     number[alone] += 1

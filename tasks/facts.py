@@ -62,8 +62,8 @@ def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured:
     about = [(one.plm, tools.artifacts.info(one.samples)) for one in new]
     return Facts(
         iteration=iteration,
-        new=_added([(one.plm, one.samples.rows) for one in new if not one.part], 0),
-        total=sum(one.samples.rows for one in written if not one.part),
+        new=_added([(one.plm, one.samples.rows) for one in new if not one.looks_ahead], 0),
+        total=measured["rows"],
         fid=measured["fid"],
         fid_null=measured["fid_null"],
         fid_reference=measured["fid_reference"],

@@ -191,7 +191,7 @@ def _call(request: Request, label: str, ordinal: int, attempt: int) -> Call:
 
 
 def _prompt(request: Request, call: Call, parent: Parent | None) -> Prompt:
-    attribute = _attribute(request, call.label, call.ordinal)
+    attribute = "" if parent else _attribute(request, call.label, call.ordinal)
     if parent is None and request.manner.usual:
         return prompt_for(request.card, call, attribute)
     said = keyword(request.card, call.label, request.manner, call.ordinal + request.plm_index + request.iteration)

@@ -12,6 +12,9 @@ from tasks.survive import Survival
 from tasks.train import StudentSpec
 from tasks.variation import USUAL, Manner
 
+AHEAD = "ahead="
+"""Begins the part of texts that are only looked at: they never join the data set."""
+
 Weights = dict[str, float]
 """Weight of each PLM by name, adding up to 1 (w_k in the paper, normalised)."""
 
@@ -20,7 +23,8 @@ Weights = dict[str, float]
 class Written:
     """The texts of one PLM in one iteration, and their embeddings once they exist.
 
-    `down`: why the PLM wrote nothing, empty if it wrote. `part`: not empty for texts beside the data set.
+    `down`: why the PLM wrote nothing, empty if it wrote. `part`: the folder of these texts within the iteration, empty
+    for new ones.
     """
 
     plm: str
@@ -29,6 +33,11 @@ class Written:
     vectors: ArtifactRef | None = None
     down: str = ""
     part: str = ""
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether these texts are variations that were only looked at."""
+        return self.part.startswith(AHEAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +49,7 @@ class WriteJob:
 
     `manner`: what prompts tell, and how texts are varied. With `parents` the PLM varies texts of these tables, those
     of the PLM `only` if one is named: `copies` of each (as often as its column `times` says), or, without copies,
-    `count` in all, parents in turn. `part`: a folder of its own within the iteration, for texts beside the data set.
+    `count` in all, parents in turn. `part`: a folder of its own within the iteration.
     """
 
     plm: str
