@@ -15,6 +15,7 @@ from flows.catalog import FLOWS, find_flow
 from flows.cli_bundle import export, verify_bundle
 from flows.cli_common import Json
 from flows.cli_common import answer as _answer
+from flows.cli_partition import partition
 
 FlowName = Annotated[str, typer.Argument(help=f"Name of the flow: {', '.join(entry.name for entry in FLOWS)}.")]
 Config = Annotated[Path, typer.Option("--config", "-c", help="Configuration file (YAML).")]
@@ -124,6 +125,7 @@ def report(run_id: str, json_: Json = False) -> None:
 
 app.command()(export)
 app.command("verify-bundle")(verify_bundle)
+app.command()(partition)
 
 
 @app.command()
