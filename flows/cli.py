@@ -91,11 +91,12 @@ def preview(
     set_: Changes = None,
     json_: Json = False,
     rows: Annotated[int, typer.Option(min=1, max=100, help="Rows per model and class.")] = 5,
+    flow: Annotated[str, typer.Option(help="The flow that the configuration is of.")] = "wasp",
 ) -> None:
     """Show five rows per model and class; epsilon spent: 0."""
     from flows import commands, words
 
-    _answer(commands.preview(config, set_ or [], rows), json_, words.preview)
+    _answer(commands.preview(config, set_ or [], rows, flow), json_, words.preview)
 
 
 @app.command()
@@ -193,11 +194,12 @@ def doctor(
     config: Annotated[Path | None, typer.Option("--config", "-c", help="Ask each of its PLMs for one text.")] = None,
     set_: Changes = None,
     json_: Json = False,
+    flow: Annotated[str, typer.Option(help="The flow that the configuration is of.")] = "wasp",
 ) -> None:
     """Check this machine: packages, state folder, budget book, encoder, tracking, and with --config each PLM."""
     from flows import commands, words
 
-    found = commands.doctor(config, set_ or [])
+    found = commands.doctor(config, set_ or [], flow)
     _answer(found, json_, words.doctor)
     if not found["healthy"]:
         raise SystemExit(1)

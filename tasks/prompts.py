@@ -184,7 +184,7 @@ def _prompt(card: TaskCard, template: str, draft: Prompt) -> Prompt:
     values = {
         "item": card.item,
         "label": named(label),
-        "attribute": f', with the {card.attribute} "{draft.attribute}"' if draft.attribute else "",
+        "attribute": marked(card, draft.attribute),
         "bad": _listed(f"Bad {card.item}", draft.bad),
         "good": _listed(f"Good {card.item}", draft.good),
     }
@@ -198,6 +198,13 @@ def _prompt(card: TaskCard, template: str, draft: Prompt) -> Prompt:
         max_tokens=card.max_tokens,
         seed=draft.seed,
     )
+
+
+def marked(card: TaskCard, attribute: str) -> str:
+    """Return a value of the card's attribute as prompts say it; without an attribute it is a keyword."""
+    if not attribute:
+        return ""
+    return f', with the {card.attribute} "{attribute}"' if card.attribute else f' about "{attribute}"'
 
 
 def about(label: Label) -> str:

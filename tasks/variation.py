@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from connectors.base import Cloze, Prompt
-from tasks.prompts import Call, TaskCard, about, fill, named, place_of, seed_of, zero_shot
+from tasks.prompts import Call, TaskCard, about, fill, marked, named, place_of, seed_of, zero_shot
 
 Way = Literal["", "paraphrase", "blanks"]
 
@@ -109,7 +109,7 @@ def told(card: TaskCard, call: Call, manner: Manner, attribute: str, parent: Par
     seed = seed_of("prompt", *place_of(call), call.attempt)
     if manner.disclose:
         return zero_shot(card, call.label, attribute, seed)
-    text = fill(UNNAMED, {"item": card.item, "attribute": _about(card, attribute)})
+    text = fill(UNNAMED, {"item": card.item, "attribute": marked(card, attribute)})
     return Prompt(text, "", attribute=attribute, max_tokens=card.max_tokens, seed=seed)
 
 
@@ -122,7 +122,7 @@ def _variation(card: TaskCard, call: Call, manner: Manner, attribute: str, paren
     values = {
         "item": card.item,
         "of_class": f" of the class {named(label)}" if manner.disclose else "",
-        "attribute": _about(card, attribute),
+        "attribute": marked(card, attribute),
         "text": blanked or " ".join(parent.text.split()),
         "style": STYLES[int(generator.integers(len(STYLES)))],
         "length": f", in about {words} words" if words else "",
@@ -138,12 +138,6 @@ def _variation(card: TaskCard, call: Call, manner: Manner, attribute: str, paren
     if not blanked:
         return Prompt(**asked, good=(parent.text,))
     return Cloze(**asked, source=parent.text, blanked=blanked, mask=manner.mask, rounds=manner.rounds)
-
-
-def _about(card: TaskCard, attribute: str) -> str:
-    if not attribute:
-        return ""
-    return f', with the {card.attribute} "{attribute}"' if card.values else f' about "{attribute}"'
 
 
 def _blanked(text: str, mask: float, generator: np.random.Generator) -> str:
