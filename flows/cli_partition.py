@@ -26,7 +26,7 @@ def partition(  # noqa: PLR0913  one option per setting
     """Share rows out among parties by a Dirichlet draw per class, for experiments: a folder for each, private modes."""
     from connectors.base import RowsRef
     from flows.partition import partition as share_out
-    from tasks.private.partition import Partition
+    from tasks.partition import Partition
 
     where = RowsRef(path=rows, text=text, label=label, person=person, rows=take, seed=seed)
     found = share_out(where, folder, Partition(parties, alpha, seed, least))

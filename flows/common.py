@@ -25,6 +25,7 @@ from flows.records import RunBook, held, in_use, now, open_book
 from flows.removal import standing
 from flows.run import Run
 from flows.tools import RunTools
+from flows.tracked import tracked_parameters
 from tasks.accounting import Noise
 from tasks.prompts import TaskCard
 
@@ -131,7 +132,7 @@ def _announce(run: Run, prepared: Prepared, book: RunBook) -> None:
     _tag(run)
     book.update(prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan)
     run.page.plan(plan)
-    run.tools.tracker.start(run.tracked_parameters())
+    run.tools.tracker.start(tracked_parameters(run))
     run.page.mlflow(run.tools.tracker.ui_link())
     book.update(mlflow_run_id=run.tools.tracker.mlflow_run_id)
     for warning in prepared.warnings:

@@ -19,6 +19,7 @@ from flows.approval import Approval
 from flows.outgoing import outgoing
 from flows.records import now, versions
 from flows.stores import tracking_store
+from flows.tracked import serving
 from tasks.accounting import epsilon_of
 from tasks.facts import Facts
 from tasks.jobs import Written
@@ -214,7 +215,7 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef, page: Path) -> None
             tracker.artifact(artifacts.write_bytes(f"{folder}/{name}.png", picture), "plots")
     if not any(facts.not_private for facts in report.iterations):
         tracker.artifact(page)
-    tracker.model(artifacts.fetch(f"{folder}/student"), run.serving())
+    tracker.model(artifacts.fetch(f"{folder}/student"), serving(run.config))
     tracker.end("FINISHED")
 
 

