@@ -36,6 +36,8 @@ from connectors.errors import in_step as in_step
 from connectors.errors import step_of as step_of
 from connectors.keys import canonical as canonical
 from connectors.keys import digest as digest
+from connectors.prompt import Cloze as Cloze
+from connectors.prompt import Prompt as Prompt
 from connectors.redaction import guard_logs as guard_logs
 from connectors.redaction import redact as redact
 from connectors.redaction import redact_error as redact_error
@@ -79,28 +81,6 @@ class ModelSpec:
     connector: str
     model: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """One request. `text` is what a vendor receives; the other fields say the same to embedded models.
-
-    `good` and `bad` are synthetic examples only, never private rows. `seed` makes repeated requests distinct.
-    """
-
-    text: str
-    label: str
-    description: str = ""
-    attribute: str = ""
-    good: tuple[str, ...] = ()
-    bad: tuple[str, ...] = ()
-    max_tokens: int = 256
-    seed: int = 0
-
-    @property
-    def key(self) -> str:
-        """Content key of the request, 64 hexadecimal digits."""
-        return digest(self)
 
 
 @dataclass(frozen=True, slots=True)

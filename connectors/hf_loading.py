@@ -109,30 +109,37 @@ def _snapshot(name: str, model: str, options: HfOptions, patterns: list[str]) ->
     raise FinalError(f"{what} is neither a folder nor in the hub's local cache, and the hub is switched off (offline).")
 
 
-def load(name: str, folder: Path, options: HfOptions) -> Loaded:
-    """Load tokenizer and weights; FinalError says why that cannot be done."""
+def load(name: str, folder: Path, options: HfOptions, fills: bool = False) -> Loaded:
+    """Load tokenizer and weights, of a masked language model if it `fills`; FinalError says why it cannot be done."""
     if options.trust_remote_code:
         _log.warning("Model '%s' runs Python code of its authors (trust_remote_code) from %s.", name, folder)
     with loading():
         device = _device(name, options)
         try:
-            model, tokenizer = _read(folder, options, device)
+            model, tokenizer = _read(folder, options, device, fills)
         except Exception as error:
             # Readers of weights and the code of models raise whatever they like.
             why = _why(error, options.trust_remote_code)
             raise FinalError(f"Model '{name}' cannot be loaded from {folder}: {why}") from error
-        eos, pad = _own_generation(model, tokenizer)
+        eos, pad = ((), int(tokenizer.pad_token_id or 0)) if fills else _own_generation(model, tokenizer)
     config = model.config
     return Loaded(model, tokenizer, device, config.is_encoder_decoder, eos, pad, _context(config), _bytes(model))
 
 
-def _read(folder: Path, options: HfOptions, device: Any) -> tuple[Any, Any]:
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+def _read(folder: Path, options: HfOptions, device: Any, fills: bool) -> tuple[Any, Any]:
+    from transformers import (
+        AutoConfig,
+        AutoModelForCausalLM,
+        AutoModelForMaskedLM,
+        AutoModelForSeq2SeqLM,
+        AutoTokenizer,
+    )
 
     common = {"local_files_only": True, "trust_remote_code": options.trust_remote_code}
     config = AutoConfig.from_pretrained(folder, **common)
     tokenizer = AutoTokenizer.from_pretrained(folder, **common)
     family = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    family = AutoModelForMaskedLM if fills else family
     safe, dtype = bool(files_of(folder, (".safetensors",))), _torch_dtype(dtype_of(options))
     model = family.from_pretrained(folder, dtype=dtype, use_safetensors=safe, **common)
     return model.to(device).eval(), tokenizer

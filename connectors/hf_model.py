@@ -41,6 +41,8 @@ class HfModel:
     A batch that does not fit the accelerator's memory is halved until it does.
     """
 
+    connector = "hf"
+
     def __init__(self, name: str, model: str, options: HfOptions | None = None) -> None:
         for package in ("transformers", "torch"):
             if importlib.util.find_spec(package) is None:
@@ -57,7 +59,7 @@ class HfModel:
 
     def __reduce__(self) -> tuple[type[HfModel], tuple[str, str, HfOptions]]:
         # The weights are loaded again in the other process.
-        return HfModel, (self._name, self._model, self._options)
+        return type(self), (self._name, self._model, self._options)
 
     @property
     def name(self) -> str:
@@ -69,7 +71,7 @@ class HfModel:
         """Connector, version, hub commit or digests of weights and settings, precision and decoding."""
         with self._lock:
             content = content_of(self._folder, self._options)
-            what = {"connector": "hf", "version": VERSION, "dtype": dtype_of(self._options), **content}
+            what = {"connector": self.connector, "version": VERSION, "dtype": dtype_of(self._options), **content}
             return canonical({**what, **self._options.decoding})
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
@@ -113,8 +115,11 @@ class HfModel:
 
     def _open(self) -> Loaded:
         if self._loaded is None:
-            self._loaded = load(self._name, self._folder, self._options)
+            self._loaded = self._load()
         return self._loaded
+
+    def _load(self) -> Loaded:
+        return load(self._name, self._folder, self._options)
 
     def _close(self) -> None:
         import torch

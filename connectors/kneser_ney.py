@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,19 @@ class Level:
     contexts: dict[tuple[int, ...], tuple[int, int, float]]
     words: Ids
     masses: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """All pairs of words by the second: `words` sorted, the `contexts` before them, their masses.
+
+    `left`: for each word of the vocabulary, the share that it leaves to single words.
+    """
+
+    words: Ids
+    contexts: Ids
+    masses: Vector
+    left: Vector
 
 
 class KneserNey:
@@ -84,6 +98,25 @@ class KneserNey:
                 out[table.words[first:last]] += weight * table.masses[first:last]
                 weight *= left
         out[: len(self.unigrams)] += weight * self.unigrams
+
+    def before(self, word: int) -> Vector:
+        """Return p(word | w), of one word of context, for every w of the vocabulary, shape (vocabulary,)."""
+        pairs = self._pairs
+        found = slice(*np.searchsorted(pairs.words, [word, word + 1]))
+        result: Vector = pairs.left * self.unigrams[word]
+        result[pairs.contexts[found]] += pairs.masses[found]
+        return result
+
+    @cached_property
+    def _pairs(self) -> Pairs:
+        level = self._levels[0]
+        left = np.ones(len(self.unigrams))
+        contexts = np.zeros(len(level.words), dtype=np.int64)
+        for (context,), (first, last, share) in level.contexts.items():
+            left[context] = share
+            contexts[first:last] = context
+        order = np.argsort(level.words, kind="stable")
+        return Pairs(level.words[order], contexts[order], level.masses[order], left)
 
     def probability(self, word: str, context: Sequence[str] = ()) -> float:
         """Return p(word | context); the context may hold START and unknown words."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from connectors.base import (
+    Cloze,
     Completion,
     ConfigError,
     InputError,
@@ -21,6 +22,7 @@ from connectors.base import (
     keep_nothing,
 )
 from connectors.kneser_ney import KneserNey
+from connectors.ngram_filler import Filler
 from connectors.ngram_prompting import Topic, TopicIndex, words_in
 from connectors.ngram_tokens import Truecaser, tokenise
 from connectors.ngram_writer import Phrases, Style, Voice, Writer
@@ -76,9 +78,10 @@ class NgramModel:
 
     It exists so that every pipeline runs anywhere in seconds; it does not write well. What it does truly: it follows
     the label (a model of the label's own texts, or, for labels the corpus does not have, of the texts that share words
-    with label, attribute and description, plus the label's words in openings), it moves towards good examples (an
-    n-gram cache interpolated with the model) and away from bad ones: p(w) is multiplied by (p / (p + p_bad))**discount
-    (see `ngram_writer`). The same prompt gets the same answer, whatever else is in the batch.
+    with label, attribute and description, plus the label's words in openings), it fills masks (a `Cloze`, see
+    `ngram_filler`), it moves towards good examples (an n-gram cache interpolated with the model) and away from bad
+    ones: p(w) is multiplied by (p / (p + p_bad))**discount (see `ngram_writer`). The same prompt gets the same answer,
+    whatever else is in the batch.
     """
 
     def __init__(self, name: str, options: NgramOptions) -> None:
@@ -132,8 +135,10 @@ class NgramModel:
 
     def _answer(self, prompt: Prompt) -> Completion:
         seed = hashlib.sha256((self._identity + prompt.key).encode()).digest()
-        good, bad = (self._tokens(side) for side in (prompt.good, prompt.bad))
         rng = np.random.default_rng(int.from_bytes(seed[:16], "big"))
+        if isinstance(prompt, Cloze):
+            return self._filled(prompt, rng)
+        good, bad = (self._tokens(side) for side in (prompt.good, prompt.bad))
         text, finished = Writer(self._voice(prompt), good, bad, rng).write(max(1, prompt.max_tokens))
         return Completion(
             text=text,
@@ -141,6 +146,11 @@ class NgramModel:
             tokens_in=len(prompt.text.split()),
             tokens_out=len(text.split()),
         )
+
+    def _filled(self, cloze: Cloze, rng: np.random.Generator) -> Completion:
+        tokens = [token for text in self._tokens([cloze.source]) for token in text]
+        text = Filler(self._voice(cloze), tokens, rng).fill(cloze) if tokens else ""
+        return Completion(text, tokens_in=len(cloze.text.split()), tokens_out=len(text.split()))
 
     def _tokens(self, texts: Sequence[str]) -> list[list[str]]:
         return [self._case.lower_starts(tokens) for text in texts if (tokens := tokenise(text))]

@@ -95,7 +95,7 @@ class Topic:
             for word in words:
                 if word not in _STOP:
                     stems[stem(word)] = max(stems[stem(word)], weight)
-        runs = [tuple(label)] if len(label) <= 4 else []
+        runs = [tuple(label)] if 0 < len(label) <= 4 else []
         runs += [(word,) for word in telling] + [(first, second) for first, second in pairwise(telling)]
         return cls(tuple(runs + [(word,) for word in related]), dict(stems))
 

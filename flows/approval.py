@@ -13,7 +13,7 @@ from prefect.settings import get_current_settings
 
 from connectors.base import ApprovalError, ConfigError, digest
 from flows.home import state_folder, who
-from flows.params import PACE, WaspConfig
+from flows.params import PACE, RunConfig
 from flows.pausing import Question, ask_in_prefect
 from flows.progress import display
 from flows.records import now, read_book
@@ -39,14 +39,14 @@ class Approval:
         return f"approved by {self.by} on {self.at} ({self.where}){because}"
 
 
-def contract_of(flow: str, config: WaspConfig, card: TaskCard) -> str:
+def contract_of(flow: str, config: RunConfig, card: TaskCard) -> str:
     """Return the digest of what is approved: everything but places that may be written differently, and pace."""
     aside: dict[str, Any] = {"task": True, "data_root": True, "tracking": True, "export": True}
     settings = config.model_dump(mode="json", exclude={**aside, "execution": PACE})
     return digest([flow, asdict(card), settings])
 
 
-def ask(flow: str, config: WaspConfig, card: TaskCard, plan: dict[str, Any], resumes: str | None) -> Approval:
+def ask(flow: str, config: RunConfig, card: TaskCard, plan: dict[str, Any], resumes: str | None) -> Approval:
     """Return the approval of this plan, asking for it unless this run has it.
 
     Raises ApprovalError when a person refuses or the time runs out, ConfigError where nobody can be asked.
@@ -75,7 +75,7 @@ def _earlier(run_id: str | None, contract: str) -> Approval | None:
     return Approval(**kept) if kept and kept["contract"] == contract else None
 
 
-def _in_prefect(config: WaspConfig, plan: dict[str, Any], contract: str) -> Approval:
+def _in_prefect(config: RunConfig, plan: dict[str, Any], contract: str) -> Approval:
     """Pause the flow run until its form is answered; a later attempt of the same flow run does not ask again."""
     minutes = config.execution.approval_minutes
     question = Question("this plan", f"approval-{contract[:16]}", minutes, _form(plan, minutes), NOTHING)

@@ -9,7 +9,7 @@ from typing import Any
 
 from connectors.base import ConfigError
 from flows.config_files import load_config
-from flows.params import WaspConfig
+from flows.params import Casting, WaspConfig
 from flows.params_audit import AuditConfig
 from flows.prepare import vote_privacy, vote_privacy_of
 from tasks.accounting import Noise, VotePrivacy, calibrate
@@ -40,7 +40,7 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
 def promise_of(config: AuditConfig) -> VotePrivacy:
     """Return the promise that is audited: of the configuration that is named, else of the audit's own numbers."""
     if config.wasp_config is None:
-        return vote_privacy(config.privacy, config.iterations, config.votes)
+        return vote_privacy(config.privacy, Casting(config.iterations - 1, config.votes, 2))
     return vote_privacy_of(load_config(WaspConfig, Path(config.wasp_config)))
 
 

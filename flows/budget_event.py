@@ -6,13 +6,13 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flows.run import WaspRun
+    from flows.run import Run
 
 HIGH_BUDGET = "wasp.budget.high"
 HIGH_SHARE = 0.8
 
 
-def tell_high_budget(run: WaspRun) -> None:
+def tell_high_budget(run: Run) -> None:
     """Emit `wasp.budget.high` once per run, after the release that takes its dataset past 80 % of its cap.
 
     The event holds the dataset's name and epsilons, all of them public. A run that is killed between the release and

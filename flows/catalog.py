@@ -68,6 +68,8 @@ def _at(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
+OWN_DATA = "A start for your own rows: fill in the empty fields."
+
 FLOWS = (
     FlowEntry(
         "wasp",
@@ -80,9 +82,34 @@ FLOWS = (
                 "demo", "demo.yaml", "Our own support-desk texts and three embedded models: no key, about a minute."
             ),
             Preset("paper", "papers/wasp_imdb.yaml", "IMDb as the paper sets it (Table 1), six recorded models."),
+            Preset("own-data", "own_data.yaml", OWN_DATA, ("private.path",)),
+        ),
+    ),
+    FlowEntry(
+        "pre_text",
+        "flows.pre_text",
+        "flows.params_pre_text.PreTextConfig",
+        "flows.plan.planned",
+        "a population evolves by the private rows' votes and masked words; language models write more of what survives",
+        (
+            Preset("demo", "pre_text_here.yaml", "PrE-Text on the demo's texts with embedded models: about a minute."),
+            Preset("paper", "papers/pre_text_imdb.yaml", "PrE-Text's settings on IMDb, by hub ids: an accelerator."),
+            Preset("own-data", "pre_text_own_data.yaml", OWN_DATA, ("private.path",)),
+        ),
+    ),
+    FlowEntry(
+        "aug_pe",
+        "flows.aug_pe",
+        "flows.params_aug_pe.AugPeConfig",
+        "flows.plan.planned",
+        "language models vary their own texts, and the private rows' votes decide which live on",
+        (
+            Preset("demo", "aug_pe_here.yaml", "Aug-PE on the demo's texts with embedded models: about a minute."),
             Preset(
-                "own-data", "own_data.yaml", "A start for your own rows: fill in the empty fields.", ("private.path",)
+                "paper", "papers/aug_pe_yelp.yaml", "Aug-PE's settings on Yelp ratings, by hub ids: an accelerator."
             ),
+            Preset("own-data", "aug_pe_own_data.yaml", OWN_DATA, ("private.path",)),
+            Preset("paper-wasp", "papers/aug_pe_wasp_imdb.yaml", "Aug-PE on IMDb as the WASP paper runs it (Table 1)."),
         ),
     ),
     FlowEntry(

@@ -16,6 +16,7 @@ from flows.cli_budget import budget
 from flows.cli_bundle import export, verify_bundle
 from flows.cli_common import Json
 from flows.cli_common import answer as _answer
+from flows.cli_partition import partition
 from flows.home import prepare_environment
 
 FlowName = Annotated[str, typer.Argument(help=f"Name of the flow: {', '.join(entry.name for entry in FLOWS)}.")]
@@ -92,11 +93,12 @@ def preview(
     set_: Changes = None,
     json_: Json = False,
     rows: Annotated[int, typer.Option(min=1, max=100, help="Rows per model and class.")] = 5,
+    flow: Annotated[str, typer.Option(help="The flow that the configuration is of.")] = "wasp",
 ) -> None:
     """Show five rows per model and class; epsilon spent: 0."""
     from flows import commands, words
 
-    _answer(commands.preview(config, set_ or [], rows), json_, words.preview)
+    _answer(commands.preview(config, set_ or [], rows, flow), json_, words.preview)
 
 
 @app.command()
@@ -126,6 +128,7 @@ def report(run_id: str, json_: Json = False) -> None:
 
 app.command()(export)
 app.command("verify-bundle")(verify_bundle)
+app.command()(partition)
 
 
 @app.command()
@@ -193,11 +196,12 @@ def doctor(
     config: Annotated[Path | None, typer.Option("--config", "-c", help="Ask each of its PLMs for one text.")] = None,
     set_: Changes = None,
     json_: Json = False,
+    flow: Annotated[str, typer.Option(help="The flow that the configuration is of.")] = "wasp",
 ) -> None:
     """Check this machine: packages, state folder, budget book, encoder, tracking, and with --config each PLM."""
     from flows import commands, words
 
-    found = commands.doctor(config, set_ or [])
+    found = commands.doctor(config, set_ or [], flow)
     _answer(found, json_, words.doctor)
     if not found["healthy"]:
         raise SystemExit(1)

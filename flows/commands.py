@@ -57,22 +57,28 @@ def plan(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
     return entry.plan(load_config(entry.config_class(), path, changes))
 
 
-def preview(path: Path, changes: Sequence[str], rows: int) -> dict[str, Any]:
+def preview(path: Path, changes: Sequence[str], rows: int, flow: str = "wasp") -> dict[str, Any]:
     """Return `rows` texts per model and class, without touching a private row; the answers are kept for the run."""
-    from flows.params import WaspConfig
     from flows.preview import preview_rows
 
     home = state_folder()
     with show_progress(), in_use(home):
-        return preview_rows(load_config(WaspConfig, path, changes), home, rows)
+        return preview_rows(_of_a_run(flow, path, changes), home, rows)
 
 
-def doctor(path: Path | None, changes: Sequence[str]) -> dict[str, Any]:
+def doctor(path: Path | None, changes: Sequence[str], flow: str = "wasp") -> dict[str, Any]:
     """Examine this machine, and each PLM of a configuration if one is given."""
     from flows.doctor import examine
-    from flows.params import WaspConfig
 
-    return examine(load_config(WaspConfig, path, changes) if path is not None else None)
+    return examine(_of_a_run(flow, path, changes) if path is not None else None)
+
+
+def _of_a_run(flow: str, path: Path, changes: Sequence[str]) -> Any:
+    """Return the configuration of a flow that asks language models."""
+    entry = find_flow(flow)
+    if not entry.opens_rows:
+        raise ConfigError(f"The flow '{flow}' asks no language model; there is nothing to look at beforehand")
+    return load_config(entry.config_class(), path, changes)
 
 
 def runs() -> dict[str, Any]:

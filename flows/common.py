@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from prefect import get_client, runtime
@@ -17,19 +17,22 @@ from flows.failure import Story, in_words, told
 from flows.home import check_room, state_folder, who
 from flows.live import PAGE
 from flows.measured import measured_lengths
-from flows.params import WaspConfig
+from flows.params import RunConfig
 from flows.plan import plan_of
 from flows.prepare import Prepared, prepare
 from flows.progress import display
 from flows.records import RunBook, held, in_use, now, open_book
 from flows.removal import standing
-from flows.run import WaspRun
+from flows.run import Run
 from flows.tools import RunTools
+from flows.tracked import tracked_parameters
 from tasks.accounting import Noise
 from tasks.prompts import TaskCard
 
 if TYPE_CHECKING:
     from flows.prepare import Ask
+
+AnyRun = TypeVar("AnyRun", bound=Run)
 
 
 def flow_run_name() -> str:
@@ -42,8 +45,8 @@ def flow_run_name() -> str:
 
 
 @contextmanager
-def running(flow: str, config: WaspConfig, resumes: str | None = None) -> Iterator[WaspRun]:
-    """Open a run: check everything, hold it for this process, reserve its budget, show its plan.
+def running(flow: str, config: RunConfig, resumes: str | None, kind: type[AnyRun]) -> Iterator[AnyRun]:
+    """Open a run of the class `kind`: check everything, hold it for this process, reserve its budget, show its plan.
 
     Where the configuration asks for it, a person approves the plan before a private row is opened. A failure says
     step, cause and next move, and is written into the manifest; what was reserved stays reserved until the run is
@@ -64,17 +67,17 @@ def running(flow: str, config: WaspConfig, resumes: str | None = None) -> Iterat
             stands = standing(prepared.tools.artifacts, name.run_id, config.privacy.on_lost_artifacts == "respend")
             book = open_book(flow, prepared, keep_choice=resumes is not None)
             if stands is not None:
-                yield WaspRun(prepared, book, started, stands)
+                yield kind(prepared, book, started, stands)
                 return
             if prepared.plan.charges:
                 prepared.tools.ledger.reserve(name.dataset, prepared.plan, _signed(prepared))
             story.begun = True
-            with _ended(WaspRun(prepared, book, started), story) as run:
+            with _ended(kind(prepared, book, started), story) as run:
                 _announce(run, prepared, book)
                 yield run
 
 
-def _asking(flow: str, config: WaspConfig, resumes: str | None) -> Ask | None:
+def _asking(flow: str, config: RunConfig, resumes: str | None) -> Ask | None:
     """Return what asks for the approval of a plan; None where none is asked for."""
     if not config.execution.approval:
         return None
@@ -93,7 +96,7 @@ def _signed(prepared: Prepared) -> str:
 
 
 @contextmanager
-def _ended(run: WaspRun, story: Story) -> Iterator[WaspRun]:
+def _ended(run: AnyRun, story: Story) -> Iterator[AnyRun]:
     """Write an end that is not the end of the flow into the manifest, whatever the disk or the tracking says to it."""
     try:
         yield run
@@ -110,7 +113,7 @@ def _ended(run: WaspRun, story: Story) -> Iterator[WaspRun]:
         raise
 
 
-def _tag(run: WaspRun) -> None:
+def _tag(run: Run) -> None:
     """Tag the flow run; its task runs stay untagged (see tasks.steps.step)."""
     flow_run_id = runtime.flow_run.id
     if flow_run_id is None:
@@ -123,13 +126,13 @@ def _tag(run: WaspRun) -> None:
         client.update_flow_run(UUID(str(flow_run_id)), tags=tags)
 
 
-def _announce(run: WaspRun, prepared: Prepared, book: RunBook) -> None:
+def _announce(run: Run, prepared: Prepared, book: RunBook) -> None:
     plan = plan_of(prepared.config, prepared.card, prepared.noise, measured_lengths(run.tools))
     plan |= {"warnings": list(prepared.warnings)}
     _tag(run)
     book.update(prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan)
     run.page.plan(plan)
-    run.tools.tracker.start(run.tracked_parameters())
+    run.tools.tracker.start(tracked_parameters(run))
     run.page.mlflow(run.tools.tracker.ui_link())
     book.update(mlflow_run_id=run.tools.tracker.mlflow_run_id)
     for warning in prepared.warnings:

@@ -16,12 +16,12 @@ from connectors.redaction import redact
 from flows.home import check_closed, state_folder
 
 if TYPE_CHECKING:
-    from flows.params import Execution, WaspConfig
+    from flows.params import Execution, RunConfig
 
 LEAST_FREE_BYTES = 2 * 1024**3
 
 
-def examine(config: WaspConfig | None = None) -> dict[str, Any]:
+def examine(config: RunConfig | None = None) -> dict[str, Any]:
     """Run every check; each says what was found, or what is wrong and what to type.
 
     With a configuration each of its PLMs is asked for one text, which is kept for the run.
@@ -40,7 +40,7 @@ def examine(config: WaspConfig | None = None) -> dict[str, Any]:
     }
     if config is not None:
         checks["task runner"] = partial(_runner, config.execution)
-        checks |= {f"PLM {plm.name}": partial(_model, config, plm.name) for plm in config.plms}
+        checks |= {f"PLM {plm.name}": partial(_model, config, plm.name) for plm in config.models}
     results = [_check(name, check, home) for name, check in checks.items()]
     return {"healthy": all(one["ok"] for one in results), "checks": results}
 
@@ -120,7 +120,7 @@ def _encoder(_: Path) -> str:
     return f"{open_embedder('sentence_transformers', 'embedded', {}).embed(['hello']).shape[1]} dimensions"
 
 
-def _model(config: WaspConfig, plm: str, home: Path) -> str:
+def _model(config: RunConfig, plm: str, home: Path) -> str:
     from flows.preview import sample_prompts
     from flows.task_files import load_task
     from flows.tools import RunTools

@@ -19,6 +19,7 @@ from flows.approval import Approval
 from flows.outgoing import outgoing
 from flows.records import now, versions
 from flows.stores import tracking_store
+from flows.tracked import serving
 from tasks.accounting import epsilon_of
 from tasks.facts import Facts
 from tasks.jobs import Written
@@ -30,7 +31,7 @@ from tasks.writing import read_samples
 
 if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
-    from flows.run import WaspRun
+    from flows.run import Run
 
 PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot}
 SAMPLES_SHOWN = 2
@@ -42,12 +43,13 @@ class Made:
 
     facts: tuple[Facts, ...]
     written: tuple[Written, ...]
+    asked: tuple[Written, ...]
     releases: tuple[ArtifactRef, ...]
     synthetic: ArtifactRef
     student: dict[str, Any]
 
 
-def finish_run(run: WaspRun, made: Made) -> dict[str, Any]:
+def finish_run(run: Run, made: Made) -> dict[str, Any]:
     """Close a run and return its summary; every file is written whole before the manifest says 'done'."""
     name = run.tools.called
     run.tools.ledger.finish(name.dataset, name.run_id)
@@ -70,7 +72,7 @@ def write_report(artifacts: Artifacts, run_id: str) -> Path:
     return artifacts.write_text(f"runs/{run_id}/report.html", render(from_json(json.loads(stored))))
 
 
-def _report(run: WaspRun, made: Made) -> Report:
+def _report(run: Run, made: Made) -> Report:
     name, config = run.tools.called, run.config
     folder, where = f"runs/{name.run_id}", run.tools.artifacts.where
     return Report(
@@ -86,7 +88,7 @@ def _report(run: WaspRun, made: Made) -> Report:
         scores=_scores(made.student["test"], run.prepared.card.label_names),
         samples=_samples(run, made.written),
         touched=_touched(run),
-        outgoing=outgoing(run, made.written, made.facts),
+        outgoing=outgoing(run, made.asked, made.facts),
         map=map_points(run.tools, made.written, run.prepared.test, config.execution.seed),
         places={
             "synthetic texts": where(made.synthetic.path),
@@ -103,7 +105,7 @@ def _report(run: WaspRun, made: Made) -> Report:
     )
 
 
-def _mlflow(run: WaspRun) -> str:
+def _mlflow(run: Run) -> str:
     """Say where the MLflow run is: its page, or the command that shows the database."""
     tracker = run.tools.tracker
     if tracker.ui_link():
@@ -114,12 +116,12 @@ def _mlflow(run: WaspRun) -> str:
     return f"run {tracker.mlflow_run_id}; to look at it: mlflow server --backend-store-uri {shlex.quote(redact(uri))}"
 
 
-def _approval(run: WaspRun) -> str:
+def _approval(run: Run) -> str:
     kept = run.book.values["approval"]
     return str(Approval(**kept)) if kept else ""
 
 
-def _plan(run: WaspRun) -> Plan:
+def _plan(run: Run) -> Plan:
     noise = run.prepared.noise
     return Plan(
         epsilon=noise.epsilon_stated,
@@ -132,11 +134,11 @@ def _plan(run: WaspRun) -> Plan:
         protects=noise.privacy.protects,
         adjacency=noise.privacy.adjacency,
         samples=run.config.method.samples,
-        calls=run.config.method.samples,
+        calls=sum(one.number for one in run.config.asks),
     )
 
 
-def _happened(run: WaspRun, made: Made) -> Happened:
+def _happened(run: Run, made: Made) -> Happened:
     entries = run.spent(made.releases)
     charges = tuple(
         Charge(
@@ -154,9 +156,9 @@ def _happened(run: WaspRun, made: Made) -> Happened:
     return Happened(None if math.isinf(epsilon) else epsilon, len(entries), made.synthetic.rows, charges)
 
 
-def _degraded(run: WaspRun, made: Made) -> tuple[str, ...]:
+def _degraded(run: Run, made: Made) -> tuple[str, ...]:
     missing = run.config.method.samples - made.synthetic.rows
-    short = (f"{missing} texts are missing: the models gave no more valid ones",) if missing > 0 else ()
+    short = (f"{missing} texts are missing: {run.why_missing}",) if missing > 0 else ()
     down = tuple(
         f"{plm} was down in iteration {facts.iteration}: {why}"
         for facts in made.facts
@@ -177,14 +179,15 @@ def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | N
     )
 
 
-def _samples(run: WaspRun, written: Sequence[Written]) -> tuple[Sample, ...]:
-    rows = read_samples(run.tools, [one for one in written if one.iteration == run.iterations - 1])
+def _samples(run: Run, written: Sequence[Written]) -> tuple[Sample, ...]:
+    last = max(one.iteration for one in written)
+    rows = read_samples(run.tools, [one for one in written if one.iteration == last])
     shown = rows.groupby(["plm", "label"], sort=False).head(SAMPLES_SHOWN)
     columns = (shown[name].tolist() for name in ("plm", "label", "iteration", "text"))
     return tuple(Sample(*values) for values in zip(*columns, strict=True))
 
 
-def _touched(run: WaspRun) -> tuple[Touched, ...]:
+def _touched(run: Run) -> tuple[Touched, ...]:
     found = []
     if run.config.evaluation.fid_reference == "private":
         found.append(
@@ -195,7 +198,7 @@ def _touched(run: WaspRun) -> tuple[Touched, ...]:
     return tuple(found)
 
 
-def _track(run: WaspRun, report: Report, synthetic: ArtifactRef, page: Path) -> None:
+def _track(run: Run, report: Report, synthetic: ArtifactRef, page: Path) -> None:
     tracker, artifacts, folder = run.tools.tracker, run.tools.artifacts, f"runs/{report.run_id}"
     scores = report.scores
     final = {"student_accuracy": scores.accuracy, "student_macro_f1": scores.macro_f1} if scores else {}
@@ -212,11 +215,11 @@ def _track(run: WaspRun, report: Report, synthetic: ArtifactRef, page: Path) -> 
             tracker.artifact(artifacts.write_bytes(f"{folder}/{name}.png", picture), "plots")
     if not any(facts.not_private for facts in report.iterations):
         tracker.artifact(page)
-    tracker.model(artifacts.fetch(f"{folder}/student"), run.serving())
+    tracker.model(artifacts.fetch(f"{folder}/student"), serving(run.config))
     tracker.end("FINISHED")
 
 
-def _summary(run: WaspRun, report: Report) -> dict[str, Any]:
+def _summary(run: Run, report: Report) -> dict[str, Any]:
     name, tracker, last = run.tools.called, run.tools.tracker, report.iterations[-1]
     return {
         "run_id": name.run_id,

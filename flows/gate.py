@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.base import ArtifactError, ConfigError, LedgerError, Look, PlaceError, PrivateInputError
+from flows.catalog import find_flow
 from flows.config_files import check_config
 from flows.home import who
-from flows.params import WaspConfig
 from flows.places import rows_ref
 from flows.release_files import verify
 from flows.removal import lost
@@ -62,7 +62,7 @@ def search(home: Path, artifacts: Artifacts, book: dict[str, Any], texts: pd.Dat
     fingerprint = _fingerprint(artifacts, book["run_id"])
     if fingerprint is None:
         return None
-    config = check_config(WaspConfig, book["config"], f"manifest of {book['run_id']}")
+    config: Any = check_config(find_flow(book["flow"]).config_class(), book["config"], f"manifest of {book['run_id']}")
     tools = RunTools(config, home, RunName(book["run_id"], book["flow"], book["dataset"], fingerprint))
     by_id = dict(zip(texts["sample_id"].tolist(), texts["text"].tolist(), strict=True))
     what, where = "whether texts repeat passages of the private rows", "answer of wasp export, manifest of the bundle"

@@ -18,7 +18,7 @@ def measured_lengths(tools: RunTools) -> dict[str, Lengths]:
     store, found = CompletionStore(tools.home / "completions"), {}
     if not store.identities():
         return {}
-    for name in tools.plms:
+    for name in tools.models:
         try:
             lengths = store.lengths(getattr(tools.model(name), "shelf", tools.model(name).identity))
         except WaspError:

@@ -14,15 +14,15 @@ from tasks.jobs import Written
 from tasks.report_values import Outgoing
 
 if TYPE_CHECKING:
-    from flows.run import WaspRun
+    from flows.run import Run
 
 SHOWN_CHARACTERS = 1200
 
 
-def outgoing(run: WaspRun, written: Sequence[Written], facts: Sequence[Facts]) -> tuple[Outgoing, ...]:
+def outgoing(run: Run, written: Sequence[Written], facts: Sequence[Facts]) -> tuple[Outgoing, ...]:
     """Return one line per PLM: where its prompts went, how many different ones, tokens, and the last of them."""
     found = []
-    for plm in run.plms:
+    for plm in run.models:
         prompts = _prompts(run, [one for one in written if one.plm == plm])
         usage = sum((one.usage[plm] for one in facts if plm in one.usage), Usage())
         destinations = tuple(getattr(run.tools.model(plm), "destinations", ()))
@@ -32,11 +32,11 @@ def outgoing(run: WaspRun, written: Sequence[Written], facts: Sequence[Facts]) -
     return tuple(found)
 
 
-def _connector(run: WaspRun, plm: str) -> str:
-    return next(one.connector for one in run.config.plms if one.name == plm)
+def _connector(run: Run, plm: str) -> str:
+    return next(one.connector for one in run.config.models if one.name == plm)
 
 
-def _prompts(run: WaspRun, written: Sequence[Written]) -> pd.DataFrame:
+def _prompts(run: Run, written: Sequence[Written]) -> pd.DataFrame:
     tables = []
     for one in written:
         path = PurePosixPath(one.samples.path).with_name("prompts.parquet")

@@ -6,15 +6,21 @@ Unknown keys are refused with the nearest known name (`flows.config_files` words
 from __future__ import annotations
 
 import math
-import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from flows.form import Strict, rule, tasks
+from flows.params_method import AnyMethod as AnyMethod
+from flows.params_method import Asks as Asks
+from flows.params_method import Casting as Casting
+from flows.params_method import Method as Method
 from flows.params_models import EmbedderChoice as EmbedderChoice
 from flows.params_models import Plm as Plm
 from flows.params_models import Price as Price
+from flows.params_rows import PrivateRows as PrivateRows
+from flows.params_rows import Rows as Rows
+from tasks.accounting import Paper
 
 
 def _as_epsilon(value: Any) -> Any:
@@ -31,77 +37,7 @@ Epsilon = Annotated[
 """A privacy loss; 'inf' means no noise and marks the run NOT PRIVATE."""
 
 
-PUBLIC_ADDRESS = r"^(?!.*://[^/\s:@]*:\S*@)"
-"""An address that whoever reads the configuration may see."""
-
 Calibration = Literal["tight", "paper"]
-
-
-class Rows(Strict):
-    """Where rows lie and which columns to take."""
-
-    path: str = Field(
-        description="File or folder (csv, jsonl, parquet; local, s3://, gs://), database URL, builtin:NAME/FILE, or "
-        "env:NAME for an address that a variable holds, because it has a password in it.",
-        json_schema_extra={"pattern": PUBLIC_ADDRESS},
-    )
-    text: str = Field("text", description="Column of the text.")
-    label: str = Field("label", description="Column of the label.")
-    rows: int | None = Field(None, ge=1, description="How many rows to take; empty: all.")
-    seed: int = Field(0, ge=0, description="Chooses which rows are taken.")
-    query: str | None = Field(None, description="SQL query when the path is a database URL.")
-
-    rules = rule(
-        "path",
-        {"type": "string", "pattern": r"^(sqlite|postgresql|mysql|mariadb|oracle|mssql)(\+\w+)?://"},
-        {"query": {"type": "string", "minLength": 1}},
-    )
-
-    @field_validator("path")
-    @classmethod
-    def _no_password(cls, path: str) -> str:
-        if re.match(PUBLIC_ADDRESS, path) is None:
-            raise ValueError(
-                "the address holds a password, and a configuration is kept by Prefect, in manifests and in reports. "
-                "Put the whole address into an environment variable and write env:NAME"
-            )
-        return path
-
-
-class PrivateRows(Rows):
-    """The private rows. They are opened in the private zone alone; this form holds their place only."""
-
-    of: int | None = Field(
-        None,
-        ge=1,
-        description="Declared, rounded size of the source when `rows` is set: each row is then taken by a draw of its "
-        "own with chance rows/of. Empty: exactly `rows` are taken, and noise is sqrt(2) larger, because removing one "
-        "row lets another in.",
-    )
-    person: str | None = Field(
-        None, description="Column that says whose row it is; needed when privacy.protects is person."
-    )
-    name: str | None = Field(
-        None, description="Name of the dataset in the budget book; empty: made of folder and file name."
-    )
-    group: str | None = Field(
-        None,
-        description="Name of the group of datasets that hold the same people, this one among them: what is released "
-        "from one is charged to all, for good. Empty: the group that the budget book knows, if any.",
-    )
-
-    rules = Rows.rules | rule("of", {"type": "integer"}, {"rows": {"type": "integer"}})
-
-    @model_validator(mode="after")
-    def _sample_fits(self) -> Self:
-        if self.of is not None and (self.rows is None or self.rows > self.of):
-            raise ValueError(f"of ({self.of}) is the size of the source; set rows to at most that")
-        return self
-
-    @property
-    def takes_exactly(self) -> bool:
-        """Whether a fixed number of rows is taken, so that one row's absence lets another in."""
-        return self.rows is not None and self.of is None
 
 
 class Promise(Strict):
@@ -141,24 +77,6 @@ class Privacy(Promise):
         "stop",
         description="If texts that were voted on are lost, or cleaned away: stop, or ask and vote again and pay again.",
     )
-
-
-class Method(Strict):
-    """WASP's own settings (Algorithm 1)."""
-
-    iterations: int = Field(5, ge=1, le=100, description="Rounds of writing (T). There are T - 1 releases.")
-    samples: int = Field(6000, ge=1, le=10_000_000, description="Synthetic texts in all (N).")
-    votes: int = Field(8, ge=1, le=32, description="Nearest and furthest texts that each private row votes for (Q).")
-    examples: int = Field(8, ge=2, le=64, description="Examples in a prompt (S), half of them bad.")
-    contrast: bool = Field(True, description="Show bad examples beside good ones.")
-    weighting: bool = Field(True, description="Let models that do well write more.")
-    vote_scope: Literal["all", "latest"] = Field("all", description="Vote on all texts so far, or on the latest round.")
-
-    @model_validator(mode="after")
-    def _rounds_fit(self) -> Self:
-        if self.samples < self.iterations:
-            raise ValueError(f"samples ({self.samples}) must be at least iterations ({self.iterations})")
-        return self
 
 
 class StudentChoice(Strict):
@@ -240,8 +158,8 @@ PACE = set(Execution.model_fields) - {"seed"}
 """Settings of `execution` that change no result, so that they make no other run."""
 
 
-class WaspConfig(Strict):
-    """Everything that one WASP run needs."""
+class RunConfig(Strict):
+    """Everything that a run needs, whatever its method."""
 
     task: str = Field(
         json_schema_extra=tasks, description="Name of a task that ships, or the path of a task file of your own."
@@ -253,7 +171,7 @@ class WaspConfig(Strict):
     plms: list[Plm] = Field(min_length=1, description="The language models (K of them).")
     embedder: EmbedderChoice = Field(EmbedderChoice(), description="The model that turns texts into vectors.")
     privacy: Privacy = Field(Privacy(), description="What is promised about the private rows.")
-    method: Method = Field(Method(), description="WASP's own settings (Algorithm 1).")
+    method: AnyMethod = Field(AnyMethod(), description="Settings of the method.")
     student: StudentChoice = Field(StudentChoice(), description="The small task model (STM) trained on the result.")
     evaluation: Evaluation = Field(Evaluation(), description="What is measured against.")
     tracking: Tracking = Field(Tracking(), description="Where experiments are recorded.")
@@ -271,12 +189,40 @@ class WaspConfig(Strict):
         {"private": {"required": ["person"], "properties": {"person": {"type": "string", "minLength": 1}}}},
     )
 
+    @property
+    def paper(self) -> Paper:
+        """Whose noise `privacy.calibration: paper` is."""
+        return "wasp"
+
+    @property
+    def calibrations(self) -> tuple[Calibration, ...]:
+        """The choices of `privacy.calibration` that mean something for the method."""
+        return ("tight", "paper")
+
+    @property
+    def models(self) -> list[Plm]:
+        """Every language model of the run, those that write first."""
+        return list(self.plms)
+
+    @property
+    def writers(self) -> tuple[str, ...]:
+        """Names of the PLMs."""
+        return tuple(plm.name for plm in self.plms)
+
+    @property
+    def asks(self) -> list[Asks]:
+        """What the models are asked when nothing has to be asked twice; here each text once."""
+        return [Asks(self.writers, self.method.samples)]
+
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        names = [plm.name for plm in self.plms]
+        names = [plm.name for plm in self.models]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"plms: the name {twice[0]!r} is used twice; give each PLM a name of its own")
+        fills = [plm.name for plm in self.plms if plm.connector == "fill_mask"]
+        if fills:
+            raise ValueError(f"plms: {fills[0]!r} is a fill_mask model, which fills gaps and cannot write by itself")
         needed = {"test": self.test, "public": self.public}
         reference = self.evaluation.fid_reference
         if reference == "public" and needed["public"] is None:
@@ -295,3 +241,15 @@ class WaspConfig(Strict):
                 "privacy.protects is 'person': private.rows takes a fixed number of rows, so that one person's absence "
                 "lets other people in; set private.of to the rounded size of the source, or leave private.rows empty"
             )
+
+
+class WaspConfig(RunConfig):
+    """Everything that one WASP run needs."""
+
+    method: Method = Field(Method(), description="WASP's own settings (Algorithm 1).")
+
+    @property
+    def asks(self) -> list[Asks]:
+        """The first round without examples, the others with S of them."""
+        first = self.method.samples // self.method.iterations
+        return [Asks(self.writers, first), Asks(self.writers, self.method.samples - first, self.method.examples)]

@@ -49,7 +49,9 @@ class Plm(Strict):
     options: dict[str, Any] = Field(default_factory=dict, description="Further options of the connector.")
 
     rules = rule(
-        "connector", {"enum": ["anthropic", "hf", "ngram", "openai", "recorded"]}, {"model": {"minLength": 1}}
+        "connector",
+        {"enum": ["anthropic", "fill_mask", "hf", "ngram", "openai", "recorded"]},
+        {"model": {"minLength": 1}},
     ) | rule("batch_api", {"const": True}, {"connector": {"enum": ["openai", "anthropic"]}})
 
     @property

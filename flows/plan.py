@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from flows.params import Execution, WaspConfig
+from flows.params import Asks, Execution, RunConfig
 from tasks.accounting import Noise, VotePrivacy
 from tasks.prompts import TaskCard, contrastive, zero_shot
 
@@ -17,7 +17,7 @@ CHARACTERS_PER_TOKEN = 4.0
 EXAMPLE_CHARACTERS = 160
 
 
-def planned(config: WaspConfig) -> dict[str, Any]:
+def planned(config: RunConfig) -> dict[str, Any]:
     """Return the plan of a configuration, with what its models were measured to take and what the user should know.
 
     Raises ConfigError for numbers, a task file or connectors that cannot be run.
@@ -31,7 +31,7 @@ def planned(config: WaspConfig) -> dict[str, Any]:
 
     card = load_task(config.task)
     check_numbers(config, card)
-    for plm in config.plms:
+    for plm in config.models:
         check_connector(plm.name, plm.connector)
     noise = make_noise(config)
     lengths = measured_lengths(RunTools(config, state_folder()))
@@ -39,30 +39,29 @@ def planned(config: WaspConfig) -> dict[str, Any]:
 
 
 def plan_of(
-    config: WaspConfig, card: TaskCard, noise: Noise, lengths: Mapping[str, Lengths] | None = None
+    config: RunConfig, card: TaskCard, noise: Noise, lengths: Mapping[str, Lengths] | None = None
 ) -> dict[str, Any]:
     """Return sigma, epsilon stated and exact, releases, calls, tokens, dollars and minutes; nothing is asked.
 
     A model that has answered before is planned with its own `lengths`; others at four characters a token and answers
-    of `max_tokens`. Examples count 160 characters. Models write equal shares, at the same time.
+    of `max_tokens`. Texts in prompts count 160 characters. Models write equal shares, at the same time.
     """
     method, known = config.method, lengths or {}
-    asked = {plm.name: _asked(config, card, known.get(plm.name)) for plm in config.plms}
+    asked = {plm.name: _asked(config, card, plm.name, known.get(plm.name)) for plm in config.models}
     tokens_in = round(sum(read for read, _ in asked.values()))
     tokens_out = round(sum(written for _, written in asked.values()))
-    calls = method.samples / len(config.plms)
-    minutes = [calls * one.seconds / 60 for one in known.values()]
+    minutes = [_calls(config, name) * one.seconds / 60 for name, one in known.items()]
     return {
         "task": card.name,
-        "models": [plm.name for plm in config.plms],
+        "models": [plm.name for plm in config.models],
         "iterations": method.iterations,
         "samples": method.samples,
-        "calls": method.samples,
+        "calls": sum(asks.number for asks in config.asks),
         "tokens_in": tokens_in,
         "tokens_out": tokens_out,
         "dollars_about": _dollars(config, asked),
         "measured": sorted(known),
-        "minutes_of_writing": max(minutes) if len(known) == len(config.plms) else None,
+        "minutes_of_writing": max(minutes) if len(known) == len(config.models) else None,
         "max_dollars": config.limits.max_dollars,
         "releases": noise.releases,
         "sensitivity": noise.sensitivity,
@@ -92,22 +91,28 @@ def _steps(execution: Execution) -> str:
     return f"{at_once}, on a {execution.task_runner.capitalize()} cluster {started}"
 
 
-def _asked(config: WaspConfig, card: TaskCard, lengths: Lengths | None) -> tuple[float, float]:
-    """Return the tokens that one model reads and writes with an equal share of all texts."""
-    method = config.method
-    first = 1 / method.iterations
-    characters = first * _characters(card, 0) + (1 - first) * _characters(card, method.examples)
+def _asked(config: RunConfig, card: TaskCard, model: str, lengths: Lengths | None) -> tuple[float, float]:
+    """Return the tokens that one model reads and writes with an equal share of what its like are asked."""
+    characters = sum(share * _characters(card, asks) for asks, share in _shares(config, model))
     per_token = CHARACTERS_PER_TOKEN
     if lengths is not None and lengths.tokens_in > 0:
-        per_token = _characters(card, 0) / lengths.tokens_in
-    calls = method.samples / len(config.plms)
-    return calls * characters / per_token, calls * (card.max_tokens if lengths is None else lengths.tokens_out)
+        per_token = _characters(card, Asks((), 0)) / lengths.tokens_in
+    calls = _calls(config, model)
+    return characters / per_token, calls * (card.max_tokens if lengths is None else lengths.tokens_out)
 
 
-def _dollars(config: WaspConfig, asked: Mapping[str, tuple[float, float]]) -> float:
+def _calls(config: RunConfig, model: str) -> float:
+    return sum(share for _, share in _shares(config, model))
+
+
+def _shares(config: RunConfig, model: str) -> list[tuple[Asks, float]]:
+    return [(asks, asks.number / len(asks.models)) for asks in config.asks if model in asks.models]
+
+
+def _dollars(config: RunConfig, asked: Mapping[str, tuple[float, float]]) -> float:
     """Return what the models cost; one without a price counts as free, a batch API as half."""
     total = 0.0
-    for plm in config.plms:
+    for plm in config.models:
         if plm.price is not None:
             read, written = asked[plm.name]
             whole = (read * plm.price.input + written * plm.price.output) / 1e6
@@ -115,19 +120,23 @@ def _dollars(config: WaspConfig, asked: Mapping[str, tuple[float, float]]) -> fl
     return total
 
 
-def _characters(card: TaskCard, examples: int) -> int:
+def _characters(card: TaskCard, asks: Asks) -> int:
     label = card.label_names[0]
-    filler = "x" * EXAMPLE_CHARACTERS
-    bad = (filler,) * (examples // 2)
-    good = (filler,) * (examples - examples // 2)
-    prompt = contrastive(card, label, "", good, bad, 0) if examples else zero_shot(card, label, "", 0)
-    return len(prompt.text)
+    text = "x" * EXAMPLE_CHARACTERS
+    bad = (text,) * (asks.shows // 2)
+    good = (text,) * (asks.shows - asks.shows // 2)
+    prompt = contrastive(card, label, "", good, bad, 0) if asks.shows else zero_shot(card, label, "", 0)
+    return len(prompt.text) + (EXAMPLE_CHARACTERS if asks.varies else 0)
 
 
-def _other(config: WaspConfig) -> dict[str, Any]:
+def _other(config: RunConfig) -> dict[str, Any] | None:
+    """Return what the calibration that was not chosen would do; None where there is no other."""
     from flows.prepare import make_noise
 
-    other = "paper" if config.privacy.calibration == "tight" else "tight"
+    others = [one for one in config.calibrations if one != config.privacy.calibration]
+    if not others:
+        return None
+    (other,) = others
     changed = config.model_copy(update={"privacy": config.privacy.model_copy(update={"calibration": other})})
     noise = make_noise(changed)
     return {

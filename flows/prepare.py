@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from connectors.base import BudgetPlan, ConfigError, Look, PrivateInputError, digest
 from flows.home import open_to_others, who
 from flows.lost_book import check_book
-from flows.params import PACE, Promise, Rows, WaspConfig
+from flows.params import PACE, Casting, Promise, Rows, RunConfig
 from flows.places import rows_ref
 from flows.runners import check_runner
 from flows.task_files import load_task
@@ -39,7 +39,7 @@ class Prepared:
     """A run that may start: its tools, task, noise, references, plan and what the user should know beforehand."""
 
     tools: RunTools
-    config: WaspConfig
+    config: RunConfig
     card: TaskCard
     noise: Noise
     plan: BudgetPlan
@@ -49,7 +49,7 @@ class Prepared:
     approval: Approval | None
 
 
-def prepare(flow: str, config: WaspConfig, home: Path, ask: Ask | None = None) -> Prepared:
+def prepare(flow: str, config: RunConfig, home: Path, ask: Ask | None = None) -> Prepared:
     """Check everything, identify the private dataset and make the plan; nothing is reserved or spent.
 
     `ask` is called when everything else is in order and before the private rows are opened for the first time.
@@ -60,8 +60,8 @@ def prepare(flow: str, config: WaspConfig, home: Path, ask: Ask | None = None) -
     check_numbers(config, card)
     tools = RunTools(config, home)
     tools.artifacts.check()
-    for name in tools.plms:
-        tools.model(name)
+    for model in config.models:
+        tools.model(model.name)
     test, test_rows = _reference("test", config.test, config, card, tools)
     public, public_rows = _reference("public", config.public, config, card, tools)
     texts = [text for rows in (test_rows, public_rows) if rows is not None for text in rows["text"].tolist()]
@@ -88,30 +88,31 @@ def _identify(tools: RunTools, flow: str, card: TaskCard, public_texts: Sequence
         raise
 
 
-def make_noise(config: WaspConfig) -> Noise:
-    """Return the calibrated noise of a configuration: T - 1 releases of near and far votes together."""
+def make_noise(config: RunConfig) -> Noise:
+    """Return the calibrated noise of a configuration: that of all its releases together."""
     return calibrate(vote_privacy_of(config))
 
 
-def vote_privacy_of(config: WaspConfig) -> VotePrivacy:
+def vote_privacy_of(config: RunConfig) -> VotePrivacy:
     """Return what a configuration promises about its votes.
 
     When exactly `rows` of a larger source are taken, removing one row lets another in: that is a replacement, and the
     noise is made for it even if add/remove is asked for.
     """
-    privacy, method = config.privacy, config.method
-    promise = vote_privacy(privacy, method.iterations, method.votes)
+    privacy = config.privacy
+    promise = vote_privacy(privacy, config.method.casting)
     adjacency = "replace_one" if config.private.takes_exactly else privacy.adjacency
-    return replace(promise, calibration=privacy.calibration, adjacency=adjacency)
+    return replace(promise, calibration=privacy.calibration, adjacency=adjacency, paper=config.paper)
 
 
-def vote_privacy(promise: Promise, iterations: int, votes: int) -> VotePrivacy:
-    """Return a promise about T - 1 releases of Q near and far votes, in the accountant's terms."""
+def vote_privacy(promise: Promise, casting: Casting) -> VotePrivacy:
+    """Return a promise about the votes of a run, in the accountant's terms."""
     return VotePrivacy(
         epsilon=promise.epsilon,
         delta=promise.delta,
-        releases=iterations - 1,
-        votes=votes,
+        releases=casting.releases,
+        votes=casting.votes,
+        sides=casting.sides,
         adjacency=promise.adjacency,
         protects=promise.protects,
         rows_per_person=promise.rows_per_person if promise.protects == "person" else 1,
@@ -119,16 +120,17 @@ def vote_privacy(promise: Promise, iterations: int, votes: int) -> VotePrivacy:
     )
 
 
-def check_numbers(config: WaspConfig, card: TaskCard) -> None:
+def check_numbers(config: RunConfig, card: TaskCard) -> None:
     """Refuse numbers that cannot give every model and class a text in each round."""
     method, models, classes = config.method, len(config.plms), len(card.labels)
     needed = models * classes
-    if method.samples < needed:
-        raise ConfigError(
-            f"method.samples: {method.samples} texts are fewer than one per model and class "
-            f"({models} PLMs x {classes} classes = {needed}); raise method.samples"
-        )
-    if method.samples < needed * method.iterations:
+    for name, texts in method.starts.items():
+        if texts < needed:
+            raise ConfigError(
+                f"method.{name}: {texts} texts are fewer than one per model and class "
+                f"({models} PLMs x {classes} classes = {needed}); raise method.{name}"
+            )
+    if method.shared_over_rounds and method.samples < needed * method.iterations:
         raise ConfigError(
             f"method.samples: {method.samples} texts in {method.iterations} iterations leave less than one per model "
             f"and class in a round; raise method.samples to {needed * method.iterations} or lower method.iterations"
@@ -136,7 +138,7 @@ def check_numbers(config: WaspConfig, card: TaskCard) -> None:
 
 
 def _reference(
-    kind: str, rows: Rows | None, config: WaspConfig, card: TaskCard, tools: RunTools
+    kind: str, rows: Rows | None, config: RunConfig, card: TaskCard, tools: RunTools
 ) -> tuple[Reference | None, pd.DataFrame | None]:
     from connectors.rows import check_public
 
@@ -155,13 +157,13 @@ def _name(
     dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
     _join(tools, dataset)
     check_book(tools.artifacts, tools.ledger, dataset, identity.fingerprint)
-    aside = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms", "export"), True)
+    aside = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms", "filler", "export"), True)
     settings = config.model_dump(mode="json", exclude={**aside, **CARRYING_OUT})
     for rows in ("private", "test", "public"):
         if settings[rows] is not None:
             settings[rows] |= {"path": "", "name": ""}
     del settings["private"]["group"]  # whoever else pays, the run is the same
-    models = [[name, tools.model(name).identity] for name in tools.plms]
+    models = [[model.name, tools.model(model.name).identity] for model in config.models]
     compared = [reference.content if reference else None for reference in references]
     content = digest([flow, asdict(card), settings, models, tools.embedder.identity, identity.fingerprint, *compared])
     epsilon = "inf" if math.isinf(config.privacy.epsilon) else f"{config.privacy.epsilon:g}"
@@ -185,7 +187,7 @@ def _join(tools: RunTools, dataset: str) -> None:
         tools.ledger.join(group, [dataset], who())
 
 
-def warnings_of(config: WaspConfig, card: TaskCard, noise: Noise) -> list[str]:
+def warnings_of(config: RunConfig, card: TaskCard, noise: Noise) -> list[str]:
     """Return what the user should know before the run starts; public numbers only."""
     rows, privacy, method = config.private.rows, config.privacy, config.method
     found = []
@@ -206,7 +208,7 @@ def warnings_of(config: WaspConfig, card: TaskCard, noise: Noise) -> list[str]:
     if rows is not None and privacy.delta >= 1 / rows:
         found.append(f"privacy.delta {privacy.delta:g} is not below 1/rows ({1 / rows:g}): one row in {rows} may leak")
     if rows is not None and noise.sigma > 0:
-        candidates = method.samples // method.iterations // len(card.labels)
+        candidates = method.candidates // len(card.labels)
         index = signal_index(rows, noise.sigma, candidates)
         if index < 1:
             found.append(

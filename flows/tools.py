@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from connectors.base import Advance, ConfigError, Embedder, LanguageModel, PrivateRef, RowsRef, digest
 from flows.live import shown
-from flows.params import Plm, WaspConfig
+from flows.params import Plm, RunConfig
 from flows.places import default_name, model_spec, rows_ref
 from flows.progress import display
 from flows.stores import Shared, open_artifacts, open_key, open_ledger, open_purse, shared, tracking_store
@@ -45,9 +45,7 @@ class RunName:
 class RunTools:
     """Opens each connector on first use and keeps it for the run (implements tasks.toolbox.Tools)."""
 
-    def __init__(
-        self, config: WaspConfig, home: Path, name: RunName | None = None, parts: Shared | None = None
-    ) -> None:
+    def __init__(self, config: RunConfig, home: Path, name: RunName | None = None, parts: Shared | None = None) -> None:
         self.config = config
         self.home = home
         self.name = name
@@ -121,6 +119,11 @@ class RunTools:
     def plms(self) -> Sequence[str]:
         """Names of the PLMs in the order of the configuration."""
         return [plm.name for plm in self.config.plms]
+
+    @property
+    def models(self) -> Sequence[str]:
+        """Names of all models, those that only vary texts included."""
+        return [model.name for model in self.config.models]
 
     def model(self, name: str) -> LanguageModel:
         """The PLM of that name; every answer is kept and none is asked twice."""
@@ -198,7 +201,7 @@ class RunTools:
         from connectors.completions import CompletionStore, Recording
         from connectors.registry import open_model
 
-        plm = next(plm for plm in self.config.plms if plm.name == name)
+        plm = next(model for model in self.config.models if model.name == name)
         if plm.key is not None:
             load_secret(plm.key)
         # Training or loading is dear: the model that was opened to be checked is the one that writes.
@@ -213,7 +216,7 @@ _REOPENED: dict[str, RunTools] = {}
 _REOPENING = threading.Lock()
 
 
-def reopened(config: WaspConfig, name: RunName | None, parts: Shared) -> RunTools:
+def reopened(config: RunConfig, name: RunName | None, parts: Shared) -> RunTools:
     """Return the tools of a run in another process, opened once: training or loading a model is dear.
 
     Only the latest run is kept: a cluster of somebody else outlives it.

@@ -13,16 +13,16 @@ from connectors.base import ArtifactRef
 from flows.common import flow_run_name, running
 from flows.params import WaspConfig
 from flows.runners import ConfiguredTaskRunner
+from flows.wasp_run import WaspRun
 from tasks.jobs import Written
 from tasks.private_steps import vote
 from tasks.steps import (
     collect,
-    embed_samples,
+    embedded,
     generate,
     measure_iteration,
     now,
     record_iteration,
-    results,
     select_examples,
     train_student,
     weigh_models,
@@ -40,7 +40,7 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
     Returns:
         The summary of the run: what `wasp run --json` prints.
     """
-    with running("wasp", config, resumes) as run:
+    with running("wasp", config, resumes, WaspRun) as run:
         if run.stands is not None:
             return run.stands
         written: list[Written] = []
@@ -50,9 +50,7 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
         for iteration in range(run.iterations):
             # every model writes its share, at the same time
             jobs = run.write_jobs(iteration, weights, examples, written)
-            new = [generate.submit(run.tools, job) for job in jobs]
-            embedded = [embed_samples.submit(run.tools, one) for one in new]
-            written += results(new, embedded)
+            written += embedded(run.tools, generate, jobs)
             run.require_texts(iteration, written)
 
             # how good are the texts so far (no private row is touched unless the configuration asks for it)

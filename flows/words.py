@@ -66,9 +66,12 @@ def plan(value: dict[str, Any]) -> str:
         f"noise         sigma {value['sigma']:.4f} votes, calibration {value['calibration']}",
         f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
         f"delta {value['delta']:g}, {value['adjacency']}",
-        f"otherwise     calibration {other['calibration']}: sigma {other['sigma']:.4f}, "
-        f"stated {epsilon(other['epsilon_stated'])}, exact {epsilon(other['epsilon_exact'])}",
     ]
+    if other is not None:
+        lines.append(
+            f"otherwise     calibration {other['calibration']}: sigma {other['sigma']:.4f}, "
+            f"stated {epsilon(other['epsilon_stated'])}, exact {epsilon(other['epsilon_exact'])}"
+        )
     return "\n".join(lines + [f"warning       {text}" for text in value.get("warnings", [])])
 
 
@@ -133,8 +136,9 @@ def iterations(rows: Iterable[dict[str, Any]]) -> str:
         return "no iteration is finished"
     columns = {"iteration": [row["iteration"] for row in rows]}
     plms = list(dict.fromkeys(plm for row in rows for plm in row["new"]))  # one that is down is left out of rounds
+    weighed = [plm for plm in plms if any(plm in row["weights"] for row in rows)]
     new = {f"new {plm}": [row["new"].get(plm, 0) for row in rows] for plm in plms}
-    weights = {f"weight {plm}": [number(row["weights"].get(plm), 3) for row in rows] for plm in plms}
+    weights = {f"weight {plm}": [number(row["weights"].get(plm), 3) for row in rows] for plm in weighed}
     measured = {
         "FID": [number(row["fid"]) + (" (not private)" if row["not_private"] else "") for row in rows],
         "accuracy so far": [number(row["accuracy"]) for row in rows],

@@ -27,6 +27,7 @@ from tasks.composition import zcdp_epsilon as zcdp_epsilon
 Aggregation = Literal["sum", "max", "mean"]
 Protects = Literal["record", "person"]
 Calibration = Literal["tight", "paper"]
+Paper = Literal["wasp", "pre_text"]
 
 MOST_VOTES: Final = 32
 """Largest Q: with it the smallest vote is one integer step and sums still fit 64 bits for four million rows."""
@@ -40,6 +41,9 @@ LEAST_SIGMA_INT: Final = 16.0
 PAPER_L1_PER_SIDE: Final = 2.0
 """The paper takes the L1 norm of one row's votes, 2 per histogram, where the L2 norm is due (Theorem D.2)."""
 
+PRE_TEXT_EXCESS: Final = 1.541 * math.sqrt(2)
+"""How many times the noise that it accounts for the published code of PrE-Text draws."""
+
 
 @dataclass(frozen=True, slots=True)
 class VotePrivacy:
@@ -48,6 +52,7 @@ class VotePrivacy:
     `epsilon`, `delta`: for the whole run; infinite epsilon means no protection. `releases`: votes that happen, T-1.
     `votes`: Q, candidates each row votes for on each side. `sides`: 2 for near and far, 1 for near only.
     `protects`: one record (row), or one person with at most `rows_per_person` rows joined by `aggregation`.
+    `paper`: whose noise the calibration "paper" is.
     """
 
     epsilon: float
@@ -60,6 +65,7 @@ class VotePrivacy:
     rows_per_person: int = 1
     aggregation: Aggregation = "max"
     calibration: Calibration = "tight"
+    paper: Paper = "wasp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +148,9 @@ def total_sensitivity(privacy: VotePrivacy) -> float:
 def calibrate(privacy: VotePrivacy) -> Noise:
     """Return the least noise that keeps the promise, and what it really costs.
 
-    "tight": the exact Gaussian closed form, widened a millionth for the integer grid. "paper": the paper's printed
-    formula with Delta = 4 (its equation after Theorem D.2). No release: epsilon 0, no noise. Infinite epsilon: no
-    noise, marked non-private. Raises ConfigError for numbers that promise nothing.
+    "tight": the exact Gaussian closed form, widened a millionth for the integer grid. "paper": what the paper's own
+    formula or code draws (see `_paper_sigma`). No release: epsilon 0, no noise. Infinite epsilon: no noise, marked
+    non-private. Raises ConfigError for numbers that promise nothing.
     """
     _check(privacy)
     if privacy.releases == 0 or math.isinf(privacy.epsilon):
@@ -214,10 +220,19 @@ def _noise(privacy: VotePrivacy, sigma: float) -> Noise:
 
 
 def _paper_sigma(privacy: VotePrivacy) -> float:
+    """Return the noise of a paper, in votes.
+
+    WASP: its printed formula with Delta = 4 (after Theorem D.2), Delta = 2 on one side, and 1 for its baselines of one
+    vote on one side. PrE-Text: what it accounts for, times what its code multiplies that with.
+    """
+    if privacy.paper == "pre_text":
+        accounted = gaussian_sigma(privacy.epsilon, privacy.delta, total_sensitivity(privacy), privacy.releases)
+        return accounted * PRE_TEXT_EXCESS
     factor = person_factor(privacy.rows_per_person, privacy.aggregation)
     factor *= math.sqrt(2) if privacy.adjacency == "replace_one" else 1.0
     spread = math.sqrt(2 * math.log(1.25 / privacy.delta)) * math.sqrt(privacy.releases)
-    return PAPER_L1_PER_SIDE * privacy.sides * factor * spread / privacy.epsilon
+    delta_of_vote = 1.0 if (privacy.votes, privacy.sides) == (1, 1) else PAPER_L1_PER_SIDE * privacy.sides
+    return delta_of_vote * factor * spread / privacy.epsilon
 
 
 def _reason(privacy: VotePrivacy) -> str:

@@ -21,7 +21,6 @@ from tasks.accounting import Noise
 from tasks.attack_bounds import CONFIDENCE, Finding, freshness, gaussian_finding, number_kept, silent, stacked
 from tasks.attack_bounds import likely_bound as likely_bound
 from tasks.attack_bounds import lower_bound as lower_bound
-from tasks.private.histogram import NoisyHistogram, noisy_histogram
 from tasks.private.votes import Ballot, Candidates, NoisyVotes, clean_votes, noisy_votes
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-Mechanism = Callable[[Ballot, Candidates, Noise], Sequence[NoisyVotes | NoisyHistogram]]
+Mechanism = Callable[[Ballot, Candidates, Noise], Sequence[NoisyVotes]]
 """All releases of one run over one election."""
 
 
@@ -81,15 +80,10 @@ def releases_of_a_run(ballot: Ballot, candidates: Candidates, noise: Noise) -> l
     return [noisy_votes(ballot, candidates, noise)[0] for _ in range(noise.releases)]
 
 
-def histograms_of_a_run(ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyHistogram]:
-    """Return what a run of private evolution gives away about an election that stays the same."""
-    return [noisy_histogram(ballot, candidates, noise)[0] for _ in range(noise.releases)]
-
-
 def audit_votes(
     noise: Noise,
     trials: int = 1000,
-    run: Mechanism | None = None,
+    run: Mechanism = releases_of_a_run,
     advance: Advance = silent,
     confidence: float = CONFIDENCE,
 ) -> list[Finding]:
@@ -98,14 +92,13 @@ def audit_votes(
     `noise`: what the run claims. `run`: the mechanism, ours unless a test sabotages it. `confidence`: of each lower
     bound. Everything here is made up: no private row is opened and no budget spent.
     """
-    run = run or (releases_of_a_run if noise.privacy.sides == 2 else histograms_of_a_run)
     candidates, others, both = canary_election(noise)
     runs: tuple[list[list[Ints]], list[list[Ints]]] = ([], [])
     for _ in range(trials):
         for seen, ballot in zip(runs, (others, both), strict=True):
             seen.append([_counts(one) for one in run(ballot, candidates, noise)])
         advance(2)
-    known, all_votes = (clean_votes(one, candidates, noise).counts[:, : noise.privacy.sides] for one in (others, both))
+    known, all_votes = (clean_votes(one, candidates, noise).counts for one in (others, both))
     direction = (all_votes - known).astype(np.float64)
     sides = stacked(runs[0], known), stacked(runs[1], known)
     claimed = claim_of(noise)
@@ -123,9 +116,9 @@ def _views(direction: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     return {"near and far": direction, "near": direction * [1, 0], "far": direction * [0, 1]}
 
 
-def _counts(votes: NoisyVotes | NoisyHistogram) -> Ints:
+def _counts(votes: NoisyVotes) -> Ints:
     """Return the counts of one release, (n, sides)."""
-    return votes.counts[:, None] if isinstance(votes, NoisyHistogram) else np.stack([votes.near, votes.far], axis=1)
+    return np.stack([votes.near] if votes.far is None else [votes.near, votes.far], axis=1)
 
 
 def claim_of(noise: Noise) -> float:
@@ -136,8 +129,8 @@ def claim_of(noise: Noise) -> float:
 def canary_election(noise: Noise) -> tuple[Candidates, Ballot, Ballot]:
     """Return candidates, the ballot without the canary and the one with it; the canary moves the votes furthest.
 
-    One record: all its 2 Q votes go to different candidates. A person whose votes are joined by maximum: rows in m
-    classes, so that no two votes meet; by sum or average: m equal rows.
+    One record: all its votes, Q on each side, go to different candidates. A person whose votes are joined by maximum:
+    rows in m classes, so that no two votes meet; by sum or average: m equal rows.
     """
     privacy = noise.privacy
     rows = privacy.rows_per_person
@@ -152,7 +145,8 @@ def canary_election(noise: Noise) -> tuple[Candidates, Ballot, Ballot]:
     own_labels = [f"class {number % classes}" for number in range(rows)]
     other = np.full((3, 1), size / 2, dtype=np.float32)
     persons = privacy.protects == "person"
-    others = Ballot(other, ["class 0"] * 3, privacy.votes, ["a", "b", "c"] if persons else None)
+    names = ["a", "b", "c"] if persons else None
+    others = Ballot(other, ["class 0"] * 3, privacy.votes, names, sides=privacy.sides)
     both = replace(
         others,
         vectors=np.concatenate([other, own]),

@@ -123,7 +123,7 @@ def _straight(text: str) -> str:
 def _instruction(prompt: Prompt) -> str:
     """Return the prompt without its examples: what must not come back."""
     text = prompt.text
-    for example in (*prompt.good, *prompt.bad):
+    for example in prompt.shown:
         text = text.replace(" ".join(example.split()), " ")
     return text
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from connectors.base import Usage
 from tasks.jobs import Weights, Written
 from tasks.toolbox import Tools
+
+Sum = TypeVar("Sum", int, Usage, Counter[str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +58,33 @@ class Facts:
 def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured: Mapping[str, Any]) -> Facts:
     """Return what is known after an iteration, weights and privacy still empty."""
     new = [one for one in written if one.iteration == iteration]
-    info = {one.plm: tools.artifacts.info(one.samples) for one in new}
+    left_out = [(one.plm, Counter(tools.artifacts.info(one.samples)["failures"])) for one in new]
+    about = [(one.plm, tools.artifacts.info(one.samples)) for one in new]
     return Facts(
         iteration=iteration,
-        new={one.plm: one.samples.rows for one in new},
-        total=sum(one.samples.rows for one in written),
+        new=_added([(one.plm, one.samples.rows) for one in new if not one.looks_ahead], 0),
+        total=measured["rows"],
         fid=measured["fid"],
         fid_null=measured["fid_null"],
         fid_reference=measured["fid_reference"],
         not_private=measured["not_private"],
         accuracy=measured["accuracy"],
-        shortfall={plm: sum(about["shortfall"].values()) for plm, about in info.items()},
-        failures={plm: about["failures"] for plm, about in info.items()},
+        shortfall=_added([(plm, sum(info["shortfall"].values())) for plm, info in about], 0),
+        failures={plm: dict(reasons) for plm, reasons in _added(left_out, Counter()).items()},
         down={one.plm: one.down for one in new if one.down},
-        usage={plm: Usage(**about["usage"]) for plm, about in info.items()},
+        usage=_added([(plm, Usage(**info["usage"])) for plm, info in about], Usage()),
         weights={},
         epsilon=0.0,
         releases=0,
     )
+
+
+def _added(parts: Sequence[tuple[str, Sum]], nothing: Sum) -> dict[str, Sum]:
+    """Add up what belongs to the same PLM: in one round it may write new texts and vary others."""
+    found: dict[str, Sum] = {}
+    for plm, part in parts:
+        found[plm] = found.get(plm, nothing) + part
+    return found
 
 
 def with_privacy(facts: Facts, weights: Weights, epsilon: float | None, releases: int) -> Facts:

@@ -13,6 +13,7 @@ import pandas as pd
 from connectors.base import Advance, Completion, ConfigError, FinalError, LanguageModel, Prompt, Usage
 from tasks.clean import clean, normalised
 from tasks.prompts import Call, TaskCard, prompt_for
+from tasks.variation import USUAL, Manner, Parent, keyword, told
 
 ROW_TYPES = {
     "sample_id": "int64",
@@ -48,7 +49,8 @@ class Request:
 
     `counts`: texts per class. `good`, `bad`: the selected samples per class, best first; a class without them gets
     the zero-shot prompt. `examples` is S in the paper. `attempts`: rounds of topping up after the first.
-    `earlier`: the normalised texts (tasks.clean.normalised) of the data set so far.
+    `earlier`: the normalised texts (tasks.clean.normalised) of the data set so far. `manner`: what prompts tell, and
+    how texts are varied. `parents`: the texts of each class that are varied, in turn; none: new ones are written.
     """
 
     card: TaskCard
@@ -63,13 +65,15 @@ class Request:
     seed: int = 0
     attempts: int = 3
     earlier: frozenset[str] = frozenset()
+    manner: Manner = USUAL
+    parents: Mapping[str, tuple[Parent, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Generated:
     """`rows` (ROW_TYPES) for the data set, `failures` (FAILURE_TYPES) with a reason each, usage, what is missing.
 
-    `prompts` (PROMPT_TYPES): everything that was asked, in order.
+    Variations have a further column, parent_id. `prompts` (PROMPT_TYPES): everything that was asked, in order.
     """
 
     rows: pd.DataFrame
@@ -88,6 +92,8 @@ class Generated:
 class _Ask:
     prompt: Prompt
     attempt: int
+    label: str
+    parent_id: int
 
 
 @dataclass(slots=True)
@@ -157,13 +163,20 @@ def _round(request: Request, progress: _Progress, attempt: int) -> list[_Ask]:
         wanted = missing if attempt == 0 else math.ceil(missing * TOP_UP)
         start = progress.asked[label]
         for ordinal in range(start, start + wanted):
-            asks.append((ordinal, position, _Ask(_prompt(request, label, ordinal, attempt), attempt)))
+            asks.append((ordinal, position, _ask(request, label, ordinal, attempt)))
         progress.asked[label] += wanted
     return [ask for _, _, ask in sorted(asks, key=lambda item: item[:2])]
 
 
-def _prompt(request: Request, label: str, ordinal: int, attempt: int) -> Prompt:
-    call = Call(
+def _ask(request: Request, label: str, ordinal: int, attempt: int) -> _Ask:
+    parents = request.parents.get(label, ())
+    parent = parents[ordinal % len(parents)] if parents else None
+    prompt = _prompt(request, _call(request, label, ordinal, attempt), parent)
+    return _Ask(prompt, attempt, label, parent.sample_id if parent else -1)
+
+
+def _call(request: Request, label: str, ordinal: int, attempt: int) -> Call:
+    return Call(
         seed=request.seed,
         iteration=request.iteration,
         plm_index=request.plm_index,
@@ -175,7 +188,14 @@ def _prompt(request: Request, label: str, ordinal: int, attempt: int) -> Prompt:
         examples=request.examples,
         contrast=request.contrast,
     )
-    return prompt_for(request.card, call, _attribute(request, label, ordinal))
+
+
+def _prompt(request: Request, call: Call, parent: Parent | None) -> Prompt:
+    attribute = "" if parent else _attribute(request, call.label, call.ordinal)
+    if parent is None and request.manner.usual:
+        return prompt_for(request.card, call, attribute)
+    said = keyword(request.card, call.label, request.manner, call.ordinal + request.plm_index + request.iteration)
+    return told(request.card, call, request.manner, attribute or said, parent)
 
 
 def _attribute(request: Request, label: str, ordinal: int) -> str:
@@ -188,7 +208,7 @@ def _attribute(request: Request, label: str, ordinal: int) -> str:
 
 
 def _named(ask: _Ask) -> dict[str, Any]:
-    return {"prompt_key": ask.prompt.key, "label": ask.prompt.label, "attempt": ask.attempt}
+    return {"prompt_key": ask.prompt.key, "label": ask.label, "attempt": ask.attempt}
 
 
 def _take(request: Request, progress: _Progress, ask: _Ask, answer: Completion) -> None:
@@ -197,7 +217,7 @@ def _take(request: Request, progress: _Progress, ask: _Ask, answer: Completion) 
     text, reason = _judged(request, progress, ask, answer)
     row = {
         "text": text,
-        "label": ask.prompt.label,
+        "label": ask.label,
         "plm": request.plm,
         "iteration": request.iteration,
         "prompt_key": ask.prompt.key,
@@ -212,11 +232,13 @@ def _take(request: Request, progress: _Progress, ask: _Ask, answer: Completion) 
         "tokens_in": answer.tokens_in,
         "tokens_out": answer.tokens_out,
     }
-    progress.kept[ask.prompt.label].append({**row, **details})
+    if request.manner.way:
+        details["parent_id"] = ask.parent_id
+    progress.kept[ask.label].append({**row, **details})
 
 
 def _judged(request: Request, progress: _Progress, ask: _Ask, answer: Completion) -> tuple[str, str | None]:
-    label = ask.prompt.label
+    label = ask.label
     cleaned = clean(answer.text, ask.prompt, request.card.language)
     if answer.finish_reason not in FINISHED:
         return cleaned.text, "refusal" if answer.finish_reason == "refused" else answer.finish_reason
@@ -229,8 +251,8 @@ def _judged(request: Request, progress: _Progress, ask: _Ask, answer: Completion
 
 def _silent(asks: list[_Ask], answers: list[Completion]) -> set[str]:
     """Return the classes for which the model had nothing left to say at all."""
-    spoke = {ask.prompt.label for ask, answer in zip(asks, answers, strict=True) if answer.finish_reason != "exhausted"}
-    return {ask.prompt.label for ask in asks} - spoke
+    spoke = {ask.label for ask, answer in zip(asks, answers, strict=True) if answer.finish_reason != "exhausted"}
+    return {ask.label for ask in asks} - spoke
 
 
 def _finished(request: Request, progress: _Progress) -> Generated:
@@ -238,8 +260,9 @@ def _finished(request: Request, progress: _Progress) -> Generated:
     first = request.iteration * IDS_PER_ITERATION + request.plm_index * IDS_PER_PLM
     numbered = [{"sample_id": first + ordinal, **row} for ordinal, row in enumerate(rows)]
     missing = {label: request.counts[label] - len(of_class) for label, of_class in progress.kept.items()}
+    types = ROW_TYPES | ({"parent_id": "int64"} if request.manner.way else {})
     return Generated(
-        rows=pd.DataFrame(numbered, columns=list(ROW_TYPES)).astype(ROW_TYPES),
+        rows=pd.DataFrame(numbered, columns=list(types)).astype(types),
         failures=pd.DataFrame(progress.failures, columns=list(FAILURE_TYPES)).astype(FAILURE_TYPES),
         prompts=pd.DataFrame(progress.prompts, columns=list(PROMPT_TYPES)).astype(PROMPT_TYPES),
         usage=progress.usage,

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from connectors.base import ArtifactRef, Look, RowsRef
 from tasks.accounting import Noise
 from tasks.prompts import TaskCard
+from tasks.survive import Survival
 from tasks.train import StudentSpec
+from tasks.variation import USUAL, Manner
+
+AHEAD = "ahead="
+"""Begins the part of texts that are only looked at: they never join the data set."""
 
 Weights = dict[str, float]
 """Weight of each PLM by name, adding up to 1 (w_k in the paper, normalised)."""
@@ -18,7 +23,8 @@ Weights = dict[str, float]
 class Written:
     """The texts of one PLM in one iteration, and their embeddings once they exist.
 
-    `down`: why the PLM wrote nothing, empty if it wrote.
+    `down`: why the PLM wrote nothing, empty if it wrote. `part`: the folder of these texts within the iteration, empty
+    for new ones. `stands_on`: what the vectors were made of where that is more than these texts, as a digest.
     """
 
     plm: str
@@ -26,6 +32,13 @@ class Written:
     samples: ArtifactRef
     vectors: ArtifactRef | None = None
     down: str = ""
+    part: str = ""
+    stands_on: str = ""
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether these texts are variations that were only looked at."""
+        return self.part.startswith(AHEAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +47,10 @@ class WriteJob:
 
     `offset`: texts dealt to classes before, so that spare ones rotate. `examples`: the selection of the iteration
     before, None for zero-shot; `examples_per_prompt` of them (S) per prompt. `earlier`: what must not be repeated.
+
+    `manner`: what prompts tell, and how texts are varied. With `parents` the PLM varies texts of these tables, those
+    of the PLM `only` if one is named: `copies` of each (as often as its column `times` says), or, without copies,
+    `count` in all, parents in turn. `part`: a folder of its own within the iteration.
     """
 
     plm: str
@@ -47,6 +64,11 @@ class WriteJob:
     seed: int
     examples: ArtifactRef | None = None
     earlier: tuple[ArtifactRef, ...] = ()
+    manner: Manner = USUAL
+    parents: tuple[ArtifactRef, ...] = ()
+    copies: int = 0
+    only: str = ""
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +96,14 @@ class WeighJob:
     plms: tuple[str, ...]
     weighting: bool
     previous: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class SurviveJob:
+    """Choose the texts of a population that live on by the release of `iteration`."""
+
+    iteration: int
+    survival: Survival
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ def examples_for(call: Call) -> tuple[tuple[str, ...], tuple[str, ...]]:
     S - floor(S/2) of the good and floor(S/2) of the bad ones; S good ones without contrast. Every generation has a
     draw of its own, seeded by its place in the run: WASP leaves open how often examples are redrawn.
     """
-    generator = np.random.default_rng(seed_of("examples", *_place(call)))
+    generator = np.random.default_rng(seed_of("examples", *place_of(call)))
     wanted_bad = call.examples // 2 if call.contrast else 0
     bad = _draw(generator, call.bad, wanted_bad)
     good = _draw(generator, call.good, call.examples - wanted_bad)
@@ -162,14 +162,15 @@ def examples_for(call: Call) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def prompt_for(card: TaskCard, call: Call, attribute: str = "") -> Prompt:
     """Return the prompt of one generation: contrastive, or zero-shot without good or with fewer than two examples."""
-    seed = seed_of("prompt", *_place(call), call.attempt)
+    seed = seed_of("prompt", *place_of(call), call.attempt)
     good, bad = examples_for(call)
     if not good or len(good) + len(bad) < 2:
         return zero_shot(card, call.label, attribute, seed)
     return contrastive(card, call.label, attribute, good, bad, seed)
 
 
-def _place(call: Call) -> tuple[str | int, ...]:
+def place_of(call: Call) -> tuple[str | int, ...]:
+    """Return the place of a generation in its run, of which its seeds are made."""
     return call.seed, call.iteration, call.plm_index, call.label, call.ordinal
 
 
@@ -182,15 +183,15 @@ def _prompt(card: TaskCard, template: str, draft: Prompt) -> Prompt:
     label = card.label(draft.label)
     values = {
         "item": card.item,
-        "label": _named(label),
-        "attribute": f', with the {card.attribute} "{draft.attribute}"' if draft.attribute else "",
+        "label": named(label),
+        "attribute": marked(card, draft.attribute),
         "bad": _listed(f"Bad {card.item}", draft.bad),
         "good": _listed(f"Good {card.item}", draft.good),
     }
     return Prompt(
         text=fill(template, values),
         label=draft.label,
-        description=" ".join(part for part in (label.description, ", ".join(label.words)) if part),
+        description=about(label),
         attribute=draft.attribute,
         good=draft.good,
         bad=draft.bad,
@@ -199,7 +200,20 @@ def _prompt(card: TaskCard, template: str, draft: Prompt) -> Prompt:
     )
 
 
-def _named(label: Label) -> str:
+def marked(card: TaskCard, attribute: str) -> str:
+    """Return a value of the card's attribute as prompts say it; without an attribute it is a keyword."""
+    if not attribute:
+        return ""
+    return f', with the {card.attribute} "{attribute}"' if card.attribute else f' about "{attribute}"'
+
+
+def about(label: Label) -> str:
+    """Return what embedded models are told of a class beside its name."""
+    return " ".join(part for part in (label.description, ", ".join(label.words)) if part)
+
+
+def named(label: Label) -> str:
+    """Return a class as prompts name it."""
     return f'"{label.name}" ({label.description})' if label.description else f'"{label.name}"'
 
 

@@ -14,6 +14,8 @@ VERSIONS = {
     "vote": 1,
     "select": 1,
     "weigh": 1,
+    "survive": 1,
+    "average": 1,
     "measure": 1,
     "collect": 1,
     "train": 1,

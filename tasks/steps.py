@@ -105,13 +105,25 @@ def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
     return carried_out
 
 
-@step("generate {job.plm} t={job.iteration}", stays=asks_a_vendor)
-def generate(tools: Tools, job: WriteJob) -> Any:
-    """One PLM writes its texts of one iteration."""
+def write(tools: Tools, job: WriteJob) -> State[Any]:
+    """Let one PLM write, with a slot of its shared limit; the value is what it wrote."""
     with shared_limit(tools, job.plm):
         ref, why = writing.write_samples(tools, job)
     down = tools.artifacts.info(ref)["down"]
-    return outcome(Written(job.plm, job.iteration, ref, down=down), ref, f"{why}; DOWN: {down}" if down else why)
+    written = Written(job.plm, job.iteration, ref, down=down, part=job.part)
+    return outcome(written, ref, f"{why}; DOWN: {down}" if down else why)
+
+
+def embedded(tools: Tools, by: Task[..., Any], jobs: Sequence[WriteJob]) -> list[Written]:
+    """Let models write by a step (generate, vary), at the same time, and return their texts with vectors."""
+    new = [by.submit(tools, job) for job in jobs]
+    return results(new, [embed_samples.submit(tools, one) for one in new])
+
+
+@step("generate {job.plm} t={job.iteration}", stays=asks_a_vendor)
+def generate(tools: Tools, job: WriteJob) -> Any:
+    """One PLM writes its texts of one iteration."""
+    return write(tools, job)
 
 
 @step("embed {written.plm} t={written.iteration}")

@@ -44,6 +44,10 @@ class Tools(Protocol):
     def plms(self) -> Sequence[str]:
         """Names of the run's language models, in the order of the configuration."""
 
+    @property
+    def models(self) -> Sequence[str]:
+        """Names of all models of the run, those that only vary texts included."""
+
     def model(self, name: str) -> LanguageModel:
         """The PLM of that name, wrapped so that no answer is asked twice."""
 

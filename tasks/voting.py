@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from connectors.base import ArtifactRef, LedgerError, StepKey
+from connectors.base import ArtifactRef, LedgerError, StepKey, digest
 from tasks.accounting import VotePrivacy, vote_charge
 from tasks.guiding import candidates
 from tasks.jobs import VoteSpec, Written
@@ -20,7 +20,7 @@ from tasks.writing import content
 
 
 def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
-    """Release noisy near and far votes for `written` once, and write them as release.parquet.
+    """Release the noisy votes for `written` once, and write them as release.parquet.
 
     The ledger is asked even when the file exists: a file without its entry means that the book was replaced, and
     drawing again would spend what nobody counts.
@@ -48,7 +48,7 @@ def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[Arti
 def table_of(output: bytes) -> pd.DataFrame:
     """Return the table (release.parquet) of what a vote gave out."""
     votes = NoisyVotes.from_bytes(output)
-    return pd.DataFrame({"sample_id": votes.ids, "near": votes.near, "far": votes.far})
+    return pd.DataFrame(votes.columns())
 
 
 def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
@@ -66,7 +66,11 @@ def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
         "embedder": tools.embedder.identity,
         "rows": [tools.private.where.rows, tools.private.where.of, tools.private.where.seed],
     }
-    return step_key("vote", parameters, {"candidates": content([one.samples for one in written])})
+    inputs = {"candidates": content([one.samples for one in written])}
+    stands_on = [one.stands_on for one in written]
+    if any(stands_on):
+        inputs["stands on"] = digest(stands_on)
+    return step_key("vote", parameters, inputs)
 
 
 def _persons(privacy: VotePrivacy) -> dict[str, Any]:

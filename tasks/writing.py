@@ -11,11 +11,12 @@ import pandas as pd
 from connectors.base import ArtifactRef, FinalError, Matrix, RowsRef, TemporaryError, digest
 from tasks.clean import normalised
 from tasks.embed import embed_texts
-from tasks.generate import Generated, Request, generate, nothing
+from tasks.generate import ROW_TYPES, Generated, Request, generate, nothing
 from tasks.jobs import WriteJob, Written
 from tasks.reuse import make_once, step_key
 from tasks.select import examples_of
 from tasks.toolbox import Tools
+from tasks.variation import USUAL, Parent
 from tasks.weigh import per_class
 
 
@@ -39,15 +40,18 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
             "examples_per_prompt": job.examples_per_prompt,
             "contrast": job.contrast,
             "seed": job.seed,
+            **_in_manner(job),
         },
         {"examples": job.examples.sha256 if job.examples else "none", "earlier": content(job.earlier)},
     )
-    folder = f"runs/{tools.run_id}/iteration={job.iteration}/plm={job.plm}"
+    folder = "/".join(["runs", tools.run_id, f"iteration={job.iteration}", *([job.part] * bool(job.part))])
+    folder += f"/plm={job.plm}"
 
     def make() -> ArtifactRef:
         request = _request(tools, job)
+        did = "vary" if job.parents else "write"
         try:
-            with tools.progress(f"write {job.plm} t={job.iteration}", job.count) as advance:
+            with tools.progress(f"{did} {job.plm} t={job.iteration}", sum(request.counts.values())) as advance:
                 made, down = generate(model, request, advance), ""
         except (FinalError, TemporaryError) as error:
             made, down = nothing(request), str(error)
@@ -102,7 +106,8 @@ def collect(tools: Tools, written: Sequence[Written]) -> tuple[ArtifactRef, str]
 
 def read_samples(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
     """Return the texts of several tables as one, by rising sample id."""
-    frame = pd.concat([tools.artifacts.read_table(one.samples) for one in written], ignore_index=True)
+    frames = [tools.artifacts.read_table(one.samples)[list(ROW_TYPES)] for one in written]
+    frame = pd.concat(frames, ignore_index=True)
     return frame.sort_values("sample_id", kind="stable", ignore_index=True)
 
 
@@ -125,19 +130,44 @@ def _request(tools: Tools, job: WriteJob) -> Request:
     earlier: set[str] = set()
     for ref in job.earlier:
         earlier.update(normalised(text) for text in tools.artifacts.read_table(ref)["text"].tolist())
+    parents = _parents(tools, job)
+    counts = {label: len(of_class) * job.copies for label, of_class in parents.items()}
     return Request(
         card=job.card,
         plm=job.plm,
         plm_index=job.plm_index,
         iteration=job.iteration,
-        counts=per_class(job.count, job.card.label_names, job.offset),
+        counts=counts if job.copies else per_class(job.count, job.card.label_names, job.offset),
         good=good,
         bad=bad,
         examples=job.examples_per_prompt,
         contrast=job.contrast,
         seed=job.seed,
         earlier=frozenset(earlier),
+        manner=job.manner,
+        parents=parents,
     )
+
+
+def _parents(tools: Tools, job: WriteJob) -> dict[str, tuple[Parent, ...]]:
+    """Return the texts of each class that are varied; one that was drawn several times stands there as often."""
+    found: dict[str, list[Parent]] = {}
+    for ref in job.parents:
+        table = tools.artifacts.read_table(ref)
+        table = table[table["plm"] == job.only] if job.only else table
+        times = table["times"].tolist() if "times" in table else [1] * len(table)
+        columns = (table[name].tolist() for name in ("sample_id", "text", "label"))
+        for number, text, label, often in zip(*columns, times, strict=True):
+            found.setdefault(label, []).extend([Parent(number, text)] * often)
+    return {label: tuple(found[label]) for label in job.card.label_names if label in found}
+
+
+def _in_manner(job: WriteJob) -> dict[str, object]:
+    """Return what a key holds beyond that of plain writing."""
+    found: dict[str, object] = {} if job.manner == USUAL else {"manner": asdict(job.manner)}
+    if job.parents:
+        found |= {"parents": content(job.parents), "copies": job.copies, "only": job.only, "part": job.part}
+    return found
 
 
 def _info(made: Generated) -> dict[str, object]:

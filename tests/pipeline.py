@@ -33,6 +33,14 @@ SMALL: dict[str, Any] = {
 }
 """A whole run in a few seconds: two embedded models, hashed embeddings, a linear student."""
 
+METHODS: dict[str, dict[str, Any]] = {
+    "wasp": SMALL["method"],
+    "pre_text": {"iterations": 2, "samples": 36, "population": 24, "look_ahead": 2, "mask_rounds": 1},
+    "aug_pe": {"iterations": 2, "samples": 24, "variations": 2, "variation": "blanks", "look_ahead": 1},
+    "aug_pe as in WASP": {"style": "wasp_baseline", "iterations": 3, "samples": 36, "winners": 2},
+}
+"""Settings of each method that make two releases."""
+
 
 def free_port() -> int:
     with socket.socket() as probe:
@@ -80,6 +88,7 @@ class Pipeline:
 
     home: Path
     api: str = ""
+    method: str = "wasp"
     extra: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -90,7 +99,7 @@ class Pipeline:
 
     def config(self, **changes: Any) -> Path:
         """Write a small configuration with `changes` of its groups; return its place."""
-        values = json.loads(json.dumps(SMALL))
+        values = json.loads(json.dumps(SMALL | {"method": METHODS[self.method]}))
         for name, change in changes.items():
             both = isinstance(change, dict) and isinstance(values.get(name), dict)
             values[name] = values[name] | change if both else change
@@ -109,9 +118,14 @@ class Pipeline:
         command = [sys.executable, "-m", "flows.cli", *arguments]
         return subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=600)
 
+    @property
+    def flow(self) -> str:
+        """The flow of the method."""
+        return self.method.split()[0]
+
     def run(self, **changes: Any) -> dict[str, Any]:
-        """Run WASP to its end and return the object it prints."""
-        done = self.call("run", "wasp", "--config", str(self.config(**changes)), "--json")
+        """Run the flow to its end and return the object it prints."""
+        done = self.call("run", self.flow, "--config", str(self.config(**changes)), "--json")
         assert done.returncode == 0, done.stderr[-4000:]
         return last_json(done.stdout)
 

@@ -11,7 +11,13 @@ ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "tests" / "golden" / "step_versions.json"
 
 MEANING = {
-    "generate": ["tasks/generate.py", "tasks/clean.py", "tasks/clean_patterns.py", "tasks/prompts.py"],
+    "generate": [
+        "tasks/generate.py",
+        "tasks/clean.py",
+        "tasks/clean_patterns.py",
+        "tasks/prompts.py",
+        "tasks/variation.py",
+    ],
     "embed": ["tasks/embed.py"],
     "reference": ["tasks/embed.py"],
     "vote": [
@@ -25,6 +31,8 @@ MEANING = {
     ],
     "select": ["tasks/select.py"],
     "weigh": ["tasks/weigh.py"],
+    "survive": ["tasks/survive.py", "tasks/evolving.py"],
+    "average": ["tasks/evolving.py"],
     "measure": ["tasks/measure.py", "tasks/judging.py", "tasks/heads.py"],
     "collect": ["tasks/writing.py"],
     "train": ["tasks/train.py", "tasks/finetune.py", "tasks/network.py", "tasks/heads.py", "tasks/training.py"],

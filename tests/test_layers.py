@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+FACES = ("steps", "private_steps", "audit_steps", "evolution_steps")
 PACKAGES = ("connectors", "tasks", "flows", "deployments")
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 HEAVY = ("torch", "transformers", "sentence_transformers", "mlflow", "openai", "anthropic", "opacus")
@@ -68,7 +69,7 @@ def test_flow_files_read_like_the_paper() -> None:
 
 
 def test_tasks_of_the_prefect_face_hold_no_logic() -> None:
-    faces = {ROOT / "tasks/steps.py", ROOT / "tasks/private_steps.py", ROOT / "tasks/audit_steps.py"}
+    faces = {ROOT / f"tasks/{name}.py" for name in FACES}
     assert faces <= set(FILES)
     for path, node in functions():
         if path in faces:
@@ -130,9 +131,9 @@ def contract(name: str, field: str) -> set[str]:
 
 
 def test_the_layer_contracts_name_every_module() -> None:
-    border = {f"connectors.{name}" for name in ("base", "budget", "errors", "keys", "texts")}
+    border = {f"connectors.{name}" for name in ("base", "budget", "errors", "keys", "prompt", "texts")}
     assert modules("connectors") - border <= contract("tasks know connectors.base alone", "forbidden_modules")
-    faces = {"tasks.steps", "tasks.private_steps", "tasks.audit_steps"}
+    faces = {f"tasks.{name}" for name in FACES}
     assert modules("tasks") - faces <= contract("only steps know prefect", "source_modules")
 
 

@@ -69,7 +69,8 @@ class Ballot(Secret):
     """The private rows as the vote sees them: `vectors` (M, d) float32 and one of `labels` each.
 
     `votes`: candidates every row votes for on each side (Q). `persons`: whose row each is, when persons are
-    protected; `key`: secret bytes, at most 64, that decide which rows of a person with too many are kept.
+    protected; `key`: secret bytes, at most 64, that decide which rows of a person with too many are kept. `sides`: 2
+    for the nearest and the furthest, 1 for the nearest alone.
     """
 
     vectors: Vectors
@@ -77,6 +78,7 @@ class Ballot(Secret):
     votes: int
     persons: Sequence[str] | None = None
     key: bytes = b""
+    sides: int = 2
 
     __reduce__ = Secret.__reduce__
     __getstate__ = Secret.__getstate__
@@ -92,6 +94,8 @@ class Ballot(Secret):
             raise ConfigError("The key that chooses a person's rows has more than 64 bytes; use 32 random ones.")
         if self.votes < 1:
             raise ConfigError(f"Every row needs at least one vote on each side, not {self.votes}; raise method.votes.")
+        if self.sides not in (1, 2):
+            raise ConfigError(f"Rows vote on 1 side (near) or on 2 (near and far), not on {self.sides}.")
 
 
 def usable(vectors: Vectors) -> NDArray[np.bool_]:

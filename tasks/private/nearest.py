@@ -9,7 +9,7 @@ rows, exact duplicates, kernels and earlier merges cannot change it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -70,6 +70,7 @@ class Running(Secret):
 def rank(ballot: Ballot, candidates: Candidates, before: Running | None = None, block: int = 4096) -> Running:
     """Return each row's nearest and furthest candidates of its own class, `ballot.votes` of each (WASP section 3.2).
 
+    A ballot of one side has the nearest alone: its lists of the furthest stay empty.
     Only candidates that `before` has not seen are compared; the result equals a start from nothing. `before` is
     ignored when rows, Q or the candidates it saw have changed. A row without candidates, or whose vector is not
     finite, gets empty lists: no row can make this fail. Raises ConfigError for unequal dimensions.
@@ -81,7 +82,7 @@ def rank(ballot: Ballot, candidates: Candidates, before: Running | None = None, 
     near = _Best(start.near_ids.copy(), start.near_keys.copy(), 1)
     far = _Best(start.far_ids.copy(), start.far_keys.copy(), -1)
     for places, some in _by_class(ballot, fresh, block):
-        _compare(ballot.vectors[places], places, some, (near, far))
+        _compare(ballot.vectors[places], places, some, (near, far)[: ballot.sides])
     seen = np.sort(candidates.ids)
     return Running(near.ids, near.keys, far.ids, far.keys, seen, _digest(candidates, seen), start.ballot_digest)
 
@@ -121,7 +122,7 @@ class _Best:
         self.ids[rows], self.keys[rows] = all_ids[best], all_keys[best]
 
 
-def _compare(vectors: Vectors, places: Ints, some: Candidates, lists: tuple[_Best, _Best]) -> None:
+def _compare(vectors: Vectors, places: Ints, some: Candidates, lists: Sequence[_Best]) -> None:
     squares = np.einsum("ij,ij->i", some.vectors, some.vectors, dtype=np.float64)
     longest = float(np.sqrt(squares.max()))
     for start in range(0, len(places), ROW_BLOCK):
@@ -198,6 +199,7 @@ def _continues(before: Running, ballot: Ballot, candidates: Candidates) -> bool:
 def _ballot_digest(ballot: Ballot) -> NDArray[np.uint8]:
     state = hashlib.blake2b(np.ascontiguousarray(ballot.vectors).tobytes(), digest_size=32)
     state.update(repr(ballot.labels).encode())
+    state.update(b"" if ballot.sides == 2 else b"near alone")
     return np.frombuffer(state.digest(), dtype=np.uint8)
 
 

@@ -38,7 +38,7 @@ class VoteJob:
 
 
 def release_votes(tools: Tools, job: VoteJob, candidates: Candidates) -> Release:
-    """Return the noisy near and far votes of `job`, drawn now or read back from the ledger.
+    """Return the noisy votes of `job`, near and far or near alone, drawn now or read back from the ledger.
 
     `candidates`: all texts that stand for election, synthetic only. Raises BudgetError, LedgerError or
     PrivateInputError; whatever goes wrong inside is told in the private zone, never in the message.
@@ -79,7 +79,7 @@ def _draw(tools: Tools, job: VoteJob, candidates: Candidates) -> bytes:
         rows = open_rows(tools.zone, tools.private, job.fingerprint)
         privacy, vectors = job.noise.privacy, private_vectors(tools, job.fingerprint, rows)
         persons = rows.persons if privacy.protects == "person" else None
-        ballot = Ballot(vectors, rows.labels, privacy.votes, persons, tools.zone.choice)
+        ballot = Ballot(vectors, rows.labels, privacy.votes, persons, tools.zone.choice, privacy.sides)
         running = _load(tools, job) if job.incremental else None
         noisy, after = noisy_votes(ballot, candidates, job.noise, running)
         if job.incremental:

@@ -1,7 +1,7 @@
 """The vote: every private row gives 1, 1/2, ... to its nearest candidates and the same to its furthest.
 
-WASP, section 3.2 and Eq. 3. Counts are integers, `scale` of them one vote. The clean counts live inside
-`noisy_votes` only; what leaves has noise on every bin of both sides.
+WASP, section 3.2 and Eq. 3; on one side (the nearest alone) it is the histogram of private evolution. Counts are
+integers, `scale` of them one vote. The clean counts live inside `noisy_votes` only; what leaves has noise on every bin.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ if TYPE_CHECKING:
 
 MAGIC: Final = b"WASPVOTE"
 HEADER: Final = struct.Struct("<8sBBqqd")
-FORMAT: Final = 1
+SIDES_OF_FORMAT: Final = {1: 2, 2: 1}
+"""How many histograms a stored release of each format holds."""
 
 
 class RawVotes(Secret):
-    """Votes without noise: `counts` (n, 2) int64, near and far. As private as the rows; cannot be stored."""
+    """Votes without noise: `counts` (n, sides) int64, near and far. As private as the rows; cannot be stored."""
 
     __slots__ = ("counts",)
 
@@ -47,21 +48,23 @@ class RawVotes(Secret):
 class NoisyVotes:
     """What a release gives away: noisy `near` and `far` counts (n,) of the candidates `ids` (n,), all int64.
 
-    `scale` counts are one vote; `sigma_int` is the noise in counts, 0 only if the run is non-private.
+    `far` is None where rows vote for the nearest alone. `scale` counts are one vote; `sigma_int` is the noise in
+    counts, 0 only if the run is non-private.
     """
 
     ids: Ints
     near: Ints
-    far: Ints
+    far: Ints | None
     scale: int
     sigma_int: float
 
     def to_bytes(self) -> bytes:
         """Return one byte string, the same for equal votes on every machine."""
-        wide = max(int(np.abs(part).max(initial=0)) for part in (self.ids, self.near, self.far)) >= 2**31
-        kind = "<i8" if wide else "<i4"
-        head = HEADER.pack(MAGIC, FORMAT, 8 if wide else 4, len(self.ids), self.scale, self.sigma_int)
-        body = head + b"".join(part.astype(kind).tobytes() for part in (self.ids, self.near, self.far))
+        parts = [part for part in (self.ids, self.near, self.far) if part is not None]
+        wide = max(int(np.abs(part).max(initial=0)) for part in parts) >= 2**31
+        kind, form = "<i8" if wide else "<i4", 1 if self.far is not None else 2
+        head = HEADER.pack(MAGIC, form, 8 if wide else 4, len(self.ids), self.scale, self.sigma_int)
+        body = head + b"".join(part.astype(kind).tobytes() for part in parts)
         return body + hashlib.sha256(body).digest()
 
     @classmethod
@@ -71,10 +74,17 @@ class NoisyVotes:
         if len(body) < HEADER.size or hashlib.sha256(body).digest() != digest:
             raise ArtifactError("The stored votes of a release are damaged; restore the ledger from its backup.")
         magic, form, width, number, scale, sigma_int = HEADER.unpack_from(body)
-        if magic != MAGIC or form != FORMAT or len(body) != HEADER.size + 3 * number * width:
-            raise ArtifactError(f"The stored output is not a vote of format {FORMAT}; a newer version wrote it.")
-        flat = np.frombuffer(body, dtype=f"<i{width}", offset=HEADER.size).astype(np.int64).reshape(3, number)
-        return cls(flat[0], flat[1], flat[2], scale, sigma_int)
+        sides = SIDES_OF_FORMAT.get(form, 0)
+        if magic != MAGIC or not sides or len(body) != HEADER.size + (1 + sides) * number * width:
+            known = " or ".join(map(str, SIDES_OF_FORMAT))
+            raise ArtifactError(f"The stored output is not a vote of format {known}; a newer version wrote it.")
+        flat = np.frombuffer(body, dtype=f"<i{width}", offset=HEADER.size).astype(np.int64).reshape(1 + sides, number)
+        return cls(flat[0], flat[1], flat[2] if sides == 2 else None, scale, sigma_int)
+
+    def columns(self) -> dict[str, Ints]:
+        """Return the columns of a table: sample_id, near and, if rows voted for the furthest too, far."""
+        far = {} if self.far is None else {"far": self.far}
+        return {"sample_id": self.ids, "near": self.near, **far}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NoisyVotes) and self.to_bytes() == other.to_bytes()
@@ -88,21 +98,19 @@ def noisy_votes(
 ) -> tuple[NoisyVotes, Running]:
     """Return the noisy votes on `candidates`, and the running state for the next vote of the same rows.
 
-    Draws fresh noise once, on every bin of both sides. Nothing in `ballot` or `running` can make it fail; ConfigError
+    Draws fresh noise once, on every bin of each side. Nothing in `ballot` or `running` can make it fail; ConfigError
     when public numbers contradict each other (`noise` made for other votes, for persons, or for no release).
     """
-    if noise.privacy.sides != 2:
-        raise ConfigError("Near and far votes have two sides; calibrate with sides=2.")
     require_fitting(ballot, noise)
     after = rank(ballot, candidates, running)
     raw = _count(ballot, candidates, noise, after)
     counts = add_discrete_gaussian(raw.counts, noise.sigma_int, non_private=noise.non_private)
-    near, far = np.ascontiguousarray(counts[:, 0]), np.ascontiguousarray(counts[:, 1])
-    return NoisyVotes(candidates.ids, near, far, noise.scale, noise.sigma_int), after
+    near, *far = (np.ascontiguousarray(side) for side in counts.T)
+    return NoisyVotes(candidates.ids, near, far[0] if far else None, noise.scale, noise.sigma_int), after
 
 
 def clean_votes(ballot: Ballot, candidates: Candidates, noise: Noise, running: Running | None = None) -> RawVotes:
-    """Return the votes without noise, counts (n, 2) in the order of `candidates`; `noise` gives scale and persons.
+    """Return the votes without noise, counts (n, sides) in the order of `candidates`; `noise` gives scale and persons.
 
     A row votes inside its class only, for as many candidates as there are up to Q; a row whose class has none, or
     whose vector is not finite, votes for nobody.
@@ -113,9 +121,9 @@ def clean_votes(ballot: Ballot, candidates: Candidates, noise: Noise, running: R
 def _count(ballot: Ballot, candidates: Candidates, noise: Noise, state: Running) -> RawVotes:
     order = np.argsort(candidates.ids, kind="stable")
     weights = np.int64(noise.scale) >> np.arange(ballot.votes)
-    counts = np.zeros((len(candidates.ids), 2), dtype=np.int64)
+    counts = np.zeros((len(candidates.ids), ballot.sides), dtype=np.int64)
     keep = kept_rows(ballot, noise.privacy.rows_per_person)
-    for side, ids in enumerate((state.near_ids, state.far_ids)):
+    for side, ids in enumerate((state.near_ids, state.far_ids)[: ballot.sides]):
         rows, ranks = np.nonzero((ids >= 0) & keep[:, None])
         bins = order[np.searchsorted(candidates.ids[order], ids[rows, ranks])]
         given = weights[ranks]
@@ -131,10 +139,10 @@ def require_fitting(ballot: Ballot, noise: Noise) -> None:
     """Raise ConfigError unless the noise was made for the votes of this ballot and for persons as it has them."""
     if noise.releases < 1:
         raise ConfigError("This run planned no vote (releases is 0), so none may be drawn; raise method.iterations.")
-    if noise.privacy.votes != ballot.votes:
+    if (noise.privacy.votes, noise.privacy.sides) != (ballot.votes, ballot.sides):
         raise ConfigError(
-            f"The noise was made for {noise.privacy.votes} votes, the ballot casts {ballot.votes}; calibrate with the "
-            "same numbers."
+            f"The noise was made for {noise.privacy.votes} votes on {noise.privacy.sides} side(s), the ballot casts "
+            f"{ballot.votes} on {ballot.sides}; calibrate with the same numbers."
         )
     if (noise.privacy.protects == "person") != (ballot.persons is not None):
         raise ConfigError("Persons are protected if, and only if, the ballot names the person of each row.")

@@ -13,7 +13,7 @@ from tests.pipeline import Pipeline, last_json
 
 def kill_after(pipeline: Pipeline, config: Path, seconds: float) -> bool:
     """Start the run and kill it after so many seconds; say whether it was still running."""
-    process = pipeline.start("run", "wasp", "--config", str(config), "--json")
+    process = pipeline.start("run", pipeline.flow, "--config", str(config), "--json")
     try:
         time.sleep(seconds)
         running = process.poll() is None
@@ -44,7 +44,7 @@ def disturb(pipeline: Pipeline, config: Path, hits: int) -> tuple[int, dict[str,
 
 
 def check(pipeline: Pipeline, config: Path, seen: dict[str, bytes], api: str, tmp_path: Path) -> None:
-    done = pipeline.call("run", "wasp", "--config", str(config), "--json")
+    done = pipeline.call("run", pipeline.flow, "--config", str(config), "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     summary = last_json(done.stdout)
     releases = pipeline.releases(summary["run_id"])
@@ -56,12 +56,12 @@ def check(pipeline: Pipeline, config: Path, seen: dict[str, bytes], api: str, tm
     assert set(answers_per_prompt(pipeline)) == {1}
 
     # the same budget book in a fresh state folder, undisturbed: only the noise is carried over
-    other = Pipeline(tmp_path / "other", api)
+    other = Pipeline(tmp_path / "other", api, pipeline.method)
     (other.home / "private").mkdir(parents=True, mode=0o700)
     other.home.chmod(0o700)
     shutil.copy(pipeline.home / "private" / "ledger.key", other.home / "private" / "ledger.key")
     shutil.copy(pipeline.home / "ledger.db", other.home / "ledger.db")
-    undisturbed = last_json(other.call("run", "wasp", "--config", str(config), "--json").stdout)
+    undisturbed = last_json(other.call("run", pipeline.flow, "--config", str(config), "--json").stdout)
     assert undisturbed["run_id"] == summary["run_id"]
     assert other.releases(summary["run_id"]) == releases
     place = Path("runs") / summary["run_id"] / "synthetic.parquet"
@@ -70,12 +70,12 @@ def check(pipeline: Pipeline, config: Path, seen: dict[str, bytes], api: str, tm
         assert undisturbed[name] == summary[name]
 
 
-def kill_often(api: str, tmp_path: Path, hits: int) -> None:
+def kill_often(api: str, tmp_path: Path, hits: int, method: str = "wasp") -> None:
     number = 0
     while hits > 0:
         number += 1
         place = tmp_path / str(number)
-        pipeline = Pipeline(place / "home", api)
+        pipeline = Pipeline(place / "home", api, method)
         config = pipeline.config()
         hit, seen = disturb(pipeline, config, hits)
         check(pipeline, config, seen, api, place)
@@ -84,6 +84,14 @@ def kill_often(api: str, tmp_path: Path, hits: int) -> None:
 
 def test_killed_at_three_random_moments_the_result_is_the_same(api: str, tmp_path: Path) -> None:
     kill_often(api, tmp_path, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["pre_text", "aug_pe", "aug_pe as in WASP"])
+def test_another_method_killed_at_three_random_moments_gives_the_same_result(
+    api: str, tmp_path: Path, method: str
+) -> None:
+    kill_often(api, tmp_path, 3, method)
 
 
 @pytest.mark.slow

@@ -56,16 +56,25 @@ def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
     assert {found.split(" in ")[0] for found in found_outside(tmp_path, PLANTED)} == set(PLANTED)
 
 
-@pytest.mark.parametrize("privacy", [{"protects": "record"}, {"protects": "person", "rows_per_person": 2}])
+@pytest.mark.parametrize(
+    ("method", "privacy"),
+    [
+        ("wasp", {"protects": "record"}),
+        ("wasp", {"protects": "person", "rows_per_person": 2}),
+        ("pre_text", {"protects": "record"}),
+        ("pre_text", {"protects": "person", "rows_per_person": 2}),
+        ("aug_pe", {"protects": "record"}),
+    ],
+)
 def test_nothing_of_a_private_row_is_found_after_a_run(
-    server: tuple[str, Path], tmp_path: Path, privacy: dict[str, Any]
+    server: tuple[str, Path], tmp_path: Path, method: str, privacy: dict[str, Any]
 ) -> None:
     api, prefect = server
-    pipeline = Pipeline(tmp_path / "home", api)
+    pipeline = Pipeline(tmp_path / "home", api, method)
     (tmp_path / "owner").mkdir()
     path = planted_rows(tmp_path / "owner" / "rows.parquet")
     config = pipeline.config(private={"path": path, "name": "planted", "person": "whose"}, privacy=privacy)
-    done = pipeline.call("run", "wasp", "--config", str(config), "--json")
+    done = pipeline.call("run", pipeline.flow, "--config", str(config), "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     run_id = last_json(done.stdout)["run_id"]
     exported = pipeline.call("export", run_id, str(tmp_path / "bundle"))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from connectors.base import ConfigError
 from flows import audit_words, commands, words
 from flows.config_files import load_config
 from flows.params import WaspConfig
@@ -18,8 +19,10 @@ AUDITS = [path for path in CONFIGS if path.stem.startswith("audit")]
 
 @pytest.mark.parametrize("path", [path for path in CONFIGS if path not in AUDITS], ids=lambda path: path.stem)
 def test_it_loads_and_can_be_planned(path: Path) -> None:
-    plan = commands.plan("wasp", path, [])
-    assert plan["releases"] == plan["iterations"] - 1
+    flow = next((name for name in ("pre_text", "aug_pe") if path.stem.startswith(name)), "wasp")
+    plan = commands.plan(flow, path, [])
+    last_round_votes = flow == "pre_text" or (flow == "aug_pe" and "wasp" not in path.stem)
+    assert plan["releases"] == plan["iterations"] - (not last_round_votes)
     assert plan["epsilon_exact"] <= plan["epsilon_stated"]
     json.dumps(plan, allow_nan=False)
     assert "sigma" in words.plan(plan)
@@ -49,6 +52,38 @@ def test_the_plan_of_the_paper_states_and_proves_its_epsilon() -> None:
     assert paper["epsilon_stated"] == 4.0
     assert paper["epsilon_exact"] == pytest.approx(1.2868, abs=1e-4)
     assert tight["other_calibration"]["sigma"] == paper["sigma"]
+
+
+def test_the_plan_counts_every_call_of_a_population_that_is_varied() -> None:
+    ours = ROOT / "deployments/configs"
+    pre_text = commands.plan("pre_text", ours / "pre_text_here.yaml", [])
+    assert pre_text["calls"] == 240 + 600 + 240 * 4 + 240 * 4 * 5
+    aug_pe = commands.plan("aug_pe", ours / "aug_pe_here.yaml", ["method.look_ahead=2"])
+    assert aug_pe["calls"] == 600 + 600 * 5 + 1200 * 2 * 5
+    less = commands.plan("aug_pe", ours / "aug_pe_here.yaml", ["method.keep_parents=false"])
+    assert less["calls"] == 600 + 600 + 1200 * 4
+    assert aug_pe["other_calibration"] is None
+    assert "otherwise" not in words.plan(aug_pe)
+    paper = commands.plan("pre_text", ours / "pre_text_here.yaml", ["privacy.calibration=paper"])
+    assert paper["sigma"] / pre_text["sigma"] == pytest.approx(2.179, abs=1e-3)
+    assert paper["epsilon_exact"] < paper["epsilon_stated"] / 2
+
+
+@pytest.mark.parametrize(
+    ("flow", "change", "words"),
+    [
+        ("aug_pe", "method.keywords=private_vocabulary", "needs words that were released"),
+        ("aug_pe", "privacy.calibration=paper", "set method.style to wasp_baseline"),
+        ("aug_pe", "method={style: wasp_baseline, look_ahead: 2}", "look_ahead is for style original"),
+        ("aug_pe", "method.votes=8", "did you mean 'style'|known here|did you mean"),
+        ("pre_text", "method.population=3", "raise method.population"),
+        ("pre_text", "filler.name=clerk", "'clerk' is used twice"),
+        ("pre_text", "filler.connector=fil_mask", "Did you mean 'fill_mask'"),
+    ],
+)
+def test_what_a_method_cannot_do_is_refused_with_what_to_write(flow: str, change: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        commands.plan(flow, ROOT / f"deployments/configs/{flow}_here.yaml", [change])
 
 
 def test_one_iteration_has_no_release_and_no_noise() -> None:

@@ -9,7 +9,7 @@ import pytest
 from connectors.base import ArtifactRef, LedgerError, ReleaseRequest, StepKey
 from flows.prepare import Prepared
 from flows.records import open_book
-from flows.run import WaspRun
+from flows.wasp_run import WaspRun
 from tasks.accounting import vote_charge
 from tests.flows.test_bad_input import good_rows, start, table
 

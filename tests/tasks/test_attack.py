@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from tasks.accounting import Noise, VotePrivacy, calibrate
-from tasks.attack import Mechanism, audit_votes, canary_election, histograms_of_a_run, releases_of_a_run
+from tasks.attack import Mechanism, audit_votes, canary_election, releases_of_a_run
 from tasks.attack_bounds import epsilon_bound, lower_bound, most
-from tasks.private.histogram import NoisyHistogram, noisy_histogram
 from tasks.private.votes import Ballot, Candidates, NoisyVotes, clean_votes, noisy_votes
 from tests.conftest import ROOT
 
@@ -54,26 +53,11 @@ def one_release_too_many(ballot: Ballot, candidates: Candidates, noise: Noise) -
     return [*releases_of_a_run(ballot, candidates, noise), noisy_votes(ballot, candidates, noise)[0]]
 
 
-def weaker_histogram(by: float) -> Mechanism:
-    def run(ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyHistogram]:
-        return histograms_of_a_run(ballot, candidates, replace(noise, sigma_int=noise.sigma_int / by))
-
-    return run
-
-
-def histogram_reused(ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyHistogram]:
-    return [noisy_histogram(ballot, candidates, noise)[0]] * noise.releases
-
-
-def a_histogram_too_many(ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyHistogram]:
-    return histograms_of_a_run(ballot, candidates, replace(noise, releases=noise.releases + 1))
-
-
 MUTANTS: dict[str, tuple[Noise, Mechanism, int]] = {
-    "histogram: noise a square root of two too small": (EVOLUTION, weaker_histogram(2**0.5), MANY),
-    "histogram: noise before the votes are scaled": (EVOLUTION, weaker_histogram(EVOLUTION.scale), FEW),
-    "histogram: the same noise in every iteration": (EVOLUTION, histogram_reused, FEW),
-    "histogram: one release more than planned": (EVOLUTION, a_histogram_too_many, FEW),
+    "histogram: noise a square root of two too small": (EVOLUTION, weaker(2**0.5), MANY),
+    "histogram: noise before the votes are scaled": (EVOLUTION, weaker(EVOLUTION.scale), FEW),
+    "histogram: the same noise in every iteration": (EVOLUTION, noise_reused, FEW),
+    "histogram: one release more than planned": (EVOLUTION, one_release_too_many, FEW),
     "noise a square root of two too small": (QUICK, weaker(2**0.5), MANY),
     "far votes without noise": (USUAL, without_far_noise, FEW),
     "noise for one release instead of four": (USUAL, weaker(USUAL.releases**0.5), FEW),

@@ -1,0 +1,89 @@
+"""A run of Aug-PE: what its steps are asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from flows.evolution_run import EvolutionRun
+from flows.params_aug_pe import AugPeConfig
+from tasks.evolving import SURVIVORS
+from tasks.jobs import WriteJob, Written
+from tasks.survive import Survival
+from tasks.variation import Manner
+
+
+class AugPeRun(EvolutionRun):
+    """The jobs of one run of Aug-PE."""
+
+    config: AugPeConfig
+
+    @property
+    def manner(self) -> Manner:
+        """What prompts for new texts tell."""
+        method = self.config.method
+        return Manner(disclose=method.disclosure == "label", keywords=method.keywords == "list")
+
+    @property
+    def variation(self) -> Manner:
+        """Paraphrase or blanks, told as much as prompts for new texts are, but for keywords."""
+        method = self.config.method
+        return replace(self.manner, keywords=False, way=method.variation, mask=method.mask, spread=method.length_spread)
+
+    @property
+    def looks_ahead(self) -> int:
+        """As the configuration says."""
+        return self.config.method.look_ahead
+
+    @property
+    def with_own(self) -> bool:
+        """As the configuration says."""
+        return self.config.method.look_ahead_self
+
+    @property
+    def vote_scope(self) -> str:
+        """All texts so far where they add up, else the population."""
+        return "all" if self.config.method.accumulates else "latest"
+
+    @property
+    def why_missing(self) -> str:
+        """A text that was drawn twice stands in the result once."""
+        drawn = self.config.method.selection == "draw" and not self.config.method.accumulates
+        return "some were drawn more than once and stand there once" if drawn else super().why_missing
+
+    def wanted(self, iteration: int) -> int:
+        """A T-th more in each round where texts add up; else all are written at first."""
+        return super().wanted(iteration) if self.config.method.accumulates else self.config.method.samples
+
+    def survival(self) -> Survival:
+        """As many as the result holds; where texts add up, a few of each class."""
+        method = self.config.method
+        counts = self.balanced(method.samples)
+        if method.accumulates:
+            counts = dict.fromkeys(counts, method.winners)
+        return Survival(counts, method.selection, method.threshold, self.config.execution.seed)
+
+    def variers(self, one: Written) -> tuple[str, ...]:
+        """The PLMs that wrote the texts."""
+        if one.plm != SURVIVORS:
+            return (one.plm,)
+        wrote = set(self.tools.artifacts.read_table(one.samples)["plm"])
+        return tuple(plm for plm in self.plms if plm in wrote)
+
+    def children_jobs(self, iteration: int, parents: Sequence[Written]) -> list[WriteJob]:
+        """Let each PLM vary the texts that it wrote; where parents do not stay, each leaves one variation more."""
+        method = self.config.method
+        copies = method.variations + (iteration > 0 and not method.keep_parents)
+        return [job for one in parents for job in self.vary_jobs(iteration, one, copies)]
+
+    def population(self, iteration: int, parents: Sequence[Written], children: Sequence[Written]) -> list[Written]:
+        """Return what stands for election."""
+        stay = self.config.method.keep_parents or iteration == 0
+        return [*(parents if stay else ()), *children]
+
+    def more_jobs(self, iteration: int, winners: Written | None, written: Sequence[Written]) -> list[WriteJob]:
+        """Let every PLM add its share: new texts at first, then variations of the winners, which are taken in turn."""
+        jobs = self.write_jobs(iteration, self.equal_weights(), None, written)
+        if winners is None:
+            return jobs
+        return [replace(job, manner=self.variation, parents=(winners.samples,)) for job in jobs]

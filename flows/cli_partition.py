@@ -1,0 +1,33 @@
+"""The command that shares a dataset out among parties: `wasp partition`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli_common import Json, answer
+
+
+def partition(  # noqa: PLR0913  one option per setting
+    rows: Annotated[str, typer.Argument(help="The rows: file, folder or address, as private.path.")],
+    folder: Annotated[Path, typer.Argument(help="A new folder; each party gets one in it.")],
+    parties: Annotated[int, typer.Option(help="How many parties (L).")] = 10,
+    alpha: Annotated[float, typer.Option(help="Of the Dirichlet: small for unlike parties, large for equal ones.")] = 1,
+    seed: Annotated[int, typer.Option(help="Equal seeds, equal parts.")] = 0,
+    least: Annotated[int, typer.Option(help="Least rows of a party; the draw is repeated until all have them.")] = 1,
+    text: Annotated[str, typer.Option(help="Column of the text.")] = "text",
+    label: Annotated[str, typer.Option(help="Column of the label.")] = "label",
+    person: Annotated[str | None, typer.Option(help="Column of the person; a person's rows stay together.")] = None,
+    take: Annotated[int | None, typer.Option(help="How many rows to take, chosen by the seed; else all.")] = None,
+    json_: Json = False,
+) -> None:
+    """Share rows out among parties by a Dirichlet draw per class, for experiments: a folder for each, private modes."""
+    from connectors.base import RowsRef
+    from flows.partition import partition as share_out
+    from tasks.partition import Partition
+
+    where = RowsRef(path=rows, text=text, label=label, person=person, rows=take, seed=seed)
+    found = share_out(where, folder, Partition(parties, alpha, seed, least))
+    answer(found, json_, lambda value: f"{value['folder']}: {', '.join(value['parties'])}")

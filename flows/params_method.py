@@ -1,0 +1,91 @@
+"""Typed parameters of the methods: what all have in common, and WASP's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from flows.form import Strict
+
+
+@dataclass(frozen=True, slots=True)
+class Casting:
+    """How private rows vote in a run: how often, for how many texts (Q), on how many sides (near, or near and far)."""
+
+    releases: int
+    votes: int = 1
+    sides: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """So many calls of some models together, equally shared; `shows`: how many examples their prompts hold.
+
+    `varies`: the prompt holds one text that is to be varied.
+    """
+
+    models: tuple[str, ...]
+    number: int
+    shows: int = 0
+    varies: bool = False
+
+
+class AnyMethod(Strict):
+    """What the settings of every method have in common."""
+
+    iterations: int = Field(5, ge=1, le=100, description="Rounds (T).")
+    samples: int = Field(6000, ge=1, le=10_000_000, description="Synthetic texts in all (N).")
+
+    @property
+    def casting(self) -> Casting:
+        """How the private rows vote: each round for the nearest text."""
+        return Casting(self.iterations)
+
+    @property
+    def candidates(self) -> int:
+        """How many texts stand for election in the first vote, all classes together."""
+        return self.samples
+
+    @property
+    def starts(self) -> dict[str, int]:
+        """Numbers of texts, by their field, that every model and class must have a share of."""
+        return {"samples": self.samples}
+
+    @property
+    def shared_over_rounds(self) -> bool:
+        """Whether the texts are written a part in each round."""
+        return False
+
+
+class Method(AnyMethod):
+    """WASP's own settings (Algorithm 1)."""
+
+    iterations: int = Field(5, ge=1, le=100, description="Rounds of writing (T). There are T - 1 releases.")
+    votes: int = Field(8, ge=1, le=32, description="Nearest and furthest texts that each private row votes for (Q).")
+    examples: int = Field(8, ge=2, le=64, description="Examples in a prompt (S), half of them bad.")
+    contrast: bool = Field(True, description="Show bad examples beside good ones.")
+    weighting: bool = Field(True, description="Let models that do well write more.")
+    vote_scope: Literal["all", "latest"] = Field("all", description="Vote on all texts so far, or on the latest round.")
+
+    @model_validator(mode="after")
+    def _rounds_fit(self) -> Self:
+        if self.samples < self.iterations:
+            raise ValueError(f"samples ({self.samples}) must be at least iterations ({self.iterations})")
+        return self
+
+    @property
+    def casting(self) -> Casting:
+        """T - 1 times for Q texts on both sides; the last round's texts are not voted on."""
+        return Casting(self.iterations - 1, self.votes, 2)
+
+    @property
+    def candidates(self) -> int:
+        """The texts of the first round."""
+        return self.samples // self.iterations
+
+    @property
+    def shared_over_rounds(self) -> bool:
+        """Each round writes a T-th of all texts."""
+        return True
