@@ -31,7 +31,7 @@ def resume(run_id: str, respend: bool = False) -> dict[str, Any]:
 
     `respend`: this once, texts that were lost are asked, voted and paid again (privacy.on_lost_artifacts).
     """
-    book = _book_with_rows(run_id)
+    book = _book_to_go_on(run_id)
     entry = find_flow(book["flow"])
     values = book["config"]
     if respend:
@@ -46,7 +46,7 @@ def _carry_out(entry: FlowEntry, config: Any, resumes: str | None = None) -> dic
     from flows.failure import full_disk_told
 
     with ended_in_order(), full_disk_told(home), show_progress() as shown:
-        if entry.opens_rows:
+        if entry.continued:
             shown.say("preparing: rows, models and the budget are checked")
         answer: Any = entry.flow()(config, **({"resumes": resumes} if resumes else {}))
     return dict(answer)
@@ -111,7 +111,7 @@ def report(run_id: str) -> dict[str, Any]:
     """Write the report of a finished run again from its report.json."""
     from flows.finish import write_report
 
-    _book_with_rows(run_id)
+    _book_to_go_on(run_id)
     return {"run_id": run_id, "report": str(write_report(open_artifacts(state_folder()), run_id))}
 
 
@@ -120,7 +120,7 @@ def export(run_id: str, folder: Path, license_: str = "other", overlap_check: bo
     from flows.export import Wish, export_run
 
     home = state_folder()
-    return export_run(home, open_artifacts(home), _book_with_rows(run_id), folder, Wish(license_, overlap_check))
+    return export_run(home, open_artifacts(home), _book_to_go_on(run_id), folder, Wish(license_, overlap_check))
 
 
 def verify_bundle(folder: Path, key: Path | None) -> dict[str, Any]:
@@ -132,11 +132,12 @@ def verify_bundle(folder: Path, key: Path | None) -> dict[str, Any]:
 
 def abandon(run_id: str) -> dict[str, Any]:
     """Give a run up: what it reserved and did not spend goes back to its dataset; its files stay."""
-    home, book = state_folder(), _book_with_rows(run_id)
+    home, book = state_folder(), _book_to_go_on(run_id)
     ledger = open_ledger(home)
     if is_held(home, run_id, ledger):
         raise ConfigError(f"Run {run_id} is being carried out; stop it first")
-    ledger.finish(book["dataset"], run_id)
+    if book["dataset"]:
+        ledger.finish(book["dataset"], run_id)
     return {"run_id": run_id, "dataset": book["dataset"]}
 
 
@@ -156,7 +157,7 @@ def push(run_id: str) -> dict[str, Any]:
 
     home = state_folder()
     prepare_environment(home)
-    book = _book_with_rows(run_id)
+    book = _book_to_go_on(run_id)
     uri, root = tracking_store(book["config"]["tracking"]["mlflow"], home)
     pushed = send(home / "runs" / run_id / "tracking.jsonl", uri, root)
     return {"run_id": run_id, "sent": pushed.sent, "left": pushed.left}
@@ -170,10 +171,10 @@ def _book(run_id: str) -> dict[str, Any]:
     return book
 
 
-def _book_with_rows(run_id: str) -> dict[str, Any]:
-    """Return the manifest of a run that opened private rows; ConfigError for one of a flow that opens none."""
+def _book_to_go_on(run_id: str) -> dict[str, Any]:
+    """Return the manifest of a run that can go on; ConfigError for one of a flow whose runs keep nothing."""
     book = _book(run_id)
-    if not find_flow(book["flow"]).opens_rows:
+    if not find_flow(book["flow"]).continued:
         raise ConfigError(
             f"Run {run_id} is of the flow '{book['flow']}', which opens no rows and is not continued: it has no "
             f"report, nothing to export or to give back. See it: wasp show {run_id}; or run it anew: "

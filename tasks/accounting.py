@@ -178,6 +178,25 @@ def signal_index(declared_rows: int, sigma: float, candidates_per_class: int, sh
     return declared_rows * share / (sigma * math.sqrt(2 * math.log(max(candidates_per_class, 2))))
 
 
+def no_release() -> Noise:
+    """Return the noise of a run that opens no private row: none is needed, epsilon and delta are 0."""
+    return _bare(0.0, 0.0, 0)
+
+
+def no_noise(delta: float = 1e-5) -> Noise:
+    """Return the noise of a run that uses private rows once as they are: none, and nothing is promised.
+
+    `delta` is what the budget book adds up at; no epsilon describes the run.
+    """
+    return _bare(math.inf, delta, 1)
+
+
+def exposure_charge(what: str) -> Charge:
+    """Return the charge of something computed from private rows as they are; `what` says so in the budget book."""
+    privacy = no_noise().privacy
+    return Charge("none", non_private_event(), 0.0, what, 0.0, privacy.protects, privacy.adjacency)
+
+
 def vote_charge(noise: Noise) -> Charge:
     """Return one release as the ledger writes it. ConfigError if the run has no release to pay for."""
     _need(noise.releases > 0, "releases", "at least 1 to charge for one", noise.releases)
@@ -194,6 +213,22 @@ def vote_charge(noise: Noise) -> Charge:
 
 
 # --- inside
+def _bare(epsilon: float, delta: float, releases: int) -> Noise:
+    return Noise(
+        privacy=VotePrivacy(epsilon, delta, releases),
+        sigma=0.0,
+        sigma_int=0.0,
+        scale=0,
+        sensitivity=0.0,
+        noise_multiplier=0.0,
+        releases=releases,
+        epsilon_stated=epsilon,
+        epsilon_exact=epsilon,
+        delta=delta,
+        calibration="none",
+    )
+
+
 def _noise(privacy: VotePrivacy, sigma: float) -> Noise:
     averaged = privacy.rows_per_person if privacy.aggregation == "mean" else 1
     sensitivity, scale = total_sensitivity(privacy), vote_scale(privacy.votes, averaged)

@@ -145,3 +145,31 @@ class TrainJob:
     student: StudentSpec
     labels: tuple[str, ...]
     test: Reference | None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeJob:
+    """Train a student on the texts of one PLM and let it judge those of all; `student` says how."""
+
+    plm: str
+    iteration: int
+    written: tuple[Written, ...]
+    student: StudentSpec
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FuseJob:
+    """Choose `examples` (S) texts among `pool` times as many candidates, of which the share `ambiguous` is ambiguous.
+
+    `by_class`: for each class among its own texts; else once among all, shown to every class. `with_own`: whether the
+    student that was trained on a text has a say in its confidence and variability.
+    """
+
+    iteration: int
+    labels: tuple[str, ...]
+    examples: int
+    pool: int
+    ambiguous: float
+    by_class: bool
+    with_own: bool

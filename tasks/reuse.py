@@ -16,6 +16,8 @@ VERSIONS = {
     "weigh": 1,
     "survive": 1,
     "average": 1,
+    "judge": 1,
+    "fuse": 1,
     "measure": 1,
     "collect": 1,
     "train": 1,

@@ -30,6 +30,8 @@ MEANING = {
         "tasks/guiding.py",
     ],
     "select": ["tasks/select.py"],
+    "judge": ["tasks/fusion.py", "tasks/boosting.py"],
+    "fuse": ["tasks/fusion.py", "tasks/fusing.py"],
     "weigh": ["tasks/weigh.py"],
     "survive": ["tasks/survive.py", "tasks/evolving.py"],
     "average": ["tasks/evolving.py"],
