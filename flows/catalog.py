@@ -124,6 +124,14 @@ FLOWS = (
         opens_rows=False,
     ),
     FlowEntry(
+        "only_private",
+        "flows.only_private",
+        "flows.params_only_private.OnlyPrivateConfig",
+        "flows.plan.planned",
+        "trains a student on the private rows themselves: NOT PRIVATE, never to be shared, an upper bound",
+        (Preset("demo", "only_private_here.yaml", "A student on the demo's private rows: NOT PRIVATE; a minute."),),
+    ),
+    FlowEntry(
         "audit",
         "flows.audit",
         "flows.params_audit.AuditConfig",

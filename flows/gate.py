@@ -34,7 +34,7 @@ def shareable(home: Path, artifacts: Artifacts, book: dict[str, Any]) -> tuple[d
         raise ConfigError(f"Run {run_id} is not finished; type: wasp resume {run_id}")
     values, told = json.loads(summary), from_json(json.loads(report))
     if values["epsilon_spent"] is None or told.not_private:
-        raise ConfigError(f"Run {run_id} is NOT PRIVATE (no noise was added); it cannot be exported")
+        raise ConfigError(f"Run {run_id} is NOT PRIVATE (no noise was added); nothing of it can be exported")
     gone = lost(home, run_id)
     if gone is not None and gone.result:
         raise ArtifactError(
@@ -44,7 +44,12 @@ def shareable(home: Path, artifacts: Artifacts, book: dict[str, Any]) -> tuple[d
 
 
 def ledger_head(home: Path, dataset: str) -> str:
-    """Return the hash of the newest entry of a dataset's book; LedgerError if the book does not verify."""
+    """Return the hash of the newest entry of a dataset's book; LedgerError if the book does not verify.
+
+    Empty for a run that opened no private row: no book holds it.
+    """
+    if not dataset:
+        return ""
     ledger = open_ledger(home)
     problems = ledger.verify(dataset, second=second_opinion)
     if problems:

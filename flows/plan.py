@@ -61,7 +61,7 @@ def plan_of(
         "tokens_out": tokens_out,
         "dollars_about": _dollars(config, asked),
         "measured": sorted(known),
-        "minutes_of_writing": max(minutes) if len(known) == len(config.models) else None,
+        "minutes_of_writing": max(minutes, default=0.0) if len(known) == len(config.models) else None,
         "max_dollars": config.limits.max_dollars,
         "releases": noise.releases,
         "sensitivity": noise.sensitivity,

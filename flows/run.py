@@ -262,7 +262,7 @@ class Run:
         self,
         written: Sequence[Written],
         releases: Sequence[ArtifactRef],
-        synthetic: ArtifactRef,
+        synthetic: ArtifactRef | None,
         student: dict[str, Any],
         asked: Sequence[Written] = (),
     ) -> dict[str, Any]:

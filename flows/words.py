@@ -38,25 +38,43 @@ def epsilon(value: float | None) -> str:
 
 def plan(value: dict[str, Any]) -> str:
     """Say what a run would spend."""
-    other = value["other_calibration"]
-    lines = [
-        f"task          {value['task']}, models {', '.join(value['models'])}",
-        f"texts         {value['samples']} in {value['iterations']} iterations",
-        f"calls         {value['calls']} (and at most three rounds of topping up)",
-        f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out" + _basis(value),
-        f"time          {_minutes(value['minutes_of_writing'])}",
-        f"steps         {value['steps']}",
-        f"money         about {value['dollars_about']:.2f} dollars with equal shares, "
-        + ("no limit set" if value["max_dollars"] is None else f"hard stop at {value['max_dollars']:.2f}"),
-    ]
+    lines = _writing(value) if value["models"] else [f"task          {value['task']}", "texts         none are written"]
+    lines.append(f"steps         {value['steps']}")
     if value["approval_minutes"] is not None:
         lines.append(
             "approval      asked for before a private row is opened; in Prefect the run waits "
             f"{value['approval_minutes']} minutes for it"
         )
+    return "\n".join([*lines, *_privacy(value), *(f"warning       {text}" for text in value.get("warnings", []))])
+
+
+def _writing(value: dict[str, Any]) -> list[str]:
+    """Say what the models are asked."""
+    return [
+        f"task          {value['task']}, models {', '.join(value['models'])}",
+        f"texts         {value['samples']} in {value['iterations']} iterations",
+        f"calls         {value['calls']} (and at most three rounds of topping up)",
+        f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out" + _basis(value),
+        f"time          {_minutes(value['minutes_of_writing'])}",
+        f"money         about {value['dollars_about']:.2f} dollars with equal shares, "
+        + ("no limit set" if value["max_dollars"] is None else f"hard stop at {value['max_dollars']:.2f}"),
+    ]
+
+
+def _privacy(value: dict[str, Any]) -> list[str]:
+    """Say what a run does with private rows and what that costs."""
+    if not value["opens_rows"]:
+        return ["private rows  none are opened: epsilon 0, and the budget book stays as it is"]
     if value["releases"] == 0:
-        return "\n".join([*lines, "releases      none: no private row is touched, epsilon 0"])
-    lines += [
+        return ["releases      none: no private row is touched, epsilon 0"]
+    if value["calibration"] == "none":
+        return [
+            "NOT PRIVATE   a student is trained on the private rows as they are; it stays in the private zone, nothing "
+            "of the run can be exported",
+            f"epsilon       {epsilon(None)}: the budget book marks the dataset as exposed; refused where it has a cap",
+        ]
+    other = value["other_calibration"]
+    lines = [
         f"releases      {value['releases']} noisy votes, one {value['protects'].split()[0]} moves each by at most "
         f"{value['sensitivity']:.4f} (L2)",
         f"protects      one {value['protects']}",
@@ -69,7 +87,7 @@ def plan(value: dict[str, Any]) -> str:
             f"otherwise     calibration {other['calibration']}: sigma {other['sigma']:.4f}, "
             f"stated {epsilon(other['epsilon_stated'])}, exact {epsilon(other['epsilon_exact'])}"
         )
-    return "\n".join(lines + [f"warning       {text}" for text in value.get("warnings", [])])
+    return lines
 
 
 def _basis(value: dict[str, Any]) -> str:
@@ -87,10 +105,8 @@ def summary(value: dict[str, Any]) -> str:
     """Show a finished run: the table of its iterations, its result, where it is, what to type next."""
     run_id = value["run_id"]
     lines = [
-        iterations(value["iterations"]),
-        "",
-        f"{scores(value)}; {value['n_synthetic']} synthetic texts; epsilon {epsilon(value['epsilon_spent'])} at delta "
-        f"{value['delta']:g} in {value['releases']} releases; {value['seconds']:.0f} s",
+        *([iterations(value["iterations"]), ""] if value["iterations"] else []),
+        f"{scores(value)}; {outcome(value)}; {value['seconds']:.0f} s",
         *(f"degraded    {problem}" for problem in value["problems"]),
         *([f"cost        {value['dollars']:.4f} dollars"] if value["dollars"] else []),
         *([f"removed     {value['removed']}"] if value.get("removed") else []),
@@ -104,6 +120,18 @@ def summary(value: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def outcome(value: dict[str, Any]) -> str:
+    """Say what a run gave and what it cost in privacy."""
+    if not value["iterations"]:
+        return "trained on the private rows as they are; epsilon infinite (NOT PRIVATE)"
+    if not value.get("dataset", True):
+        return f"{value['n_synthetic']} synthetic texts; no private row was opened, epsilon 0"
+    return (
+        f"{value['n_synthetic']} synthetic texts; epsilon {epsilon(value['epsilon_spent'])} at delta "
+        f"{value['delta']:g} in {value['releases']} releases"
+    )
+
+
 def scores(value: dict[str, Any]) -> str:
     """Say how the student did."""
     if value["accuracy"] is None:
@@ -112,7 +140,11 @@ def scores(value: dict[str, Any]) -> str:
 
 
 def _next(value: dict[str, Any], run_id: str) -> list[str]:
-    steps = [f"show {run_id}", f"export {run_id} FOLDER", f"budget history {shlex.quote(value['dataset'])}"]
+    steps = [f"show {run_id}"]
+    if value["epsilon_spent"] is not None:
+        steps.append(f"export {run_id} FOLDER")
+    if value["dataset"]:
+        steps.append(f"budget history {shlex.quote(value['dataset'])}")
     if value["tracking_problem"]:
         steps.append(f"push {run_id}")
     return [f"{command()} {step}" for step in steps]

@@ -21,6 +21,7 @@ VERSIONS = {
     "measure": 1,
     "collect": 1,
     "train": 1,
+    "plain_train": 1,
 }
 """Bumped when the meaning of a step changes; tests/test_step_versions.py notices a change without a bump."""
 

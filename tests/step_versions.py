@@ -37,6 +37,15 @@ MEANING = {
     "average": ["tasks/evolving.py"],
     "measure": ["tasks/measure.py", "tasks/judging.py", "tasks/heads.py"],
     "collect": ["tasks/writing.py"],
+    "plain_train": [
+        "tasks/private/plain_train.py",
+        "tasks/private/rows.py",
+        "tasks/train.py",
+        "tasks/finetune.py",
+        "tasks/network.py",
+        "tasks/heads.py",
+        "tasks/training.py",
+    ],
     "train": ["tasks/train.py", "tasks/finetune.py", "tasks/network.py", "tasks/heads.py", "tasks/training.py"],
 }
 
