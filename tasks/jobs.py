@@ -11,6 +11,7 @@ from tasks.prompts import TaskCard
 from tasks.survive import Survival
 from tasks.train import StudentSpec
 from tasks.variation import USUAL, Manner
+from tasks.weigh import Transform
 
 AHEAD = "ahead="
 """Begins the part of texts that are only looked at: they never join the data set."""
@@ -90,12 +91,17 @@ class SelectJob:
 
 @dataclass(frozen=True, slots=True)
 class WeighJob:
-    """Turn the release of `iteration` into weights; `previous` stay if the noisy votes say nothing."""
+    """Turn the release of `iteration` into weights; `previous` stay if the noisy votes say nothing.
+
+    `transform`, `temperature`: linear, or softmax(w / temperature).
+    """
 
     iteration: int
     plms: tuple[str, ...]
     weighting: bool
     previous: Mapping[str, float]
+    transform: Transform = "linear"
+    temperature: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
