@@ -1,4 +1,4 @@
-"""only_private from end to end: NOT PRIVATE in every place, nothing of it leaves, and no row is found outside the zone."""
+"""only_private from end to end: NOT PRIVATE in every place, nothing leaves, no row is found outside the zone."""
 
 import json
 import sqlite3
