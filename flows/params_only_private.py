@@ -13,6 +13,7 @@ from flows.params import (
     AnyMethod,
     Asks,
     Evaluation,
+    Export,
     Exposure,
     Limits,
     Plm,
@@ -59,8 +60,11 @@ class OnlyPrivateConfig(AnyConfig):
     student: PrivateStudent = Field(PrivateStudent(), description="The small task model (STM) that is trained.")
     evaluation: Evaluation = Field(Evaluation(), exclude=True)
     limits: Limits = Field(Limits(), exclude=True)
+    export: Export = Field(Export(), exclude=True)
 
-    hidden: ClassVar[dict[str, str]] = dict.fromkeys(("public", "plms", "plms_used", "evaluation", "limits"), NO_TEXTS)
+    hidden: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("public", "plms", "plms_used", "evaluation", "limits", "export"), NO_TEXTS
+    )
     rules: ClassVar[dict[str, Schema]] = {}
 
     @property

@@ -45,6 +45,8 @@ def plan(value: dict[str, Any]) -> str:
             "approval      asked for before a private row is opened; in Prefect the run waits "
             f"{value['approval_minutes']} minutes for it"
         )
+    if value["export_approval"]:
+        lines.append("export        waits in Prefect for a second person, who has to approve it")
     return "\n".join([*lines, *_privacy(value), *(f"warning       {text}" for text in value.get("warnings", []))])
 
 
@@ -78,6 +80,7 @@ def _privacy(value: dict[str, Any]) -> list[str]:
         f"releases      {value['releases']} noisy votes, one {value['protects'].split()[0]} moves each by at most "
         f"{value['sensitivity']:.4f} (L2)",
         f"protects      one {value['protects']}",
+        *([f"group         {value['group']}: charged to all datasets of this group"] if value["group"] else []),
         f"noise         sigma {value['sigma']:.4f} votes, calibration {value['calibration']}",
         f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
         f"delta {value['delta']:g}, {value['adjacency']}",
@@ -247,10 +250,11 @@ def budgets(value: dict[str, Any]) -> str:
             one["releases"],
             ", ".join(one["units"]) or "-",
             "yes: something left without noise" if one["exposed"] else "no",
+            f"{one['group']} (with {', '.join(one['members'])})" if one["members"] else one["group"] or "-",
         ]
         for one in value["datasets"]
     ]
-    heads = ["dataset", "cap", "spent", "reserved", "left", "delta", "releases", "protected", "exposed"]
+    heads = ["dataset", "cap", "spent", "reserved", "left", "delta", "releases", "protected", "exposed", "group"]
     return table(rows, heads) if rows else "the budget book is empty"
 
 
@@ -270,6 +274,12 @@ def history(value: dict[str, Any]) -> str:
         for entry in value["entries"]
     ]
     return table(rows, ["no", "when (UTC)", "who", "what", "run", "slot", "mechanism", "epsilon after"])
+
+
+def verified(value: dict[str, Any]) -> str:
+    """Say what does not hold in the budget book, or that it is sound; and which files of releases are not there."""
+    problems = [f"PROBLEM  {one}" for one in value["problems"]] or ["the budget book is sound"]
+    return "\n".join([*problems, *(f"missing  {one}" for one in value["missing"])])
 
 
 def doctor(value: dict[str, Any]) -> str:
