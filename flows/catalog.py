@@ -31,7 +31,7 @@ class FlowEntry:
     `config`, `planning`: dotted places of the class of its configuration and of what `wasp plan` calls with one.
     `words`: the module whose `plan` and `summary` word its answers. `result`: the file of a run that holds its summary.
     `opens_rows`: whether it opens private rows. `continued`: whether its runs keep a state: can be resumed, reported
-    and given up.
+    and given up. `asks_models`: whether it asks language models, so that there is something to look at beforehand.
     """
 
     name: str
@@ -44,6 +44,7 @@ class FlowEntry:
     result: str = "summary.json"
     opens_rows: bool = True
     continued: bool = True
+    asks_models: bool = True
 
     def flow(self) -> Flow[..., Any]:
         """Import and return the flow."""
@@ -130,6 +131,7 @@ FLOWS = (
         "flows.plan.planned",
         "trains a student on the private rows themselves: NOT PRIVATE, never to be shared, an upper bound",
         (Preset("demo", "only_private_here.yaml", "A student on the demo's private rows: NOT PRIVATE; a minute."),),
+        asks_models=False,
     ),
     FlowEntry(
         "audit",
@@ -142,6 +144,7 @@ FLOWS = (
         result="audit.json",
         opens_rows=False,
         continued=False,
+        asks_models=False,
     ),
 )
 

@@ -76,7 +76,7 @@ def doctor(path: Path | None, changes: Sequence[str], flow: str = "wasp") -> dic
 def _of_a_run(flow: str, path: Path, changes: Sequence[str]) -> Any:
     """Return the configuration of a flow that asks language models."""
     entry = find_flow(flow)
-    if not entry.opens_rows:
+    if not entry.asks_models:
         raise ConfigError(f"The flow '{flow}' asks no language model; there is nothing to look at beforehand")
     return load_config(entry.config_class(), path, changes)
 

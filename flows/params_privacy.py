@@ -73,11 +73,20 @@ class Privacy(Kept, Promise):
     )
 
 
+def _only_infinite(field: dict[str, Any]) -> None:
+    """Offer 'inf' alone in the form."""
+    field.pop("anyOf", None)
+    field |= {"type": "string", "enum": ["inf"]}
+
+
 class Exposure(Kept):
     """That nothing is promised: for a method that uses private rows as they are."""
 
     epsilon: Epsilon = Field(
-        math.inf, gt=0, description="'inf' and nothing else: this method adds no noise and is marked NOT PRIVATE."
+        math.inf,
+        gt=0,
+        json_schema_extra=_only_infinite,
+        description="'inf' and nothing else: this method adds no noise and is marked NOT PRIVATE.",
     )
 
     @model_validator(mode="after")
