@@ -13,7 +13,7 @@ from prefect.settings import get_current_settings
 
 from connectors.base import ApprovalError, ConfigError, digest
 from flows.home import state_folder, who
-from flows.params import PACE, RunConfig
+from flows.params import PACE, AnyConfig
 from flows.pausing import Question, ask_in_prefect
 from flows.progress import display
 from flows.records import now, read_book
@@ -39,14 +39,14 @@ class Approval:
         return f"approved by {self.by} on {self.at} ({self.where}){because}"
 
 
-def contract_of(flow: str, config: RunConfig, card: TaskCard) -> str:
+def contract_of(flow: str, config: AnyConfig, card: TaskCard) -> str:
     """Return the digest of what is approved: everything but places that may be written differently, and pace."""
     aside: dict[str, Any] = {"task": True, "data_root": True, "tracking": True, "export": True}
     settings = config.model_dump(mode="json", exclude={**aside, "execution": PACE})
     return digest([flow, asdict(card), settings])
 
 
-def ask(flow: str, config: RunConfig, card: TaskCard, plan: dict[str, Any], resumes: str | None) -> Approval:
+def ask(flow: str, config: AnyConfig, card: TaskCard, plan: dict[str, Any], resumes: str | None) -> Approval:
     """Return the approval of this plan, asking for it unless this run has it.
 
     Raises ApprovalError when a person refuses or the time runs out, ConfigError where nobody can be asked.
@@ -55,7 +55,8 @@ def ask(flow: str, config: RunConfig, card: TaskCard, plan: dict[str, Any], resu
     earlier = _earlier(resumes, contract)
     if earlier is not None:
         return earlier
-    said = display().confirm(f"{plan_in_words(plan)}\n\nOpen the private rows of '{plan['dataset']}'?")
+    rows = f"Open the private rows of '{plan['dataset']}'?" if plan["dataset"] else "Carry this plan out?"
+    said = display().confirm(f"{plan_in_words(plan)}\n\n{rows}")
     if said is not None:
         if not said:
             raise ApprovalError(f"{who()} refused this plan on the terminal. {NOTHING}")
@@ -75,7 +76,7 @@ def _earlier(run_id: str | None, contract: str) -> Approval | None:
     return Approval(**kept) if kept and kept["contract"] == contract else None
 
 
-def _in_prefect(config: RunConfig, plan: dict[str, Any], contract: str) -> Approval:
+def _in_prefect(config: AnyConfig, plan: dict[str, Any], contract: str) -> Approval:
     """Pause the flow run until its form is answered; a later attempt of the same flow run does not ask again."""
     minutes = config.execution.approval_minutes
     question = Question("this plan", f"approval-{contract[:16]}", minutes, _form(plan, minutes), NOTHING)

@@ -19,6 +19,8 @@ def tell_high_budget(run: Run) -> None:
     the event tells it when it goes on.
     """
     name = run.tools.called
+    if not name.dataset:
+        return
     told = f"runs/{name.run_id}/budget_high.json"
     if run.tools.artifacts.exists(told):
         return

@@ -30,7 +30,8 @@ class FlowEntry:
 
     `config`, `planning`: dotted places of the class of its configuration and of what `wasp plan` calls with one.
     `words`: the module whose `plan` and `summary` word its answers. `result`: the file of a run that holds its summary.
-    `opens_rows`: whether it opens private rows; one that does not has nothing to resume, export or give back.
+    `opens_rows`: whether it opens private rows. `continued`: whether its runs keep a state: can be resumed, reported
+    and given up. `asks_models`: whether it asks language models, so that there is something to look at beforehand.
     """
 
     name: str
@@ -42,6 +43,8 @@ class FlowEntry:
     words: str = "flows.words"
     result: str = "summary.json"
     opens_rows: bool = True
+    continued: bool = True
+    asks_models: bool = True
 
     def flow(self) -> Flow[..., Any]:
         """Import and return the flow."""
@@ -113,6 +116,24 @@ FLOWS = (
         ),
     ),
     FlowEntry(
+        "fusegen",
+        "flows.fusegen",
+        "flows.params_fusegen.FuseGenConfig",
+        "flows.plan.planned",
+        "language models write without private rows; students trained on their texts choose the next examples",
+        (Preset("demo", "fusegen_here.yaml", "FuseGen on the demo's task with embedded models: about a minute."),),
+        opens_rows=False,
+    ),
+    FlowEntry(
+        "only_private",
+        "flows.only_private",
+        "flows.params_only_private.OnlyPrivateConfig",
+        "flows.plan.planned",
+        "trains a student on the private rows themselves: NOT PRIVATE, never to be shared, an upper bound",
+        (Preset("demo", "only_private_here.yaml", "A student on the demo's private rows: NOT PRIVATE; a minute."),),
+        asks_models=False,
+    ),
+    FlowEntry(
         "audit",
         "flows.audit",
         "flows.params_audit.AuditConfig",
@@ -130,6 +151,8 @@ FLOWS = (
         words="flows.audit_words",
         result="audit.json",
         opens_rows=False,
+        continued=False,
+        asks_models=False,
     ),
 )
 

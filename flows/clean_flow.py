@@ -8,9 +8,9 @@ from prefect import flow
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from flows.clean_command import clean as clean_folder
+from flows.clean_words import cleaned
 from flows.home import state_folder
 from flows.retention import Retention
-from flows.words import cleaned
 
 
 @flow(name="clean", validate_parameters=True)

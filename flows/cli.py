@@ -178,7 +178,8 @@ def clean(  # noqa: PLR0913  one option per rule
 
     Releases, the budget book, its key, manifests, summaries and reports always stay.
     """
-    from flows import clean_command, words
+    from flows import clean_command
+    from flows.clean_words import cleaned
 
     rules = {
         "embeddings_older_than": embeddings,
@@ -188,7 +189,7 @@ def clean(  # noqa: PLR0913  one option per rule
         "runs_older_than": runs_,
         "private_older_than": private,
     }
-    _answer(clean_command.clean(clean_command.rules_of(rules), yes), json_, words.cleaned)
+    _answer(clean_command.clean(clean_command.rules_of(rules), yes), json_, cleaned)
 
 
 @app.command()

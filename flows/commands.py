@@ -31,7 +31,7 @@ def resume(run_id: str, respend: bool = False) -> dict[str, Any]:
 
     `respend`: this once, texts that were lost are asked, voted and paid again (privacy.on_lost_artifacts).
     """
-    book = _book_with_rows(run_id)
+    book = _book_to_go_on(run_id)
     entry = find_flow(book["flow"])
     values = book["config"]
     if respend:
@@ -45,7 +45,7 @@ def _carry_out(entry: FlowEntry, config: Any, resumes: str | None = None) -> dic
     from flows.failure import full_disk_told
 
     with ended_in_order(), full_disk_told(home), show_progress() as shown:
-        if entry.opens_rows:
+        if entry.continued:
             shown.say("preparing: rows, models and the budget are checked")
         answer: Any = entry.flow()(config, **({"resumes": resumes} if resumes else {}))
     return dict(answer)
@@ -76,7 +76,7 @@ def doctor(path: Path | None, changes: Sequence[str], flow: str = "wasp") -> dic
 def _of_a_run(flow: str, path: Path, changes: Sequence[str]) -> Any:
     """Return the configuration of a flow that asks language models."""
     entry = find_flow(flow)
-    if not entry.opens_rows:
+    if not entry.asks_models:
         raise ConfigError(f"The flow '{flow}' asks no language model; there is nothing to look at beforehand")
     return load_config(entry.config_class(), path, changes)
 
@@ -110,7 +110,7 @@ def report(run_id: str) -> dict[str, Any]:
     """Write the report of a finished run again from its report.json."""
     from flows.finish import write_report
 
-    _book_with_rows(run_id)
+    _book_to_go_on(run_id)
     return {"run_id": run_id, "report": str(write_report(open_artifacts(state_folder()), run_id))}
 
 
@@ -121,7 +121,7 @@ def export(
 
     With `approval`, or where the run's configuration asks for it, a second person approves it in Prefect first.
     """
-    home, book = state_folder(), _book_with_rows(run_id)
+    home, book = state_folder(), _book_to_go_on(run_id)
     if approval or book["config"].get("export", {}).get("approval"):
         return _export_approved((run_id, str(folder.resolve()), license_, overlap_check))
     from flows.export import Wish, export_run
@@ -148,11 +148,12 @@ def verify_bundle(folder: Path, key: Path | None) -> dict[str, Any]:
 
 def abandon(run_id: str) -> dict[str, Any]:
     """Give a run up: what it reserved and did not spend goes back to its dataset; its files stay."""
-    home, book = state_folder(), _book_with_rows(run_id)
+    home, book = state_folder(), _book_to_go_on(run_id)
     ledger = open_ledger(home)
     if is_held(home, run_id, ledger):
         raise ConfigError(f"Run {run_id} is being carried out; stop it first")
-    ledger.finish(book["dataset"], run_id)
+    if book["dataset"]:
+        ledger.finish(book["dataset"], run_id)
     return {"run_id": run_id, "dataset": book["dataset"]}
 
 
@@ -171,7 +172,7 @@ def push(run_id: str) -> dict[str, Any]:
     from connectors.tracking import push as send
 
     home = state_folder()
-    book = _book_with_rows(run_id)
+    book = _book_to_go_on(run_id)
     uri, root = tracking_store(book["config"]["tracking"]["mlflow"], home)
     pushed = send(home / "runs" / run_id / "tracking.jsonl", uri, root)
     return {"run_id": run_id, "sent": pushed.sent, "left": pushed.left}
@@ -185,10 +186,10 @@ def _book(run_id: str) -> dict[str, Any]:
     return book
 
 
-def _book_with_rows(run_id: str) -> dict[str, Any]:
-    """Return the manifest of a run that opened private rows; ConfigError for one of a flow that opens none."""
+def _book_to_go_on(run_id: str) -> dict[str, Any]:
+    """Return the manifest of a run that can go on; ConfigError for one of a flow whose runs keep nothing."""
     book = _book(run_id)
-    if not find_flow(book["flow"]).opens_rows:
+    if not find_flow(book["flow"]).continued:
         raise ConfigError(
             f"Run {run_id} is of the flow '{book['flow']}', which opens no rows and is not continued: it has no "
             f"report, nothing to export or to give back. See it: wasp show {run_id}; or run it anew: "

@@ -13,11 +13,12 @@ from prefect import get_client, runtime
 
 from connectors.base import ConfigError, WaspError
 from flows.approval import Approval, ask
+from flows.catalog import find_flow
 from flows.failure import Story, in_words, told
 from flows.home import check_room, state_folder, who
 from flows.live import PAGE
 from flows.measured import measured_lengths
-from flows.params import RunConfig
+from flows.params import AnyConfig
 from flows.plan import plan_of
 from flows.prepare import Prepared, prepare
 from flows.progress import display
@@ -38,14 +39,14 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 def flow_run_name() -> str:
     """Name a flow run after what it does: flow, task, epsilon, seed."""
     config = runtime.flow_run.parameters["config"]
-    values = config if isinstance(config, dict) else config.model_dump(mode="json")
-    epsilon = values.get("privacy", {}).get("epsilon", 4.0)
-    seed = values.get("execution", {}).get("seed", 0)
-    return f"{runtime.flow_run.flow_name}-{Path(values['task']).stem}-eps{epsilon}-s{seed}"
+    flow = str(runtime.flow_run.flow_name)
+    if isinstance(config, dict):
+        config = find_flow(flow).config_class().model_validate(config)
+    return f"{flow}-{Path(config.task).stem}-eps{config.epsilon}-s{config.execution.seed}"
 
 
 @contextmanager
-def running(flow: str, config: RunConfig, resumes: str | None, kind: type[AnyRun]) -> Iterator[AnyRun]:
+def running(flow: str, config: AnyConfig, resumes: str | None, kind: type[AnyRun]) -> Iterator[AnyRun]:
     """Open a run of the class `kind`: check everything, hold it for this process, reserve its budget, show its plan.
 
     Where the configuration asks for it, a person approves the plan before a private row is opened. A failure says
@@ -77,14 +78,14 @@ def running(flow: str, config: RunConfig, resumes: str | None, kind: type[AnyRun
                 yield run
 
 
-def _asking(flow: str, config: RunConfig, resumes: str | None) -> Ask | None:
+def _asking(flow: str, config: AnyConfig, resumes: str | None) -> Ask | None:
     """Return what asks for the approval of a plan; None where none is asked for."""
     if not config.execution.approval:
         return None
 
     def asked(tools: RunTools, card: TaskCard, noise: Noise, warnings: Sequence[str]) -> Approval:
         plan = plan_of(config, card, noise, measured_lengths(tools)) | {"warnings": list(warnings)}
-        plan |= {"dataset": tools.private.name}
+        plan |= {"dataset": tools.private.name if config.private else ""}
         return ask(flow, config, card, plan, resumes)
 
     return asked
@@ -119,8 +120,7 @@ def _tag(run: Run) -> None:
     if flow_run_id is None:
         return
     config = run.config
-    epsilon = "inf" if run.prepared.noise.non_private else f"{config.privacy.epsilon:g}"
-    tags = [run.prepared.card.name, f"epsilon {epsilon}", f"seed {config.execution.seed}"]
+    tags = [run.prepared.card.name, f"epsilon {config.epsilon:g}", f"seed {config.execution.seed}"]
     tags += ["NOT PRIVATE"] if run.prepared.noise.non_private else []
     with get_client(sync_client=True) as client:
         client.update_flow_run(UUID(str(flow_run_id)), tags=tags)

@@ -25,19 +25,21 @@ def croissant(told: Told, folder: Path) -> dict[str, Any]:
         "@type": "sc:Dataset",
         "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
         "name": f"{told.card.name}-synthetic",
-        "description": f"{told.title}. {told.report.happened.samples} texts under differential privacy; see README.md.",
+        "description": f"{told.title}. {told.report.happened.samples} texts {told.made_how}; see README.md.",
         "license": told.license,
         "url": f"urn:wasp:{told.report.run_id}",
         "version": "1.0.0",
         "datePublished": told.made,
         "citeAs": f"{told.title}, run {told.report.run_id}, {told.made[:10]}",
         "inLanguage": told.card.language,
-        "keywords": ["synthetic", "differential privacy"],
-        "rai:dataCollection": "Written by language models that were guided by noisy votes of private records.",
+        "keywords": ["synthetic", *(["differential privacy"] if told.report.opens_rows else [])],
+        "rai:dataCollection": f"{told.made_how[:1].upper()}{told.made_how[1:]}.",
         "rai:dataLimitations": [f"Not covered by the privacy promise: {one}." for one in uncovered(told.report)],
         "rai:personalSensitiveInformation": (
             f"Differential privacy: epsilon {told.report.happened.epsilon or 0.0:.4f}, delta "
             f"{told.report.plan.delta:g}, {told.unit}."
+            if told.report.opens_rows
+            else "No private rows were opened."
         ),
         "distribution": [_file(folder, name, encoding) for name, encoding in _FORMATS.items()],
         "recordSet": [_records()],

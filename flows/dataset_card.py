@@ -57,9 +57,18 @@ class Told:
     @property
     def unit(self) -> str:
         """The neighbouring data sets between which the promise holds."""
+        if not self.report.opens_rows:
+            return "none, as no private rows were opened"
         protects, adjacency = self.book["plan"]["protects"], self.book["plan"]["adjacency"]
         whom = "one record" if protects == "record" else f"one {protects}"
         return f"adding or removing {whom}" if adjacency == "add_remove" else f"replacing {whom} by another"
+
+    @property
+    def made_how(self) -> str:
+        """How the texts came about, in a phrase."""
+        if not self.report.opens_rows:
+            return "written by language models without private records"
+        return "written by language models that were guided by noisy votes of private records"
 
     @property
     def copies(self) -> str:
@@ -102,7 +111,7 @@ def front_matter(told: Told) -> dict[str, Any]:
         "size_categories": [_size(told.report.happened.samples)],
         "annotations_creators": ["machine-generated"],
         "language_creators": ["machine-generated"],
-        "tags": ["synthetic", "differential-privacy", "wasp"],
+        "tags": ["synthetic", *(["differential-privacy"] if told.report.opens_rows else []), "wasp"],
         "configs": [{"config_name": "default", "data_files": [{"split": "train", "path": "synthetic.parquet"}]}],
     }
     if told.license == "other":
@@ -126,14 +135,17 @@ def _size(rows: int) -> str:
 
 def _about(told: Told) -> str:
     models = ", ".join(told.book["plan"]["models"])
+    guided = " that were guided by private records under differential privacy" if told.report.opens_rows else ""
     return (
-        f"{told.report.happened.samples} texts ({told.card.item}) written by language models ({models}) that were "
-        "guided by private records under differential privacy. `student/` is a classifier trained on these texts alone."
+        f"{told.report.happened.samples} texts ({told.card.item}) written by language models ({models}){guided}. "
+        "`student/` is a classifier trained on these texts alone."
     )
 
 
 def _privacy(told: Told) -> str:
     report, plan = told.report, told.report.plan
+    if not report.opens_rows:
+        return "## Privacy statement\n" + _listed([*promise(report), told.copies])
     facts = [
         f"Epsilon {report.happened.epsilon or 0.0:.4f} at delta {plan.delta:g} was spent; stated: "
         f"{epsilon(plan.epsilon)}; the planned noise by an exact accountant: {plan.epsilon_exact:.4f}.",
@@ -165,7 +177,9 @@ def _check(told: Told) -> str:
     return (
         "## Check\n`manifest.json` holds the SHA-256 of every file and is signed (Ed25519, `manifest.sig`, "
         "`public_key.pem`). `wasp verify-bundle FOLDER` says which file differs. Ask the sender for the public key by "
-        f"another way and pass it as `--key`.\n\nRun {told.report.run_id}; budget book at {told.head}.{agreed}"
+        f"another way and pass it as `--key`.\n\nRun {told.report.run_id}; "
+        + (f"budget book at {told.head}." if told.head else "no budget book holds it: no private row was opened.")
+        + agreed
     )
 
 

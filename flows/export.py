@@ -83,7 +83,8 @@ def export_run(
         (scratch / "README.md").write_text(dataset_card(told), encoding="utf-8")
         bundle.seal(scratch, secret, _manifest(told))
         # Before the bundle can be seen: what left must stand in the book, whatever happens now.
-        open_ledger(home).note(_line(told, file_sha256(scratch / bundle.MANIFEST)))
+        if told.head:
+            open_ledger(home).note(_line(told, file_sha256(scratch / bundle.MANIFEST)))
 
     write_folder_whole(folder.resolve(), fill)
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())

@@ -20,7 +20,6 @@ from flows.outgoing import outgoing
 from flows.records import now, versions
 from flows.stores import tracking_store
 from flows.tracked import serving
-from tasks.accounting import epsilon_of
 from tasks.facts import Facts
 from tasks.jobs import Written
 from tasks.judging import map_points
@@ -39,20 +38,21 @@ SAMPLES_SHOWN = 2
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a run made, in order."""
+    """What a run made, in order; `synthetic` is None where nothing may be made of it."""
 
     facts: tuple[Facts, ...]
     written: tuple[Written, ...]
     asked: tuple[Written, ...]
     releases: tuple[ArtifactRef, ...]
-    synthetic: ArtifactRef
+    synthetic: ArtifactRef | None
     student: dict[str, Any]
 
 
 def finish_run(run: Run, made: Made) -> dict[str, Any]:
     """Close a run and return its summary; every file is written whole before the manifest says 'done'."""
     name = run.tools.called
-    run.tools.ledger.finish(name.dataset, name.run_id)
+    if name.dataset:
+        run.tools.ledger.finish(name.dataset, name.run_id)
     report = _report(run, made)
     run.tools.artifacts.write_text(f"runs/{name.run_id}/report.json", json.dumps(to_json(report)))
     page = write_report(run.tools.artifacts, name.run_id)
@@ -60,7 +60,8 @@ def finish_run(run: Run, made: Made) -> dict[str, Any]:
     summary = _summary(run, report)
     run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(summary, indent=2, allow_nan=False))
     run.page.result(summary, run.tools.tracker.ui_link())
-    run.book.update(state="done", ended=now(), dollars=run.dollars, mlflow_run_id=summary["mlflow_run_id"], error=None)
+    ended = {"state": "done", "ended": now(), "not_private": report.not_private}
+    run.book.update(**ended, dollars=run.dollars, mlflow_run_id=summary["mlflow_run_id"], error=None)
     return summary
 
 
@@ -87,22 +88,29 @@ def _report(run: Run, made: Made) -> Report:
         degraded=run.prepared.warnings + _degraded(run, made),
         scores=_scores(made.student["test"], run.prepared.card.label_names),
         samples=_samples(run, made.written),
-        touched=_touched(run),
+        touched=_touched(run) + run.touched,
         outgoing=outgoing(run, made.asked, made.facts),
-        map=map_points(run.tools, made.written, run.prepared.test, config.execution.seed),
+        map=map_points(run.tools, made.written, run.prepared.test, config.execution.seed) if made.written else None,
         places={
-            "synthetic texts": where(made.synthetic.path),
+            **({"synthetic texts": where(made.synthetic.path)} if made.synthetic else {}),
             "all artifacts": where(folder),
-            "student": where(f"{folder}/student"),
+            "student": where(run.student_folder),
             "MLflow": _mlflow(run),
         },
-        next=(
-            (f"wasp export {name.run_id} FOLDER", "copy what may be shared into a folder"),
-            (f"wasp budget history {shlex.quote(name.dataset)}", "see every entry of the budget book"),
-        ),
+        next=_next(run),
         versions=versions(),
         approval=_approval(run),
+        opens_rows=config.private is not None,
     )
+
+
+def _next(run: Run) -> tuple[tuple[str, str], ...]:
+    name, found = run.tools.called, []
+    if not run.prepared.noise.non_private:
+        found.append((f"wasp export {name.run_id} FOLDER", "copy what may be shared into a folder"))
+    if name.dataset:
+        found.append((f"wasp budget history {shlex.quote(name.dataset)}", "see every entry of the budget book"))
+    return tuple(found) or ((f"wasp show {name.run_id}", "see the run's numbers"),)
 
 
 def _mlflow(run: Run) -> str:
@@ -152,12 +160,13 @@ def _happened(run: Run, made: Made) -> Happened:
         )
         for one in entries
     )
-    epsilon = epsilon_of([one.event for one in entries], run.config.privacy.delta)
-    return Happened(None if math.isinf(epsilon) else epsilon, len(entries), made.synthetic.rows, charges)
+    epsilon = run.loss(entries)
+    rows = made.synthetic.rows if made.synthetic else 0
+    return Happened(None if math.isinf(epsilon) else epsilon, len(entries), rows, charges)
 
 
 def _degraded(run: Run, made: Made) -> tuple[str, ...]:
-    missing = run.config.method.samples - made.synthetic.rows
+    missing = run.config.method.samples - made.synthetic.rows if made.synthetic else 0
     short = (f"{missing} texts are missing: {run.why_missing}",) if missing > 0 else ()
     down = tuple(
         f"{plm} was down in iteration {facts.iteration}: {why}"
@@ -180,6 +189,8 @@ def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | N
 
 
 def _samples(run: Run, written: Sequence[Written]) -> tuple[Sample, ...]:
+    if not written:
+        return ()
     last = max(one.iteration for one in written)
     rows = read_samples(run.tools, [one for one in written if one.iteration == last])
     shown = rows.groupby(["plm", "label"], sort=False).head(SAMPLES_SHOWN)
@@ -193,20 +204,29 @@ def _touched(run: Run) -> tuple[Touched, ...]:
         found.append(
             Touched("FID against the private rows", "iterations and measures.json", "evaluation.fid_reference: private")
         )
-    if run.prepared.noise.non_private:
+    if run.prepared.noise.non_private and run.prepared.noise.sensitivity:
         found.append(Touched("votes without noise", "release.parquet of each iteration", "privacy.epsilon: inf"))
     return tuple(found)
 
 
-def _track(run: Run, report: Report, synthetic: ArtifactRef, page: Path) -> None:
-    tracker, artifacts, folder = run.tools.tracker, run.tools.artifacts, f"runs/{report.run_id}"
+def _track(run: Run, report: Report, synthetic: ArtifactRef | None, page: Path) -> None:
+    tracker, artifacts = run.tools.tracker, run.tools.artifacts
     scores = report.scores
     final = {"student_accuracy": scores.accuracy, "student_macro_f1": scores.macro_f1} if scores else {}
     tracker.metrics(final | {"epsilon_total": report.happened.epsilon}, run.iterations)
-    tracker.dataset(run.tools.private.name, "private")
+    if run.config.private is not None:
+        tracker.dataset(run.tools.private.name, "private")
     if run.prepared.test:
         tracker.dataset(Path(run.prepared.test.where.path).stem, "test")
-    tracker.synthetic(artifacts.fetch(synthetic.path), f"{report.task}-synthetic", synthetic.sha256)
+    if synthetic is not None:
+        tracker.synthetic(artifacts.fetch(synthetic.path), f"{report.task}-synthetic", synthetic.sha256)
+        _track_pictures(run, report, page)
+        tracker.model(artifacts.fetch(run.student_folder), serving(run.config))
+    tracker.end("FINISHED")
+
+
+def _track_pictures(run: Run, report: Report, page: Path) -> None:
+    tracker, artifacts, folder = run.tools.tracker, run.tools.artifacts, f"runs/{report.run_id}"
     for name, plot in PLOTS.items():
         picture = plot(report, "png")
         if picture is not None:
@@ -215,12 +235,11 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef, page: Path) -> None
             tracker.artifact(artifacts.write_bytes(f"{folder}/{name}.png", picture), "plots")
     if not any(facts.not_private for facts in report.iterations):
         tracker.artifact(page)
-    tracker.model(artifacts.fetch(f"{folder}/student"), serving(run.config))
-    tracker.end("FINISHED")
 
 
 def _summary(run: Run, report: Report) -> dict[str, Any]:
-    name, tracker, last = run.tools.called, run.tools.tracker, report.iterations[-1]
+    name, tracker = run.tools.called, run.tools.tracker
+    last = report.iterations[-1] if report.iterations else None
     return {
         "run_id": name.run_id,
         "flow": name.flow,
@@ -231,13 +250,14 @@ def _summary(run: Run, report: Report) -> dict[str, Any]:
         "problems": list(report.degraded[len(run.prepared.warnings) :]),
         "dollars": run.dollars,
         "epsilon_spent": report.happened.epsilon,
-        "delta": run.config.privacy.delta,
+        "not_private": report.not_private,
+        "delta": run.prepared.noise.delta,
         "releases": report.happened.releases,
         "n_synthetic": report.happened.samples,
         "accuracy": report.scores.accuracy if report.scores else None,
         "macro_f1": report.scores.macro_f1 if report.scores else None,
-        "fid": last.fid,
-        "fid_not_private": last.not_private,
+        "fid": last.fid if last else None,
+        "fid_not_private": last.not_private if last else False,
         "mlflow_run_id": tracker.mlflow_run_id,
         "mlflow": _mlflow(run),
         "tracking_problem": tracker.problem,

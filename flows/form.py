@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -24,17 +24,29 @@ KEY_PLACE = r"^(none|env:[A-Za-z_][A-Za-z0-9_]*|prefect:[a-z0-9][a-z0-9-]*)$"
 class Strict(BaseModel):
     """Base of all parameters: unknown keys are refused, values do not change.
 
-    `rules` holds by field what must be true of its group once the field is there (see `rule`).
+    `rules` holds by field what must be true of its group once the field is there (see `rule`). `hidden`: fields of the
+    base that mean nothing here, with the reason; they stand in no form and no file, and are refused where one is given.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     rules: ClassVar[dict[str, Schema]] = {}
+    hidden: ClassVar[dict[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_hidden(cls, values: Any) -> Any:
+        given = [name for name in cls.hidden if isinstance(values, dict) and values.get(name) is not None]
+        if given:
+            raise ValueError(f"{given[0]}: {cls.hidden[given[0]]}")
+        return values
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """Return the schema with a title and a position for every field: databases do not keep the order of JSON."""
         found = handler(core)
         schema = handler.resolve_ref_schema(found)
+        for name in cls.hidden:
+            schema.get("properties", {}).pop(name, None)
         for position, (name, field) in enumerate(schema.get("properties", {}).items()):
             field["position"] = position
             field["title"] = cls.model_fields[name].title or title_of(name)

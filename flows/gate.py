@@ -35,7 +35,7 @@ def shareable(artifacts: Artifacts, book: dict[str, Any]) -> tuple[dict[str, Any
         raise ConfigError(f"Run {run_id} is not finished; type: wasp resume {run_id}")
     values, told = json.loads(summary), from_json(json.loads(report))
     if values["epsilon_spent"] is None or told.not_private:
-        raise ConfigError(f"Run {run_id} is NOT PRIVATE (no noise was added); it cannot be exported")
+        raise ConfigError(f"Run {run_id} is NOT PRIVATE (no noise was added); nothing of it can be exported")
     gone = lost(artifacts, run_id)
     if gone is not None and gone.result:
         raise ArtifactError(
@@ -45,7 +45,12 @@ def shareable(artifacts: Artifacts, book: dict[str, Any]) -> tuple[dict[str, Any
 
 
 def ledger_head(home: Path, artifacts: Artifacts, dataset: str) -> str:
-    """Return the hash of the newest entry of a dataset's book; LedgerError if book or releases do not verify."""
+    """Return the hash of the newest entry of a dataset's book; LedgerError if book or releases do not verify.
+
+    Empty for a run that opened no private row: no book holds it.
+    """
+    if not dataset:
+        return ""
     ledger = open_ledger(home)
     problems = verify(artifacts, ledger, dataset).problems
     if problems:

@@ -102,16 +102,16 @@ def result_in_words(summary: dict[str, Any], link: str | None) -> str:
     report = str(summary["report"])
     place = "in the shared store" if "://" in report else "on the machine of the worker"
     lines = [
-        f"**{words.scores(summary)}; {summary['n_synthetic']} synthetic texts; epsilon "
-        f"{words.epsilon(summary['epsilon_spent'])} at delta {summary['delta']:g}.**",
+        f"**{words.scores(summary)}; {words.outcome(summary)}.**",
         "",
-        _block(words.iterations(summary["iterations"])),
+        *([_block(words.iterations(summary["iterations"]))] if summary["iterations"] else []),
         *(f"- degraded: {problem}" for problem in summary["problems"]),
         f"- Report: `{report}` {place}; written again by `wasp report {summary['run_id']}`",
     ]
     if link:
         lines.append(f"- [The report in MLflow]({link}/artifactPath/{report.rpartition('/')[2]})")
-    lines.append(f"- What may be shared: `wasp export {summary['run_id']} FOLDER`")
+    shared = f"`wasp export {summary['run_id']} FOLDER`"
+    lines.append(f"- What may be shared: {'nothing' if summary['epsilon_spent'] is None else shared}")
     return "\n".join(lines)
 
 

@@ -5,10 +5,9 @@ Unknown keys are refused with the nearest known name (`flows.config_files` words
 
 from __future__ import annotations
 
-import math
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import Field, model_validator
 
 from flows.form import Strict, rule, tasks
 from flows.params_method import AnyMethod as AnyMethod
@@ -18,65 +17,15 @@ from flows.params_method import Method as Method
 from flows.params_models import EmbedderChoice as EmbedderChoice
 from flows.params_models import Plm as Plm
 from flows.params_models import Price as Price
+from flows.params_privacy import Calibration as Calibration
+from flows.params_privacy import Epsilon as Epsilon
+from flows.params_privacy import Exposure as Exposure
+from flows.params_privacy import Kept as Kept
+from flows.params_privacy import Privacy as Privacy
+from flows.params_privacy import Promise as Promise
 from flows.params_rows import PrivateRows as PrivateRows
 from flows.params_rows import Rows as Rows
 from tasks.accounting import Paper
-
-
-def _as_epsilon(value: Any) -> Any:
-    if isinstance(value, str) and value.strip().lower() in {"inf", "infinity"}:
-        return math.inf
-    return value
-
-
-Epsilon = Annotated[
-    float,
-    BeforeValidator(_as_epsilon, json_schema_input_type=Annotated[float, Field(gt=0)] | Literal["inf"]),
-    PlainSerializer(lambda value: "inf" if math.isinf(value) else value, when_used="json"),
-]
-"""A privacy loss; 'inf' means no noise and marks the run NOT PRIVATE."""
-
-
-Calibration = Literal["tight", "paper"]
-
-
-class Promise(Strict):
-    """What is promised about the private rows, whatever noise keeps it."""
-
-    epsilon: Epsilon = Field(
-        4.0, gt=0, description="Total privacy loss of the run; 'inf' means no noise and marks the run NOT PRIVATE."
-    )
-    delta: float = Field(1e-5, gt=0, lt=1, description="Chance that the promise fails in the whole run; below 1/rows.")
-    adjacency: Literal["add_remove", "replace_one"] = Field(
-        "add_remove", description="What an attacker may not tell: that a row is there, or which of two rows it is."
-    )
-    protects: Literal["record", "person"] = Field(
-        "record", description="One row, or one person with all their rows (private.person names the column)."
-    )
-    rows_per_person: int = Field(
-        8,
-        ge=1,
-        le=1024,
-        description="Most rows of a person that vote (m); a declared number, never read off the data. A keyed hash "
-        "chooses them. Only for protects: person.",
-    )
-    joined_by: Literal["max", "sum", "mean"] = Field(
-        "max",
-        description="How the votes of a person's rows become that person's: max (noise x sqrt(m)), sum (noise x m), "
-        "mean (no more noise; many rows count as one). Only for protects: person.",
-    )
-
-
-class Privacy(Promise):
-    """What is promised about the private rows."""
-
-    calibration: Calibration = Field(
-        "tight", description="tight: the least noise that keeps epsilon; paper: the noise of the paper's formula."
-    )
-    on_lost_artifacts: Literal["stop", "respend"] = Field(
-        "stop",
-        description="If texts that were voted on are lost, or cleaned away: stop, or ask and vote again and pay again.",
-    )
 
 
 class StudentChoice(Strict):
@@ -158,19 +107,22 @@ PACE = set(Execution.model_fields) - {"seed"}
 """Settings of `execution` that change no result, so that they make no other run."""
 
 
-class RunConfig(Strict):
-    """Everything that a run needs, whatever its method."""
+class AnyConfig(Strict):
+    """Everything that a run needs, whatever its method, and whether or not it opens private rows."""
 
     task: str = Field(
         json_schema_extra=tasks, description="Name of a task that ships, or the path of a task file of your own."
     )
     data_root: str | None = Field(None, description="Folder that relative paths of rows and models start from.")
-    private: PrivateRows = Field(description="The private rows: where they lie; they are never sent anywhere.")
+    private: PrivateRows | None = Field(None, exclude=True, description="The private rows, where there are any.")
     test: Rows | None = Field(None, description="Real rows for accuracy and FID, never used in training.")
     public: Rows | None = Field(None, description="Public rows for metrics that may be shown.")
     plms: list[Plm] = Field(min_length=1, description="The language models (K of them).")
+    plms_used: list[str] | None = Field(
+        None, min_length=1, description="Names of the models that take part, for comparisons; empty: all."
+    )
     embedder: EmbedderChoice = Field(EmbedderChoice(), description="The model that turns texts into vectors.")
-    privacy: Privacy = Field(Privacy(), description="What is promised about the private rows.")
+    privacy: Kept = Field(Kept(), description="What happens to what the run has made.")
     method: AnyMethod = Field(AnyMethod(), description="Settings of the method.")
     student: StudentChoice = Field(StudentChoice(), description="The small task model (STM) trained on the result.")
     evaluation: Evaluation = Field(Evaluation(), description="What is measured against.")
@@ -183,21 +135,12 @@ class RunConfig(Strict):
         "evaluation",
         {"properties": {"fid_reference": {"const": "public"}}, "required": ["fid_reference"]},
         {"public": {"type": "object"}},
-    ) | rule(
-        "privacy",
-        {"properties": {"protects": {"const": "person"}}, "required": ["protects"]},
-        {"private": {"required": ["person"], "properties": {"person": {"type": "string", "minLength": 1}}}},
     )
 
     @property
-    def paper(self) -> Paper:
-        """Whose noise `privacy.calibration: paper` is."""
-        return "wasp"
-
-    @property
-    def calibrations(self) -> tuple[Calibration, ...]:
-        """The choices of `privacy.calibration` that mean something for the method."""
-        return ("tight", "paper")
+    def epsilon(self) -> float:
+        """What is asked for: 0 where no private row is opened, infinite where nothing is promised."""
+        return 0.0
 
     @property
     def models(self) -> list[Plm]:
@@ -214,6 +157,18 @@ class RunConfig(Strict):
         """What the models are asked when nothing has to be asked twice; here each text once."""
         return [Asks(self.writers, self.method.samples)]
 
+    @model_validator(mode="before")
+    @classmethod
+    def _only_those_used(cls, values: Any) -> Any:
+        used, plms = (values.get("plms_used"), values.get("plms")) if isinstance(values, dict) else (None, None)
+        if not isinstance(used, list) or not isinstance(plms, list):
+            return values
+        names = [plm.get("name") if isinstance(plm, dict) else getattr(plm, "name", None) for plm in plms]
+        unknown = [name for name in used if name not in names]
+        if unknown:
+            raise ValueError(f"plms_used: there is no PLM {unknown[0]!r}; known here: {', '.join(map(str, names))}")
+        return values | {"plms": [plm for plm, name in zip(plms, names, strict=True) if name in used]}
+
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         names = [plm.name for plm in self.models]
@@ -223,15 +178,42 @@ class RunConfig(Strict):
         fills = [plm.name for plm in self.plms if plm.connector == "fill_mask"]
         if fills:
             raise ValueError(f"plms: {fills[0]!r} is a fill_mask model, which fills gaps and cannot write by itself")
-        needed = {"test": self.test, "public": self.public}
-        reference = self.evaluation.fid_reference
-        if reference == "public" and needed["public"] is None:
+        if self.evaluation.fid_reference == "public" and self.public is None:
             raise ValueError("evaluation.fid_reference is 'public' but no public rows are given")
-        if self.privacy.protects == "person":
-            self._person_fits()
         return self
 
-    def _person_fits(self) -> None:
+
+class RunConfig(AnyConfig):
+    """Everything that a run on private rows needs, whatever its method."""
+
+    private: PrivateRows = Field(description="The private rows: where they lie; they are never sent anywhere.")
+    privacy: Privacy = Field(Privacy(), description="What is promised about the private rows.")
+
+    rules = AnyConfig.rules | rule(
+        "privacy",
+        {"properties": {"protects": {"const": "person"}}, "required": ["protects"]},
+        {"private": {"required": ["person"], "properties": {"person": {"type": "string", "minLength": 1}}}},
+    )
+
+    @property
+    def epsilon(self) -> float:
+        """What the configuration asks for."""
+        return self.privacy.epsilon
+
+    @property
+    def paper(self) -> Paper:
+        """Whose noise `privacy.calibration: paper` is."""
+        return "wasp"
+
+    @property
+    def calibrations(self) -> tuple[Calibration, ...]:
+        """The choices of `privacy.calibration` that mean something for the method."""
+        return ("tight", "paper")
+
+    @model_validator(mode="after")
+    def _person_fits(self) -> Self:
+        if self.privacy.protects != "person":
+            return self
         if self.private.person is None:
             raise ValueError(
                 "privacy.protects is 'person': private.person must name the column that says whose row it is"
@@ -241,6 +223,7 @@ class RunConfig(Strict):
                 "privacy.protects is 'person': private.rows takes a fixed number of rows, so that one person's absence "
                 "lets other people in; set private.of to the rounded size of the source, or leave private.rows empty"
             )
+        return self
 
 
 class WaspConfig(RunConfig):

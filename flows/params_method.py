@@ -67,6 +67,10 @@ class Method(AnyMethod):
     examples: int = Field(8, ge=2, le=64, description="Examples in a prompt (S), half of them bad.")
     contrast: bool = Field(True, description="Show bad examples beside good ones.")
     weighting: bool = Field(True, description="Let models that do well write more.")
+    weights_by: Literal["linear", "softmax"] = Field(
+        "linear", description="Shares by the models' weights themselves (paper), or by their softmax (its code)."
+    )
+    temperature: float = Field(1.0, gt=0, le=1000, description="What weights are divided by before the softmax.")
     vote_scope: Literal["all", "latest"] = Field("all", description="Vote on all texts so far, or on the latest round.")
 
     @model_validator(mode="after")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from flows.params import Asks, Execution, RunConfig
+from flows.params import AnyConfig, Asks, Execution, RunConfig
 from tasks.accounting import Noise, VotePrivacy
 from tasks.prompts import TaskCard, contrastive, zero_shot
 
@@ -17,7 +17,7 @@ CHARACTERS_PER_TOKEN = 4.0
 EXAMPLE_CHARACTERS = 160
 
 
-def planned(config: RunConfig) -> dict[str, Any]:
+def planned(config: AnyConfig) -> dict[str, Any]:
     """Return the plan of a configuration, with what its models were measured to take and what the user should know.
 
     Raises ConfigError for numbers, a task file or connectors that cannot be run.
@@ -39,7 +39,7 @@ def planned(config: RunConfig) -> dict[str, Any]:
 
 
 def plan_of(
-    config: RunConfig, card: TaskCard, noise: Noise, lengths: Mapping[str, Lengths] | None = None
+    config: AnyConfig, card: TaskCard, noise: Noise, lengths: Mapping[str, Lengths] | None = None
 ) -> dict[str, Any]:
     """Return sigma, epsilon stated and exact, releases, calls, tokens, dollars and minutes; nothing is asked.
 
@@ -61,7 +61,7 @@ def plan_of(
         "tokens_out": tokens_out,
         "dollars_about": _dollars(config, asked),
         "measured": sorted(known),
-        "minutes_of_writing": max(minutes) if len(known) == len(config.models) else None,
+        "minutes_of_writing": max(minutes, default=0.0) if len(known) == len(config.models) else None,
         "max_dollars": config.limits.max_dollars,
         "releases": noise.releases,
         "sensitivity": noise.sensitivity,
@@ -73,8 +73,9 @@ def plan_of(
         "delta": noise.delta,
         "adjacency": noise.privacy.adjacency,
         "protects": protected(noise.privacy),
-        "group": config.private.group,
+        "group": config.private.group if config.private else None,
         "private": not noise.non_private,
+        "opens_rows": config.private is not None,
         "steps": _steps(config.execution),
         "other_calibration": _other(config),
         "export_approval": config.export.approval,
@@ -91,7 +92,7 @@ def _steps(execution: Execution) -> str:
     return f"{at_once}, on a {execution.task_runner.capitalize()} cluster {started}"
 
 
-def _asked(config: RunConfig, card: TaskCard, model: str, lengths: Lengths | None) -> tuple[float, float]:
+def _asked(config: AnyConfig, card: TaskCard, model: str, lengths: Lengths | None) -> tuple[float, float]:
     """Return the tokens that one model reads and writes with an equal share of what its like are asked."""
     characters = sum(share * _characters(card, asks) for asks, share in _shares(config, model))
     per_token = CHARACTERS_PER_TOKEN
@@ -101,15 +102,15 @@ def _asked(config: RunConfig, card: TaskCard, model: str, lengths: Lengths | Non
     return characters / per_token, calls * (card.max_tokens if lengths is None else lengths.tokens_out)
 
 
-def _calls(config: RunConfig, model: str) -> float:
+def _calls(config: AnyConfig, model: str) -> float:
     return sum(share for _, share in _shares(config, model))
 
 
-def _shares(config: RunConfig, model: str) -> list[tuple[Asks, float]]:
+def _shares(config: AnyConfig, model: str) -> list[tuple[Asks, float]]:
     return [(asks, asks.number / len(asks.models)) for asks in config.asks if model in asks.models]
 
 
-def _dollars(config: RunConfig, asked: Mapping[str, tuple[float, float]]) -> float:
+def _dollars(config: AnyConfig, asked: Mapping[str, tuple[float, float]]) -> float:
     """Return what the models cost; one without a price counts as free, a batch API as half."""
     total = 0.0
     for plm in config.models:
@@ -129,10 +130,12 @@ def _characters(card: TaskCard, asks: Asks) -> int:
     return len(prompt.text) + (EXAMPLE_CHARACTERS if asks.varies else 0)
 
 
-def _other(config: RunConfig) -> dict[str, Any] | None:
+def _other(config: AnyConfig) -> dict[str, Any] | None:
     """Return what the calibration that was not chosen would do; None where there is no other."""
     from flows.prepare import make_noise
 
+    if not isinstance(config, RunConfig):
+        return None
     others = [one for one in config.calibrations if one != config.privacy.calibration]
     if not others:
         return None

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from connectors.base import BudgetPlan, ConfigError, Look, PrivateInputError, digest
+from connectors.base import BudgetPlan, Charge, ConfigError, Look, PrivateInputError, digest
 from flows.home import open_to_others, who
 from flows.lost_book import check_book
-from flows.params import PACE, Casting, Promise, Rows, RunConfig
+from flows.params import PACE, AnyConfig, Casting, PrivateRows, Promise, Rows, RunConfig
 from flows.places import rows_ref
 from flows.runners import check_runner
 from flows.task_files import load_task
@@ -21,6 +20,7 @@ from tasks.accounting import Noise, VotePrivacy, calibrate, signal_index, vote_c
 from tasks.jobs import Reference
 from tasks.private.rows import Identity, identify
 from tasks.prompts import TaskCard
+from tasks.unnoised import exposure_charge, no_noise, no_release
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
     Ask = Callable[[RunTools, TaskCard, Noise, Sequence[str]], Approval | None]
 
+
+TRAINED = "a student trained on the private rows as they are: nothing bounds what one row changes"
+"""What the budget book says of a run that trains on private rows."""
 
 CARRYING_OUT: dict[str, set[str]] = {"execution": PACE, "privacy": {"on_lost_artifacts"}}
 """Settings that say how a run is carried out, not what it is: changing them makes no other run."""
@@ -39,7 +42,7 @@ class Prepared:
     """A run that may start: its tools, task, noise, references, plan and what the user should know beforehand."""
 
     tools: RunTools
-    config: RunConfig
+    config: AnyConfig
     card: TaskCard
     noise: Noise
     plan: BudgetPlan
@@ -49,8 +52,8 @@ class Prepared:
     approval: Approval | None
 
 
-def prepare(flow: str, config: RunConfig, home: Path, ask: Ask | None = None) -> Prepared:
-    """Check everything, identify the private dataset and make the plan; nothing is reserved or spent.
+def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) -> Prepared:
+    """Check everything, identify the private dataset if there is one, make the plan; nothing is reserved or spent.
 
     `ask` is called when everything else is in order and before the private rows are opened for the first time.
     Raises ConfigError, InputError or PrivateInputError, and whatever `ask` raises.
@@ -68,10 +71,9 @@ def prepare(flow: str, config: RunConfig, home: Path, ask: Ask | None = None) ->
     noise = make_noise(config)
     warnings = tuple(warnings_of(config, card, noise))
     approval = ask(tools, card, noise, warnings) if ask is not None else None
-    identity = _identify(tools, flow, card, texts)
+    identity = _identify(tools, flow, card, texts) if config.private else None
     run_name = _name(tools, flow, card, identity, (test, public))
-    charges = (vote_charge(noise),) * noise.releases if noise.releases else ()
-    plan = BudgetPlan(run_name.run_id, flow, config.privacy.delta, charges)
+    plan = BudgetPlan(run_name.run_id, flow, noise.delta, charges_of(config, noise))
     return Prepared(tools.named(run_name), config, card, noise, plan, test, public, warnings, approval)
 
 
@@ -88,9 +90,20 @@ def _identify(tools: RunTools, flow: str, card: TaskCard, public_texts: Sequence
         raise
 
 
-def make_noise(config: RunConfig) -> Noise:
+def make_noise(config: AnyConfig) -> Noise:
     """Return the calibrated noise of a configuration: that of all its releases together."""
-    return calibrate(vote_privacy_of(config))
+    if isinstance(config, RunConfig):
+        return calibrate(vote_privacy_of(config))
+    return no_release() if config.private is None else no_noise()
+
+
+def charges_of(config: AnyConfig, noise: Noise) -> tuple[Charge, ...]:
+    """Return what a run will write into the budget book, in order; nothing where it opens no private row."""
+    if not noise.releases:
+        return ()
+    if isinstance(config, RunConfig):
+        return (vote_charge(noise),) * noise.releases
+    return (exposure_charge(TRAINED),)
 
 
 def vote_privacy_of(config: RunConfig) -> VotePrivacy:
@@ -120,7 +133,7 @@ def vote_privacy(promise: Promise, casting: Casting) -> VotePrivacy:
     )
 
 
-def check_numbers(config: RunConfig, card: TaskCard) -> None:
+def check_numbers(config: AnyConfig, card: TaskCard) -> None:
     """Refuse numbers that cannot give every model and class a text in each round."""
     method, models, classes = config.method, len(config.plms), len(card.labels)
     needed = models * classes
@@ -138,7 +151,7 @@ def check_numbers(config: RunConfig, card: TaskCard) -> None:
 
 
 def _reference(
-    kind: str, rows: Rows | None, config: RunConfig, card: TaskCard, tools: RunTools
+    kind: str, rows: Rows | None, config: AnyConfig, card: TaskCard, tools: RunTools
 ) -> tuple[Reference | None, pd.DataFrame | None]:
     from connectors.rows import check_public
 
@@ -151,30 +164,33 @@ def _reference(
 
 
 def _name(
-    tools: RunTools, flow: str, card: TaskCard, identity: Identity, references: Sequence[Reference | None]
+    tools: RunTools, flow: str, card: TaskCard, identity: Identity | None, references: Sequence[Reference | None]
 ) -> RunName:
-    config = tools.config
-    dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
-    _join(tools, dataset)
-    check_book(tools.artifacts, tools.ledger, dataset, identity.fingerprint)
-    aside = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms", "filler", "export"), True)
+    config, dataset, fingerprint = tools.config, "", ""
+    if identity is not None:
+        fingerprint = identity.fingerprint
+        dataset = tools.ledger.register(tools.private.name, fingerprint, identity.records, key=tools.zone.key)
+        _join(tools, dataset)
+        check_book(tools.artifacts, tools.ledger, dataset, fingerprint)
+    aside = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms", "plms_used", "filler", "export"), True)
     settings = config.model_dump(mode="json", exclude={**aside, **CARRYING_OUT})
     for rows in ("private", "test", "public"):
-        if settings[rows] is not None:
+        if settings.get(rows) is not None:
             settings[rows] |= {"path": "", "name": ""}
-    del settings["private"]["group"]  # whoever else pays, the run is the same
+    if settings.get("private") is not None:
+        del settings["private"]["group"]  # whoever else pays, the run is the same
     models = [[model.name, tools.model(model.name).identity] for model in config.models]
     compared = [reference.content if reference else None for reference in references]
-    content = digest([flow, asdict(card), settings, models, tools.embedder.identity, identity.fingerprint, *compared])
-    epsilon = "inf" if math.isinf(config.privacy.epsilon) else f"{config.privacy.epsilon:g}"
+    content = digest([flow, asdict(card), settings, models, tools.embedder.identity, fingerprint, *compared])
     task = Path(config.task).stem.replace("_", "-")
-    run_id = f"{flow}-{task}-e{epsilon}-s{config.execution.seed}-{content[:10]}"
-    return RunName(run_id, flow, dataset, identity.fingerprint)
+    run_id = f"{flow}-{task}-e{config.epsilon:g}-s{config.execution.seed}-{content[:10]}"
+    return RunName(run_id, flow, dataset, fingerprint)
 
 
 def _join(tools: RunTools, dataset: str) -> None:
     """Put the dataset into the group that the configuration names; a group is never left."""
-    group = " ".join((tools.config.private.group or "").split())
+    private = tools.config.private
+    group = " ".join((private.group or "").split()) if private else ""
     if not group:
         return
     now = tools.ledger.status(dataset).group
@@ -187,15 +203,28 @@ def _join(tools: RunTools, dataset: str) -> None:
         tools.ledger.join(group, [dataset], who())
 
 
-def warnings_of(config: RunConfig, card: TaskCard, noise: Noise) -> list[str]:
+def warnings_of(config: AnyConfig, card: TaskCard, noise: Noise) -> list[str]:
     """Return what the user should know before the run starts; public numbers only."""
-    rows, privacy, method = config.private.rows, config.privacy, config.method
-    found = []
-    place = Path(rows_ref(config.private, config.data_root).path).expanduser()
-    if open_to_others(place):
-        found.append(f"private.path: every user of this machine can read {place}; type chmod go-rwx {place}")
-    if math.isinf(privacy.epsilon):
+    found = _about_place(config.private, config) if config.private else []
+    if noise.non_private:
         found.append("privacy.epsilon is infinite: NO NOISE is added, nothing of this run may be shared")
+    if config.test is None:
+        found.append("no test rows: accuracy and FID are not measured")
+    if isinstance(config, RunConfig):
+        found += _about_privacy(config) + _about_signal(config, card, noise)
+    return found
+
+
+def _about_place(private: PrivateRows, config: AnyConfig) -> list[str]:
+    place = Path(rows_ref(private, config.data_root).path).expanduser()
+    if not open_to_others(place):
+        return []
+    return [f"private.path: every user of this machine can read {place}; type chmod go-rwx {place}"]
+
+
+def _about_privacy(config: RunConfig) -> list[str]:
+    rows, privacy = config.private.rows, config.privacy
+    found = []
     if config.private.takes_exactly and privacy.adjacency == "add_remove":
         found.append(
             "private.rows takes a fixed number of rows, so removing one lets another in: noise is sqrt(2) larger; "
@@ -203,16 +232,19 @@ def warnings_of(config: RunConfig, card: TaskCard, noise: Noise) -> list[str]:
         )
     if config.private.person and privacy.protects == "record":
         found.append("private.person is named, but privacy.protects is record: each row is protected for itself")
-    if config.test is None:
-        found.append("no test rows: accuracy and FID are not measured")
     if rows is not None and privacy.delta >= 1 / rows:
         found.append(f"privacy.delta {privacy.delta:g} is not below 1/rows ({1 / rows:g}): one row in {rows} may leak")
-    if rows is not None and noise.sigma > 0:
-        candidates = method.candidates // len(card.labels)
-        index = signal_index(rows, noise.sigma, candidates)
-        if index < 1:
-            found.append(
-                f"signal index {index:.2f} < 1: with {rows} rows the noise is louder than the votes, so the choice of "
-                "examples is near chance; more rows, a larger epsilon or fewer iterations help"
-            )
     return found
+
+
+def _about_signal(config: RunConfig, card: TaskCard, noise: Noise) -> list[str]:
+    rows = config.private.rows
+    if rows is None or noise.sigma <= 0:
+        return []
+    index = signal_index(rows, noise.sigma, config.method.candidates // len(card.labels))
+    if index >= 1:
+        return []
+    return [
+        f"signal index {index:.2f} < 1: with {rows} rows the noise is louder than the votes, so the choice of "
+        "examples is near chance; more rows, a larger epsilon or fewer iterations help"
+    ]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.base import Advance, Completion, Prompt
-from flows.params import RunConfig
+from flows.params import AnyConfig
 from flows.task_files import load_task
 from flows.tools import RunTools
 from tasks.clean import clean
@@ -16,7 +16,7 @@ from tasks.prompts import Call, TaskCard
 from tasks.variation import Manner, Parent, told
 
 
-def preview_rows(config: RunConfig, home: Path, rows: int) -> dict[str, Any]:
+def preview_rows(config: AnyConfig, home: Path, rows: int) -> dict[str, Any]:
     """Return `rows` texts per model and class with what cleaning would say; answers are kept for the run itself."""
     card = load_task(config.task)
     tools = RunTools(config, home)

@@ -20,6 +20,7 @@ from tasks.accounting import epsilon_of
 from tasks.facts import Facts, facts_of, with_privacy
 from tasks.guiding import shares
 from tasks.jobs import MeasureJob, TrainJob, VoteSpec, Weights, WriteJob, Written
+from tasks.report_values import Touched
 from tasks.student import StudentSpec
 from tasks.variation import USUAL, Manner
 
@@ -75,6 +76,16 @@ class Run:
     def manner(self) -> Manner:
         """What prompts without examples tell."""
         return USUAL
+
+    @property
+    def student_folder(self) -> str:
+        """Where the student lies, below the state folder."""
+        return f"runs/{self.tools.run_id}/student"
+
+    @property
+    def touched(self) -> tuple[Touched, ...]:
+        """What the method computes on private rows without noise, beside what the configuration asks for."""
+        return ()
 
     def equal_weights(self) -> Weights:
         """w_k = 1/K, before any vote."""
@@ -189,13 +200,17 @@ class Run:
             respend=self.config.privacy.on_lost_artifacts == "respend",
         )
 
-    def train_job(self, written: Sequence[Written]) -> TrainJob:
-        """Train the student on everything."""
+    @property
+    def student_spec(self) -> StudentSpec:
+        """How the student is trained."""
         student = self.config.student
-        spec = StudentSpec(
+        return StudentSpec(
             kind=student.kind, model=student.model, epochs=student.epochs, seed=self.config.execution.seed
         )
-        return TrainJob(tuple(written), spec, self.prepared.card.label_names, self.prepared.test)
+
+    def train_job(self, written: Sequence[Written]) -> TrainJob:
+        """Train the student on everything."""
+        return TrainJob(tuple(written), self.student_spec, self.prepared.card.label_names, self.prepared.test)
 
     def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:
         """Return the entries of the budget book that paid for these releases, whichever run paid, and for others that
@@ -204,6 +219,8 @@ class Run:
         Raises LedgerError when a release names no entry of the book.
         """
         name = self.tools.called
+        if not name.dataset:
+            return []
         paid = {self.tools.artifacts.info(release)["ledger_entry"] for release in releases}
         entries = self.tools.ledger.history(name.dataset)
         unknown = sorted(paid - {entry.hash for entry in entries})
@@ -216,6 +233,10 @@ class Run:
         void = {entry.detail["number"] for entry in entries if entry.kind == "void"}
         drawn = [entry for entry in entries if entry.kind in RELEASING and entry.number not in void]
         return [e for e in drawn if e.hash in paid or (e.run_id == name.run_id and e.slot in slots)]
+
+    def loss(self, entries: Sequence[Entry]) -> float:
+        """Return the epsilon of these entries together; 0 where nothing was released."""
+        return epsilon_of([entry.event for entry in entries], self.prepared.noise.delta) if entries else 0.0
 
     def facts(
         self,
@@ -230,11 +251,10 @@ class Run:
         The run's page shows the releases so far.
         """
         entries = self.spent(releases)
-        self.page.ledger(entries, self.config.privacy.delta)
-        events = [entry.event for entry in entries]
-        epsilon = _finite(epsilon_of(events, self.config.privacy.delta))
+        self.page.ledger(entries, self.prepared.noise.delta)
+        epsilon = _finite(self.loss(entries))
         tell_high_budget(self)
-        facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(events))
+        facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(entries))
         self.facts_so_far.append(facts)
         if self.dollars:
             self.book.update(dollars=self.dollars)
@@ -249,7 +269,7 @@ class Run:
         self,
         written: Sequence[Written],
         releases: Sequence[ArtifactRef],
-        synthetic: ArtifactRef,
+        synthetic: ArtifactRef | None,
         student: dict[str, Any],
         asked: Sequence[Written] = (),
     ) -> dict[str, Any]:

@@ -30,7 +30,7 @@ UNTOLD = (BOOK, KEY, PRIVATE)
 
 TOP = {"embeddings": EMBEDDINGS, "completions": ANSWERS, "batches": BATCHES, "mlartifacts": EXPERIMENTS}
 TOP |= {"prefect": PREFECT}
-CACHES = {"embeddings", "votes", "reference"}
+CACHES = {"embeddings", "votes", "reference", "students"}
 """Folders of private/ whose content is computed again when it is missing."""
 
 

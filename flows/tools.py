@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from connectors.base import Advance, ConfigError, Embedder, LanguageModel, PrivateRef, RowsRef, digest
 from flows.live import shown
-from flows.params import Plm, RunConfig
+from flows.params import AnyConfig, Plm
 from flows.places import default_name, model_spec, rows_ref
 from flows.progress import display
 from flows.stores import Shared, open_artifacts, open_key, open_ledger, open_purse, shared, tracking_store
@@ -34,7 +35,10 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class RunName:
-    """What a run is called: its id, its flow, the dataset it is charged to and that dataset's keyed fingerprint."""
+    """What a run is called: its id, its flow, the dataset it is charged to and that dataset's keyed fingerprint.
+
+    The last two are empty for a run that opens no private row.
+    """
 
     run_id: str
     flow: str
@@ -45,7 +49,7 @@ class RunName:
 class RunTools:
     """Opens each connector on first use and keeps it for the run (implements tasks.toolbox.Tools)."""
 
-    def __init__(self, config: RunConfig, home: Path, name: RunName | None = None, parts: Shared | None = None) -> None:
+    def __init__(self, config: AnyConfig, home: Path, name: RunName | None = None, parts: Shared | None = None) -> None:
         self.config = config
         self.home = home
         self.name = name
@@ -106,8 +110,10 @@ class RunTools:
 
     @property
     def private(self) -> PrivateRef:
-        """The private dataset, closed."""
+        """The private dataset, closed; ConfigError in a run that has none."""
         where = self.config.private
+        if where is None:
+            raise ConfigError("This run names no private rows, so that none can be opened.")
         return PrivateRef(where.name or default_name(where.path), rows_ref(where, self.config.data_root))
 
     @property
@@ -174,7 +180,8 @@ class RunTools:
         uri, root = tracking_store(tracking.mlflow, self.home)
         tags = {
             "wasp.run_id": self.run_id,
-            "wasp.dataset": self.name.dataset if self.name else "",
+            "wasp.dataset": self.called.dataset,
+            "wasp.privacy": "NOT PRIVATE" if math.isinf(self.config.epsilon) else f"epsilon {self.config.epsilon:g}",
             "prefect.flow_run_id": str(runtime.flow_run.id or ""),
             "prefect.flow_run_url": _page(runtime.flow_run.ui_url),
         }
@@ -216,7 +223,7 @@ _REOPENED: dict[str, RunTools] = {}
 _REOPENING = threading.Lock()
 
 
-def reopened(config: RunConfig, name: RunName | None, parts: Shared) -> RunTools:
+def reopened(config: AnyConfig, name: RunName | None, parts: Shared) -> RunTools:
     """Return the tools of a run in another process, opened once: training or loading a model is dear.
 
     Only the latest run is kept: a cluster of somebody else outlives it.

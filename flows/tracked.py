@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from flows.params import PACE, RunConfig
+from flows.params import PACE, AnyConfig
 
 if TYPE_CHECKING:
     from connectors.tracking import Serving
     from flows.run import Run
 
 
-def serving(config: RunConfig) -> Serving:
+def serving(config: AnyConfig) -> Serving:
     """Say how MLflow serves the student: a student on vectors needs the run's embedder before it."""
     from connectors.tracking import Serving
 
@@ -40,7 +40,7 @@ def tracked_parameters(run: Run) -> dict[str, Any]:
     for name, value in config.items():
         if isinstance(value, dict):
             flat |= {f"{name}.{key}": item for key, item in value.items()}
-        elif name != "plms":
+        elif name not in ("plms", "plms_used"):
             flat[name] = value
     noise = run.prepared.noise
     return flat | {

@@ -39,4 +39,5 @@ class WaspRun(Run):
 
     def weigh_job(self, iteration: int, weights: Weights) -> WeighJob:
         """Weigh the PLMs by the votes of their texts."""
-        return WeighJob(iteration, self.plms, self.config.method.weighting, weights)
+        method = self.config.method
+        return WeighJob(iteration, self.plms, method.weighting, weights, method.weights_by, method.temperature)

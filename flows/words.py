@@ -38,17 +38,8 @@ def epsilon(value: float | None) -> str:
 
 def plan(value: dict[str, Any]) -> str:
     """Say what a run would spend."""
-    other = value["other_calibration"]
-    lines = [
-        f"task          {value['task']}, models {', '.join(value['models'])}",
-        f"texts         {value['samples']} in {value['iterations']} iterations",
-        f"calls         {value['calls']} (and at most three rounds of topping up)",
-        f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out" + _basis(value),
-        f"time          {_minutes(value['minutes_of_writing'])}",
-        f"steps         {value['steps']}",
-        f"money         about {value['dollars_about']:.2f} dollars with equal shares, "
-        + ("no limit set" if value["max_dollars"] is None else f"hard stop at {value['max_dollars']:.2f}"),
-    ]
+    lines = _writing(value) if value["models"] else [f"task          {value['task']}", "texts         none are written"]
+    lines.append(f"steps         {value['steps']}")
     if value["approval_minutes"] is not None:
         lines.append(
             "approval      asked for before a private row is opened; in Prefect the run waits "
@@ -56,9 +47,36 @@ def plan(value: dict[str, Any]) -> str:
         )
     if value["export_approval"]:
         lines.append("export        waits in Prefect for a second person, who has to approve it")
+    return "\n".join([*lines, *_privacy(value), *(f"warning       {text}" for text in value.get("warnings", []))])
+
+
+def _writing(value: dict[str, Any]) -> list[str]:
+    """Say what the models are asked."""
+    return [
+        f"task          {value['task']}, models {', '.join(value['models'])}",
+        f"texts         {value['samples']} in {value['iterations']} iterations",
+        f"calls         {value['calls']} (and at most three rounds of topping up)",
+        f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out" + _basis(value),
+        f"time          {_minutes(value['minutes_of_writing'])}",
+        f"money         about {value['dollars_about']:.2f} dollars with equal shares, "
+        + ("no limit set" if value["max_dollars"] is None else f"hard stop at {value['max_dollars']:.2f}"),
+    ]
+
+
+def _privacy(value: dict[str, Any]) -> list[str]:
+    """Say what a run does with private rows and what that costs."""
+    if not value["opens_rows"]:
+        return ["private rows  none are opened: epsilon 0, and the budget book stays as it is"]
     if value["releases"] == 0:
-        return "\n".join([*lines, "releases      none: no private row is touched, epsilon 0"])
-    lines += [
+        return ["releases      none: no private row is touched, epsilon 0"]
+    if value["calibration"] == "none":
+        return [
+            "NOT PRIVATE   a student is trained on the private rows as they are; it stays in the private zone, nothing "
+            "of the run can be exported",
+            f"epsilon       {epsilon(None)}: the budget book marks the dataset as exposed; refused where it has a cap",
+        ]
+    other = value["other_calibration"]
+    lines = [
         f"releases      {value['releases']} noisy votes, one {value['protects'].split()[0]} moves each by at most "
         f"{value['sensitivity']:.4f} (L2)",
         f"protects      one {value['protects']}",
@@ -72,7 +90,7 @@ def plan(value: dict[str, Any]) -> str:
             f"otherwise     calibration {other['calibration']}: sigma {other['sigma']:.4f}, "
             f"stated {epsilon(other['epsilon_stated'])}, exact {epsilon(other['epsilon_exact'])}"
         )
-    return "\n".join(lines + [f"warning       {text}" for text in value.get("warnings", [])])
+    return lines
 
 
 def _basis(value: dict[str, Any]) -> str:
@@ -90,10 +108,8 @@ def summary(value: dict[str, Any]) -> str:
     """Show a finished run: the table of its iterations, its result, where it is, what to type next."""
     run_id = value["run_id"]
     lines = [
-        iterations(value["iterations"]),
-        "",
-        f"{scores(value)}; {value['n_synthetic']} synthetic texts; epsilon {epsilon(value['epsilon_spent'])} at delta "
-        f"{value['delta']:g} in {value['releases']} releases; {value['seconds']:.0f} s",
+        *([iterations(value["iterations"]), ""] if value["iterations"] else []),
+        f"{scores(value)}; {outcome(value)}; {value['seconds']:.0f} s",
         *(f"degraded    {problem}" for problem in value["problems"]),
         *([f"cost        {value['dollars']:.4f} dollars"] if value["dollars"] else []),
         *([f"removed     {value['removed']}"] if value.get("removed") else []),
@@ -107,6 +123,18 @@ def summary(value: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def outcome(value: dict[str, Any]) -> str:
+    """Say what a run gave and what it cost in privacy."""
+    if not value["iterations"]:
+        return "trained on the private rows as they are; epsilon infinite (NOT PRIVATE)"
+    if not value.get("dataset", True):
+        return f"{value['n_synthetic']} synthetic texts; no private row was opened, epsilon 0"
+    return (
+        f"{value['n_synthetic']} synthetic texts; epsilon {epsilon(value['epsilon_spent'])} at delta "
+        f"{value['delta']:g} in {value['releases']} releases"
+    )
+
+
 def scores(value: dict[str, Any]) -> str:
     """Say how the student did."""
     if value["accuracy"] is None:
@@ -115,7 +143,11 @@ def scores(value: dict[str, Any]) -> str:
 
 
 def _next(value: dict[str, Any], run_id: str) -> list[str]:
-    steps = [f"show {run_id}", f"export {run_id} FOLDER", f"budget history {shlex.quote(value['dataset'])}"]
+    steps = [f"show {run_id}"]
+    if value["epsilon_spent"] is not None:
+        steps.append(f"export {run_id} FOLDER")
+    if value["dataset"]:
+        steps.append(f"budget history {shlex.quote(value['dataset'])}")
     if value["tracking_problem"]:
         steps.append(f"push {run_id}")
     return [f"{command()} {step}" for step in steps]
@@ -248,36 +280,6 @@ def verified(value: dict[str, Any]) -> str:
     """Say what does not hold in the budget book, or that it is sound; and which files of releases are not there."""
     problems = [f"PROBLEM  {one}" for one in value["problems"]] or ["the budget book is sound"]
     return "\n".join([*problems, *(f"missing  {one}" for one in value["missing"])])
-
-
-def cleaned(value: dict[str, Any]) -> str:
-    """Show what the state folder holds by kind, what goes or went, and what stays although a rule names it."""
-    did = "removed" if value["applied"] else "would go"
-    rows = [
-        [one["kind"], one["files"], size(one["bytes"]), one["going"] or "-", size(one["going_bytes"])]
-        for one in value["kinds"]
-    ]
-    lines = [table(rows, ["kind", "files", "size", did, "of size"]), ""]
-    lines += [f"stays       {reason}" for reason in value["staying"]]
-    groups: dict[tuple[str, str, str], list[int | None]] = {}
-    for one in value["going"]:
-        groups.setdefault((one["kind"], one["run_id"], one["why"]), []).append(one["bytes"])
-    for (kind, run_id, why), sizes in groups.items():
-        told = "size not told" if None in sizes else size(sum(each for each in sizes if each is not None))
-        lines.append(f"{did:<10}  {kind}{' of ' if run_id else ''}{run_id}: {len(sizes)}, {told}; {why}")
-    if value["applied"]:
-        return "\n".join([*lines, f"{size(value['bytes'])} removed"])
-    return "\n".join([*lines, "nothing was removed; to do it: the same with --yes" if groups else "nothing would go"])
-
-
-def size(count: int | None) -> str:
-    """Return a number of bytes for people; None is not told."""
-    if count is None:
-        return "not told"
-    if count < 1000:
-        return f"{count} B"
-    unit = "kB" if count < 1e6 else "MB" if count < 1e9 else "GB"
-    return f"{count / {'kB': 1e3, 'MB': 1e6, 'GB': 1e9}[unit]:.1f} {unit}"
 
 
 def doctor(value: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ stay frozen. Any other model starts from a random head, as its makers intend.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,18 @@ import numpy as np
 from tasks.heads import PROBE_STRENGTH, fit_logistic
 from tasks.network import Network, load_network, open_network, save_network
 from tasks.student import Predict, Prediction, StudentSpec
-from tasks.training import BestEpoch, Job, Outcome, Reporter, accuracy_and_loss, batch_of, import_torch, seeded, softmax
+from tasks.training import (
+    BestEpoch,
+    Boost,
+    Job,
+    Outcome,
+    Reporter,
+    accuracy_and_loss,
+    batch_of,
+    import_torch,
+    seeded,
+    softmax,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,17 +47,19 @@ def finetune(job: Job, folder: Path, report: Reporter) -> Outcome:
         network = open_network(spec, job.rows.classes)
         encoded = network.encode(job.rows.texts)
         network.modules.to(device)
-        best = BestEpoch(spec.patience or _PATIENCE)
+        best, boost = BestEpoch(spec.patience or _PATIENCE), Boost(job)
         if network.features is not None:
-            _start_from_probe(job, network, encoded)
-            _judge(job, network, encoded, best, 0)
-        passes = _passes(job, network, encoded, best, report)
+            _freeze_tokens(network)
+            if spec.head == "fitted":
+                _start_from_probe(job, network, encoded)
+                _judge(job, network, encoded, best, 0)
+        passes = _passes(_Training(job, network, encoded, boost), best, report)
     if best.state:
         network.modules.load_state_dict(best.state)
     scores = _scores(network, [encoded[row] for row in job.validation], spec)
     network.modules.to(torch.device("cpu"))
     save_network(network, folder)
-    return Outcome(softmax(scores), passes, best.epoch if best.state else passes)
+    return Outcome(softmax(scores), passes, best.epoch if best.state else passes, boost.result)
 
 
 def load_finetuned(folder: Path, spec: StudentSpec, classes: tuple[str, ...]) -> Predict:
@@ -66,18 +80,32 @@ def _start_from_probe(job: Job, network: Network, encoded: list[list[int]]) -> N
     with torch.no_grad():
         network.head.weight.copy_(torch.from_numpy(layer[0]))
         network.head.bias.copy_(torch.from_numpy(layer[1]))
+
+
+def _freeze_tokens(network: Network) -> None:
     network.modules["encoder"].get_input_embeddings().requires_grad_(False)
 
 
-def _passes(job: Job, network: Network, encoded: list[list[int]], best: BestEpoch, report: Reporter) -> int:
+@dataclass(frozen=True, slots=True)
+class _Training:
+    """A job with its network, its texts as token ids and the weights of its rows."""
+
+    job: Job
+    network: Network
+    encoded: list[list[int]]
+    boost: Boost
+
+
+def _passes(training: _Training, best: BestEpoch, report: Reporter) -> int:
+    job, network, encoded = training.job, training.network, training.encoded
     torch, device = import_torch(), _device(job.spec)
     steps = job.epochs * -(-len(job.train) // batch_of(job.spec))
     optimizer, schedule = _optimizer(job, network, steps)
     targets = torch.from_numpy(job.targets).to(device)
-    weights = torch.from_numpy(job.weights.astype(np.float32)).to(device)
     parameters = [parameter for parameter in network.modules.parameters() if parameter.requires_grad]
     for epoch in range(1, job.epochs + 1):
         network.modules.train()
+        weights = torch.from_numpy(training.boost.weights.astype(np.float32)).to(device)
         for batch in _bucketed(job, encoded, epoch):
             with _autocast(job.spec):
                 logits = network.logits(*_padded(network, [encoded[row] for row in batch], device))
@@ -89,6 +117,9 @@ def _passes(job: Job, network: Network, encoded: list[list[int]], best: BestEpoc
             schedule.step()
             report(len(batch))
         report(len(job.validation))
+        training.boost.after_pass(
+            lambda: softmax(_scores(network, [encoded[row] for row in job.train], job.spec)).astype(np.float64)
+        )
         if len(job.validation) and _judge(job, network, encoded, best, epoch):
             return epoch
     return job.epochs

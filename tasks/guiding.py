@@ -14,7 +14,7 @@ from tasks.private.votes import Candidates
 from tasks.reuse import make_once, step_key
 from tasks.select import select
 from tasks.toolbox import Tools
-from tasks.weigh import Weighting, allocate, weigh
+from tasks.weigh import Source, Weighting, allocate, weigh
 from tasks.writing import read_samples, read_vectors
 
 
@@ -53,7 +53,8 @@ def weigh_models(
 ) -> tuple[ArtifactRef, str]:
     """Write the weight of each PLM (Eq. 8)."""
     path = f"runs/{tools.run_id}/iteration={job.iteration}/weights.parquet"
-    weighting = Weighting(source="histogram" if job.weighting else "uniform")
+    source: Source = "histogram" if job.weighting else "uniform"
+    weighting = Weighting(source, job.transform, job.temperature)
     key = step_key(
         "weigh", {"weighting": asdict(weighting), "previous": dict(job.previous)}, {"release": release.sha256}
     )

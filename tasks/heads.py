@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,18 @@ import numpy as np
 
 from connectors.base import ArtifactError, InputError
 from tasks.student import Predict, Prediction
-from tasks.training import BestEpoch, Job, Outcome, Reporter, accuracy_and_loss, batch_of, import_torch, seeded, softmax
+from tasks.training import (
+    BestEpoch,
+    Boost,
+    Job,
+    Outcome,
+    Reporter,
+    accuracy_and_loss,
+    batch_of,
+    import_torch,
+    seeded,
+    softmax,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,14 +46,16 @@ _HIDDEN = (256, 128)
 def train_head(job: Job, folder: Path, report: Reporter) -> Outcome:
     """Train a student of kind `linear` or `mlp` and write its layers into `folder`."""
     vectors = _checked(job.rows.vectors)
+    boost = Boost(job)
     if job.spec.kind == "linear":
-        probabilities, layers, passes, best = *_train_linear(job, vectors), 1, 1
+        probabilities, layers = _train_linear(job, vectors, boost)
+        passes = best = job.epochs
     else:
-        layers, passes, best = _train_mlp(job, vectors, report)
+        layers, passes, best = _train_mlp(job, vectors, report, boost)
         probabilities = softmax(_scores(layers, vectors[job.validation]))
     arrays = {f"{name}{i}": array for i, layer in enumerate(layers) for name, array in zip("wb", layer, strict=True)}
     np.savez(folder / _FILE, allow_pickle=False, **arrays)
-    return Outcome(probabilities, passes, best)
+    return Outcome(probabilities, passes, best, boost.result)
 
 
 def load_head(folder: Path, classes: tuple[str, ...]) -> Predict:
@@ -126,8 +140,8 @@ def _scores(layers: Layers, vectors: Matrix) -> Matrix:
     return hidden
 
 
-def _train_linear(job: Job, vectors: Matrix) -> tuple[NDArray[np.float64], Layers]:
-    """Choose the strength on the validation rows, then fit all rows with it."""
+def _train_linear(job: Job, vectors: Matrix, boost: Boost) -> tuple[NDArray[np.float64], Layers]:
+    """Choose the strength on the validation rows, then fit all rows with it; once, or once for every adjustment."""
     classes, rows = len(job.rows.classes), job.train
     strength, probabilities = PROBE_STRENGTH, np.zeros((0, classes))
     best = (-1.0, float("-inf"))
@@ -137,10 +151,14 @@ def _train_linear(job: Job, vectors: Matrix) -> tuple[NDArray[np.float64], Layer
         accuracy, loss = accuracy_and_loss(guess, job.targets[job.validation])
         if (accuracy, -loss) > best:
             best, strength, probabilities = (accuracy, -loss), candidate, guess
-    return probabilities, [fit_logistic(vectors, job.targets, job.weights, classes, strength)]
+    layer = fit_logistic(vectors, job.targets, job.weights, classes, strength)
+    for _ in range(job.epochs if job.spec.boost else 0):
+        boost.after_pass(lambda fitted=layer: softmax(_scores([fitted], vectors[rows])))  # type: ignore[misc]
+        layer = fit_logistic(vectors, job.targets, boost.weights, classes, strength)
+    return probabilities, [layer]
 
 
-def _train_mlp(job: Job, vectors: Matrix, report: Reporter) -> tuple[Layers, int, int]:
+def _train_mlp(job: Job, vectors: Matrix, report: Reporter, boost: Boost) -> tuple[Layers, int, int]:
     """Train three layers with AdamW; the scaling of the inputs is folded into the first one."""
     torch = import_torch()
     center, spread = vectors.mean(axis=0), vectors.std(axis=0)
@@ -153,7 +171,7 @@ def _train_mlp(job: Job, vectors: Matrix, report: Reporter) -> tuple[Layers, int
         for wide, narrow in pairwise(sizes):
             parts += [torch.nn.Linear(wide, narrow), torch.nn.ReLU(), torch.nn.Dropout(0.2)]
         network = torch.nn.Sequential(*parts[:-2])
-        passes = _mlp_passes(job, network, scaled, best, report)
+        passes = _mlp_passes(job, network, scaled, _Course(best, report, boost))
     if best.state:
         network.load_state_dict(best.state)
     linear = [part for part in network if isinstance(part, torch.nn.Linear)]
@@ -163,25 +181,40 @@ def _train_mlp(job: Job, vectors: Matrix, report: Reporter) -> tuple[Layers, int
     return layers, passes, best.epoch or passes
 
 
-def _mlp_passes(job: Job, network: Any, scaled: Any, best: BestEpoch, report: Reporter) -> int:
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """What accompanies the passes of a training: the best so far, progress, the rows' weights."""
+
+    best: BestEpoch
+    report: Reporter
+    boost: Boost
+
+
+def _mlp_passes(job: Job, network: Any, scaled: Any, course: _Course) -> int:
     torch = import_torch()
-    targets, weights = torch.from_numpy(job.targets), torch.from_numpy(job.weights.astype(np.float32))
+    targets = torch.from_numpy(job.targets)
     optimizer = torch.optim.AdamW(
         network.parameters(), lr=job.spec.learning_rate or 1e-3, weight_decay=0.01, fused=True
     )
     rows = torch.from_numpy(job.train)
     for epoch in range(1, job.epochs + 1):
         network.train()
+        weights = torch.from_numpy(course.boost.weights.astype(np.float32))
         for batch in rows[torch.randperm(len(rows))].split(batch_of(job.spec)):
             losses = torch.nn.functional.cross_entropy(network(scaled[batch]), targets[batch], reduction="none")
             optimizer.zero_grad()
             (losses * weights[batch]).mean().backward()
             optimizer.step()
-        report(len(job.rows.texts))
+        course.report(len(job.rows.texts))
+        network.eval()
+        course.boost.after_pass(lambda: _guesses(network, scaled[rows]))
         if len(job.validation):
-            network.eval()
-            with torch.no_grad():
-                guess = softmax(network(scaled[job.validation]).numpy())
-            if best.note(epoch, accuracy_and_loss(guess, job.targets[job.validation]), network):
+            scores = accuracy_and_loss(_guesses(network, scaled[job.validation]), job.targets[job.validation])
+            if course.best.note(epoch, scores, network):
                 return epoch
     return job.epochs
+
+
+def _guesses(network: Any, scaled: Any) -> NDArray[np.float64]:
+    with import_torch().no_grad():
+        return softmax(network(scaled).numpy())

@@ -11,6 +11,7 @@ from tasks.prompts import TaskCard
 from tasks.survive import Survival
 from tasks.train import StudentSpec
 from tasks.variation import USUAL, Manner
+from tasks.weigh import Transform
 
 AHEAD = "ahead="
 """Begins the part of texts that are only looked at: they never join the data set."""
@@ -90,12 +91,17 @@ class SelectJob:
 
 @dataclass(frozen=True, slots=True)
 class WeighJob:
-    """Turn the release of `iteration` into weights; `previous` stay if the noisy votes say nothing."""
+    """Turn the release of `iteration` into weights; `previous` stay if the noisy votes say nothing.
+
+    `transform`, `temperature`: linear, or softmax(w / temperature).
+    """
 
     iteration: int
     plms: tuple[str, ...]
     weighting: bool
     previous: Mapping[str, float]
+    transform: Transform = "linear"
+    temperature: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +153,31 @@ class TrainJob:
     student: StudentSpec
     labels: tuple[str, ...]
     test: Reference | None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeJob:
+    """Train a student on the texts of one PLM and let it judge those of all; `student` says how."""
+
+    plm: str
+    iteration: int
+    written: tuple[Written, ...]
+    student: StudentSpec
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FuseJob:
+    """Choose `examples` (S) texts among `pool` times as many candidates, of which the share `ambiguous` is ambiguous.
+
+    `by_class`: for each class among its own texts; else once among all, shown to every class. `with_own`: whether the
+    student that was trained on a text has a say in its confidence and variability.
+    """
+
+    iteration: int
+    labels: tuple[str, ...]
+    examples: int
+    pool: int
+    ambiguous: float
+    by_class: bool
+    with_own: bool

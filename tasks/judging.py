@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from connectors.base import ArtifactRef, Matrix
+from connectors.base import ArtifactRef, Matrix, StepKey
 from tasks.heads import probe_accuracy
 from tasks.jobs import MeasureJob, Reference, TrainJob, Written
 from tasks.measure import fid, map_2d, null_fid
 from tasks.private.internal import fid_against_private
 from tasks.report_values import MapPoints
 from tasks.reuse import make_once, step_key
+from tasks.student import settings
 from tasks.toolbox import Tools
 from tasks.train import TrainingRows, evaluate, load_student, train_student, units_of_work
 from tasks.writing import content, read_samples, read_vectors, reference_rows
@@ -46,9 +46,12 @@ def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
 
 
 def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
-    """Train the student (STM) on all texts, write it to student/, test it on real rows never used before."""
+    """Train the student (STM) on all texts, write it to student/, test it on real rows never used before.
+
+    Where its rows' weights are adjusted, student_weights.parquet holds what every text weighed in the end.
+    """
     path, folder = f"runs/{tools.run_id}/student.json", f"runs/{tools.run_id}/student"
-    parameters: dict[str, object] = {"student": asdict(job.student), "labels": list(job.labels)}
+    parameters: dict[str, object] = {"student": settings(job.student), "labels": list(job.labels)}
     parameters["test"] = _content(job.test)
     if job.student.kind != "finetune":
         parameters["embedder"] = tools.embedder.identity
@@ -56,7 +59,7 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
 
     def make() -> ArtifactRef:
         found: dict[str, Any] = {}
-        student = tools.artifacts.write_folder(folder, lambda place: found.update(_train(tools, job, place)), key)
+        student = tools.artifacts.write_folder(folder, lambda place: found.update(_train(tools, job, place, key)), key)
         return tools.artifacts.write_json(path, found | {"student": student.sha256} | _test(tools, job, student), key)
 
     def stale(_: ArtifactRef) -> str:
@@ -89,13 +92,18 @@ def _probe(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
     return {"accuracy": probe_accuracy(vectors, labels, real, frame["label"].tolist())}
 
 
-def _train(tools: Tools, job: TrainJob, folder: Path) -> dict[str, Any]:
+def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str, Any]:
     samples = read_samples(tools, job.written)
     vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
     rows = TrainingRows(samples["text"].tolist(), samples["label"].tolist(), job.labels, vectors)
     with tools.progress("train student", units_of_work(job.student, len(samples))) as advance:
         trained = train_student(job.student, rows, folder, advance)
+    table = samples[["sample_id", "plm"]].assign(weight=trained.weights if trained.weights is not None else 1.0)
+    adjusted = trained.weights is not None
+    if adjusted:
+        tools.artifacts.write_table(f"runs/{tools.run_id}/student_weights.parquet", table, key)
     return {
+        "weights": table.groupby("plm", sort=False)["weight"].mean().to_dict() if adjusted else {},
         "validation": dict(trained.metrics),
         "epochs": trained.epochs,
         "best_epoch": trained.best_epoch,

@@ -75,7 +75,7 @@ def samples_plot(report: Report, form: Form = "svg") -> bytes | None:
 def epsilon_plot(report: Report, form: Form = "svg") -> bytes | None:
     """Epsilon spent so far, under the epsilon that was asked for."""
     spent = [(facts.iteration, facts.epsilon) for facts in report.iterations if facts.epsilon is not None]
-    if not spent or report.not_private:
+    if not spent or report.not_private or not report.opens_rows:
         return None
 
     def draw(figure: Any) -> None:

@@ -99,7 +99,7 @@ class MapPoints:
 @dataclass(frozen=True, slots=True)
 class Report:
     """Everything that the page of a run tells. `next` holds (command, what for); `places` holds name -> path;
-    `approval` says who approved the plan, '' where nobody was asked.
+    `approval` says who approved the plan, '' where nobody was asked. `opens_rows`: whether it opened private rows.
     """
 
     run_id: str
@@ -120,6 +120,7 @@ class Report:
     next: tuple[tuple[str, str], ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     approval: str = ""
+    opens_rows: bool = True
 
     @property
     def not_private(self) -> bool:
@@ -131,7 +132,7 @@ class Report:
         """Everything that was computed on private rows without noise, what nobody listed included."""
         found = list(self.touched)
         listed = " ".join(one.what.lower() for one in found)
-        if self.not_private and "vote" not in listed:
+        if self.not_private and "vote" not in listed and "student" not in listed:
             found.append(Touched("votes of the private rows", "every iteration of this run", "epsilon is infinite"))
         if any(facts.not_private for facts in self.iterations) and "fid" not in listed:
             found.append(Touched("FID against private rows", "this page", "evaluation.fid_reference is private"))

@@ -10,6 +10,7 @@ from tasks.report_values import Report
 ABSENT = "not measured"
 _MINUTE, _HOUR = 60, 3600
 _EXAMPLE_PRIOR = 0.01
+_ELSEWHERE = "what the language models learned elsewhere: they may repeat texts of their own training"
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -69,6 +70,11 @@ def certainty(loss: float, prior: float = 0.5) -> float:
 
 def promise(report: Report) -> list[str]:
     """Return what this run promises, one thought per entry."""
+    if not report.opens_rows:
+        return [
+            "No private rows were opened: nothing of this run depends on anybody's private text, its epsilon is 0, and "
+            "the budget book holds no line of it.",
+        ]
     if report.not_private:
         return [
             "This run drew no noise (epsilon is infinite). Nothing is promised: the texts, the weights and the "
@@ -89,11 +95,13 @@ def promise(report: Report) -> list[str]:
 
 def uncovered(report: Report) -> list[str]:
     """Return what the promise does not cover."""
+    if not report.opens_rows:
+        return [_ELSEWHERE, "test and public rows: they are used as they are"]
     others = "other rows of the same person: each row is protected for itself"
     if report.plan.protects == "person":
         others = "rows of a person beyond the declared number per person: they are not used"
     return [
-        "what the language models learned elsewhere: they may repeat texts of their own training",
+        _ELSEWHERE,
         "what is true of the whole group rather than of one member (for example how frequent a class is)",
         others,
         "the task description, the labels and the settings: whoever wrote them should not have read them off the rows",

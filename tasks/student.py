@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from connectors.base import ConfigError, InputError
@@ -27,7 +27,8 @@ class StudentSpec:
     ones), never from real rows; a share of 0 trains all epochs and keeps the last. max_length: tokens of a text.
     precision: `auto` computes in bfloat16 where the processor has it (a third of the time; 1 of 1,200 predictions
     differed on dbpedia14), weights stay float32; `float32` gives the same student on processors of either sort.
-    device: `auto` takes an accelerator if there is one.
+    device: `auto` takes an accelerator if there is one. boost: adjust the rows' weights after every pass
+    (tasks/boosting.py). head: sentence encoders start from a fitted head, or, as other models do, from a random one.
     """
 
     kind: Kind = "finetune"
@@ -41,6 +42,8 @@ class StudentSpec:
     precision: Literal["auto", "float32"] = "auto"
     device: str = "auto"
     seed: int = 0
+    boost: bool = False
+    head: Literal["fitted", "random"] = "fitted"
 
     def __post_init__(self) -> None:
         if self.kind not in ("finetune", "linear", "mlp"):
@@ -53,6 +56,14 @@ class StudentSpec:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ConfigError(f"student.{name} is {value}; write a number above 0.")
+
+
+def settings(spec: StudentSpec) -> dict[str, object]:
+    """Return a spec as the parameters of a step's key; what came later is left out where it changes nothing."""
+    values = asdict(spec)
+    return {
+        name: value for name, value in values.items() if (name, value) not in (("boost", False), ("head", "fitted"))
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +112,17 @@ class TrainingRows:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What training gave: scores on the synthetic validation rows (empty without any), passes made, seconds."""
+    """What training gave: scores on the synthetic validation rows (empty without any), passes made, seconds.
+
+    weights: what every row weighed in the end, mean 1; None unless they were adjusted.
+    """
 
     metrics: Mapping[str, object]
     epochs: int
     seconds: float
     best_epoch: int
     validation_rows: int
+    weights: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,8 @@ def train_student(spec: StudentSpec, rows: TrainingRows, folder: Path, advance: 
     if len(validation):
         guessed = Prediction(tuple(rows.classes), outcome.probabilities).labels
         metrics = evaluate([rows.labels[row] for row in validation], guessed, rows.classes)
-    return Trained(metrics, outcome.epochs, time.monotonic() - started, outcome.best_epoch, len(validation))
+    seconds = time.monotonic() - started
+    return Trained(metrics, outcome.epochs, seconds, outcome.best_epoch, len(validation), outcome.weights)
 
 
 def load_student(folder: Path) -> Predict:
@@ -120,7 +121,9 @@ def _confusion(truth: Sequence[str], predicted: Sequence[str], classes: Sequence
 
 
 def _epochs(spec: StudentSpec) -> int:
-    return 1 if spec.kind == "linear" else spec.epochs or _EPOCHS[spec.kind]
+    if spec.kind == "linear":
+        return (spec.epochs or 1) if spec.boost else 1
+    return spec.epochs or _EPOCHS[spec.kind]
 
 
 def _write_card(folder: Path, spec: StudentSpec, classes: Sequence[str]) -> None:

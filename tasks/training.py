@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors.base import Advance, MissingPackageError
+from tasks.boosting import adjusted, beta_of
 from tasks.student import StudentSpec, TrainingRows
 
 if TYPE_CHECKING:
@@ -35,11 +36,35 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a training gave: probabilities on the validation rows (rows, classes), passes made, the best pass."""
+    """What a training gave: probabilities on the validation rows (rows, classes), passes made, the best pass.
+
+    weights: those of all rows in the end, where they were adjusted.
+    """
 
     probabilities: NDArray[np.float64]
     epochs: int
     best_epoch: int
+    weights: NDArray[np.float64] | None = None
+
+
+class Boost:
+    """The weights of a job's rows, adjusted after each pass where its spec says so (FuseGen's SWA)."""
+
+    def __init__(self, job: Job) -> None:
+        self._job, self.weights = job, job.weights.copy()
+        self._beta = beta_of(len(job.train), job.epochs)
+
+    def after_pass(self, probabilities: Callable[[], NDArray[np.float64]]) -> None:
+        """Adjust the weights by the student's probabilities on its training rows, asked for only if they are needed."""
+        if self._job.spec.boost:
+            train = self._job.train
+            now = adjusted(self.weights[train], probabilities(), self._job.targets[train], self._beta)
+            self.weights[train] = now
+
+    @property
+    def result(self) -> NDArray[np.float64] | None:
+        """The weights in the end; None where they are not adjusted."""
+        return self.weights if self._job.spec.boost else None
 
 
 def batch_of(spec: StudentSpec) -> int:

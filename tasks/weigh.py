@@ -17,12 +17,16 @@ from connectors.base import ArtifactError, ConfigError
 Floats = NDArray[np.float64]
 
 
+Source = Literal["histogram", "uniform"]
+Transform = Literal["linear", "softmax"]
+
+
 @dataclass(frozen=True, slots=True)
 class Weighting:
     """How weights come about: from the noisy histogram or uniform; linear, or by softmax(w / temperature)."""
 
-    source: Literal["histogram", "uniform"] = "histogram"
-    transform: Literal["linear", "softmax"] = "linear"
+    source: Source = "histogram"
+    transform: Transform = "linear"
     temperature: float = 1.0
 
 

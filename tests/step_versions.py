@@ -30,11 +30,22 @@ MEANING = {
         "tasks/guiding.py",
     ],
     "select": ["tasks/select.py"],
+    "judge": ["tasks/fusion.py", "tasks/boosting.py"],
+    "fuse": ["tasks/fusion.py", "tasks/fusing.py"],
     "weigh": ["tasks/weigh.py"],
     "survive": ["tasks/survive.py", "tasks/evolving.py"],
     "average": ["tasks/evolving.py"],
     "measure": ["tasks/measure.py", "tasks/judging.py", "tasks/heads.py"],
     "collect": ["tasks/writing.py"],
+    "plain_train": [
+        "tasks/private/plain_train.py",
+        "tasks/private/rows.py",
+        "tasks/train.py",
+        "tasks/finetune.py",
+        "tasks/network.py",
+        "tasks/heads.py",
+        "tasks/training.py",
+    ],
     "train": ["tasks/train.py", "tasks/finetune.py", "tasks/network.py", "tasks/heads.py", "tasks/training.py"],
 }
 

@@ -15,9 +15,12 @@ CONFIGS = sorted((ROOT / "deployments" / "configs").rglob("*.yaml"))
 
 
 AUDITS = [path for path in CONFIGS if path.stem.startswith("audit")]
+FUSEGEN = [path for path in CONFIGS if path.stem.startswith("fusegen")]
+ONLY_PRIVATE = [path for path in CONFIGS if path.stem.startswith("only_private")]
+OTHERS = [*AUDITS, *FUSEGEN, *ONLY_PRIVATE]
 
 
-@pytest.mark.parametrize("path", [path for path in CONFIGS if path not in AUDITS], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [path for path in CONFIGS if path not in OTHERS], ids=lambda path: path.stem)
 def test_it_loads_and_can_be_planned(path: Path) -> None:
     flow = next((name for name in ("pre_text", "aug_pe") if path.stem.startswith(name)), "wasp")
     plan = commands.plan(flow, path, [])
@@ -26,6 +29,23 @@ def test_it_loads_and_can_be_planned(path: Path) -> None:
     assert plan["epsilon_exact"] <= plan["epsilon_stated"]
     json.dumps(plan, allow_nan=False)
     assert "sigma" in words.plan(plan)
+
+
+@pytest.mark.parametrize("path", FUSEGEN, ids=lambda path: path.stem)
+def test_a_run_without_private_rows_loads_and_can_be_planned(path: Path) -> None:
+    plan = commands.plan("fusegen", path, [])
+    assert (plan["releases"], plan["epsilon_exact"], plan["epsilon_stated"], plan["delta"]) == (0, 0.0, 0.0, 0.0)
+    assert plan["calls"] == plan["samples"]
+    json.dumps(plan, allow_nan=False)
+    assert "private rows  none are opened" in words.plan(plan)
+
+
+@pytest.mark.parametrize("path", ONLY_PRIVATE, ids=lambda path: path.stem)
+def test_a_run_on_private_rows_alone_loads_and_can_be_planned(path: Path) -> None:
+    plan = commands.plan("only_private", path, [])
+    assert (plan["releases"], plan["private"], plan["epsilon_exact"], plan["calls"]) == (1, False, None, 0)
+    json.dumps(plan, allow_nan=False)
+    assert "NOT PRIVATE" in words.plan(plan)
 
 
 @pytest.mark.parametrize("path", AUDITS, ids=lambda path: path.stem)

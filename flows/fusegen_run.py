@@ -1,0 +1,61 @@
+"""A run of FuseGen: what its steps are asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from connectors.base import ArtifactRef
+from flows.params_fusegen import FuseGenConfig
+from flows.run import Run
+from tasks.fusing import MIXED
+from tasks.jobs import FuseJob, JudgeJob, Weights, WriteJob, Written
+from tasks.student import StudentSpec
+
+
+class FuseGenRun(Run):
+    """The jobs of one run of FuseGen."""
+
+    config: FuseGenConfig
+
+    @property
+    def examples_per_prompt(self) -> int:
+        """S; none of them is a bad example."""
+        return self.config.method.examples
+
+    @property
+    def student_spec(self) -> StudentSpec:
+        """E1 passes on all texts, whose weights change after each: no text is held back to stop early."""
+        return self._boosted(super().student_spec)
+
+    def write_jobs(
+        self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[Written]
+    ) -> list[WriteJob]:
+        """Share the round's texts equally; examples of all classes are shown as what they are."""
+        jobs = super().write_jobs(iteration, weights, examples, written)
+        if self.config.method.examples_of == "class":
+            return jobs
+        return [replace(job, card=replace(job.card, good_only=MIXED)) for job in jobs]
+
+    def judge_jobs(self, iteration: int, written: Sequence[Written]) -> list[JudgeJob]:
+        """Let a student for each PLM learn from its texts so far and judge those of all."""
+        method, labels = self.config.method, self.prepared.card.label_names
+        spec = self._boosted(replace(super().student_spec, kind=method.judge))
+        return [JudgeJob(plm, iteration, tuple(written), spec, labels) for plm in self.plms]
+
+    def fuse_job(self, iteration: int) -> FuseJob:
+        """Choose S of R candidates."""
+        method = self.config.method
+        return FuseJob(
+            iteration=iteration,
+            labels=self.prepared.card.label_names,
+            examples=method.examples,
+            pool=method.pool,
+            ambiguous=method.ambiguous,
+            by_class=method.examples_of == "class",
+            with_own=method.own_judge,
+        )
+
+    def _boosted(self, spec: StudentSpec) -> StudentSpec:
+        rounds = self.config.method.boosts
+        return replace(spec, epochs=rounds, boost=True, validation_share=0.0) if rounds else spec

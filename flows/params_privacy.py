@@ -1,0 +1,98 @@
+"""Typed parameters of privacy: what is promised about the private rows, or that nothing is."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+
+from flows.form import Strict
+
+
+def _as_epsilon(value: Any) -> Any:
+    if isinstance(value, str) and value.strip().lower() in {"inf", "infinity"}:
+        return math.inf
+    return value
+
+
+Epsilon = Annotated[
+    float,
+    BeforeValidator(_as_epsilon, json_schema_input_type=Annotated[float, Field(gt=0)] | Literal["inf"]),
+    PlainSerializer(lambda value: "inf" if math.isinf(value) else value, when_used="json"),
+]
+"""A privacy loss; 'inf' means no noise and marks the run NOT PRIVATE."""
+
+Calibration = Literal["tight", "paper"]
+
+
+class Promise(Strict):
+    """What is promised about the private rows, whatever noise keeps it."""
+
+    epsilon: Epsilon = Field(
+        4.0, gt=0, description="Total privacy loss of the run; 'inf' means no noise and marks the run NOT PRIVATE."
+    )
+    delta: float = Field(1e-5, gt=0, lt=1, description="Chance that the promise fails in the whole run; below 1/rows.")
+    adjacency: Literal["add_remove", "replace_one"] = Field(
+        "add_remove", description="What an attacker may not tell: that a row is there, or which of two rows it is."
+    )
+    protects: Literal["record", "person"] = Field(
+        "record", description="One row, or one person with all their rows (private.person names the column)."
+    )
+    rows_per_person: int = Field(
+        8,
+        ge=1,
+        le=1024,
+        description="Most rows of a person that vote (m); a declared number, never read off the data. A keyed hash "
+        "chooses them. Only for protects: person.",
+    )
+    joined_by: Literal["max", "sum", "mean"] = Field(
+        "max",
+        description="How the votes of a person's rows become that person's: max (noise x sqrt(m)), sum (noise x m), "
+        "mean (no more noise; many rows count as one). Only for protects: person.",
+    )
+
+
+class Kept(Strict):
+    """What happens to what a run has made."""
+
+    on_lost_artifacts: Literal["stop", "respend"] = Field(
+        "stop", description="If texts are lost, or cleaned away: stop, or ask for them again and pay again."
+    )
+
+
+class Privacy(Kept, Promise):
+    """What is promised about the private rows."""
+
+    calibration: Calibration = Field(
+        "tight", description="tight: the least noise that keeps epsilon; paper: the noise of the paper's formula."
+    )
+    on_lost_artifacts: Literal["stop", "respend"] = Field(
+        "stop",
+        description="If texts that were voted on are lost, or cleaned away: stop, or ask and vote again and pay again.",
+    )
+
+
+def _only_infinite(field: dict[str, Any]) -> None:
+    """Offer 'inf' alone in the form."""
+    field.pop("anyOf", None)
+    field |= {"type": "string", "enum": ["inf"]}
+
+
+class Exposure(Kept):
+    """That nothing is promised: for a method that uses private rows as they are."""
+
+    epsilon: Epsilon = Field(
+        math.inf,
+        gt=0,
+        json_schema_extra=_only_infinite,
+        description="'inf' and nothing else: this method adds no noise and is marked NOT PRIVATE.",
+    )
+
+    @model_validator(mode="after")
+    def _promises_nothing(self) -> Self:
+        if not math.isinf(self.epsilon):
+            raise ValueError(
+                f"epsilon is {self.epsilon:g}, but this method adds no noise, so that it can promise nothing; write inf"
+            )
+        return self
