@@ -98,6 +98,11 @@ def exposes(event: Any) -> bool:
     return isinstance(event, (list, tuple)) and any(exposes(value) for value in event)
 
 
+def own_delta(events: Iterable[Event]) -> float:
+    """Return what events take out of a total's delta for themselves: those of type dp_sgd name it, others share one."""
+    return sum(float(event["delta"]) * int(event.get("count", 1)) for event in events if event.get("type") == "dp_sgd")
+
+
 @dataclass(frozen=True, slots=True)
 class Cap:
     """What the data owner allows: all releases together stay (epsilon, delta)-DP for what is protected.
@@ -188,13 +193,21 @@ class State:
         runs = [run_id for run_id, run in self.runs.items() if run.open and run_id != without]
         return [event for run_id in runs for event in events_of(self.unspent(run_id))]
 
-    def delta(self, otherwise: float | None = None) -> float | None:
-        """Return the delta of all totals: the cap's, else the one given, else that of the latest plan."""
+    def delta(self, otherwise: float | None = None, also: Sequence[Event] = ()) -> float | None:
+        """Return the delta of all totals: the cap's, else the one given, else that of the latest plan.
+
+        Without a cap, releases that have a delta of their own (see `own_delta`) come on top of it; `also`: what is
+        released beyond all plans.
+        """
         if self.cap is not None:
             return self.cap.delta
         if otherwise is None and self.runs:
-            return list(self.runs.values())[-1].delta
-        return otherwise
+            otherwise = list(self.runs.values())[-1].delta
+        standing = [*self.spent(), *self.reserved(), *also]
+        own = own_delta(standing)
+        if otherwise is None or own == 0:
+            return otherwise
+        return own + (otherwise if any(own_delta([event]) == 0 for event in standing) else 0.0)
 
 
 def events_of(charges: Iterable[Mapping[str, Any]]) -> list[Event]:

@@ -16,7 +16,9 @@ from flows.places import rows_ref
 from flows.runners import check_runner
 from flows.task_files import load_task
 from flows.tools import RunName, RunTools
-from tasks.accounting import Noise, VotePrivacy, calibrate, signal_index, vote_charge
+from flows.trainable import check_trainable
+from tasks.accounting import Noise, VotePrivacy, calibrate, signal_index
+from tasks.dp_sgd import calibrate_training
 from tasks.jobs import Reference
 from tasks.private.rows import Identity, identify
 from tasks.prompts import TaskCard
@@ -61,6 +63,8 @@ def prepare(flow: str, config: RunConfig, home: Path, ask: Ask | None = None) ->
     tools.artifacts.check()
     for model in config.models:
         tools.model(model.name)
+    if config.method.training is not None:
+        check_trainable(tools.weights(tools.plms[0]), config.method.training_tokens)
     test, test_rows = _reference("test", config.test, config, card, tools)
     public, public_rows = _reference("public", config.public, config, card, tools)
     texts = [text for rows in (test_rows, public_rows) if rows is not None for text in rows["text"].tolist()]
@@ -69,13 +73,16 @@ def prepare(flow: str, config: RunConfig, home: Path, ask: Ask | None = None) ->
     approval = ask(tools, card, noise, warnings) if ask is not None else None
     identity = identify(tools.zone, tools.private, card.label_names, texts)
     run_name = _name(tools, flow, card, identity, (test, public))
-    charges = (vote_charge(noise),) * noise.releases if noise.releases else ()
+    charges = (noise.charge,) * noise.releases if noise.releases else ()
     plan = BudgetPlan(run_name.run_id, flow, config.privacy.delta, charges)
     return Prepared(tools.named(run_name), config, card, noise, plan, test, public, warnings, approval)
 
 
 def make_noise(config: RunConfig) -> Noise:
     """Return the calibrated noise of a configuration: that of all its releases together."""
+    training, privacy = config.method.training, config.privacy
+    if training is not None:
+        return calibrate_training(training, privacy.epsilon, privacy.delta)
     return calibrate(vote_privacy_of(config))
 
 
@@ -170,13 +177,18 @@ def warnings_of(config: RunConfig, card: TaskCard, noise: Noise) -> list[str]:
             "private.rows takes a fixed number of rows, so removing one lets another in: noise is sqrt(2) larger; "
             "set private.of to the rounded size of the source, or leave private.rows empty"
         )
+    if method.training is not None:
+        found.append(
+            f"method.declared_rows ({method.training.declared_rows}) is public: it stands in the plan, the budget book "
+            "and the report; noise of DP-SGD is floating point, not the exact integer noise of votes"
+        )
     if config.private.person and privacy.protects == "record":
         found.append("private.person is named, but privacy.protects is record: each row is protected for itself")
     if config.test is None:
         found.append("no test rows: accuracy and FID are not measured")
     if rows is not None and privacy.delta >= 1 / rows:
         found.append(f"privacy.delta {privacy.delta:g} is not below 1/rows ({1 / rows:g}): one row in {rows} may leak")
-    if rows is not None and noise.sigma > 0:
+    if rows is not None and noise.sigma > 0 and method.training is None:
         candidates = method.candidates // len(card.labels)
         index = signal_index(rows, noise.sigma, candidates)
         if index < 1:

@@ -19,6 +19,7 @@ from tasks.accounting import epsilon_of
 from tasks.facts import Facts, facts_of, with_privacy
 from tasks.guiding import shares
 from tasks.jobs import MeasureJob, TrainJob, VoteSpec, Weights, WriteJob, Written
+from tasks.prompts import TaskCard
 from tasks.student import StudentSpec
 from tasks.variation import USUAL, Manner
 
@@ -74,6 +75,19 @@ class Run:
     def manner(self) -> Manner:
         """What prompts without examples tell."""
         return USUAL
+
+    @property
+    def writing_card(self) -> TaskCard:
+        """The task as the PLMs are asked it."""
+        return self.prepared.card
+
+    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:
+        """Return the places of these releases in the budget book."""
+        return {f"vote-{iteration}" for iteration in range(len(releases))}
+
+    def remarks(self, releases: Sequence[ArtifactRef]) -> tuple[str, ...]:  # noqa: ARG002  (votes are whole or not there)
+        """Return what went less well with the releases than planned."""
+        return ()
 
     def equal_weights(self) -> Weights:
         """w_k = 1/K, before any vote."""
@@ -134,7 +148,7 @@ class Run:
             iteration=iteration,
             count=count,
             offset=offset,
-            card=self.prepared.card,
+            card=self.writing_card,
             examples_per_prompt=self.examples_per_prompt,
             contrast=self.contrast,
             manner=self.manner,
@@ -205,7 +219,7 @@ class Run:
                 f"Release {unknown[0][:12]} of run {name.run_id} stands in no line of the budget book of dataset "
                 f"'{name.dataset}'. Restore the book, or delete the run's release.parquet: it is read back."
             )
-        slots = {f"vote-{iteration}" for iteration in range(len(releases))}
+        slots = self.slots(releases)
         void = {entry.detail["number"] for entry in entries if entry.kind == "void"}
         drawn = [entry for entry in entries if entry.kind in RELEASING and entry.number not in void]
         return [e for e in drawn if e.hash in paid or (e.run_id == name.run_id and e.slot in slots)]

@@ -56,6 +56,8 @@ def plan(value: dict[str, Any]) -> str:
         )
     if value["releases"] == 0:
         return "\n".join([*lines, "releases      none: no private row is touched, epsilon 0"])
+    if value["training"] is not None:
+        return "\n".join([*lines, *_training(value), *_warnings(value)])
     lines += [
         f"releases      {value['releases']} noisy votes, one {value['protects'].split()[0]} moves each by at most "
         f"{value['sensitivity']:.4f} (L2)",
@@ -69,7 +71,26 @@ def plan(value: dict[str, Any]) -> str:
             f"otherwise     calibration {other['calibration']}: sigma {other['sigma']:.4f}, "
             f"stated {epsilon(other['epsilon_stated'])}, exact {epsilon(other['epsilon_exact'])}"
         )
-    return "\n".join(lines + [f"warning       {text}" for text in value.get("warnings", [])])
+    return "\n".join([*lines, *_warnings(value)])
+
+
+def _warnings(value: dict[str, Any]) -> list[str]:
+    return [f"warning       {text}" for text in value.get("warnings", [])]
+
+
+def _training(value: dict[str, Any]) -> list[str]:
+    """Say what a training on private rows costs."""
+    steps, multiplier = value["training"], value["noise_multiplier"]
+    second = steps["epsilon_prv"]
+    checked = "" if second is None else f" (a second accountant: {second:.4f})"
+    return [
+        f"releases      1 model, trained in {steps['steps']} steps; a row takes part in each with chance "
+        f"{steps['sample_rate']:.4g}, {steps['batch_rows']} of {steps['declared_rows']} DECLARED rows on average",
+        f"protects      one {value['protects']}; its gradient is cut to the L2 norm {steps['clip']:g}",
+        f"noise         {multiplier:.4f} times that norm on every weight and step, from the operating system",
+        f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}{checked}, "
+        f"delta {value['delta']:g} of its own, {value['adjacency']}",
+    ]
 
 
 def _basis(value: dict[str, Any]) -> str:

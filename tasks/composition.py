@@ -6,13 +6,17 @@ Events come first. An event is a plain JSON object that says what one release di
 - ``discrete_gaussian``: ``noise_multiplier`` (noise sigma / L2 sensitivity), ``sigma_int`` (sigma in integer steps)
 - ``gaussian``: ``noise_multiplier``
 - ``laplace``: ``epsilon`` (L1 sensitivity / scale)
+- ``dp_sgd``: ``noise_multiplier``, ``sample_rate``, ``steps`` of one training with Poisson sampling, and the pair
+  ``epsilon``, ``delta`` that was accounted for it when it was planned
 - ``non_private``: no field; the data was used without noise
 
 Each may carry ``count`` (default 1): how many independent releases of that kind.
 
 Everything that decides is one currency, the squared mu of Gaussian differential privacy. One currency matters: a
 gate that used one rule for some histories and another for the rest would let the choice of the next release depend
-on earlier answers, and no theorem covers that.
+on earlier answers, and no theorem covers that. Training by DP-SGD is no Gaussian release and has no mu: its
+(epsilon, delta) stands beside the currency with a delta of its own, and both are added up (basic composition holds
+for pairs that were fixed before each release was chosen; Rogers, Roth, Ullman and Vadhan 2016).
 """
 
 from __future__ import annotations
@@ -27,6 +31,9 @@ Event = dict[str, Any]
 """One release, plain JSON values only."""
 
 Adjacency = Literal["add_remove", "replace_one"]
+
+DELTA_ROUNDING: Final = 1e-9
+"""Part of delta below which a rest of it is the rounding of a sum."""
 
 GRID_SAFETY: Final = 4.0
 """How many times the leading term of the integer grid's effect is counted; see `_grid_slack`."""
@@ -53,6 +60,19 @@ def laplace_event(epsilon: float, count: int = 1) -> Event:
     return {"type": "laplace", "epsilon": float(epsilon), "count": count}
 
 
+def dp_sgd_event(noise_multiplier: float, sample_rate: float, steps: int, epsilon: float, delta: float) -> Event:
+    """Describe one training: `steps` noisy sums over rows that each take part with chance `sample_rate`."""
+    return {
+        "type": "dp_sgd",
+        "noise_multiplier": float(noise_multiplier),
+        "sample_rate": float(sample_rate),
+        "steps": steps,
+        "epsilon": float(epsilon),
+        "delta": float(delta),
+        "count": 1,
+    }
+
+
 def non_private_event() -> Event:
     """Describe a use of the data without noise: no budget covers it."""
     return {"type": "non_private", "count": 1}
@@ -63,18 +83,22 @@ def epsilon_of(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     """Return the epsilon of all events together at `delta`, for the report of a plan that was fixed beforehand.
 
     0 for no event, infinite for a non-private one. Only Gaussians: the exact closed form (Balle and Wang 2018,
-    Theorem 8, with mu^2 added up as in Dong, Roth and Su 2022, Corollary 3.3) plus the grid's slack. Mixed: numeric
-    composition of privacy loss distributions, rounded upwards. Raises LedgerError for an event that is not understood.
+    Theorem 8, with mu^2 added up as in Dong, Roth and Su 2022, Corollary 3.3) plus the grid's slack. Mixed, and
+    training: numeric composition of privacy loss distributions, rounded upwards. Raises LedgerError for an event that
+    is not understood.
     """
-    mu_squared = sum(mu_squared_of(event) for event in events)
+    own, shared = _apart(events)
+    mu_squared = sum(mu_squared_of(event) for event in shared)
     _check_delta(delta)
-    if mu_squared in (0.0, math.inf):
+    if mu_squared == math.inf or (mu_squared == 0.0 and not own):
         return mu_squared
-    if any(event["type"] == "laplace" and _count(event) for event in events):
+    if own or any(event["type"] == "laplace" and _count(event) for event in shared):
         epsilon = _epsilon_by_loss_distribution(events, delta)
     else:
         epsilon = gaussian_epsilon(math.sqrt(mu_squared), delta)
-    return epsilon + _grid_slack(math.sqrt(mu_squared), epsilon, _coarsest_step(events))
+    if mu_squared == 0.0:
+        return epsilon
+    return epsilon + _grid_slack(math.sqrt(mu_squared), epsilon, _coarsest_step(shared))
 
 
 def filter_epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float:
@@ -82,14 +106,20 @@ def filter_epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float:
 
     Stopping before the sum of mu^2 passes a fixed bound is free under full adaptivity (Smith and Thakurta 2022;
     Koskela, Tobaben and Honkela 2023). Pure epsilon-DP events enter with the mu whose trade-off curve lies below
-    theirs everywhere, so they share the currency. Has the type `connectors.base.Compose`.
+    theirs everywhere, so they share the currency. Each training adds its own epsilon and takes its own delta out of
+    `delta`; infinite where too little is left of it. Has the type `connectors.base.Compose`.
     """
-    mu_squared = sum(mu_squared_of(event) for event in events)
+    own, shared = _apart(events)
+    mu_squared = sum(mu_squared_of(event) for event in shared)
     _check_delta(delta)
+    added = sum(_count(event) * _positive(event, "epsilon") for event in own)
+    rest = delta - sum(_count(event) * _positive(event, "delta") for event in own)
+    if rest < -DELTA_ROUNDING * delta or (mu_squared > 0 and rest <= DELTA_ROUNDING * delta):
+        return math.inf
     if mu_squared in (0.0, math.inf):
-        return mu_squared
-    epsilon = gaussian_epsilon(math.sqrt(mu_squared), delta)
-    return epsilon + _grid_slack(math.sqrt(mu_squared), epsilon, _coarsest_step(events))
+        return mu_squared + added
+    epsilon = gaussian_epsilon(math.sqrt(mu_squared), rest)
+    return added + epsilon + _grid_slack(math.sqrt(mu_squared), epsilon, _coarsest_step(shared))
 
 
 def mu_squared_of(event: Mapping[str, Any]) -> float:
@@ -119,9 +149,12 @@ def second_opinion(events: Sequence[Mapping[str, Any]], delta: float) -> float:
 
     For `wasp budget verify`: it may not lie above the book's own total.
     """
-    mu_squared = sum(mu_squared_of(event) for event in events)
+    own, shared = _apart(events)
+    mu_squared = sum(mu_squared_of(event) for event in shared)
     _check_delta(delta)
-    return mu_squared if mu_squared in (0.0, math.inf) else _epsilon_by_loss_distribution(events, delta)
+    if mu_squared == math.inf or (mu_squared == 0.0 and not own):
+        return mu_squared
+    return _epsilon_by_loss_distribution(events, delta)
 
 
 # --- conversions
@@ -177,13 +210,24 @@ def _epsilon_by_loss_distribution(events: Sequence[Mapping[str, Any]], delta: fl
 
     accountant = PLDAccountant()
     for event in events:
+        times = _count(event)
         if event["type"] == "laplace":
             part = accounting.LaplaceDpEvent(1 / _positive(event, "epsilon"))
+        elif event["type"] == "dp_sgd":
+            noisy = accounting.GaussianDpEvent(_positive(event, "noise_multiplier"))
+            part = accounting.PoissonSampledDpEvent(_positive(event, "sample_rate"), noisy)
+            times *= int(_positive(event, "steps"))
         else:
             part = accounting.GaussianDpEvent(_positive(event, "noise_multiplier"))
-        if _count(event):
-            accountant.compose(part, _count(event))
+        if times:
+            accountant.compose(part, times)
     return float(accountant.get_epsilon(delta))
+
+
+def _apart(events: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Return the trainings, each with a delta of its own, and everything that shares one currency."""
+    own = [event for event in events if event.get("type") == "dp_sgd" and _count(event)]
+    return own, [event for event in events if event.get("type") != "dp_sgd"]
 
 
 def _coarsest_step(events: Sequence[Mapping[str, Any]]) -> float:
