@@ -66,9 +66,9 @@ class DpSgdRun(Run):
         super().require_texts(iteration, written)
         if not any(one.samples.rows for one in written):
             raise FinalError(
-                f"The trained model '{self.plms[0]}' wrote no usable text: the noise is louder than what the rows teach. "
-                "Take a model that writes well before it is trained, more rows, fewer weights (method.rank), or a larger "
-                "epsilon. The training is paid for; its weights stay."
+                f"The trained model '{self.plms[0]}' wrote no usable text: the noise is louder than the rows. "
+                "Take a model that writes well before it is trained, more rows, fewer weights (method.rank), or a "
+                "larger epsilon. The training is paid for; its weights stay."
             )
 
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (one training, however often told)

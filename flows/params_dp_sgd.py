@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.params import AnyMethod, Plm, Privacy, RunConfig
+from flows.params import AnyMethod, Calibration, Plm, Privacy, RunConfig
 from flows.params_method import Casting
 from tasks.dp_sgd import Clipping, Training
 
@@ -94,6 +94,11 @@ class DpSgdGenConfig(RunConfig):
     )
     privacy: TrainingPrivacy = Field(TrainingPrivacy(), description="What is promised about the private rows.")
     method: DpSgdMethod = Field(description="The settings of DP-SGD + generation.")
+
+    @property
+    def calibrations(self) -> tuple[Calibration, ...]:
+        """No paper has a formula of its own for these steps."""
+        return ("tight",)
 
     @model_validator(mode="after")
     def _can_be_accounted(self) -> Self:
