@@ -15,8 +15,8 @@ from typing import Any
 import pandas as pd
 
 CORPORA = Path(__file__).parent / "corpora"
-SEED, STEPS, ROWS, TOKENS = 1905, 2400, 32, 96
-VOCABULARY, WIDTH, LAYERS, HEADS = 2000, 128, 3, 4
+SEED, STEPS, ROWS, TOKENS = 1905, 1500, 24, 96
+VOCABULARY, WIDTH, LAYERS, HEADS = 2000, 96, 2, 4
 START, END = "<s>", "</s>"
 
 
@@ -66,8 +66,8 @@ def make_model(tokenizer: Any, steps: int = STEPS) -> Any:
         pad_token_id=tokenizer.eos_token_id,
     )
     model = GPT2LMHeadModel(config).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=2e-3, total_steps=steps, pct_start=0.05)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=4e-3, total_steps=steps, pct_start=0.05)
     batches: list[list[str]] = []
     for step in range(steps):
         if not batches:

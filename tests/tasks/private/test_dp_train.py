@@ -209,7 +209,7 @@ def test_kill_9_at_any_step_keeps_the_count(tmp_path):
         found = StepsTaken.find(store, "private/trainings/a", "t") or taken(Path({str(tmp_path)!r}))
         def advance(n):
             print(found.begun, flush=True)
-        print("done", train_privately(model("gpt2"), rows(), recipe(40, checkpoint_every=4), found, advance), flush=True)
+        print("done", train_privately(model("gpt2"), rows(), recipe(40, checkpoint_every=4), found, advance))
     """)
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     begun = 0
