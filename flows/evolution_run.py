@@ -8,7 +8,7 @@ from dataclasses import replace
 from flows.run import Run
 from tasks.evolution_steps import look_ahead, vary
 from tasks.evolving import SURVIVORS
-from tasks.jobs import AHEAD, SurviveJob, VoteSpec, WriteJob, Written
+from tasks.jobs import AHEAD, SurviveJob, WriteJob, Written
 from tasks.steps import embedded, now
 from tasks.survive import Survival
 from tasks.variation import Manner
@@ -34,10 +34,6 @@ class EvolutionRun(Run):
     def survival(self) -> Survival:
         """Say how many texts of each class live on, and how they are chosen."""
         raise NotImplementedError
-
-    def vote_spec(self, iteration: int) -> VoteSpec:
-        """Describe the vote of one iteration; vectors that look ahead belong to what is voted on."""
-        return replace(super().vote_spec(iteration), looks_ahead=bool(self.looks_ahead))
 
     def survive_job(self, iteration: int) -> SurviveJob:
         """Choose who lives on."""

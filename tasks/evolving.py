@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pandas as pd
 
-from connectors.base import ArtifactRef, Matrix
+from connectors.base import ArtifactRef, Matrix, digest
 from tasks.generate import ROW_TYPES
 from tasks.jobs import SurviveJob, Written
 from tasks.reuse import make_once, step_key
@@ -36,7 +36,8 @@ def look_ahead(tools: Tools, one: Written, ahead: Sequence[Written], with_own: b
         return tools.artifacts.write_matrix(path, means, key)
 
     ref, why = make_once(tools.artifacts, path, key, make)
-    return replace(one, vectors=ref), why
+    # Texts, not vectors: those are the same on every machine, and a lost cache must find the same vote again.
+    return replace(one, vectors=ref, stands_on=digest([with_own, *(some.samples.sha256 for some in ahead)])), why
 
 
 def survive(tools: Tools, job: SurviveJob, release: ArtifactRef, population: Sequence[Written]) -> tuple[Written, str]:

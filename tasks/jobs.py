@@ -24,7 +24,7 @@ class Written:
     """The texts of one PLM in one iteration, and their embeddings once they exist.
 
     `down`: why the PLM wrote nothing, empty if it wrote. `part`: the folder of these texts within the iteration, empty
-    for new ones.
+    for new ones. `stands_on`: what the vectors were made of where that is more than these texts, as a digest.
     """
 
     plm: str
@@ -33,6 +33,7 @@ class Written:
     vectors: ArtifactRef | None = None
     down: str = ""
     part: str = ""
+    stands_on: str = ""
 
     @property
     def looks_ahead(self) -> bool:
@@ -109,8 +110,7 @@ class SurviveJob:
 class VoteSpec:
     """One vote of the private rows: its noise, Q, and what of the texts so far stands for election.
 
-    `fingerprint`: keyed name of the private dataset; `dataset`: its name in the budget book. `looks_ahead`: candidates
-    stand where their variations lie on average, so that their vectors belong to what is voted on.
+    `fingerprint`: keyed name of the private dataset; `dataset`: its name in the budget book.
     """
 
     iteration: int
@@ -119,7 +119,6 @@ class VoteSpec:
     noise: Noise
     scope: str
     respend: bool
-    looks_ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)

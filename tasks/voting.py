@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from connectors.base import ArtifactRef, LedgerError, StepKey
+from connectors.base import ArtifactRef, LedgerError, StepKey, digest
 from tasks.accounting import VotePrivacy, vote_charge
 from tasks.guiding import candidates
 from tasks.jobs import VoteSpec, Written
@@ -62,8 +62,9 @@ def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
         "rows": [tools.private.where.rows, tools.private.where.of, tools.private.where.seed],
     }
     inputs = {"candidates": content([one.samples for one in written])}
-    if spec.looks_ahead:
-        inputs["vectors"] = content([one.vectors for one in written if one.vectors is not None])
+    stands_on = [one.stands_on for one in written]
+    if any(stands_on):
+        inputs["stands on"] = digest(stands_on)
     return step_key("vote", parameters, inputs)
 
 

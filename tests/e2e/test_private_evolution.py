@@ -1,5 +1,6 @@
 """PrE-Text and Aug-PE from end to end: what each promises of its steps, its budget, and its result."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +145,15 @@ def test_a_model_that_fills_masks_cannot_be_asked_to_write(tmp_path: Path) -> No
     refused = pipeline.call("plan", "pre_text", "--config", str(config))
     assert refused.returncode == 2
     assert "'mask' is a fill_mask model" in refused.stderr
+
+
+def test_a_lost_cache_finds_the_same_votes_again(finished: Done) -> None:
+    pipeline, summary = finished
+    before = pipeline.releases(summary["run_id"])
+    for name in ("runs", "embeddings", "completions"):
+        shutil.rmtree(pipeline.home / name)
+    again = pipeline.run()
+    assert pipeline.releases(again["run_id"]) == before
+    assert again["accuracy"] == summary["accuracy"]
+    entries = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
+    assert [entry["kind"] for entry in entries].count("release") == 2

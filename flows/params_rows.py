@@ -1,0 +1,75 @@
+"""Typed parameters of rows: where they lie, and which are taken."""
+
+from __future__ import annotations
+
+import re
+from typing import Self
+
+from pydantic import Field, field_validator, model_validator
+
+from flows.form import Strict, rule
+
+PUBLIC_ADDRESS = r"^(?!.*://[^/\s:@]*:\S*@)"
+"""An address that whoever reads the configuration may see."""
+
+
+class Rows(Strict):
+    """Where rows lie and which columns to take."""
+
+    path: str = Field(
+        description="File or folder (csv, jsonl, parquet; local, s3://, gs://), database URL, builtin:NAME/FILE, or "
+        "env:NAME for an address that a variable holds, because it has a password in it.",
+        json_schema_extra={"pattern": PUBLIC_ADDRESS},
+    )
+    text: str = Field("text", description="Column of the text.")
+    label: str = Field("label", description="Column of the label.")
+    rows: int | None = Field(None, ge=1, description="How many rows to take; empty: all.")
+    seed: int = Field(0, ge=0, description="Chooses which rows are taken.")
+    query: str | None = Field(None, description="SQL query when the path is a database URL.")
+
+    rules = rule(
+        "path",
+        {"type": "string", "pattern": r"^(sqlite|postgresql|mysql|mariadb|oracle|mssql)(\+\w+)?://"},
+        {"query": {"type": "string", "minLength": 1}},
+    )
+
+    @field_validator("path")
+    @classmethod
+    def _no_password(cls, path: str) -> str:
+        if re.match(PUBLIC_ADDRESS, path) is None:
+            raise ValueError(
+                "the address holds a password, and a configuration is kept by Prefect, in manifests and in reports. "
+                "Put the whole address into an environment variable and write env:NAME"
+            )
+        return path
+
+
+class PrivateRows(Rows):
+    """The private rows. They are opened in the private zone alone; this form holds their place only."""
+
+    of: int | None = Field(
+        None,
+        ge=1,
+        description="Declared, rounded size of the source when `rows` is set: each row is then taken by a draw of its "
+        "own with chance rows/of. Empty: exactly `rows` are taken, and noise is sqrt(2) larger, because removing one "
+        "row lets another in.",
+    )
+    person: str | None = Field(
+        None, description="Column that says whose row it is; needed when privacy.protects is person."
+    )
+    name: str | None = Field(
+        None, description="Name of the dataset in the budget book; empty: made of folder and file name."
+    )
+
+    rules = Rows.rules | rule("of", {"type": "integer"}, {"rows": {"type": "integer"}})
+
+    @model_validator(mode="after")
+    def _sample_fits(self) -> Self:
+        if self.of is not None and (self.rows is None or self.rows > self.of):
+            raise ValueError(f"of ({self.of}) is the size of the source; set rows to at most that")
+        return self
+
+    @property
+    def takes_exactly(self) -> bool:
+        """Whether a fixed number of rows is taken, so that one row's absence lets another in."""
+        return self.rows is not None and self.of is None
