@@ -166,11 +166,15 @@ class Artifacts:
 
     def read_text(self, path: str) -> str | None:
         """Return a file that was written by `write_text`, None if there is none."""
-        data = self._bytes(self._place(path)[0])
+        data = self.read_bytes(path)
         return None if data is None else data.decode()
 
+    def read_bytes(self, path: str) -> bytes | None:
+        """Return a file's bytes, from the store where one is shared, unchecked; None if there is none."""
+        return self._bytes(self._place(path)[0])
+
     def exists(self, path: str) -> bool:
-        """Say whether there is a file at `path`, finished or not."""
+        """Say whether there is a file or folder at `path`, finished or not."""
         return self._place(path)[1].exists()
 
     def where(self, path: str = "") -> str:

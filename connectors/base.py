@@ -14,6 +14,7 @@ from connectors.budget import BudgetPlan as BudgetPlan
 from connectors.budget import Charge as Charge
 from connectors.budget import Compose as Compose
 from connectors.budget import Ledger as Ledger
+from connectors.budget import Look as Look
 from connectors.budget import Release as Release
 from connectors.budget import ReleaseRequest as ReleaseRequest
 from connectors.errors import ApprovalError as ApprovalError

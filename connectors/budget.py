@@ -48,6 +48,22 @@ class ReleaseRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """Something that is computed on private rows without noise and seen by somebody: `what` it is, `where` it is shown.
+
+    With a `slot` the same look of a run is written down once, else every time.
+    """
+
+    dataset: str
+    who: str
+    flow: str
+    run_id: str
+    what: str
+    where: str
+    slot: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     """The noisy output of one release, and whether it was drawn now or read back."""
 
@@ -79,6 +95,9 @@ class Ledger(Protocol):
 
     def released(self, dataset: str, step_key: str) -> bool:
         """Say whether a release with this key is in the book."""
+
+    def look(self, look: Look) -> None:
+        """Write down that private rows are looked at without noise; called before they are. Costs nothing."""
 
     def finish(self, dataset: str, run_id: str) -> None:
         """Return what the run reserved and did not spend. Idempotent."""

@@ -66,21 +66,35 @@ class PrivateInputError(ConfigError):
 
 
 class BudgetError(WaspError):
-    """A dataset's privacy budget does not suffice; nothing was spent. The numbers and the next move."""
+    """A dataset's privacy budget does not suffice; nothing was spent. The numbers and the next move.
+
+    `dataset`: whose cap would be passed; of the datasets of a `group` it may be another one than was asked for.
+    """
 
     exit_code: ClassVar[int] = 3
 
-    def __init__(self, needs: float, left: float, missing: float, dataset: str = "", cap: float | None = None) -> None:
+    def __init__(
+        self,
+        needs: float,
+        left: float,
+        missing: float,
+        dataset: str = "",
+        cap: float | None = None,
+        group: str = "",
+    ) -> None:
         of = "" if cap is None else f" of the cap {cap:.4g}"
+        same = f" (group '{group}': what one of its datasets releases is charged to all of them)" if group else ""
         super().__init__(
-            f"Dataset '{dataset}': needs epsilon {needs:.4g}, left {left:.4g}{of}, missing {missing:.4g}. "
+            f"Dataset '{dataset}'{same}: needs epsilon {needs:.4g}, left {left:.4g}{of}, missing {missing:.4g}. "
             "Nothing was spent. Lower privacy.epsilon, or ask the data owner to raise the cap: "
             f"wasp budget cap {dataset} --epsilon E"
         )
-        self.needs, self.left, self.missing, self.dataset, self.cap = needs, left, missing, dataset, cap
+        self.needs, self.left, self.missing = needs, left, missing
+        self.dataset, self.cap, self.group = dataset, cap, group
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.needs, self.left, self.missing, self.dataset, self.cap), self.__dict__
+        numbers = (self.needs, self.left, self.missing, self.dataset, self.cap, self.group)
+        return type(self), numbers, self.__dict__
 
 
 class DeltaBudgetError(BudgetError):

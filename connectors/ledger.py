@@ -8,45 +8,34 @@ dies before the commit has charged nothing and shown nothing; one that dies afte
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, insert
 from sqlalchemy.exc import SQLAlchemyError
 
-from connectors.base import (
-    BudgetError,
-    BudgetPlan,
-    Compose,
-    ConfigError,
-    LedgerError,
-    Release,
-    ReleaseRequest,
-    canonical,
-)
-from connectors.ledger_chain import (
-    Clock,
-    append,
-    load,
-    lock_book,
-    output_hash,
-    read_entries,
-    resolve,
-    stored_release,
-    utc_now,
-)
-from connectors.ledger_gate import Gate, admit, require_unit
+from connectors.base import BudgetError, BudgetPlan, ConfigError, LedgerError, Look, Release, ReleaseRequest, canonical
+from connectors.ledger_chain import append, lock_book, lock_group, output_hash, read_entries, stored_release
+from connectors.ledger_gate import admit, require_unit
+from connectors.ledger_group import REPEATED, checked_name, join, repeat
 from connectors.ledger_identity import enrol, known, registration
-from connectors.ledger_state import EXPOSED, RELEASED, Entry, State, charge_fields, events_of, exposes, plan_detail
-from connectors.ledger_status import Status, status_of
-from connectors.ledger_store import LedgerStore
-from connectors.ledger_tables import DATASETS, NAMES, OUTPUTS
-from connectors.ledger_verify import Audit, strays
+from connectors.ledger_reading import BookReader
+from connectors.ledger_state import (
+    EXPOSED,
+    LOOK,
+    RELEASED,
+    Entry,
+    State,
+    charge_fields,
+    events_of,
+    exposes,
+    plan_detail,
+)
+from connectors.ledger_tables import OUTPUTS
 
 
-class BudgetBook:
+class BudgetBook(BookReader):
     """The ledger of all datasets (protocol `Ledger`) in one SQLite file or one PostgreSQL database.
 
     `compose` is the gate's arithmetic: (events, delta) -> epsilon of all of them together, valid when each plan is
@@ -54,19 +43,6 @@ class BudgetBook:
     and `clock` can be pickled. Without a cap the book only records. Every method raises LedgerError when the
     database cannot be reached or was changed from outside.
     """
-
-    def __init__(self, url: str, compose: Compose, clock: Clock = utc_now) -> None:
-        self._store = LedgerStore(url)
-        self._gate = Gate(compose)
-        self._clock = clock
-
-    def __repr__(self) -> str:
-        return f"BudgetBook({self._store.shown!r})"
-
-    @property
-    def shown(self) -> str:
-        """Where the book is, without a password."""
-        return self._store.shown
 
     # --- datasets
     def register(self, name: str, fingerprint: str, records: Sequence[str], who: str = "", key: str = "") -> str:
@@ -85,16 +61,6 @@ class BudgetBook:
             lock_book(db)
             return enrol(db, asked, self._clock)
 
-    def find(self, name: str) -> str:
-        """Return the id of a dataset given by id or by any of its names; LedgerError if there is none."""
-        with self._store.read() as db:
-            return resolve(db, name)
-
-    def datasets(self) -> list[str]:
-        """Return the ids of all datasets, sorted."""
-        with self._store.read() as db:
-            return list(db.execute(select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)).scalars())
-
     def set_cap(
         self, dataset: str, epsilon: float, delta: float, who: str, reason: str, protects: str = "record"
     ) -> None:
@@ -106,15 +72,40 @@ class BudgetBook:
         if not (math.isfinite(epsilon) and epsilon >= 0 and 0 <= delta < 1):
             raise ConfigError(f"A cap needs epsilon >= 0 and 0 <= delta < 1; got epsilon {epsilon}, delta {delta}.")
         detail = {"epsilon": float(epsilon), "delta": float(delta), "protects": protects, "reason": reason}
-        with self._store.write() as db:
-            state = load(db, dataset, lock=True)
-            weaker = sum(entry.protects != "person" for entry in state.released)
+        with self._writing(dataset) as (db, states):
+            weaker = sum(entry.protects != "person" for entry in states[0].charged())
             if protects == "person" and weaker:
                 raise ConfigError(
                     f"Dataset '{dataset}' has {weaker} release(s) that protected single records: no number holds for "
                     "persons. Set the cap for records."
                 )
-            self._append(db, state, Entry(dataset, "cap", who, detail_json=canonical(detail)), float(delta))
+            self._append(db, states, Entry(dataset, "cap", who, detail_json=canonical(detail)), float(delta))
+
+    def join(self, group: str, datasets: Sequence[str], who: str) -> None:
+        """Declare that datasets (ids) hold the same people: what one of them releases is charged to all, for good.
+
+        What they released before is charged to each other now, and groups that they are in become one. Idempotent.
+        """
+        name = checked_name(group)
+        with self._store.write() as db:
+            lock_book(db)
+            join(db, name, datasets, who, lambda state, draft: self._line(db, state, draft, state.delta(draft.delta)))
+
+    def look(self, look: Look) -> None:
+        """Write down that private rows are looked at without noise, for all datasets of the group. Costs no budget."""
+        detail = canonical({"what": look.what, "where": look.where})
+        self.note(Entry(look.dataset, LOOK, look.who, look.flow, look.run_id, look.slot, detail_json=detail))
+
+    def note(self, draft: Entry) -> None:
+        """Write down a look or an export (`ledger_state.LOOK`, `EXPORT`): lines without a charge.
+
+        Idempotent by run, kind and slot where a slot is given.
+        """
+        with self._writing(draft.dataset) as (db, states):
+            place = (draft.kind, draft.run_id, draft.slot)
+            known = {(entry.kind, entry.run_id, entry.slot) for entry in read_entries(db, draft.dataset)}
+            if not draft.slot or place not in known:
+                self._append(db, states, draft, states[0].delta())
 
     # --- runs
     def reserve(self, dataset: str, plan: BudgetPlan, who: str) -> None:
@@ -125,21 +116,19 @@ class BudgetBook:
         cap would be passed by everything released, everything reserved and this; the refusal itself is written down.
         """
         detail = plan_detail(plan)
-        with self._store.write() as db:
-            state = load(db, dataset, lock=True)
+        with self._writing(dataset) as (db, states):
+            state = states[0]
             run = state.runs.get(plan.run_id)
             left = state.unspent(plan.run_id, detail["charges"])
             same = run is not None and (run.plan, run.delta) == (detail["charges"], detail["delta"])
             if run is not None and same and (run.open or not left):
                 return
-            require_unit(state, (charge["protects"] for charge in left))
-            wanted = events_of(left)
-            standing = [*state.spent(), *state.reserved(without=plan.run_id)]
-            refusal = self._gate.refusal(state, standing, wanted)
+            require_unit(states, [charge["protects"] for charge in left])
+            refusal = self._gate.plan_refusal(states, (dataset, plan.run_id), events_of(left))
             entry = Entry(dataset, "reserve", who, plan.flow, plan.run_id, detail_json=canonical(detail))
             if refusal is not None:
                 entry = Entry(dataset, "refuse", who, plan.flow, plan.run_id, detail_json=_numbers(refusal))
-            self._append(db, state, entry, state.delta(float(plan.delta)))
+            self._append(db, states, entry, state.delta(float(plan.delta)))
         if refusal is not None:
             raise refusal
 
@@ -155,30 +144,30 @@ class BudgetBook:
             found = stored_release(db, request)
         if found is not None:
             return found
-        with self._store.write() as db:
-            state = load(db, request.dataset, lock=True)
+        with self._writing(request.dataset) as (db, states):
+            state = states[0]
             found = stored_release(db, request)
             if found is not None:
                 return found
             run, extra = admit(state, request)
-            require_unit(state, [request.charge.protects])
-            refusal = self._gate.release_refusal(state, request, extra)
+            require_unit(states, [request.charge.protects])
+            refusal = self._gate.release_refusal(states, request, extra)
             if refusal is None:
-                return self._record(db, state, request, extra, _drawn(draw))
+                return self._record(db, states, request, extra, _drawn(draw))
             detail = _numbers(refusal)
             entry = Entry(
                 request.dataset, "refuse", run.who, run.flow, request.run_id, request.slot, detail_json=detail
             )
-            self._append(db, state, entry, state.delta(run.delta))
+            self._append(db, states, entry, state.delta(run.delta))
         raise refusal
 
     def finish(self, dataset: str, run_id: str) -> None:
         """Return what a run reserved and did not spend. Idempotent; a run without open reservation is left alone."""
-        with self._store.write() as db:
-            state = load(db, dataset, lock=True)
+        with self._writing(dataset) as (db, states):
+            state = states[0]
             run = state.runs.get(run_id)
             if run is not None and run.open:
-                self._append(db, state, Entry(dataset, "finish", run.who, run.flow, run_id), state.delta(run.delta))
+                self._append(db, states, Entry(dataset, "finish", run.who, run.flow, run_id), state.delta(run.delta))
 
     def void(self, dataset: str, entry_hash: str, who: str, reason: str) -> None:
         """Take one release out of the totals because its output was never seen by anybody, and forget the output.
@@ -187,8 +176,8 @@ class BudgetBook:
         """
         if not who.strip() or not reason.strip():
             raise ConfigError("Voiding a release needs a name and a reason: both stay in the budget book.")
-        with self._store.write() as db:
-            state = load(db, dataset, lock=True)
+        with self._writing(dataset) as (db, states):
+            state = states[0]
             entry = next((each for each in state.released if each.hash == entry_hash), None)
             if entry is None:
                 raise LedgerError(
@@ -197,7 +186,7 @@ class BudgetBook:
             db.execute(delete(OUTPUTS).where(OUTPUTS.c.dataset == dataset, OUTPUTS.c.number == entry.number))
             detail = canonical({"number": entry.number, "reason": reason})
             void = Entry(dataset, "void", who, entry.flow, entry.run_id, entry.slot, detail_json=detail)
-            self._append(db, state, void, state.delta(state.runs[entry.run_id].delta))
+            self._append(db, states, void, state.delta(state.runs[entry.run_id].delta))
 
     def hold(self, run_id: str) -> AbstractContextManager[bool]:
         """Hold a run for this process among all machines that share the book (PostgreSQL); the value: was it free.
@@ -206,58 +195,34 @@ class BudgetBook:
         """
         return self._store.hold(f"run {run_id}")
 
-    # --- what stands in the book
-    def events(self, dataset: str, run_id: str | None = None) -> list[dict[str, Any]]:
-        """Return the events that happened on a dataset (of one run if given), oldest first."""
-        released = self._state(dataset).released
-        return [entry.event for entry in released if run_id is None or entry.run_id == run_id]
-
-    def history(self, dataset: str) -> list[Entry]:
-        """Return every line of a dataset's book, oldest first."""
-        with self._store.read() as db:
-            load(db, dataset, lock=False)
-            return read_entries(db, dataset)
-
-    def spent(self, dataset: str, delta: float) -> float:
-        """Return the epsilon of everything released so far, at `delta`. Exposures are not in it (see `Status`)."""
-        return self._gate.total(self._state(dataset).spent(), delta)
-
-    def released(self, dataset: str, step_key: str) -> bool:
-        """Return whether an output is stored under this key: asking for it again costs nothing."""
-        query = select(OUTPUTS.c.number).where(OUTPUTS.c.dataset == dataset, OUTPUTS.c.step_key == step_key)
-        with self._store.read() as db:
-            return db.execute(query).first() is not None
-
-    def status(self, dataset: str) -> Status:
-        """Return where the budget of a dataset stands."""
-        with self._store.read() as db:
-            state = load(db, dataset, lock=False)
-            names = select(NAMES.c.name).where(NAMES.c.dataset == dataset).order_by(NAMES.c.name)
-            return status_of(state, db.execute(names).scalars(), self._gate)
-
-    def verify(self, dataset: str | None = None, second: Compose | None = None) -> list[str]:
-        """Read the book again and return what does not hold; an empty list means that it is sound.
-
-        Recomputes the hash chain, the totals, the hashes of outputs and look-ups of one dataset or of all. `second` is
-        an independent accountant at least as tight as the gate's: a problem is when it finds more than the book says.
-        """
-        with self._store.read() as db:
-            audit, every = Audit(db, self._gate, second), select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)
-            chosen = list(db.execute(every).scalars()) if dataset is None else [resolve(db, dataset)]
-            found = [f"{each}: {problem}" for each in chosen for problem in audit.problems(each)]
-            return [*found, *strays(db)]
-
     # --- inside
-    def _state(self, dataset: str) -> State:
-        with self._store.read() as db:
-            return load(db, dataset, lock=False)
+    @contextmanager
+    def _writing(self, dataset: str) -> Iterator[tuple[Connection, tuple[State, ...]]]:
+        """Open a transaction on a dataset and the others of its group: their states, its own first, locked."""
+        while True:
+            with self._store.write() as db:
+                states = lock_group(db, dataset)
+                if states is not None:
+                    yield db, states
+                    return
 
-    def _append(self, db: Connection, state: State, draft: Entry, delta: float | None) -> Entry:
+    def _append(self, db: Connection, states: Sequence[State], draft: Entry, delta: float | None) -> Entry:
+        """Write a line to the first of `states`, and what the others of its group repeat of it to them."""
+        entry = self._line(db, states[0], draft, delta)
+        if entry.kind in REPEATED:
+            for other in states[1:]:
+                self._line(db, other, repeat(entry, other), other.delta(delta))
+        return entry
+
+    def _line(self, db: Connection, state: State, draft: Entry, delta: float | None) -> Entry:
         """Write a line with the total that holds after it."""
         epsilon = None if delta is None else self._gate.total(state.after(draft), delta)
         return append(db, state, replace(draft, epsilon=epsilon, delta=delta), self._clock)
 
-    def _record(self, db: Connection, state: State, request: ReleaseRequest, extra: bool, output: bytes) -> Release:
+    def _record(
+        self, db: Connection, states: Sequence[State], request: ReleaseRequest, extra: bool, output: bytes
+    ) -> Release:
+        state = states[0]
         run = state.runs[request.run_id]
         draft = Entry(
             request.dataset,
@@ -272,7 +237,7 @@ class BudgetBook:
             output_hash=output_hash(output),
         )
         delta = state.delta(run.delta, [draft.event] if extra else [])
-        entry = self._append(db, state, draft, delta)
+        entry = self._append(db, states, draft, delta)
         key, dataset = request.step_key, request.dataset
         db.execute(insert(OUTPUTS).values(dataset=dataset, step_key=key, number=entry.number, output=output))
         return Release(output, False, entry.hash)

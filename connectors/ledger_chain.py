@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 
 from connectors.base import LedgerError, Release, ReleaseRequest, canonical
-from connectors.ledger_state import Entry, State, damaged, read_state
+from connectors.ledger_state import JOINED, Entry, State, damaged, read_state
 from connectors.ledger_tables import BOOK, DATASETS, ENTRIES, NAMES, OUTPUTS, RAW_OUTPUT
 
 Clock = Callable[[], datetime]
@@ -42,6 +43,19 @@ def load(db: Connection, dataset: str, *, lock: bool) -> State:
     if (state.entries, state.head) != (head.entries, head.head):
         raise damaged(dataset, f"{head.entries} entries were written, {state.entries} are there")
     return state
+
+
+def lock_group(db: Connection, dataset: str) -> tuple[State, ...] | None:
+    """Return the states of a dataset and of all others of its group, locked; None if it grew during the wait.
+
+    The caller then lets all locks go and tries again: to wait for one more while others are held could never end.
+    """
+    query = select(ENTRIES.c.detail_json).where(ENTRIES.c.dataset == dataset, ENTRIES.c.kind == JOINED)
+    latest = db.execute(query.order_by(ENTRIES.c.number.desc()).limit(1)).scalar()
+    members = set(json.loads(latest)["members"]) if latest else set()
+    states = {name: load(db, name, lock=True) for name in sorted({dataset, *members})}
+    own = states.pop(dataset)
+    return (own, *states.values()) if {*own.members, dataset} == {dataset, *states} else None
 
 
 def lock_book(db: Connection) -> None:
@@ -113,12 +127,17 @@ def stored_release(db: Connection, request: ReleaseRequest) -> Release | None:
     return Release(output, True, entry.hash)
 
 
-def resolve(db: Connection, name: str) -> str:
-    """Return the id of a dataset given by id or by any name it was registered under; LedgerError if there is none."""
+def identified(db: Connection, name: str) -> str | None:
+    """Return the id of a dataset given by id or by any name it was registered under, None if there is none."""
     if db.execute(select(DATASETS.c.dataset).where(DATASETS.c.dataset == name)).first():
         return name
-    dataset = db.execute(select(NAMES.c.dataset).where(NAMES.c.name == " ".join(name.split()))).scalar()
+    return db.execute(select(NAMES.c.dataset).where(NAMES.c.name == " ".join(name.split()))).scalar()
+
+
+def resolve(db: Connection, name: str) -> str:
+    """Return what `identified` returns; LedgerError if there is none."""
+    dataset = identified(db, name)
     if dataset is None:
         known = ", ".join(db.execute(select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)).scalars())
         raise LedgerError(f"The budget book knows no dataset '{name}'. It knows: {known or 'none yet'}.")
-    return str(dataset)
+    return dataset

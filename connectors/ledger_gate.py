@@ -51,32 +51,46 @@ class Gate:
             return None
         left = max(0.0, cap.epsilon - self.total(standing, cap.delta))
         if any(exposes(event) for event in wanted):
-            return BudgetError(math.inf, left, math.inf, state.dataset, cap.epsilon)
+            return BudgetError(math.inf, left, math.inf, state.dataset, cap.epsilon, state.group)
         if math.isinf(self.total([*standing, *wanted], cap.delta)):
             own = own_delta([*standing, *wanted])
             return DeltaBudgetError(own, cap.delta, self.total(wanted, cap.delta), left, state.dataset)
         both = self.total([*standing, *wanted], cap.delta)
         if both <= cap.epsilon * (1 + SLACK):
             return None
-        return BudgetError(self.total(wanted, cap.delta), left, both - cap.epsilon, state.dataset, cap.epsilon)
+        needs = self.total(wanted, cap.delta)
+        return BudgetError(needs, left, both - cap.epsilon, state.dataset, cap.epsilon, state.group)
 
-    def release_refusal(self, state: State, request: ReleaseRequest, extra: bool) -> BudgetError | None:
+    def plan_refusal(
+        self, states: Sequence[State], run: tuple[str, str], wanted: Sequence[Event]
+    ) -> BudgetError | None:
+        """Return why the plan of a (dataset, run) cannot be set aside, or None: no cap of its group may be passed."""
+        found = (self.refusal(state, [*state.spent(), *state.reserved(without=run)], wanted) for state in states)
+        return next((refusal for refusal in found if refusal is not None), None)
+
+    def release_refusal(self, states: Sequence[State], request: ReleaseRequest, extra: bool) -> BudgetError | None:
         """Return why one release cannot be paid, or None.
 
         A reserved release is held against what happened alone (the cap may have been lowered since); an extra one
         must leave room for all that is reserved.
         """
-        standing = [*state.spent(), *state.reserved()] if extra else state.spent()
-        return self.refusal(state, standing, [dict(request.charge.event)])
+        for state in states:
+            standing = [*state.spent(), *state.reserved()] if extra else state.spent()
+            refusal = self.refusal(state, standing, [dict(request.charge.event)])
+            if refusal is not None:
+                return refusal
+        return None
 
 
-def require_unit(state: State, protects: Iterable[str]) -> None:
+def require_unit(states: Iterable[State], protects: Iterable[str]) -> None:
     """Raise ConfigError when a cap for persons meets charges that protect single records only."""
-    if state.cap is not None and state.cap.protects == "person" and set(protects) - {"person"}:
-        raise ConfigError(
-            f"The cap of dataset '{state.dataset}' is for persons, this run protects single records: set "
-            "privacy.protects: person and private.person."
-        )
+    weaker = set(protects) - {"person"}
+    for state in states:
+        if weaker and state.cap is not None and state.cap.protects == "person":
+            raise ConfigError(
+                f"The cap of dataset '{state.dataset}' is for persons, this run protects single records: set "
+                "privacy.protects: person and private.person."
+            )
 
 
 def admit(state: State, request: ReleaseRequest) -> tuple[Run, bool]:

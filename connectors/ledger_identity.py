@@ -47,9 +47,9 @@ def known(db: Connection, asked: Registration) -> str | None:
 def enrol(db: Connection, asked: Registration, clock: Clock) -> str:
     """Return the dataset of some rows, writing down what is new about it. The caller holds the book's lock.
 
-    Known content, whatever its name: that dataset. Else rows shared with one dataset: a new version of it, same
-    budget. Else a known name: a new version of it. Else a new dataset. Raises LedgerError when rows and name point
-    to more than one dataset, or when other rows were registered under another key.
+    Known content, whatever its name: that dataset. Else rows shared with one dataset, or with several of one group: a
+    new version of it, same budget. Else a known name: a new version of it. Else a new dataset. Raises LedgerError when
+    rows and name point to more than one dataset, or when other rows were registered under another key.
     """
     _same_key(db, asked)
     named, same = _by_name(db, asked.name), _by_fingerprint(db, asked.fingerprint)
@@ -57,7 +57,7 @@ def enrol(db: Connection, asked: Registration, clock: Clock) -> str:
         if named is None:
             _write(db, same, "alias", asked, clock)
         return same
-    dataset = _one_of(_sharing(db, asked.records), named, asked.name)
+    dataset = _one_of(db, _sharing(db, asked.records), named, asked.name)
     if dataset is not None:
         _write(db, dataset, "version", asked, clock)
         return dataset
@@ -79,19 +79,24 @@ def _same_key(db: Connection, asked: Registration) -> None:
         )
 
 
-def _one_of(sharing: set[str], named: str | None, name: str) -> str | None:
+def _one_of(db: Connection, sharing: set[str], named: str | None, name: str) -> str | None:
     candidates = sorted(sharing | ({named} if named is not None else set()))
     if len(candidates) < 2:
         return candidates[0] if candidates else None
+    groups = {load(db, dataset, lock=False).group for dataset in candidates}
+    if len(groups) == 1 and groups != {""}:
+        return named or candidates[0]  # all of them pay anyway
     listed = ", ".join(f"'{dataset}'" for dataset in candidates)
     if len(sharing) > 1:
         raise LedgerError(
             f"The rows of '{name}' are known from several datasets with a budget each: {listed}. A release from them "
-            "would have to be paid by all. Take rows that belong to one of these datasets, and its name."
+            "would have to be paid by all. Take rows that belong to one of these datasets, and its name; or say that "
+            f"they hold the same people, so that all pay: wasp budget group NAME {' '.join(candidates)}"
         )
     raise LedgerError(
         f"The name '{name}' belongs to dataset '{named}', but its rows are shared with another one: {listed}. "
-        f"Give the rows the name of the dataset they belong to, '{min(sharing)}', or one of their own."
+        f"Give the rows the name of the dataset they belong to, '{min(sharing)}', or one of their own; or say that "
+        f"both hold the same people: wasp budget group NAME {' '.join(candidates)}"
     )
 
 

@@ -7,13 +7,17 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from connectors.base import BudgetPlan, Charge, LedgerError, canonical
 
 RELEASED, EXPOSED = "release", "expose"
 RELEASING = (RELEASED, EXPOSED)
+LOOK, EXPORT = "look", "export"
+JOINED = "group"
+GROUP = "group "
+"""Begins the kind of a line that repeats for one dataset what happened to another one of its group."""
 Event = Mapping[str, Any]
 
 
@@ -22,7 +26,9 @@ class Entry:
     """One line of the book, never changed once written.
 
     `kind`: register, version, alias (content under another name), cap, reserve, finish, release, expose (a release
-    without noise), refuse, void. `epsilon` is the total of everything released up to and with this line, at `delta`;
+    without noise), refuse, void, look (private rows seen without noise), export (a bundle left), group (the dataset
+    holds people of others), and 'group reserve', 'group release' and so on: what happened to another dataset of the
+    group, charged here as well. `epsilon` is the total of everything released up to and with this line, at `delta`;
     `hash` covers every other field and the hash of the line before.
     """
 
@@ -141,10 +147,24 @@ class State:
     refused: int = 0
     versions: int = 0
     exposed: bool = False
+    group: str = ""
+    members: tuple[str, ...] = ()
+    others: dict[str, State] = field(default_factory=dict)
 
     def apply(self, entry: Entry) -> None:
         """Take one more line into account."""
         self.head, self.entries, self.last_at = entry.hash, entry.number, entry.at
+        if entry.kind.startswith(GROUP):
+            name = entry.detail["of"]
+            other = self.others.setdefault(name, State(name))
+            other._take(replace(entry, kind=entry.kind.removeprefix(GROUP)))
+            self.exposed = self.exposed or other.exposed
+        elif entry.kind == JOINED:
+            self.group, self.members = entry.detail["group"], tuple(entry.detail["members"])
+        else:
+            self._take(entry)
+
+    def _take(self, entry: Entry) -> None:
         if entry.kind == "cap":
             self.cap = Cap(entry.detail["epsilon"], entry.detail["delta"], entry.detail.get("protects", "record"))
         elif entry.kind == "reserve":
@@ -178,20 +198,34 @@ class State:
                 left.append(charge)
         return left
 
+    def charged(self) -> list[Entry]:
+        """Return the releases that count: the dataset's own, then those of the others of its group."""
+        return [*self.released, *(entry for other in self.others.values() for entry in other.released)]
+
+    def taken_back(self) -> int:
+        """Return how many releases were voided, here and in the group."""
+        return self.voided + sum(other.voided for other in self.others.values())
+
     def spent(self) -> list[Event]:
-        """Return the events that happened, oldest first."""
-        return [entry.event for entry in self.released]
+        """Return the events that happened to the people of this dataset."""
+        return [entry.event for entry in self.charged()]
 
     def after(self, draft: Entry) -> list[Event]:
         """Return the events that will have happened once `draft` is written."""
-        if draft.kind == "void":
-            return [entry.event for entry in self.released if entry.number != draft.detail["number"]]
-        return [*self.spent(), *([draft.event] if draft.kind in RELEASING else [])]
+        kind = draft.kind.removeprefix(GROUP)
+        if kind == "void":
+            return [entry.event for entry in self.charged() if entry.number != draft.detail["number"]]
+        return [*self.spent(), *([draft.event] if kind in RELEASING else [])]
 
-    def reserved(self, without: str | None = None) -> list[Event]:
-        """Return the events that open runs may still release, those of one run left out."""
-        runs = [run_id for run_id, run in self.runs.items() if run.open and run_id != without]
-        return [event for run_id in runs for event in events_of(self.unspent(run_id))]
+    def reserved(self, without: tuple[str, str] | None = None) -> list[Event]:
+        """Return the events that open runs may still release, those of one (dataset, run) left out."""
+        open_runs = [
+            (one, run_id)
+            for one in (self, *self.others.values())
+            for run_id, run in one.runs.items()
+            if run.open and (one.dataset, run_id) != without
+        ]
+        return [event for one, run_id in open_runs for event in events_of(one.unspent(run_id))]
 
     def delta(self, otherwise: float | None = None, also: Sequence[Event] = ()) -> float | None:
         """Return the delta of all totals: the cap's, else the one given, else that of the latest plan.
@@ -201,8 +235,9 @@ class State:
         """
         if self.cap is not None:
             return self.cap.delta
-        if otherwise is None and self.runs:
-            otherwise = list(self.runs.values())[-1].delta
+        if otherwise is None:
+            runs = [run for one in (*self.others.values(), self) for run in one.runs.values()]
+            otherwise = runs[-1].delta if runs else None
         standing = [*self.spent(), *self.reserved(), *also]
         own = own_delta(standing)
         if otherwise is None or own == 0:

@@ -16,7 +16,8 @@ class Status:
     `spent` and `reserved` are epsilons at `delta` (the cap's, else that of the latest plan) of all releases and of
     all open reservations, each alone; `left` is the cap minus the epsilon of both together, at least 0. `exposed`:
     something was released without noise, which no epsilon describes. `units` are the pairs of protected unit and
-    adjacency that releases were charged in: the totals hold for the weakest of them.
+    adjacency that releases were charged in: the totals hold for the weakest of them. `members` are the other datasets
+    of its `group`, whose releases (`shared`) are part of `spent`, as their open runs are of `reserved`.
     """
 
     dataset: str
@@ -35,6 +36,9 @@ class Status:
     refused: int
     versions: int
     units: tuple[str, ...]
+    group: str = ""
+    members: tuple[str, ...] = ()
+    shared: int = 0
 
 
 def status_of(state: State, names: Iterable[str], gate: Gate) -> Status:
@@ -61,5 +65,8 @@ def status_of(state: State, names: Iterable[str], gate: Gate) -> Status:
         voided=state.voided,
         refused=state.refused,
         versions=state.versions,
-        units=tuple(sorted({f"{entry.protects}/{entry.adjacency}" for entry in state.released})),
+        units=tuple(sorted({f"{entry.protects}/{entry.adjacency}" for entry in state.charged()})),
+        group=state.group,
+        members=tuple(name for name in state.members if name != state.dataset),
+        shared=sum(len(other.released) for other in state.others.values()),
     )

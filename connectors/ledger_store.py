@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, select
+from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, select, update
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
@@ -19,6 +19,7 @@ from connectors.base import LedgerError, MissingPackageError
 from connectors.ledger_tables import BOOK, METADATA, SCHEMA
 
 WAIT_SECONDS = 600
+VERSION = select(BOOK.c.version).where(BOOK.c.id == 1)
 _SETUP_LOCK = 7_420_719_371  # any constant: the advisory lock of whoever creates the tables
 _POSTGRES_SETTINGS = (
     # A commit that the server could forget would let a release out that was never charged.
@@ -188,13 +189,15 @@ def _begin_sqlite(db: Connection) -> None:
 def _prepare(engine: Engine, shown: str) -> None:
     with engine.connect() as db, db.begin():
         ready = inspect(db).has_table(BOOK.name)
-    with engine.connect() as db:
-        if not ready:
+        version = db.execute(VERSION).scalar() if ready else None
+    if version is None or version < SCHEMA:
+        with engine.connect() as db:
             db = db.execution_options(ledger_writes=True)
-        with db.begin():
-            if not ready:
-                _create_tables(db)
-            version = db.execute(select(BOOK.c.version).where(BOOK.c.id == 1)).scalar_one()
+            with db.begin():
+                if not ready:
+                    _create_tables(db)
+                db.execute(update(BOOK).where(BOOK.c.version < SCHEMA).values(version=SCHEMA))
+                version = db.execute(VERSION).scalar_one()
     if version != SCHEMA:
         raise LedgerError(f"The budget book {shown} has format {version}, this program reads {SCHEMA}. Upgrade it.")
 
@@ -203,7 +206,7 @@ def _create_tables(db: Connection) -> None:
     if db.dialect.name == "postgresql":
         db.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_SETUP_LOCK})")
     METADATA.create_all(db)
-    if db.execute(select(BOOK.c.version).where(BOOK.c.id == 1)).first() is None:
+    if db.execute(VERSION).first() is None:
         db.execute(insert(BOOK).values(id=1, version=SCHEMA))
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, type_coerce
 from sqlalchemy.types import NullType
 
-SCHEMA = 1
+SCHEMA = 2
+"""1: without groups. A program that does not know them would count too little, so it must not read such a book."""
 
 METADATA = MetaData()
 

@@ -57,8 +57,10 @@ class SharedArtifacts(Artifacts):
         return Artifacts.where(self, path) if is_private(path) else self.files.place(path)
 
     def exists(self, path: str) -> bool:
-        """Say whether there is a file at `path`, in the store or not sent yet."""
-        return Artifacts.exists(self, path) or (not is_private(path) and self.files.exists(path))
+        """Say whether there is a file or folder at `path`, in the store or not sent yet."""
+        if Artifacts.exists(self, path):
+            return True
+        return not is_private(path) and (self.files.exists(path) or bool(self.files.below(path)))
 
     def finished(self, pattern: str) -> dict[str, dict[str, Any]]:
         """Return the manifests of all artifacts whose paths match `pattern`, by path; also those not sent yet."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from connectors.base import ConfigError, LedgerError
 from flows.home import state_folder, who
-from flows.stores import open_ledger
+from flows.stores import open_artifacts, open_ledger
 
 
 def show(dataset: str | None) -> dict[str, Any]:
@@ -36,6 +37,15 @@ def cap(
     return show(dataset)
 
 
+def group(name: str, datasets: Sequence[str]) -> dict[str, Any]:
+    """Put datasets into one group and return where the budgets of all its members stand."""
+    book = open_ledger(state_folder())
+    members = [book.find(dataset) for dataset in datasets]
+    book.join(name, members, who())
+    joined = book.status(members[0])
+    return {"datasets": [_plain(asdict(book.status(one))) for one in sorted({joined.dataset, *joined.members})]}
+
+
 def history(dataset: str) -> dict[str, Any]:
     """Return every entry of a dataset, oldest first."""
     book = open_ledger(state_folder())
@@ -44,11 +54,15 @@ def history(dataset: str) -> dict[str, Any]:
 
 
 def verify(dataset: str | None) -> dict[str, Any]:
-    """Recompute chain and totals, the latter also with a second accountant."""
-    from tasks.composition import second_opinion
+    """Recompute chain and totals, the latter also with a second accountant, and compare the files of releases.
 
-    book = open_ledger(state_folder())
-    return {"problems": book.verify(book.find(dataset) if dataset else None, second=second_opinion)}
+    `missing`: files of releases that are not there, which is no fault of the book.
+    """
+    from flows.release_files import verify as verify_all
+
+    home = state_folder()
+    book = open_ledger(home)
+    return asdict(verify_all(open_artifacts(home), book, book.find(dataset) if dataset else None))
 
 
 def _plain(value: dict[str, Any]) -> dict[str, Any]:

@@ -19,8 +19,8 @@ def tell_high_budget(run: Run) -> None:
     the event tells it when it goes on.
     """
     name = run.tools.called
-    told = run.tools.home / "runs" / name.run_id / "budget_high.json"
-    if told.exists():
+    told = f"runs/{name.run_id}/budget_high.json"
+    if run.tools.artifacts.exists(told):
         return
     status = run.tools.ledger.status(name.dataset)
     if status.cap is None or status.spent < HIGH_SHARE * status.cap:
@@ -28,7 +28,7 @@ def tell_high_budget(run: Run) -> None:
     values = {"dataset": name.dataset, "spent": round(status.spent, 4), "cap": round(status.cap, 4)}
     values |= {"left": round(status.cap - status.spent, 4), "percent": round(100 * status.spent / status.cap)}
     _emit(name.dataset, name.run_id, values)
-    run.tools.artifacts.write_text(f"runs/{name.run_id}/{told.name}", json.dumps(values))
+    run.tools.artifacts.write_text(told, json.dumps(values))
 
 
 def _emit(dataset: str, run_id: str, values: dict[str, object]) -> None:

@@ -12,10 +12,12 @@ import typer
 from connectors.errors import WaspError
 from connectors.redaction import redact
 from flows.catalog import FLOWS, find_flow
+from flows.cli_budget import budget
 from flows.cli_bundle import export, verify_bundle
 from flows.cli_common import Json
 from flows.cli_common import answer as _answer
 from flows.cli_partition import partition
+from flows.home import prepare_environment
 
 FlowName = Annotated[str, typer.Argument(help=f"Name of the flow: {', '.join(entry.name for entry in FLOWS)}.")]
 Config = Annotated[Path, typer.Option("--config", "-c", help="Configuration file (YAML).")]
@@ -30,12 +32,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="From a few hundred private texts to a training set that may be shared, under differential privacy.",
 )
-budget = typer.Typer(no_args_is_help=True, help="The budget book: what is spent, what is left, is it sound.")
 app.add_typer(budget, name="budget")
 
 
 def main() -> None:
     """Run the command; errors that a user can act on end with their exit code and one message."""
+    prepare_environment()
     try:
         app()
     except WaspError as error:
@@ -213,67 +215,6 @@ def serve(
     from flows.serving import serve as serve_all
 
     serve_all(limit)
-
-
-@budget.command("show")
-def budget_show(dataset: str | None = typer.Argument(None), json_: Json = False) -> None:
-    """Show cap, spent and left of a dataset, or of all."""
-    from flows import budget_commands, words
-
-    _answer(budget_commands.show(dataset), json_, words.budgets)
-
-
-@budget.command("cap")
-def budget_cap(  # noqa: PLR0913 - the options of a command
-    dataset: str,
-    epsilon: Annotated[float, typer.Option(help="Most epsilon that all runs together may spend.")],
-    delta: Annotated[float, typer.Option(help="Chance that the promise fails.")] = 1e-5,
-    reason: Annotated[str, typer.Option(help="Why; kept in the book.")] = "",
-    declare: Annotated[bool, typer.Option("--declare", help="Make it known by name before its first run.")] = False,
-    protects: Annotated[str, typer.Option(help="record, or person: runs that protect records only are refused.")] = (
-        "record"
-    ),
-    json_: Json = False,
-) -> None:
-    """Set the cap of a dataset; every change stays in the book."""
-    from flows import budget_commands, words
-
-    _answer(budget_commands.cap(dataset, epsilon, delta, reason, declare, protects), json_, words.budgets)
-
-
-@budget.command("history")
-def budget_history(dataset: str, json_: Json = False) -> None:
-    """List every entry of a dataset, oldest first."""
-    from flows import budget_commands, words
-
-    _answer(budget_commands.history(dataset), json_, words.history)
-
-
-@budget.command("report")
-def budget_report(
-    dataset: str,
-    language: Annotated[str, typer.Option(help="Language of the page: en, de or zh.")] = "en",
-    out: Annotated[Path | None, typer.Option(help="File to write; else officer/ in the state folder.")] = None,
-    json_: Json = False,
-) -> None:
-    """Write the page that a privacy officer signs: the book, what is left, what was released and what it means."""
-    from flows.officer import write_page
-
-    found = write_page(dataset, language, out)
-    _answer(found, json_, lambda value: value["page"])
-    if found["problems"]:
-        raise SystemExit(1)
-
-
-@budget.command("verify")
-def budget_verify(dataset: str | None = typer.Argument(None), json_: Json = False) -> None:
-    """Recompute the chain and every total; exit 1 if anything does not fit."""
-    from flows import budget_commands
-
-    found = budget_commands.verify(dataset)
-    _answer(found, json_, lambda value: "\n".join(value["problems"]) or "the budget book is sound")
-    if found["problems"]:
-        raise SystemExit(1)
 
 
 if __name__ == "__main__":

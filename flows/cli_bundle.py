@@ -17,12 +17,15 @@ def export(
     overlap_check: Annotated[
         bool, typer.Option("--overlap-check/--no-overlap-check", help="Look for passages of private rows (not private)")
     ] = True,
+    approval: Annotated[
+        bool, typer.Option("--approval", help="Wait until a second person approves it on a page of the Prefect server.")
+    ] = False,
     json_: Json = False,
 ) -> None:
     """Write what may leave, signed: synthetic rows, student, card; refused for a run that does not pass the gate."""
     from flows import commands
 
-    found = commands.export(run_id, folder, license_, overlap_check)
+    found = commands.export(run_id, folder, license_, overlap_check, approval)
     answer(found, json_, lambda value: f"{value['folder']}: {', '.join(value['files'])}")
 
 

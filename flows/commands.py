@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.base import ArtifactError, ConfigError
 from flows.catalog import FLOWS, FlowEntry, find_flow
 from flows.config_files import check_config, load_config
-from flows.home import check_room, ended_in_order, prepare_environment, state_folder
+from flows.home import check_room, ended_in_order, state_folder
 from flows.progress import show as show_progress
 from flows.records import in_use, is_held, read_book
 from flows.stores import open_artifacts, open_ledger, tracking_store
@@ -42,7 +42,6 @@ def resume(run_id: str, respend: bool = False) -> dict[str, Any]:
 def _carry_out(entry: FlowEntry, config: Any, resumes: str | None = None) -> dict[str, Any]:
     home = state_folder()
     check_room(home)
-    prepare_environment(home)
     from flows.failure import full_disk_told
 
     with ended_in_order(), full_disk_told(home), show_progress() as shown:
@@ -63,7 +62,6 @@ def preview(path: Path, changes: Sequence[str], rows: int, flow: str = "wasp") -
     from flows.preview import preview_rows
 
     home = state_folder()
-    prepare_environment(home)
     with show_progress(), in_use(home):
         return preview_rows(_of_a_run(flow, path, changes), home, rows)
 
@@ -101,7 +99,8 @@ def show(run_id: str) -> dict[str, Any]:
     from flows.removal import lost
 
     book, home = _book(run_id), state_folder()
-    summary, gone = _summary(open_artifacts(home), book), lost(home, run_id)
+    artifacts = open_artifacts(home)
+    summary, gone = _summary(artifacts, book), lost(artifacts, run_id)
     if summary is not None and gone is not None:
         summary |= {"removed": str(gone)}
     return book | {"state": _state(home, book), "summary": summary, "removed": gone and str(gone)}
@@ -115,12 +114,29 @@ def report(run_id: str) -> dict[str, Any]:
     return {"run_id": run_id, "report": str(write_report(open_artifacts(state_folder()), run_id))}
 
 
-def export(run_id: str, folder: Path, license_: str = "other", overlap_check: bool = True) -> dict[str, Any]:
-    """Write the signed bundle of a run into a new folder, if the release gate lets it pass."""
+def export(
+    run_id: str, folder: Path, license_: str = "other", overlap_check: bool = True, approval: bool = False
+) -> dict[str, Any]:
+    """Write the signed bundle of a run into a new folder, if the release gate lets it pass.
+
+    With `approval`, or where the run's configuration asks for it, a second person approves it in Prefect first.
+    """
+    home, book = state_folder(), _book_with_rows(run_id)
+    if approval or book["config"].get("export", {}).get("approval"):
+        return _export_approved((run_id, str(folder.resolve()), license_, overlap_check))
     from flows.export import Wish, export_run
 
-    home = state_folder()
-    return export_run(home, open_artifacts(home), _book_with_rows(run_id), folder, Wish(license_, overlap_check))
+    return export_run(home, open_artifacts(home), book, folder, Wish(license_, overlap_check))
+
+
+def _export_approved(asked: tuple[str, str, str, bool]) -> dict[str, Any]:
+    from flows.export_flow import export as flow
+    from flows.export_flow import require_server
+
+    require_server()
+    with ended_in_order(), show_progress():
+        answer: dict[str, Any] = flow(*asked)
+    return answer
 
 
 def verify_bundle(folder: Path, key: Path | None) -> dict[str, Any]:
@@ -155,7 +171,6 @@ def push(run_id: str) -> dict[str, Any]:
     from connectors.tracking import push as send
 
     home = state_folder()
-    prepare_environment(home)
     book = _book_with_rows(run_id)
     uri, root = tracking_store(book["config"]["tracking"]["mlflow"], home)
     pushed = send(home / "runs" / run_id / "tracking.jsonl", uri, root)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -12,6 +12,9 @@ from tasks.private.overlap import Overlap
 from tasks.prompts import TaskCard
 from tasks.report_values import Report
 from tasks.report_words import epsilon, promise, uncovered
+
+if TYPE_CHECKING:
+    from flows.approval import Approval
 
 COLUMNS: Mapping[str, tuple[str, str]] = {
     "sample_id": ("integer", "number of the text in its run"),
@@ -28,7 +31,10 @@ _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a bundle tells about its run. `overlap`: None if it was not searched for copies, and then `unsearched`."""
+    """What a bundle tells about its run. `overlap`: None if it was not searched for copies, and then `unsearched`.
+
+    `approved`: who asked for the bundle and who else approved it, None if nobody was asked.
+    """
 
     report: Report
     card: TaskCard
@@ -38,6 +44,7 @@ class Told:
     license: str
     overlap: Overlap | None
     unsearched: str = ""
+    approved: tuple[str, Approval] | None = None
 
     @property
     def title(self) -> str:
@@ -144,10 +151,11 @@ def _data(told: Told) -> str:
 
 
 def _check(told: Told) -> str:
+    agreed = f" {told.approved[0]} asked for this bundle; {told.approved[1]}." if told.approved else ""
     return (
         "## Check\n`manifest.json` holds the SHA-256 of every file and is signed (Ed25519, `manifest.sig`, "
         "`public_key.pem`). `wasp verify-bundle FOLDER` says which file differs. Ask the sender for the public key by "
-        f"another way and pass it as `--key`.\n\nRun {told.report.run_id}; budget book at {told.head}."
+        f"another way and pass it as `--key`.\n\nRun {told.report.run_id}; budget book at {told.head}.{agreed}"
     )
 
 

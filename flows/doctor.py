@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.redaction import redact
-from flows.home import check_closed, prepare_environment, state_folder
+from flows.home import check_closed, state_folder
 
 if TYPE_CHECKING:
     from flows.params import Execution, RunConfig
@@ -27,7 +27,6 @@ def examine(config: RunConfig | None = None) -> dict[str, Any]:
     With a configuration each of its PLMs is asked for one text, which is kept for the run.
     """
     home = state_folder()
-    prepare_environment(home)
     checks: dict[str, Callable[[Path], str]] = {
         "python": _python,
         "state folder": _folder,

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ArtifactError, ConfigError
-from connectors.files import write_folder_whole
+from connectors.base import ArtifactError, ConfigError, canonical
+from connectors.files import file_sha256, write_folder_whole
+from connectors.ledger_state import EXPORT, Entry
 from connectors.signing import open_signing_key
 from flows import bundle, gate
 from flows.croissant import croissant
 from flows.dataset_card import COLUMNS, Told, dataset_card
+from flows.home import who
 from flows.records import now
+from flows.stores import open_ledger
 from flows.task_files import load_task
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from connectors.artifacts import Artifacts
+    from flows.approval import Approval
 
 SHARED = ("run_id", "flow", "task", "n_synthetic", "accuracy", "macro_f1", "epsilon_spent", "delta", "releases")
 STUDENT_FILES = {".json", ".npz", ".safetensors", ".txt", ".model", ".jinja", ".md"}
@@ -30,10 +34,14 @@ STUDENT_FILES = {".json", ".npz", ".safetensors", ".txt", ".model", ".jinja", ".
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How a bundle is made: under which licence (an identifier of the hub), and whether copies are looked for."""
+    """How a bundle is made: under which licence (an identifier of the hub), and whether copies are looked for.
+
+    `approve` is asked when the gate lets the bundle pass and before anything is written; it raises ApprovalError.
+    """
 
     license: str = "other"
     overlap_check: bool = True
+    approve: Callable[[Told], Approval] | None = None
 
 
 def export_run(
@@ -41,22 +49,27 @@ def export_run(
 ) -> dict[str, Any]:
     """Write the bundle of a finished run into `folder`, which must be new or empty; all of it, or nothing.
 
-    Raises ConfigError for an unfinished or not private run, and when texts repeat long passages of private rows;
-    LedgerError when the budget book does not verify.
+    Raises ApprovalError when somebody has to approve and does not; ConfigError for an unfinished or not private run,
+    and when texts repeat long passages of private rows; LedgerError when the budget book does not verify.
     """
     wish, run = wish or Wish(), f"runs/{book['run_id']}"
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder}: exists and is not an empty folder; name a new one")
-    summary, report = gate.shareable(home, artifacts, book)
-    head = gate.ledger_head(home, book["dataset"])
+    summary, report = gate.shareable(artifacts, book)
     rows, student = _rows(artifacts.fetch(f"{run}/synthetic.parquet")), artifacts.fetch(f"{run}/student")
     check_student(student)
+    gate.ledger_head(home, artifacts, book["dataset"])
     overlap = gate.search(home, artifacts, book, rows) if wish.overlap_check else None
     unsearched = "the search was switched off (--no-overlap-check)"
     if wish.overlap_check and overlap is None:
         unsearched = "this run opened no private row"
     card = load_task(book["config"]["task"])
+    head = gate.ledger_head(home, artifacts, book["dataset"])
     told = Told(report, card, book, head, now(), wish.license, overlap, unsearched)
+    if wish.approve is not None:
+        approval = wish.approve(told)
+        head = gate.ledger_head(home, artifacts, book["dataset"])  # others may have released meanwhile
+        told = replace(told, head=head, made=now(), approved=(who(), approval))
     secret = open_signing_key(home)
 
     def fill(scratch: Path) -> None:
@@ -66,6 +79,8 @@ def export_run(
         _write_json(scratch / "croissant.json", croissant(told, scratch))
         (scratch / "README.md").write_text(dataset_card(told), encoding="utf-8")
         bundle.seal(scratch, secret, _manifest(told))
+        # Before the bundle can be seen: what left must stand in the book, whatever happens now.
+        open_ledger(home).note(_line(told, file_sha256(scratch / bundle.MANIFEST)))
 
     write_folder_whole(folder.resolve(), fill)
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
@@ -97,6 +112,23 @@ def check_student(folder: Path) -> None:
             )
 
 
+def _line(told: Told, manifest: str) -> Entry:
+    """Return the budget book's line of a bundle: who took it, and by the hash of its manifest what is in it."""
+    detail: dict[str, Any] = {"manifest": manifest, "license": told.license, "overlap_check": _searched(told)}
+    if told.approved:
+        detail["approval"] = _approved(told)
+    return Entry(
+        told.book["dataset"], EXPORT, who(), told.report.flow, told.report.run_id, detail_json=canonical(detail)
+    )
+
+
+def _approved(told: Told) -> dict[str, str] | None:
+    if told.approved is None:
+        return None
+    asked, approval = told.approved
+    return {"requested_by": asked, "by": approval.by, "at": approval.at, "reason": approval.reason}
+
+
 def _manifest(told: Told) -> dict[str, Any]:
     report = told.report
     return {
@@ -116,6 +148,7 @@ def _manifest(told: Told) -> dict[str, Any]:
             "releases": report.happened.releases,
         },
         "overlap_check": _searched(told),
+        "approval": _approved(told),
         "versions": dict(report.versions),
     }
 

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ArtifactError, ConfigError, LedgerError, PlaceError, PrivateInputError
+from connectors.base import ArtifactError, ConfigError, LedgerError, Look, PlaceError, PrivateInputError
 from flows.catalog import find_flow
 from flows.config_files import check_config
+from flows.home import who
 from flows.places import rows_ref
+from flows.release_files import verify
 from flows.removal import lost
 from flows.stores import open_ledger
 from flows.task_files import load_task
 from flows.tools import RunName, RunTools
-from tasks.composition import second_opinion
 from tasks.private.overlap import Overlap, search_copies
 from tasks.prompts import TaskCard, zero_shot
 from tasks.report_values import Report, from_json
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
 
 
-def shareable(home: Path, artifacts: Artifacts, book: dict[str, Any]) -> tuple[dict[str, Any], Report]:
+def shareable(artifacts: Artifacts, book: dict[str, Any]) -> tuple[dict[str, Any], Report]:
     """Return summary and report of a run that is done, private and whole; ConfigError or ArtifactError if it is not."""
     run_id = book["run_id"]
     summary, report = (artifacts.read_text(f"runs/{run_id}/{name}.json") for name in ("summary", "report"))
@@ -35,7 +36,7 @@ def shareable(home: Path, artifacts: Artifacts, book: dict[str, Any]) -> tuple[d
     values, told = json.loads(summary), from_json(json.loads(report))
     if values["epsilon_spent"] is None or told.not_private:
         raise ConfigError(f"Run {run_id} is NOT PRIVATE (no noise was added); it cannot be exported")
-    gone = lost(home, run_id)
+    gone = lost(artifacts, run_id)
     if gone is not None and gone.result:
         raise ArtifactError(
             f"Run {run_id} has no result to export: {gone}. To make it again: wasp resume {run_id} --respend"
@@ -43,10 +44,10 @@ def shareable(home: Path, artifacts: Artifacts, book: dict[str, Any]) -> tuple[d
     return values, told
 
 
-def ledger_head(home: Path, dataset: str) -> str:
-    """Return the hash of the newest entry of a dataset's book; LedgerError if the book does not verify."""
+def ledger_head(home: Path, artifacts: Artifacts, dataset: str) -> str:
+    """Return the hash of the newest entry of a dataset's book; LedgerError if book or releases do not verify."""
     ledger = open_ledger(home)
-    problems = ledger.verify(dataset, second=second_opinion)
+    problems = verify(artifacts, ledger, dataset).problems
     if problems:
         raise LedgerError("The budget book does not verify, so nothing is exported: " + "; ".join(problems))
     return ledger.history(dataset)[-1].hash
@@ -55,6 +56,7 @@ def ledger_head(home: Path, dataset: str) -> str:
 def search(home: Path, artifacts: Artifacts, book: dict[str, Any], texts: pd.DataFrame) -> Overlap | None:
     """Look for passages of the run's private rows in its texts; None for a run without a release: it opened no row.
 
+    The budget book is told before the rows are opened.
     Raises ConfigError when there are some (PRIVATE-OVERLAP), and when the rows cannot be opened as they were.
     """
     fingerprint = _fingerprint(artifacts, book["run_id"])
@@ -63,6 +65,8 @@ def search(home: Path, artifacts: Artifacts, book: dict[str, Any], texts: pd.Dat
     config: Any = check_config(find_flow(book["flow"]).config_class(), book["config"], f"manifest of {book['run_id']}")
     tools = RunTools(config, home, RunName(book["run_id"], book["flow"], book["dataset"], fingerprint))
     by_id = dict(zip(texts["sample_id"].tolist(), texts["text"].tolist(), strict=True))
+    what, where = "whether texts repeat passages of the private rows", "answer of wasp export, manifest of the bundle"
+    open_ledger(home).look(Look(book["dataset"], who(), book["flow"], book["run_id"], what, where))
     try:
         found = search_copies(tools, fingerprint, by_id, list(_public(tools, load_task(config.task))))
     except (PlaceError, PrivateInputError) as error:

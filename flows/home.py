@@ -29,9 +29,14 @@ DEFAULTS = {
 }
 
 
+def state_place() -> Path:
+    """Return where the state folder is or will be: WASP_HOME, else `.wasp` in the working directory."""
+    return Path(os.environ.get("WASP_HOME") or ".wasp").expanduser().resolve()
+
+
 def state_folder() -> Path:
-    """Return the state folder: WASP_HOME, else `.wasp` in the working directory; created with mode 0700."""
-    home = Path(os.environ.get("WASP_HOME") or ".wasp").expanduser().resolve()
+    """Return the state folder, created with mode 0700."""
+    home = state_place()
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -94,13 +99,14 @@ def check_room(home: Path) -> None:
         )
 
 
-def prepare_environment(home: Path) -> None:
+def prepare_environment() -> None:
     """Switch telemetry off, and keep Prefect's files inside the state folder if the user has no profile of their own.
 
-    Whatever is set already wins: variables, and a Prefect profile (it may name the server that runs belong to).
+    It comes before the first import of Prefect, which reads its settings then and never again. Whatever is set already
+    wins: variables, and a Prefect profile (it may name the server that runs belong to).
     """
     if not (Path.home() / ".prefect" / "profiles.toml").exists():
-        os.environ.setdefault("PREFECT_HOME", str(home / "prefect"))
+        os.environ.setdefault("PREFECT_HOME", str(state_place() / "prefect"))
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
 

@@ -18,7 +18,7 @@ def check_book(artifacts: Artifacts, book: BudgetBook, dataset: str, fingerprint
     found = {
         path: release.get("info", {}).get("ledger_entry")
         for path, release in artifacts.finished("runs/*/iteration=*/release.parquet").items()
-        if _is_of(artifacts, release, path, dataset, fingerprint)
+        if is_of(artifacts, release, path, dataset, fingerprint)
     }
     # The book is read after the files: another run may release at this moment, and writes the book first.
     known = {entry.hash for entry in book.history(dataset)}
@@ -31,7 +31,8 @@ def check_book(artifacts: Artifacts, book: BudgetBook, dataset: str, fingerprint
             )
 
 
-def _is_of(artifacts: Artifacts, release: dict[str, Any], path: str, dataset: str, fingerprint: str) -> bool:
+def is_of(artifacts: Artifacts, release: dict[str, Any], path: str, dataset: str, fingerprint: str) -> bool:
+    """Say whether a release belongs to a dataset: by the rows that voted, or by what its run says."""
     if not release:
         return False  # damaged: the vote reads it back from the book
     if release.get("parameters", {}).get("private") == fingerprint:

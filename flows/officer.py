@@ -9,16 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ConfigError, LedgerError, canonical
+from connectors.base import ConfigError, LedgerError
 from connectors.files import write_text_whole
-from connectors.ledger_state import RELEASING, Entry
+from connectors.ledger_state import GROUP, RELEASING, Entry
+from flows import officer_lines as lines
 from flows.home import state_folder
 from flows.records import now
+from flows.release_files import verify
 from flows.stores import open_artifacts, open_ledger
 from tasks import officer
 from tasks.accounting import epsilon_of
-from tasks.composition import second_opinion
-from tasks.officer_values import Line, Noise, OfficerPage, RunLine, Sent
+from tasks.officer_values import Noise, OfficerPage, RunLine, Sent
 from tasks.report_values import Report, from_json
 from tasks.report_words import certainty
 
@@ -50,11 +51,12 @@ def write_page(dataset: str, language: str, place: Path | None = None) -> dict[s
 def collect(book: BudgetBook, home: Path, dataset: str) -> OfficerPage:
     """Return what is known about a dataset; LedgerError if the book knows none of that name."""
     name = book.find(dataset)
-    problems = tuple(book.verify(name, second=second_opinion))
+    problems = tuple(verify(open_artifacts(home), book, name).problems)
     if problems:
         return OfficerPage(dataset=name, names=(name,), made=now(), sure=(EVEN, LOW), problems=problems)
     status, entries = book.status(name), book.history(name)
     delta = status.delta or 0.0
+    runs = tuple(_run(home, status, delta, run_id, entries) for run_id in _runs(entries))
     return OfficerPage(
         dataset=name,
         names=status.names,
@@ -73,8 +75,13 @@ def collect(book: BudgetBook, home: Path, dataset: str) -> OfficerPage:
         versions=status.versions,
         sure=_sure(None if status.exposed else status.spent),
         head=entries[-1].hash if entries else "",
-        runs=tuple(_run(home, status, delta, run_id, entries) for run_id in _runs(entries)),
-        lines=tuple(_line(entry) for entry in entries),
+        runs=runs,
+        lines=tuple(lines.line(entry) for entry in entries),
+        group=status.group,
+        members=status.members,
+        shared=lines.shared(entries),
+        touched=lines.touched(entries, runs),
+        exports=lines.exports(entries),
     )
 
 
@@ -85,11 +92,12 @@ def _unit(status: Status) -> str:
 
 
 def _runs(entries: Sequence[Entry]) -> list[str]:
-    return list(dict.fromkeys(entry.run_id for entry in entries if entry.run_id))
+    own = (entry for entry in entries if entry.run_id and not entry.kind.startswith(GROUP))
+    return list(dict.fromkeys(entry.run_id for entry in own))
 
 
 def _run(home: Path, status: Status, delta: float, run_id: str, entries: Sequence[Entry]) -> RunLine:
-    own = [entry for entry in entries if entry.run_id == run_id]
+    own = [entry for entry in entries if entry.run_id == run_id and not entry.kind.startswith(GROUP)]
     void = {entry.detail["number"] for entry in own if entry.kind == "void"}
     released = [entry for entry in own if entry.kind in RELEASING and entry.number not in void]
     epsilon = epsilon_of([entry.event for entry in released], delta) if released else 0.0
@@ -157,25 +165,4 @@ def _sent(report: Report) -> tuple[Sent, ...]:
     return tuple(
         Sent(one.plm, one.destinations, one.usage.calls, one.usage.tokens_in, one.usage.tokens_out)
         for one in report.outgoing
-    )
-
-
-def _line(entry: Entry) -> Line:
-    detail = {
-        key: value
-        for key, value in entry.detail.items()
-        if key not in ("charges", "extra", "key", "fingerprint", "records")
-    }
-    remark = canonical(detail)[1:-1].replace('"', "").replace(",", ", ") if detail else ""
-    return Line(
-        entry.number,
-        entry.at,
-        entry.who,
-        entry.kind,
-        entry.run_id,
-        entry.slot,
-        entry.mechanism,
-        entry.epsilon if entry.epsilon is None or math.isfinite(entry.epsilon) else None,
-        entry.hash,
-        remark[:160],
     )

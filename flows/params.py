@@ -114,6 +114,17 @@ class Limits(Strict):
     )
 
 
+class Export(Strict):
+    """What has to happen before a bundle of the run may leave (`wasp export`)."""
+
+    approval: bool = Field(
+        False, description="A second person has to approve each export of this run, on a page of the Prefect server."
+    )
+    approval_minutes: int = Field(
+        60, ge=1, le=10_080, description="How long to wait for that; then nothing is exported."
+    )
+
+
 class Execution(Strict):
     """How the run is carried out; changes nothing in its result but `seed`."""
 
@@ -165,6 +176,7 @@ class RunConfig(Strict):
     evaluation: Evaluation = Field(Evaluation(), description="What is measured against.")
     tracking: Tracking = Field(Tracking(), description="Where experiments are recorded.")
     limits: Limits = Field(Limits(), description="What a run may cost.")
+    export: Export = Field(Export(), description="What has to happen before a bundle of the run may leave.")
     execution: Execution = Field(Execution(), description="How the run is carried out.")
 
     rules = rule(

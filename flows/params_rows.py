@@ -61,6 +61,12 @@ class PrivateRows(Rows):
         None, description="Name of the dataset in the budget book; empty: made of folder and file name."
     )
 
+    group: str | None = Field(
+        None,
+        description="Name of the group of datasets that hold the same people, this one among them: what is released "
+        "from one is charged to all, for good. Empty: the group that the budget book knows, if any.",
+    )
+
     rules = Rows.rules | rule("of", {"type": "integer"}, {"rows": {"type": "integer"}})
 
     @model_validator(mode="after")

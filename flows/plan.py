@@ -75,9 +75,11 @@ def plan_of(
         "delta": noise.delta,
         "adjacency": noise.privacy.adjacency,
         "protects": protected(noise.privacy),
+        "group": config.private.group,
         "private": not noise.non_private,
         "steps": _steps(config.execution),
         "other_calibration": _other(config),
+        "export_approval": config.export.approval,
         "approval_minutes": config.execution.approval_minutes if config.execution.approval else None,
     }
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from connectors.base import BudgetPlan, ConfigError, digest
-from flows.home import open_to_others
+from connectors.base import BudgetPlan, ConfigError, Look, PrivateInputError, digest
+from flows.home import open_to_others, who
 from flows.lost_book import check_book
 from flows.params import PACE, Casting, Promise, Rows, RunConfig
 from flows.places import rows_ref
@@ -71,11 +72,24 @@ def prepare(flow: str, config: RunConfig, home: Path, ask: Ask | None = None) ->
     noise = make_noise(config)
     warnings = tuple(warnings_of(config, card, noise))
     approval = ask(tools, card, noise, warnings) if ask is not None else None
-    identity = identify(tools.zone, tools.private, card.label_names, texts)
+    identity = _identify(tools, flow, card, texts)
     run_name = _name(tools, flow, card, identity, (test, public))
     charges = (noise.charge,) * noise.releases if noise.releases else ()
     plan = BudgetPlan(run_name.run_id, flow, config.privacy.delta, charges)
     return Prepared(tools.named(run_name), config, card, noise, plan, test, public, warnings, approval)
+
+
+def _identify(tools: RunTools, flow: str, card: TaskCard, public_texts: Sequence[str]) -> Identity:
+    """Return who the private rows are; that they were refused is a look at them, and the budget book is told."""
+    try:
+        return identify(tools.zone, tools.private, card.label_names, public_texts)
+    except PrivateInputError as error:
+        dataset = tools.ledger.known(tools.private.name)
+        if dataset is not None:
+            tools.ledger.look(
+                Look(dataset, who(), flow, "", f"refusal of the rows ({error.code})", "message of the run")
+            )
+        raise
 
 
 def make_noise(config: RunConfig) -> Noise:
@@ -148,12 +162,14 @@ def _name(
 ) -> RunName:
     config = tools.config
     dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
+    _join(tools, dataset)
     check_book(tools.artifacts, tools.ledger, dataset, identity.fingerprint)
-    aside = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms", "filler"), True)
+    aside = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms", "filler", "export"), True)
     settings = config.model_dump(mode="json", exclude={**aside, **CARRYING_OUT})
     for rows in ("private", "test", "public"):
         if settings[rows] is not None:
             settings[rows] |= {"path": "", "name": ""}
+    del settings["private"]["group"]  # whoever else pays, the run is the same
     models = [[model.name, tools.model(model.name).identity] for model in config.models]
     compared = [reference.content if reference else None for reference in references]
     content = digest([flow, asdict(card), settings, models, tools.embedder.identity, identity.fingerprint, *compared])
@@ -161,6 +177,21 @@ def _name(
     task = Path(config.task).stem.replace("_", "-")
     run_id = f"{flow}-{task}-e{epsilon}-s{config.execution.seed}-{content[:10]}"
     return RunName(run_id, flow, dataset, identity.fingerprint)
+
+
+def _join(tools: RunTools, dataset: str) -> None:
+    """Put the dataset into the group that the configuration names; a group is never left."""
+    group = " ".join((tools.config.private.group or "").split())
+    if not group:
+        return
+    now = tools.ledger.status(dataset).group
+    if now not in ("", group):
+        raise ConfigError(
+            f"private.group: dataset '{dataset}' is in group '{now}', which it cannot leave, not in '{group}'. Write "
+            f"'{now}', or make one group of both: wasp budget group {shlex.quote(now)} {dataset} OTHER_DATASET"
+        )
+    if not now:
+        tools.ledger.join(group, [dataset], who())
 
 
 def warnings_of(config: RunConfig, card: TaskCard, noise: Noise) -> list[str]:

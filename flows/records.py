@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.base import ArtifactError, ConfigError, redact
-from flows.prepare import Prepared
 from flows.task_files import task_place
 
 if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
     from connectors.ledger import BudgetBook
+    from flows.prepare import Prepared
 
 SHOWN_VERSIONS = ("wasp-synth", "prefect", "opendp", "dp-accounting", "numpy", "torch", "transformers", "mlflow")
 

@@ -12,18 +12,21 @@ import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connectors.base import ConfigError, LostArtifactsError
 from connectors.files import explained, write_text_whole
-from connectors.manifests import Manifest, manifest_path, read_manifest
+from connectors.manifests import manifest_path
 from flows import state_files as kinds
 from flows.progress import display
-from flows.records import held_here, now
+from flows.records import held_here, now, read_book
 from flows.retention import REMOVED, Going
 from flows.state_files import read_json
-from flows.stores import artifacts_address
+
+if TYPE_CHECKING:
+    from connectors.artifacts import Artifacts
 
 
 def remove(home: Path, going: Sequence[Going]) -> list[Going]:
@@ -93,21 +96,21 @@ class Lost:
         return f"wasp clean removed {', '.join(parts)} on {self.when[:10]}"
 
 
-def lost(home: Path, run_id: str) -> Lost | None:
-    """Return what a run lost to `wasp clean`, None when everything is there."""
-    if artifacts_address():
-        # What this machine removed of its own copies is still in the shared store.
-        return None
-    noted = read_json(home / "runs" / run_id / REMOVED)
-    missing = [path for path in sorted(noted) if not (home / path).exists()]
+def lost(artifacts: Artifacts, run_id: str) -> Lost | None:
+    """Return what a run lost to `wasp clean`, None when everything is there.
+
+    What this machine removed of its own copies is there while a shared store has it.
+    """
+    noted = read_json(artifacts.home / "runs" / run_id / REMOVED)
+    missing = [path for path in sorted(noted) if not artifacts.exists(path)]
     if not missing:
         return None
     samples = [path for path in missing if path.endswith("samples.parquet")]
-    manifests = [one for path in samples if isinstance(one := read_manifest(home / path), Manifest)]
-    usage = [one.info.get("usage", {}) for one in manifests]
+    manifests = [manifest for path in samples for manifest in artifacts.finished(escape(path)).values() if manifest]
+    usage = [manifest["info"].get("usage", {}) for manifest in manifests]
     return Lost(
         when=max(noted[path] for path in missing),
-        texts=sum(one.rows for one in manifests),
+        texts=sum(manifest["rows"] for manifest in manifests),
         answers=sum(one.get("calls", 0) for one in usage),
         dollars=sum(one.get("dollars", 0.0) for one in usage),
         models=tuple(sorted({Path(path).parent.name.removeprefix("plm=") for path in samples})),
@@ -116,21 +119,21 @@ def lost(home: Path, run_id: str) -> Lost | None:
     )
 
 
-def standing(home: Path, run_id: str, respend: bool) -> dict[str, Any] | None:
+def standing(artifacts: Artifacts, run_id: str, respend: bool) -> dict[str, Any] | None:
     """Return the summary of a finished run that was cleaned: it stands, and nothing is made again for it.
 
     None: the run goes on as usual. Raises LostArtifactsError for an unfinished run that lost its texts. With `respend`
     (privacy.on_lost_artifacts) everything that is missing is made again.
     """
-    gone = lost(home, run_id)
+    gone = lost(artifacts, run_id)
     if gone is None or respend:
         return None
-    folder = home / "runs" / run_id
-    summary = read_json(folder / "summary.json")
-    if read_json(folder / "manifest.json").get("state") == "done" and summary:
+    summary = artifacts.read_text(f"runs/{run_id}/summary.json")
+    if read_book(artifacts, run_id).get("state") == "done" and summary is not None:
         note = f"{gone}; the finished run stands as it is. To make it again: wasp resume {run_id} --respend"
         display().say(note)
-        return summary | {"removed": note}
+        found: dict[str, Any] = json.loads(summary)
+        return found | {"removed": note}
     if gone.texts:
         raise LostArtifactsError(
             f"Run {run_id} is not finished, and {gone}. To go on, the models would be asked for them again (they cost "

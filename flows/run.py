@@ -7,9 +7,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ArtifactRef, FinalError, LedgerError, TemporaryError, in_step
+from connectors.base import ArtifactRef, FinalError, LedgerError, Look, TemporaryError, in_step
 from connectors.ledger_state import RELEASING
 from flows.budget_event import tell_high_budget
+from flows.home import who
 from flows.page import RunPage
 from flows.prepare import Prepared
 from flows.preview import sample_prompts
@@ -177,7 +178,13 @@ class Run:
             public=prepared.public,
             fingerprint=self.tools.name.fingerprint if self.tools.name else "",
             seed=self.config.execution.seed,
+            look=self._look(iteration) if self.config.evaluation.fid_reference == "private" else None,
         )
+
+    def _look(self, iteration: int) -> Look:
+        name = self.tools.called
+        what, where = "FID against the private rows", f"measures.json and report, iteration {iteration}"
+        return Look(name.dataset, who(), name.flow, name.run_id, what, where, f"fid-{iteration}")
 
     @property
     def vote_scope(self) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.base import ConfigError
 from flows.deploying import CONCURRENCY, ENVIRONMENT, Deployment, deployments
-from flows.home import prepare_environment, state_folder
+from flows.home import state_folder
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -29,7 +29,6 @@ def serve(limit: int = 4) -> None:
     its deployments belong to a worker already.
     """
     home = state_folder()
-    prepare_environment(home)
     # Runs say what they do in this terminal: the command's own silence is for its progress display.
     os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "INFO"
     os.environ |= {"WASP_HOME": str(home), **{name: os.environ.get(name, value) for name, value in ENVIRONMENT.items()}}

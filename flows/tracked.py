@@ -32,7 +32,7 @@ def tracked_parameters(run: Run) -> dict[str, Any]:
     config = run.config.model_dump(
         mode="json",
         exclude={
-            **dict.fromkeys(("task", "data_root", "private", "test", "public", "tracking"), True),
+            **dict.fromkeys(("task", "data_root", "private", "test", "public", "tracking", "export"), True),
             "execution": PACE,
         },
     )

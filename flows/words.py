@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from flows.training_words import training_lines
+
 WIDE = 200
 """Columns where there is no terminal: nothing has to be folded there."""
 
@@ -54,14 +56,17 @@ def plan(value: dict[str, Any]) -> str:
             "approval      asked for before a private row is opened; in Prefect the run waits "
             f"{value['approval_minutes']} minutes for it"
         )
+    if value["export_approval"]:
+        lines.append("export        waits in Prefect for a second person, who has to approve it")
     if value["releases"] == 0:
         return "\n".join([*lines, "releases      none: no private row is touched, epsilon 0"])
     if value["training"] is not None:
-        return "\n".join([*lines, *_training(value), *_warnings(value)])
+        return "\n".join([*lines, *training_lines(value, epsilon), *_warnings(value)])
     lines += [
         f"releases      {value['releases']} noisy votes, one {value['protects'].split()[0]} moves each by at most "
         f"{value['sensitivity']:.4f} (L2)",
         f"protects      one {value['protects']}",
+        *([f"group         {value['group']}: charged to all datasets of this group"] if value["group"] else []),
         f"noise         sigma {value['sigma']:.4f} votes, calibration {value['calibration']}",
         f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
         f"delta {value['delta']:g}, {value['adjacency']}",
@@ -76,21 +81,6 @@ def plan(value: dict[str, Any]) -> str:
 
 def _warnings(value: dict[str, Any]) -> list[str]:
     return [f"warning       {text}" for text in value.get("warnings", [])]
-
-
-def _training(value: dict[str, Any]) -> list[str]:
-    """Say what a training on private rows costs."""
-    steps, multiplier = value["training"], value["noise_multiplier"]
-    second = steps["epsilon_prv"]
-    checked = "" if second is None else f" (a second accountant: {second:.4f})"
-    return [
-        f"releases      1 model, trained in {steps['steps']} steps; a row takes part in each with chance "
-        f"{steps['sample_rate']:.4g}, {steps['batch_rows']} of {steps['declared_rows']} DECLARED rows on average",
-        f"protects      one {value['protects']}; its gradient is cut to the L2 norm {steps['clip']:g}",
-        f"noise         {multiplier:.4f} times that norm on every weight and step, from the operating system",
-        f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}{checked}, "
-        f"delta {value['delta']:g} of its own, {value['adjacency']}",
-    ]
 
 
 def _basis(value: dict[str, Any]) -> str:
@@ -236,10 +226,11 @@ def budgets(value: dict[str, Any]) -> str:
             one["releases"],
             ", ".join(one["units"]) or "-",
             "yes: something left without noise" if one["exposed"] else "no",
+            f"{one['group']} (with {', '.join(one['members'])})" if one["members"] else one["group"] or "-",
         ]
         for one in value["datasets"]
     ]
-    heads = ["dataset", "cap", "spent", "reserved", "left", "delta", "releases", "protected", "exposed"]
+    heads = ["dataset", "cap", "spent", "reserved", "left", "delta", "releases", "protected", "exposed", "group"]
     return table(rows, heads) if rows else "the budget book is empty"
 
 
@@ -259,6 +250,12 @@ def history(value: dict[str, Any]) -> str:
         for entry in value["entries"]
     ]
     return table(rows, ["no", "when (UTC)", "who", "what", "run", "slot", "mechanism", "epsilon after"])
+
+
+def verified(value: dict[str, Any]) -> str:
+    """Say what does not hold in the budget book, or that it is sound; and which files of releases are not there."""
+    problems = [f"PROBLEM  {one}" for one in value["problems"]] or ["the budget book is sound"]
+    return "\n".join([*problems, *(f"missing  {one}" for one in value["missing"])])
 
 
 def cleaned(value: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from connectors.base import ArtifactRef, RowsRef
+from connectors.base import ArtifactRef, Look, RowsRef
 from tasks.accounting import Noise
 from tasks.prompts import TaskCard
 from tasks.survive import Survival
@@ -125,7 +125,8 @@ class VoteSpec:
 class MeasureJob:
     """Measure the texts of `written` against real rows.
 
-    `fid`: the reference of FID, test | public | private | none; `fingerprint` names the private dataset.
+    `fid`: the reference of FID, test | public | private | none; `fingerprint` names the private dataset; `look` is what
+    the budget book is told when FID is taken against private rows, None else.
     """
 
     iteration: int
@@ -135,6 +136,7 @@ class MeasureJob:
     public: Reference | None
     fingerprint: str
     seed: int
+    look: Look | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,8 +70,8 @@ def _content(reference: Reference | None) -> str:
 
 
 def _distance(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
-    if job.fid == "private":
-        value = fid_against_private(tools, job.fingerprint, vectors)
+    if job.look is not None:
+        value = fid_against_private(tools, job.fingerprint, vectors, job.look)
         return {"fid": value.value, "fid_reference": "private", "not_private": True, "fid_null": None}
     reference = job.test if job.fid == "test" else job.public if job.fid == "public" else None
     if reference is None:

@@ -72,10 +72,52 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class Touch:
+    """One time that private rows were used without noise: what came of it and where it is shown.
+
+    `dataset`: which one of the group; empty: the page's own. `at` and `who` are empty where only a report tells of it.
+    """
+
+    at: str
+    who: str
+    flow: str
+    run_id: str
+    what: str
+    where: str
+    dataset: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """One bundle that left: `manifest` is the SHA-256 of its manifest, `overlap` the answer of the search, not private.
+
+    `overlap` None: not searched. `approved`: who else agreed, empty if nobody was asked.
+    """
+
+    at: str
+    who: str
+    run_id: str
+    manifest: str
+    license: str
+    overlap: bool | None
+    approved: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What another dataset of the group released and this one pays for as well."""
+
+    dataset: str
+    run_id: str
+    who: str
+    releases: int
+
+
+@dataclass(frozen=True, slots=True)
 class OfficerPage:
     """All that an officer signs. Epsilons at `delta`; `left` and `cap` None: no cap was set.
 
-    `unit`: what the totals hold for, record or person.
+    `unit`: what the totals hold for, record or person. `members`: other datasets of the `group`, which pay together.
     `problems`: what does not hold in the book; empty if it is sound. `head`: hash of the book's last line.
     """
 
@@ -99,6 +141,11 @@ class OfficerPage:
     head: str = ""
     runs: tuple[RunLine, ...] = ()
     lines: tuple[Line, ...] = ()
+    group: str = ""
+    members: tuple[str, ...] = ()
+    shared: tuple[Shared, ...] = ()
+    touched: tuple[Touch, ...] = ()
+    exports: tuple[Exported, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the page as plain JSON values."""

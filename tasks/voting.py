@@ -37,13 +37,18 @@ def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[Arti
             )
         return replace(found, reused=True), why
     release = release_votes(tools, _job(spec, key), candidates(tools, written))
-    votes = NoisyVotes.from_bytes(release.output)
-    table = pd.DataFrame(votes.columns())
+    votes, table = NoisyVotes.from_bytes(release.output), table_of(release.output)
     info = {"scale": votes.scale, "sigma_int": votes.sigma_int, "ledger_entry": release.entry_hash}
     ref = tools.artifacts.write_table(path, table, key, info)
     if release.reused:
         return replace(ref, reused=True), "reused because the budget book holds this release: no noise drawn, no charge"
     return ref, why
+
+
+def table_of(output: bytes) -> pd.DataFrame:
+    """Return the table (release.parquet) of what a vote gave out."""
+    votes = NoisyVotes.from_bytes(output)
+    return pd.DataFrame(votes.columns())
 
 
 def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:

@@ -92,6 +92,14 @@ def test_imports_stay_light(statement: str) -> None:
     assert done.stdout.strip() == ""
 
 
+@pytest.mark.parametrize("module", ["flows.commands", "flows.budget_commands", "flows.clean_command", "flows.officer"])
+def test_commands_prepare_the_environment_before_prefect_is_imported(module: str) -> None:
+    # Prefect reads its settings (where its files lie, telemetry) while it is imported, and never again.
+    code = f"import {module}, sys\nprint('prefect' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
 def test_help_loads_neither_prefect_nor_pandas() -> None:
     code = (
         "import sys\nfrom flows.cli import app\nfrom typer.testing import CliRunner\n"

@@ -10,12 +10,16 @@ from tasks.private.rows import open_rows
 from tasks.private.sealed import sealed
 
 if TYPE_CHECKING:
-    from connectors.base import Matrix
+    from connectors.base import Look, Matrix
     from tasks.toolbox import Tools
 
 
-def fid_against_private(tools: Tools, fingerprint: str, vectors: Matrix) -> NotPrivate:
-    """Return the FID between synthetic texts and the private rows, marked not private."""
+def fid_against_private(tools: Tools, fingerprint: str, vectors: Matrix, look: Look) -> NotPrivate:
+    """Return the FID between synthetic texts and the private rows, marked not private.
+
+    `look` is written into the budget book before the rows are opened.
+    """
+    tools.ledger.look(look)
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, fingerprint)
         return private_fid(vectors, private_vectors(tools, fingerprint, rows))

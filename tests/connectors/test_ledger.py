@@ -11,6 +11,7 @@ import pytest
 from connectors.base import LedgerError
 from connectors.ledger import BudgetBook
 from connectors.ledger_store import parse_url
+from tests.connectors.ledger_promises.grouping import Grouping
 from tests.connectors.ledger_promises.keeping import Keeping, alter
 from tests.connectors.ledger_promises.racing import Racing
 from tests.connectors.ledger_promises.releasing import Releasing
@@ -46,6 +47,10 @@ class TestReleasing(Releasing):
 
 
 class TestKeeping(Keeping):
+    """On SQLite."""
+
+
+class TestGrouping(Grouping):
     """On SQLite."""
 
 
@@ -103,6 +108,11 @@ class TestFile:
         (tmp_path / "file").touch()
         with pytest.raises(LedgerError, match=r"no private row is opened"):
             BudgetBook(f"sqlite:///{tmp_path / 'file' / 'ledger.db'}", zcdp).datasets()
+
+    def test_a_book_of_the_format_before_is_read_and_brought_up(self, url: str, book: BudgetBook) -> None:
+        alter(url, "UPDATE ledger_book SET version = 1")
+        assert BudgetBook(url, zcdp).datasets() == ["bank"]
+        assert alter(url, "UPDATE ledger_book SET version = 2 WHERE version = 2") == 1
 
     def test_a_book_of_a_later_format_is_refused(self, url: str, book: BudgetBook) -> None:
         alter(url, "UPDATE ledger_book SET version = 99")

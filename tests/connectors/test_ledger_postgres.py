@@ -11,6 +11,7 @@ from sqlalchemy import create_engine, text
 
 from connectors.base import LedgerError
 from connectors.ledger import BudgetBook
+from tests.connectors.ledger_promises.grouping import Grouping
 from tests.connectors.ledger_promises.keeping import Keeping
 from tests.connectors.ledger_promises.racing import Killing, Racing
 from tests.connectors.ledger_promises.releasing import Releasing
@@ -59,6 +60,10 @@ class TestReleasing(Releasing):
 
 @pytest.mark.slow  # the chain is the same code; what the database does to values shows in every `verify` above
 class TestKeeping(Keeping):
+    """On PostgreSQL."""
+
+
+class TestGrouping(Grouping):
     """On PostgreSQL."""
 
 

@@ -224,3 +224,12 @@ def test_what_a_failed_run_reserved_can_be_returned(api: str, tmp_path: Path) ->
     assert "wasp resume" in run["error"]
     assert last_json(pipeline.call("abandon", run["run_id"], "--json").stdout)["dataset"] == "desk"
     assert last_json(pipeline.call("budget", "show", "--json").stdout)["datasets"][0]["reserved"] == 0
+
+
+def test_prefect_keeps_its_files_in_the_state_folder_and_tells_nobody(pipeline: Pipeline, tmp_path: Path) -> None:
+    person = tmp_path / "person"
+    person.mkdir()
+    pipeline.extra = {"HOME": str(person)}
+    done = pipeline.call("run", "wasp", "--config", str(pipeline.config()), "--json")
+    assert done.returncode == 0, done.stderr
+    assert not (person / ".prefect").exists()

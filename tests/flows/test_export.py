@@ -101,12 +101,26 @@ def test_the_manifest_names_run_book_and_check(finished: Finished, bundle: Path)
     told = json.loads((bundle / "manifest.json").read_text())
     book = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
     assert told["run_id"] == run_id
-    assert told["ledger_head"] == book[-1]["hash"]
+    assert [line["kind"] for line in book[-2:]] == ["look", "export"]
+    assert told["ledger_head"] == book[-2]["hash"]
+    written = json.loads(book[-1]["detail_json"])
+    assert written["manifest"] == file_sha256(bundle / "manifest.json")
+    assert written["overlap_check"] == told["overlap_check"]
     assert told["privacy"]["epsilon_stated"] == 4.0
     assert told["privacy"]["epsilon_exact"] == pytest.approx(4.0, abs=1e-3)
     assert told["overlap_check"] == {"done": True, "words": 8, "passed": True, "mark": "not private"}
     assert set(told["files"]) == NAMES - {"manifest.json", "manifest.sig"}
     assert stat.S_IMODE((pipeline.home / "private" / "signing.key").stat().st_mode) == 0o600
+
+
+def test_the_officer_reads_what_left_and_what_was_looked_at_for_it(finished: Finished, bundle: Path) -> None:
+    pipeline, run_id = finished
+    page = last_json(pipeline.call("budget", "report", "desk", "--json").stdout)
+    assert [(one["run_id"], one["license"], one["overlap"]) for one in page["exports"]] == [(run_id, "cc-by-4.0", True)]
+    assert page["exports"][0]["manifest"] == file_sha256(bundle / "manifest.json")
+    assert [one["what"] for one in page["touched"]] == ["whether texts repeat passages of the private rows"]
+    text = Path(page["page"]).read_text(encoding="utf-8")
+    assert "none found <mark>not private</mark>" in text
 
 
 def test_a_bundle_holds_for_its_maker_and_for_a_stranger_with_the_key(

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from connectors.artifacts import Artifacts
 from connectors.base import Completion, LostArtifactsError, Prompt
 from connectors.completion_store import CompletionStore
+from connectors.shared_artifacts import SharedArtifacts
 from flows.records import alone, held_here, in_use
 from flows.removal import lost, remove, standing
 from flows.retention import Retention, choose
@@ -138,23 +140,44 @@ def test_an_answer_is_forgotten_by_its_own_age(tmp_path: Path) -> None:
 def test_what_was_noted_but_still_lies_there_is_not_lost(home: Path) -> None:
     path = "runs/old/iteration=0/plm=clerk/samples.parquet"
     put(home, "runs/old/removed.json", NOW, json.dumps({path: NOW.isoformat()}))
-    assert lost(home, "old") is None
+    assert lost(Artifacts(home), "old") is None
     (home / path).unlink()
-    gone = lost(home, "old")
+    gone = lost(Artifacts(home), "old")
     assert gone is not None
     assert (gone.texts, gone.answers, gone.dollars, gone.models) == (7, 9, 0.5, ("clerk",))
 
 
+def test_what_this_machine_removed_is_there_while_a_shared_store_holds_it(home: Path, tmp_path: Path) -> None:
+    shared = SharedArtifacts(home, str(tmp_path / "store"))
+    put(home, "runs/old/student/head.npz", OLD)
+    for name in ("synthetic.parquet", "student/head.npz", "summary.json", "manifest.json"):
+        shared.write_text(f"runs/old/{name}", (home / "runs" / "old" / name).read_text())
+        os.utime(home / "runs" / "old" / name, (OLD.timestamp(), OLD.timestamp()))
+    rules = Retention(samples_older_than="30d", runs_older_than="30d")
+    remove(home, choose(home, rules, NOW, True).going)
+    assert not (home / "runs" / "old" / "student").exists()
+    gone = lost(shared, "old")
+    assert gone is not None, "the texts by model were never sent"
+    assert (gone.texts, gone.result) == (7, False)
+    (tmp_path / "store" / "runs" / "old" / "synthetic.parquet").unlink()
+    gone = lost(shared, "old")
+    assert gone is not None
+    assert gone.result
+    stands = standing(shared, "old", respend=False)
+    assert stands is not None
+    assert "synthetic rows" in stands["removed"]
+
+
 def test_a_finished_run_stands_and_an_unfinished_one_stops_unless_told_to_pay(home: Path) -> None:
     remove(home, choose(home, Retention(samples_older_than="30d", unfinished_older_than="30d"), NOW, True).going)
-    stands = standing(home, "old", respend=False)
+    stands = standing(Artifacts(home), "old", respend=False)
     assert stands is not None
     assert "7 texts by clerk (9 answers)" in stands["removed"]
     with pytest.raises(LostArtifactsError, match="Nothing was asked or spent"):
-        standing(home, "broken", respend=False)
+        standing(Artifacts(home), "broken", respend=False)
     for name in ("old", "broken", "new"):
-        assert standing(home, name, respend=True) is None
-    assert standing(home, "new", respend=False) is None
+        assert standing(Artifacts(home), name, respend=True) is None
+    assert standing(Artifacts(home), "new", respend=False) is None
 
 
 @pytest.mark.parametrize(

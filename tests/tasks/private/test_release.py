@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from connectors.base import PrivateInputError
+from connectors.base import Look, PrivateInputError
 from flows.config_files import check_config
 from flows.params import WaspConfig
 from flows.prepare import Prepared, prepare
@@ -113,8 +113,11 @@ def test_an_error_of_a_measure_on_private_rows_keeps_its_words(
         raise ValueError(f"cannot encode {texts}")
 
     monkeypatch.setattr(type(run.tools.embedder), "embed_alone", choke)
+    job = job_of(run, 0)
+    look = Look(job.dataset, "Ada", "wasp", "run", "FID", "report", "fid-0")
     with pytest.raises(PrivateInputError, match="PRIVATE-STEP") as refused:
-        fid_against_private(run.tools, job_of(run, 0).fingerprint, np.zeros((3, 32), dtype=np.float32))
+        fid_against_private(run.tools, job.fingerprint, np.zeros((3, 32), dtype=np.float32), look)
+    assert [(entry.kind, entry.who) for entry in run.tools.ledger.history(job.dataset)][-1] == ("look", "Ada")
     assert "quokka" not in str(refused.value)
     assert "quokka" in refused.value.details.read_text()
 

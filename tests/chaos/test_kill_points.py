@@ -1,0 +1,189 @@
+"""kill -9 at random lines and moments of the release path: one release per slot, charged once, settled in the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.artifacts import Artifacts
+from connectors.ledger_state import RELEASING
+from flows.release_files import RELEASES, Compared, verify
+from flows.stores import open_ledger
+from tasks.accounting import epsilon_of
+from tests.connectors.ledger_tools import DELTA, ROOT
+from tests.flows.test_bad_input import good_rows, table
+from tests.output import table as written_table
+
+SLOTS = ["vote-0", "vote-1"]
+
+
+class Nursery:
+    """The process that bears runs and lets them be killed."""
+
+    def __init__(self, rows: str, log: Path) -> None:
+        self.rows, self.log = rows, log.open("w")
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("WASP_", "PREFECT_"))}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.chaos.release_path"],
+            cwd=ROOT, env=environment | {"OMP_NUM_THREADS": "1"}, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
+        )  # fmt: skip
+
+    def life(self, home: Path, line: int | None = None, after: float | None = None, places: str = "") -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        command = {"home": str(home), "rows": self.rows, "line": line, "after": after, "places": places}
+        self.process.stdin.write(json.dumps(command) + "\n")
+        self.process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        failed = [word for word in answer["said"] if word.startswith("failed")]
+        assert failed == []
+        return answer
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(60)
+        self.log.close()
+
+
+@dataclass
+class Point:
+    """One run that is killed once or twice and then comes to its end."""
+
+    home: Path
+    seen: dict[str, str] = field(default_factory=dict)
+
+    def take(self, answer: dict[str, Any]) -> None:
+        """Compare what got out of this life with what got out of the lives before."""
+        for word in answer["said"]:
+            kind, _, rest = word.partition(" ")
+            if kind in SLOTS:
+                assert self.seen.setdefault(kind, rest) == rest, f"{kind} was released twice, with other noise"
+
+    def state(self) -> str:
+        """Check book and files as a death left them; say in words how far the run had come."""
+        book = open_ledger(self.home)
+        if not book.datasets():
+            assert self.seen == {}
+            return "nothing in the book"
+        assert self.compared().problems == []
+        entries = book.history("desk")
+        charged = [entry.slot for entry in entries if entry.kind in RELEASING]
+        assert sorted(charged) == sorted(set(charged)), "a slot was charged twice"
+        files = [f"vote-{path.split('iteration=')[1][0]}" for path in Artifacts(self.home).finished(RELEASES)]
+        assert set(files) <= set(charged), "a release lies there that nobody paid for"
+        assert set(self.seen) <= set(charged), "a release got out that nobody paid for"
+        if entries[-1].kind == "finish":
+            return "settled"
+        if not charged:
+            return "registered" if not any(entry.kind == "reserve" for entry in entries) else "reserved"
+        late = "" if set(charged) == set(files) else ", the last not written"
+        return f"{len(charged)} of 2 charged{late}"
+
+    def compared(self) -> Compared:
+        return verify(Artifacts(self.home), open_ledger(self.home))
+
+    def check_end(self) -> None:
+        book = open_ledger(self.home)
+        status = book.status("desk")
+        entries = [entry for entry in book.history("desk") if entry.kind in RELEASING]
+        assert [entry.slot for entry in entries] == SLOTS
+        assert sorted(self.seen) == SLOTS
+        assert (status.open_runs, status.reserved) == ((), 0.0)
+        assert status.spent == pytest.approx(epsilon_of([entry.event for entry in entries], DELTA), rel=1e-6)
+        assert self.compared() == Compared()
+
+
+@dataclass
+class World:
+    """The nursery, a state folder before the run, and the lines that an undisturbed run passes."""
+
+    nursery: Nursery
+    template: Path
+    places: list[str]
+    seconds: float
+    folder: Path
+
+    def point(self, number: int, draw: random.Random) -> tuple[str, str]:
+        """Kill one run once or twice, let it come to its end; return how far it was at its first death, and where."""
+        point, deaths = Point(self.folder / f"home-{number}"), []
+        shutil.copytree(self.template, point.home)
+        for _ in range(draw.choice((1, 1, 2))):
+            answer = self.nursery.life(point.home, **self.death(draw))
+            point.take(answer)
+            where = next((word.split()[1] for word in answer["said"] if word.startswith("killed")), "")
+            moment = where.split(":")[0] or ("a random moment" if answer["killed"] else "not hit: it was at its end")
+            deaths.append((point.state(), moment))
+        point.take(self.nursery.life(point.home))
+        point.check_end()
+        shutil.rmtree(point.home)
+        return deaths[0]
+
+    def death(self, draw: random.Random) -> dict[str, Any]:
+        """Choose how to die: after some time, at a line within the releases, or at a line of the program."""
+        how = draw.randrange(4)
+        if how == 0:
+            return {"after": draw.uniform(0, self.seconds)}
+        if how < 3:
+            first = next(n for n, place in enumerate(self.places, 1) if place.startswith("ledger.release_once"))
+            return {"line": draw.randint(first, len(self.places))}
+        place = draw.choice(sorted(set(self.places)))
+        return {"line": draw.choice([n for n, one in enumerate(self.places, 1) if one == place])}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("points")
+    nursery = Nursery(table(folder / "rows.parquet", good_rows("private")), folder / "nursery.log")
+    try:
+        first = folder / "first"
+        first.mkdir(mode=0o700)
+        told = nursery.life(first, places=str(folder / "places.json"))
+        assert told["said"][-1] == "end"
+        plain = folder / "plain"
+        plain.mkdir(mode=0o700)
+        seconds = nursery.life(plain, after=100.0)["seconds"]
+        template = folder / "template"
+        template.mkdir(mode=0o700)
+        shutil.copytree(first / "private", template / "private", ignore=shutil.ignore_patterns("votes", "embeddings"))
+        places = json.loads((folder / "places.json").read_text())["places"]
+        yield World(nursery, template, places, seconds, folder)
+    finally:
+        nursery.close()
+
+
+def kill_often(world: World, times: int) -> None:
+    seed = int(os.environ.get("KILL_SEED") or random.SystemRandom().randrange(2**32))
+    sys.stdout.write(f"KILL_SEED={seed}\n")  # shown when the test fails
+    draw, began = random.Random(seed), time.monotonic()
+    deaths = [world.point(number, draw) for number in range(times)]
+    seconds = time.monotonic() - began
+    found = Counter(deaths)
+    rows = [(where, state, count) for (state, where), count in sorted(found.items())]
+    rows.append((f"KILL_SEED={seed}", f"{len(world.places)} lines, {len(set(world.places))} of them different", ""))
+    rows.append(("all", f"{seconds:.0f} s", times))
+    written_table(f"kill_points_{times}", ["killed in", "the book then", "times"], rows)
+    states = {state for state, _ in deaths}
+    assert len(states) >= min(4, times // 5), f"the points lie too close together: {states}"
+
+
+def test_a_run_killed_at_random_lines_releases_each_vote_once(world: World) -> None:
+    kill_often(world, 8)
+
+
+@pytest.mark.slow
+def test_two_hundred_kill_points(world: World) -> None:
+    kill_often(world, 200)
