@@ -131,8 +131,16 @@ FLOWS = (
         "flows.audit",
         "flows.params_audit.AuditConfig",
         "flows.audit_run.planned",
-        "attacks the noisy votes with a record of its own and says what it can prove, beside what a run claims",
-        (Preset("demo", "audit_here.yaml", "The vote at the privacy of the demo, both calibrations: seconds."),),
+        "attacks noisy releases, and a whole run if asked, with made-up records, and says what that proves of what is "
+        "claimed",
+        (
+            Preset("demo", "audit_here.yaml", "Every mechanism at the privacy of the demo: under a minute."),
+            Preset(
+                "pipeline",
+                "audit_pipeline_here.yaml",
+                "One whole run of the embedded pipeline with 600 canaries, and its vote: about a minute and a half.",
+            ),
+        ),
         words="flows.audit_words",
         result="audit.json",
         opens_rows=False,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from tasks.officer_values import AuditLine
 from tasks.private.overlap import Overlap
 from tasks.prompts import TaskCard
 from tasks.report_values import Report
@@ -34,6 +35,7 @@ class Told:
     """What a bundle tells about its run. `overlap`: None if it was not searched for copies, and then `unsearched`.
 
     `approved`: who asked for the bundle and who else approved it, None if nobody was asked.
+    `audits`: the newest audits of its noise, none of them red; empty if there is none.
     """
 
     report: Report
@@ -45,6 +47,7 @@ class Told:
     overlap: Overlap | None
     unsearched: str = ""
     approved: tuple[str, Approval] | None = None
+    audits: tuple[AuditLine, ...] = ()
 
     @property
     def title(self) -> str:
@@ -68,6 +71,18 @@ class Told:
             f"too ({self.overlap.mark}: this one answer was computed on private rows without noise and is no part of "
             "epsilon)."
         )
+
+
+def audited(audits: Sequence[AuditLine]) -> str:
+    """Say what the newest audits of a run's noise proved, or that there is none."""
+    if not audits:
+        return "Not audited: no audit of this noise stands in the state folder of the run."
+    each = "; ".join(
+        f"{one.mechanism} on {one.ended[:10]}, at least epsilon {one.proven:.4f} of {one.claimed:.4f} claimed "
+        f"({one.run_id})"
+        for one in audits
+    )
+    return f"Audited, and no attack proved more than is claimed: {each}. A passed attack proves nothing beyond itself."
 
 
 def dataset_card(told: Told) -> str:
@@ -127,6 +142,7 @@ def _privacy(told: Told) -> str:
         f"Mechanism: {'; '.join(mechanisms(report))}; calibration {plan.calibration}.",
         _seen(report),
         told.copies,
+        audited(told.audits),
     ]
     return "## Privacy statement\n" + _listed(facts) + "\n\n### In plain words\n" + _listed(promise(report))
 

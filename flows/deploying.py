@@ -30,8 +30,9 @@ PATHS = (
 )
 
 NO_ROWS = (
-    "It opens no private row and spends no budget. A relative path starts at the folder WASP_DATA of the worker "
-    "(`make up` prints it)."
+    "It opens no private row and spends no budget; where a whole run is attacked, made-up or public rows play the "
+    "private ones in a folder of its own, which is removed. A relative path starts at the folder WASP_DATA of the "
+    "worker (`make up` prints it)."
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from connectors.files import file_sha256, write_folder_whole
 from connectors.ledger_state import EXPORT, Entry
 from connectors.signing import open_signing_key
 from flows import bundle, gate
+from flows.audits import require_no_red_audit
 from flows.croissant import croissant
 from flows.dataset_card import COLUMNS, Told, dataset_card
 from flows.home import who
@@ -50,12 +51,14 @@ def export_run(
     """Write the bundle of a finished run into `folder`, which must be new or empty; all of it, or nothing.
 
     Raises ApprovalError when somebody has to approve and does not; ConfigError for an unfinished or not private run,
-    and when texts repeat long passages of private rows; LedgerError when the budget book does not verify.
+    and when texts repeat long passages of private rows; LedgerError when the budget book does not verify, AuditError
+    when the newest audit of the run's noise is red.
     """
     wish, run = wish or Wish(), f"runs/{book['run_id']}"
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder}: exists and is not an empty folder; name a new one")
     summary, report = gate.shareable(artifacts, book)
+    audits = require_no_red_audit(artifacts, book)
     rows, student = _rows(artifacts.fetch(f"{run}/synthetic.parquet")), artifacts.fetch(f"{run}/student")
     check_student(student)
     gate.ledger_head(home, artifacts, book["dataset"])
@@ -65,7 +68,7 @@ def export_run(
         unsearched = "this run opened no private row"
     card = load_task(book["config"]["task"])
     head = gate.ledger_head(home, artifacts, book["dataset"])
-    told = Told(report, card, book, head, now(), wish.license, overlap, unsearched)
+    told = Told(report, card, book, head, now(), wish.license, overlap, unsearched, audits=audits)
     if wish.approve is not None:
         approval = wish.approve(told)
         head = gate.ledger_head(home, artifacts, book["dataset"])  # others may have released meanwhile
@@ -84,7 +87,13 @@ def export_run(
 
     write_folder_whole(folder.resolve(), fill)
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    return {"run_id": book["run_id"], "folder": str(folder), "files": files, "overlap_check": _searched(told)}
+    return {
+        "run_id": book["run_id"],
+        "folder": str(folder),
+        "files": files,
+        "overlap_check": _searched(told),
+        "audited": bool(audits),
+    }
 
 
 def _rows(file: Path) -> pd.DataFrame:
@@ -149,6 +158,7 @@ def _manifest(told: Told) -> dict[str, Any]:
         },
         "overlap_check": _searched(told),
         "approval": _approved(told),
+        "audit": {"done": bool(told.audits), "newest": [asdict(one) for one in told.audits]},
         "versions": dict(report.versions),
     }
 

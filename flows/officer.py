@@ -13,13 +13,14 @@ from connectors.base import ConfigError, LedgerError
 from connectors.files import write_text_whole
 from connectors.ledger_state import GROUP, RELEASING, Entry
 from flows import officer_lines as lines
+from flows.audits import audits_of
 from flows.home import state_folder
 from flows.records import now
 from flows.release_files import verify
 from flows.stores import open_artifacts, open_ledger
 from tasks import officer
 from tasks.accounting import epsilon_of
-from tasks.officer_values import Noise, OfficerPage, RunLine, Sent
+from tasks.officer_values import AuditLine, Noise, OfficerPage, RunLine, Sent
 from tasks.report_values import Report, from_json
 from tasks.report_words import certainty
 
@@ -102,6 +103,7 @@ def _run(home: Path, status: Status, delta: float, run_id: str, entries: Sequenc
     released = [entry for entry in own if entry.kind in RELEASING and entry.number not in void]
     epsilon = epsilon_of([entry.event for entry in released], delta) if released else 0.0
     report = _report(home, run_id)
+    audits = _audits(home, released, delta) if released else ()
     return RunLine(
         run_id=run_id,
         flow=own[0].flow,
@@ -120,7 +122,21 @@ def _run(home: Path, status: Status, delta: float, run_id: str, entries: Sequenc
         sent=() if report is None else _sent(report),
         without_noise=() if report is None else tuple(f"{one.what} ({one.where})" for one in report.touched),
         student_accuracy=report.scores.accuracy if report is not None and report.scores else None,
+        audits=audits,
     )
+
+
+def _audits(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditLine, ...]:
+    """Return the newest audits of equal releases; a run whose releases differ from each other has none."""
+    kinds = {(entry.noise_scale, entry.sensitivity, entry.protects, entry.adjacency) for entry in released}
+    if len(kinds) > 1:
+        return ()
+    scale, sensitivity, protects, adjacency = kinds.pop()
+    if not scale or not sensitivity:
+        return ()
+    names = ("noise_scale", "sensitivity", "protects", "adjacency", "releases", "delta")
+    values = (scale, sensitivity, protects, adjacency, len(released), delta)
+    return audits_of(open_artifacts(home), dict(zip(names, values, strict=True)))
 
 
 def _state(status: Status, run_id: str, own: Sequence[Entry], released: Sequence[Entry]) -> str:

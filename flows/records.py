@@ -8,7 +8,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,24 +55,31 @@ def open_book(flow: str, prepared: Prepared, keep_choice: bool = False) -> RunBo
     if keep_choice and earlier:
         config["privacy"]["on_lost_artifacts"] = earlier["config"]["privacy"]["on_lost_artifacts"]
     values = {
-        "run_id": name.run_id,
-        "flow": flow,
-        "state": "running",
-        "dataset": name.dataset,
-        "config": config,
         "warnings": list(prepared.warnings),
-        "versions": versions(),
         "started": earlier.get("started", now()),
         "resumed": [*earlier.get("resumed", []), now()] if earlier else [],
+        "mlflow_run_id": earlier.get("mlflow_run_id"),
+        "dollars": earlier.get("dollars", 0.0),
+        "approval": asdict(prepared.approval) if prepared.approval else earlier.get("approval"),
+    }
+    return RunBook(artifacts, begun(name.run_id, flow, name.dataset, config) | values)
+
+
+def begun(run_id: str, flow: str, dataset: str | None, config: dict[str, Any]) -> dict[str, Any]:
+    """Return what every manifest says of a run that this process carries out from now on."""
+    return {
+        "run_id": run_id,
+        "flow": flow,
+        "state": "running",
+        "dataset": dataset,
+        "config": config,
+        "versions": versions(),
+        "started": now(),
         "process": os.getpid(),
         "machine": socket.gethostname(),
         "prefect_run_id": None,
-        "mlflow_run_id": earlier.get("mlflow_run_id"),
-        "dollars": earlier.get("dollars", 0.0),
         "error": None,
-        "approval": asdict(prepared.approval) if prepared.approval else earlier.get("approval"),
     }
-    return RunBook(artifacts, values)
 
 
 def _places(prepared: Prepared) -> dict[str, str]:
@@ -122,11 +129,7 @@ def held_here(home: Path, run_id: str) -> Iterator[None]:
 
 def is_held_here(home: Path, run_id: str) -> bool:
     """Say whether a process of this machine carries out this run now."""
-    try:
-        with held_here(home, run_id):
-            return False
-    except ConfigError:
-        return True
+    return _taken(held_here(home, run_id))
 
 
 @contextmanager
@@ -157,8 +160,12 @@ def _locked(home: Path, how: int) -> Iterator[None]:
 
 def is_held(home: Path, run_id: str, ledger: BudgetBook) -> bool:
     """Say whether a process carries out this run now."""
+    return _taken(held(home, run_id, ledger))
+
+
+def _taken(hold: AbstractContextManager[None]) -> bool:
     try:
-        with held(home, run_id, ledger):
+        with hold:
             return False
     except ConfigError:
         return True

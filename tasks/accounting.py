@@ -14,6 +14,7 @@ from connectors.base import Charge, ConfigError
 from tasks.composition import Adjacency as Adjacency
 from tasks.composition import Event as Event
 from tasks.composition import discrete_gaussian_event as discrete_gaussian_event
+from tasks.composition import discrete_laplace_event as discrete_laplace_event
 from tasks.composition import dp_sgd_event as dp_sgd_event
 from tasks.composition import epsilon_of as epsilon_of
 from tasks.composition import filter_epsilon as filter_epsilon

@@ -2,8 +2,9 @@
 
 The canary is a record (or a person) whose votes move the release as far as the promise allows. The attacker knows its
 votes and everybody else's, projects each release on them, and decides at half the way. From its error rates follows a
-lower bound on mu of Gaussian differential privacy (Dong, Roth and Su 2022, Section 2; the errors by Clopper and
-Pearson). A pass proves nothing; a bound above the claim proves that the noise is too small.
+lower bound on mu of Gaussian differential privacy (Dong, Roth and Su 2022, Section 2). A pass proves nothing; a bound
+above the claim proves that the noise is too small. Votes near and far (WASP) and near alone (private evolution) are
+attacked here, the two parts of DP-KPS in tasks/attack_keyphrases.py.
 """
 
 from __future__ import annotations
@@ -11,50 +12,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from connectors.base import Advance
-from tasks.composition import gaussian_epsilon
+from tasks.accounting import Noise
+from tasks.attack_bounds import CONFIDENCE, Finding, freshness, gaussian_finding, number_kept, silent, stacked
+from tasks.attack_bounds import likely_bound as likely_bound
+from tasks.attack_bounds import lower_bound as lower_bound
 from tasks.private.votes import Ballot, Candidates, NoisyVotes, clean_votes, noisy_votes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tasks.accounting import Noise
+    from tasks.keyphrase_accounting import KeyphraseNoise
 
-    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
-CONFIDENCE: Final = 0.999
-"""Of a lower bound. Both error rates must be that unlucky at once: about one sound mechanism in 10^5 is called red."""
-
-STANDARD_ERRORS: Final = 6.0
-"""Correlation of noises that counts as none, in standard errors; by chance one audit in 10^8 is beyond it."""
-
-Runs = Sequence[Sequence[NoisyVotes]]
-Mechanism = Callable[[Ballot, Candidates, "Noise"], list[NoisyVotes]]
+Mechanism = Callable[[Ballot, Candidates, Noise], Sequence[NoisyVotes]]
 """All releases of one run over one election."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one attack found. `claimed` and `bound` are mu, `trials` runs with and as many without the canary."""
-
-    what: str
-    claimed: float
-    bound: float
-    trials: int
-    passed: bool
-    remark: str = ""
-
-    def epsilons(self, delta: float) -> tuple[float, float]:
-        """Return the claimed epsilon at `delta` and the one that the attack proves at least."""
-        return tuple(gaussian_epsilon(mu, delta) if mu > 0 else 0.0 for mu in (self.claimed, self.bound))  # type: ignore[return-value]
-
-
-def _silent(units: int) -> None:
-    """Take no notice of progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +39,14 @@ class Attack:
     """One mechanism to attack: its name, the noise that it claims, and how often it is tried on each side."""
 
     name: str
-    noise: Noise
+    noise: Noise | KeyphraseNoise
     trials: int
     confidence: float
 
 
 @dataclass(frozen=True, slots=True)
 class Attacked:
-    """What the attacks on one mechanism found: who took part (three views), freshness and number of releases."""
+    """What the attacks on one mechanism found: who took part (one or more views), freshness and number of releases."""
 
     attack: Attack
     strengths: tuple[Finding, ...]
@@ -87,9 +64,14 @@ class Attacked:
         return all(one.passed for one in (*self.strengths, self.freshness, self.number))
 
 
-def carry_out(attack: Attack, advance: Advance = _silent) -> Attacked:
+def carry_out(attack: Attack, advance: Advance = silent) -> Attacked:
     """Attack one mechanism; `advance` hears of every run of it."""
-    found = audit_votes(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
+    if isinstance(attack.noise, Noise):
+        found = audit_votes(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
+    else:
+        from tasks.attack_keyphrases import audit_keyphrases
+
+        found = audit_keyphrases(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
     return Attacked(attack, tuple(found[:-2]), found[-2], found[-1])
 
 
@@ -102,7 +84,7 @@ def audit_votes(
     noise: Noise,
     trials: int = 1000,
     run: Mechanism = releases_of_a_run,
-    advance: Advance = _silent,
+    advance: Advance = silent,
     confidence: float = CONFIDENCE,
 ) -> list[Finding]:
     """Attack the vote `2 * trials` times; return what was found about its strength, its freshness and its number.
@@ -111,24 +93,37 @@ def audit_votes(
     bound. Everything here is made up: no private row is opened and no budget spent.
     """
     candidates, others, both = canary_election(noise)
-    with_canary, without = [], []
+    runs: tuple[list[list[Ints]], list[list[Ints]]] = ([], [])
     for _ in range(trials):
-        with_canary.append(run(both, candidates, noise))
-        without.append(run(others, candidates, noise))
+        for seen, ballot in zip(runs, (others, both), strict=True):
+            seen.append([_counts(one) for one in run(ballot, candidates, noise)])
         advance(2)
-    known = clean_votes(others, candidates, noise).counts
-    direction = clean_votes(both, candidates, noise).counts - known
-    noises = np.array([[_counts(one) - known for one in releases] for releases in without], dtype=np.float64)
-    views = {"near": direction}
-    if noise.privacy.sides == 2:
-        views = {
-            "near and far": direction,
-            "near": direction * np.array([1, 0], dtype=np.int64),
-            "far": direction * np.array([0, 1], dtype=np.int64),
-        }
-    sides = without, with_canary
-    strengths = [_strength(noise, name, known, view, sides, confidence) for name, view in views.items()]
-    return [*strengths, _freshness(noises), _number(noise, [*with_canary, *without])]
+    known, all_votes = (clean_votes(one, candidates, noise).counts for one in (others, both))
+    direction = (all_votes - known).astype(np.float64)
+    sides = stacked(runs[0], known), stacked(runs[1], known)
+    claimed = claim_of(noise)
+    strengths = [
+        gaussian_finding(f"who took part, by {name} votes", claimed, sides, view, noise.releases, confidence)
+        for name, view in _views(direction).items()
+    ]
+    number = number_kept(max(side.shape[1] for side in sides), noise.releases, 2 * trials)
+    return [*strengths, freshness(sides[0]), number]
+
+
+def _views(direction: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    if direction.shape[1] == 1:
+        return {"near": direction}
+    return {"near and far": direction, "near": direction * [1, 0], "far": direction * [0, 1]}
+
+
+def _counts(votes: NoisyVotes) -> Ints:
+    """Return the counts of one release, (n, sides)."""
+    return np.stack([votes.near] if votes.far is None else [votes.near, votes.far], axis=1)
+
+
+def claim_of(noise: Noise) -> float:
+    """Return the mu that all releases of a run claim together."""
+    return math.sqrt(noise.releases) / noise.noise_multiplier
 
 
 def canary_election(noise: Noise) -> tuple[Candidates, Ballot, Ballot]:
@@ -159,83 +154,3 @@ def canary_election(noise: Noise) -> tuple[Candidates, Ballot, Ballot]:
         persons=["a", "b", "c", *["canary"] * rows] if persons else None,
     )
     return candidates, others, both
-
-
-def lower_bound(false_alarms: int, misses: int, trials: int, confidence: float = CONFIDENCE) -> float:
-    """Return the mu that an attack with these errors in `trials` decisions each proves at least; never below 0.
-
-    Each error rate is bounded from above with half of the doubt (Clopper and Pearson 1934).
-    """
-    from scipy.special import ndtri
-
-    doubt = (1 - confidence) / 2
-    return max(0.0, -float(ndtri(_most(false_alarms, trials, doubt))) - float(ndtri(_most(misses, trials, doubt))))
-
-
-def claim_of(noise: Noise) -> float:
-    """Return the mu that all releases of a run claim together."""
-    return math.sqrt(noise.releases) / noise.noise_multiplier
-
-
-def likely_bound(mu: float, trials: int, confidence: float = CONFIDENCE) -> float:
-    """Return the lower bound on mu that `trials` decisions each about a sound mechanism lead to in the middle."""
-    from scipy.special import ndtr
-
-    errors = round(trials * float(ndtr(-mu / 2)))
-    return lower_bound(errors, errors, trials, confidence)
-
-
-def _most(errors: int, trials: int, doubt: float) -> float:
-    from scipy.stats import beta
-
-    return 1.0 if errors >= trials else float(beta.ppf(1 - doubt, errors + 1, trials - errors))
-
-
-def _counts(votes: NoisyVotes) -> Floats:
-    sides = [votes.near] if votes.far is None else [votes.near, votes.far]
-    return np.stack(sides, axis=1).astype(np.float64)
-
-
-def _score(releases: Sequence[NoisyVotes], known: NDArray[np.int64], direction: NDArray[np.int64]) -> float:
-    return float(sum(((_counts(one) - known) * direction).sum() for one in releases))
-
-
-def _strength(
-    noise: Noise,
-    name: str,
-    known: NDArray[np.int64],
-    view: NDArray[np.int64],
-    sides: tuple[Runs, Runs],
-    confidence: float,
-) -> Finding:
-    """Decide who took part by what is seen through `view`, the canary's votes or one side of them."""
-    without, with_canary = (np.array([_score(releases, known, view) for releases in side]) for side in sides)
-    halfway = noise.releases * float((view**2).sum()) / 2
-    claimed = claim_of(noise)
-    errors = int((without > halfway).sum()), int((with_canary <= halfway).sum())
-    bound = lower_bound(*errors, len(without), confidence)
-    shares = f"{errors[0]} false alarms, {errors[1]} misses in {len(without)} decisions each"
-    return Finding(f"who took part, by {name} votes", claimed, bound, len(without), bound <= claimed, shares)
-
-
-def _freshness(noises: Floats) -> Finding:
-    """Compare noises of one run with each other and those of consecutive runs: they must have nothing in common."""
-    within = _correlation(noises[:, 1:], noises[:, :-1])
-    between = _correlation(noises[1:], noises[:-1])
-    worst = max(within, between)
-    remark = f"noises of different releases agree by {worst:.1f} standard errors; up to {STANDARD_ERRORS:g} is chance"
-    return Finding("noise is fresh", 0.0, 0.0, len(noises), worst <= STANDARD_ERRORS, remark)
-
-
-def _correlation(one: Floats, other: Floats) -> float:
-    """Return the correlation of two arrays in standard errors of no correlation."""
-    if one.size < 2:
-        return 0.0
-    spread = math.sqrt(float((one**2).sum()) * float((other**2).sum()))
-    return abs(float((one * other).sum())) / spread * math.sqrt(one.size) if spread else 0.0
-
-
-def _number(noise: Noise, runs: Runs) -> Finding:
-    most = max(len(releases) for releases in runs)
-    remark = f"{most} releases seen, {noise.releases} planned"
-    return Finding("as many releases as planned", 0.0, 0.0, len(runs), most <= noise.releases, remark)

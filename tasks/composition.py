@@ -6,6 +6,7 @@ Events come first. An event is a plain JSON object that says what one release di
 - ``discrete_gaussian``: ``noise_multiplier`` (noise sigma / L2 sensitivity), ``sigma_int`` (sigma in integer steps)
 - ``gaussian``: ``noise_multiplier``
 - ``laplace``: ``epsilon`` (L1 sensitivity / scale)
+- ``discrete_laplace``: ``epsilon`` (L1 sensitivity / scale, in integer steps)
 - ``dp_sgd``: ``noise_multiplier``, ``sample_rate``, ``steps`` of one training with Poisson sampling, and the pair
   ``epsilon``, ``delta`` that was accounted for it when it was planned
 - ``non_private``: no field; the data was used without noise
@@ -35,6 +36,9 @@ Adjacency = Literal["add_remove", "replace_one"]
 DELTA_ROUNDING: Final = 1e-9
 """Part of delta below which a rest of it is the rounding of a sum."""
 
+PURE: Final = ("laplace", "discrete_laplace")
+"""Events that are epsilon-DP by themselves, with delta 0."""
+
 GRID_SAFETY: Final = 4.0
 """How many times the leading term of the integer grid's effect is counted; see `_grid_slack`."""
 
@@ -62,15 +66,17 @@ def laplace_event(epsilon: float, count: int = 1) -> Event:
 
 def dp_sgd_event(noise_multiplier: float, sample_rate: float, steps: int, epsilon: float, delta: float) -> Event:
     """Describe one training: `steps` noisy sums over rows that each take part with chance `sample_rate`."""
-    return {
-        "type": "dp_sgd",
-        "noise_multiplier": float(noise_multiplier),
-        "sample_rate": float(sample_rate),
-        "steps": steps,
-        "epsilon": float(epsilon),
-        "delta": float(delta),
-        "count": 1,
-    }
+    numbers = {"noise_multiplier": float(noise_multiplier), "sample_rate": float(sample_rate), "steps": steps}
+    return {"type": "dp_sgd", **numbers, "epsilon": float(epsilon), "delta": float(delta), "count": 1}
+
+
+def discrete_laplace_event(epsilon: float, count: int = 1) -> Event:
+    """Describe `count` releases with integer Laplace noise on every coordinate, each `epsilon`-DP by itself.
+
+    Counted as the worst mechanism that is `epsilon`-DP: how its loss lies depends on the grid and on how a change is
+    spread over coordinates.
+    """
+    return {"type": "discrete_laplace", "epsilon": float(epsilon), "count": count}
 
 
 def non_private_event() -> Event:
@@ -92,7 +98,7 @@ def epsilon_of(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     _check_delta(delta)
     if mu_squared == math.inf or (mu_squared == 0.0 and not own):
         return mu_squared
-    if own or any(event["type"] == "laplace" and _count(event) for event in shared):
+    if own or any(event["type"] in PURE and _count(event) for event in shared):
         epsilon = _epsilon_by_loss_distribution(events, delta)
     else:
         epsilon = gaussian_epsilon(math.sqrt(mu_squared), delta)
@@ -129,7 +135,7 @@ def mu_squared_of(event: Mapping[str, Any]) -> float:
         return math.inf
     if kind in ("gaussian", "discrete_gaussian"):
         return _count(event) / _positive(event, "noise_multiplier") ** 2
-    if kind == "laplace":
+    if kind in PURE:
         return _count(event) * mu_of_pure(_positive(event, "epsilon")) ** 2
     raise LedgerError(f"Privacy event of type {kind!r} is not understood; nothing may be released on top of it.")
 
@@ -139,7 +145,7 @@ def rho_of(event: Mapping[str, Any]) -> float:
 
     Exact for the discrete Gaussian at every scale (Canonne, Kamath and Steinke 2020, Theorem 4).
     """
-    if event.get("type") == "laplace":
+    if event.get("type") in PURE:
         return _count(event) * _positive(event, "epsilon") ** 2 / 2
     return mu_squared_of(event) / 2
 
@@ -163,6 +169,11 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     from dp_accounting import get_epsilon_gaussian
 
     return float(get_epsilon_gaussian(1 / mu, delta))
+
+
+def mu_of(epsilon: float, delta: float) -> float:
+    """Return the mu of the Gaussian release that is exactly (epsilon, delta)-DP."""
+    return 1 / gaussian_sigma(epsilon, delta)
 
 
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0, releases: int = 1) -> float:
@@ -205,23 +216,32 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 # --- inside
 def _epsilon_by_loss_distribution(events: Sequence[Mapping[str, Any]], delta: float) -> float:
-    import dp_accounting as accounting
-    from dp_accounting.pld import PLDAccountant
+    from dp_accounting.pld import privacy_loss_distribution as losses
 
-    accountant = PLDAccountant()
+    total = losses.identity()
     for event in events:
-        times = _count(event)
-        if event["type"] == "laplace":
-            part = accounting.LaplaceDpEvent(1 / _positive(event, "epsilon"))
-        elif event["type"] == "dp_sgd":
-            noisy = accounting.GaussianDpEvent(_positive(event, "noise_multiplier"))
-            part = accounting.PoissonSampledDpEvent(_positive(event, "sample_rate"), noisy)
-            times *= int(_positive(event, "steps"))
-        else:
-            part = accounting.GaussianDpEvent(_positive(event, "noise_multiplier"))
-        if times:
-            accountant.compose(part, times)
-    return float(accountant.get_epsilon(delta))
+        if _count(event):
+            total = total.compose(_loss_of(event))
+    return float(total.get_epsilon_for_delta(delta))
+
+
+def _loss_of(event: Mapping[str, Any]) -> Any:
+    """Return the privacy loss distribution of all releases of one event, rounded upwards."""
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as losses
+
+    count = _count(event)
+    if event["type"] == "laplace":
+        return losses.from_laplace_mechanism(1 / _positive(event, "epsilon")).self_compose(count)
+    if event["type"] == "discrete_laplace":
+        worst = common.DifferentialPrivacyParameters(_positive(event, "epsilon"), 0.0)
+        return losses.from_privacy_parameters(worst).self_compose(count)
+    if event["type"] == "dp_sgd":
+        sampled = losses.from_gaussian_mechanism(
+            _positive(event, "noise_multiplier"), sampling_prob=_positive(event, "sample_rate")
+        )
+        return sampled.self_compose(int(_positive(event, "steps")) * count)
+    return losses.from_gaussian_mechanism(_positive(event, "noise_multiplier") / math.sqrt(count))
 
 
 def _apart(events: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:

@@ -29,11 +29,24 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditLine:
+    """The newest audit of some noise: what was attacked, epsilon claimed, and epsilon that was proven at least."""
+
+    run_id: str
+    ended: str
+    mechanism: str
+    passed: bool
+    claimed: float
+    proven: float
+
+
+@dataclass(frozen=True, slots=True)
 class RunLine:
     """What one run did to the dataset. `epsilon` None: infinite. `files`: whether the run's own files were found.
 
     `state`: open (may still release), closed, refused (asked for more than was left), nothing (released nothing).
     `asked`: epsilon that the run was configured for. `sure`: what an attacker who starts at 50 % and at 1 % can reach.
+    `audits`: the newest audits of its noise.
     """
 
     run_id: str
@@ -53,6 +66,7 @@ class RunLine:
     sent: tuple[Sent, ...] = ()
     without_noise: tuple[str, ...] = ()
     student_accuracy: float | None = None
+    audits: tuple[AuditLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Integer Gaussian noise from the operating system's randomness, by OpenDP's exact sampler."""
+"""Integer Gaussian and Laplace noise from the operating system's randomness, by OpenDP's exact samplers."""
 
 from __future__ import annotations
 
@@ -36,4 +36,23 @@ def add_discrete_gaussian(
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
     measurement = dp.m.make_gaussian(*space, scale=float(sigma_int))
     drawn = np.asarray(measurement(values.ravel()), dtype=np.int64)
+    return drawn.reshape(values.shape)
+
+
+def add_discrete_laplace(values: NDArray[np.int64], scale_int: float) -> NDArray[np.int64]:
+    """Return `values` plus fresh discrete Laplace noise, drawn for every entry by itself; P(k) ~ exp(-|k|/scale_int).
+
+    `values`: int64, any shape. Exact (Ghosh, Roughgarden and Sundararajan 2012) and never seeded. Raises ConfigError.
+    """
+    if values.dtype != np.int64:
+        raise ConfigError(f"Noise is added to 64-bit integers, not to {values.dtype}; scale the sums first.")
+    if not 0 < scale_int < math.inf:
+        raise ConfigError(f"Laplace noise needs a finite scale above 0, not {scale_int!r}.")
+    if values.size == 0:
+        return values.copy()
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    drawn = np.asarray(dp.m.make_laplace(*space, scale=float(scale_int))(values.ravel()), dtype=np.int64)
     return drawn.reshape(values.shape)

@@ -101,7 +101,7 @@ def noisy_votes(
     Draws fresh noise once, on every bin of each side. Nothing in `ballot` or `running` can make it fail; ConfigError
     when public numbers contradict each other (`noise` made for other votes, for persons, or for no release).
     """
-    _check(ballot, noise)
+    require_fitting(ballot, noise)
     after = rank(ballot, candidates, running)
     raw = _count(ballot, candidates, noise, after)
     counts = add_discrete_gaussian(raw.counts, noise.sigma_int, non_private=noise.non_private)
@@ -135,14 +135,14 @@ def _count(ballot: Ballot, candidates: Candidates, noise: Noise, state: Running)
     return RawVotes(counts)
 
 
-def _check(ballot: Ballot, noise: Noise) -> None:
-    privacy = noise.privacy
+def require_fitting(ballot: Ballot, noise: Noise) -> None:
+    """Raise ConfigError unless the noise was made for the votes of this ballot and for persons as it has them."""
     if noise.releases < 1:
         raise ConfigError("This run planned no vote (releases is 0), so none may be drawn; raise method.iterations.")
-    if (privacy.votes, privacy.sides) != (ballot.votes, ballot.sides):
+    if (noise.privacy.votes, noise.privacy.sides) != (ballot.votes, ballot.sides):
         raise ConfigError(
-            f"The noise was made for {privacy.votes} votes on {privacy.sides} side(s), the ballot casts {ballot.votes} "
-            f"on {ballot.sides}; calibrate with the same numbers."
+            f"The noise was made for {noise.privacy.votes} votes on {noise.privacy.sides} side(s), the ballot casts "
+            f"{ballot.votes} on {ballot.sides}; calibrate with the same numbers."
         )
-    if (privacy.protects == "person") != (ballot.persons is not None):
+    if (noise.privacy.protects == "person") != (ballot.persons is not None):
         raise ConfigError("Persons are protected if, and only if, the ballot names the person of each row.")

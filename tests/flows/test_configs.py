@@ -33,7 +33,7 @@ def test_an_audit_loads_and_can_be_planned(path: Path) -> None:
     plan = commands.plan("audit", path, [])
     assert plan["draws"] > 0
     json.dumps(plan, allow_nan=False)
-    assert "opens         nothing" in audit_words.plan(plan)
+    assert "opens         nothing private" in audit_words.plan(plan)
 
 
 def test_the_demo_is_what_the_readme_says() -> None:

@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 
 from tasks.accounting import Noise, VotePrivacy, calibrate
-from tasks.attack import Mechanism, audit_votes, canary_election, lower_bound, releases_of_a_run
+from tasks.attack import Mechanism, audit_votes, canary_election, releases_of_a_run
+from tasks.attack_bounds import epsilon_bound, lower_bound, most
 from tasks.private.votes import Ballot, Candidates, NoisyVotes, clean_votes, noisy_votes
 from tests.conftest import ROOT
 
 USUAL = calibrate(VotePrivacy(4, 1e-5, 4))
 PERSON = calibrate(VotePrivacy(4, 1e-5, 4, votes=4, protects="person", rows_per_person=4))
 QUICK = calibrate(VotePrivacy(4, 1e-5, 2, votes=2))
+EVOLUTION = calibrate(VotePrivacy(4, 1e-5, 2, votes=1, sides=1))
+"""Private evolution's histogram: one vote of each row, one release per iteration."""
 FEW, MANY = 400, 3000
 """MANY: noise that is a square root of two too small misses the audit once in 10^7 audits."""
 
@@ -51,6 +54,10 @@ def one_release_too_many(ballot: Ballot, candidates: Candidates, noise: Noise) -
 
 
 MUTANTS: dict[str, tuple[Noise, Mechanism, int]] = {
+    "histogram: noise a square root of two too small": (EVOLUTION, weaker(2**0.5), MANY),
+    "histogram: noise before the votes are scaled": (EVOLUTION, weaker(EVOLUTION.scale), FEW),
+    "histogram: the same noise in every iteration": (EVOLUTION, noise_reused, FEW),
+    "histogram: one release more than planned": (EVOLUTION, one_release_too_many, FEW),
     "noise a square root of two too small": (QUICK, weaker(2**0.5), MANY),
     "far votes without noise": (USUAL, without_far_noise, FEW),
     "noise for one release instead of four": (USUAL, weaker(USUAL.releases**0.5), FEW),
@@ -76,6 +83,8 @@ def test_a_sabotaged_mechanism_is_caught(name: str) -> None:
     [
         VotePrivacy(4, 1e-5, 4),
         VotePrivacy(4, 1e-5, 4, calibration="paper"),
+        VotePrivacy(4, 1e-5, 5, votes=1, sides=1),
+        VotePrivacy(4, 1e-5, 3, votes=1, sides=1, protects="person", rows_per_person=4),
         VotePrivacy(4, 1e-5, 2, votes=2, adjacency="replace_one"),
         *[
             VotePrivacy(4, 1e-5, 3, votes=4, protects="person", rows_per_person=4, aggregation=how)  # type: ignore[arg-type]
@@ -95,10 +104,15 @@ def test_the_sound_mechanism_passes_and_the_bound_comes_near_the_claim(privacy: 
 
 @pytest.mark.parametrize("how", ["max", "sum", "mean"])
 def test_the_canary_moves_the_votes_as_far_as_the_promise_allows(how: str) -> None:
-    for privacy in (VotePrivacy(4, 1e-5, 4), VotePrivacy(4, 1e-5, 4, 4, protects="person", rows_per_person=3)):
+    for privacy in (
+        VotePrivacy(4, 1e-5, 4),
+        VotePrivacy(4, 1e-5, 4, votes=1, sides=1),
+        VotePrivacy(4, 1e-5, 4, 4, protects="person", rows_per_person=3),
+    ):
         noise = calibrate(replace(privacy, aggregation=how))  # type: ignore[arg-type]
         candidates, others, both = canary_election(noise)
-        moved = clean_votes(both, candidates, noise).counts - clean_votes(others, candidates, noise).counts
+        with_canary, without = (clean_votes(one, candidates, noise).counts for one in (both, others))
+        moved = (with_canary - without)[:, : privacy.sides]
         assert np.linalg.norm(moved) / noise.scale == pytest.approx(noise.sensitivity, rel=0.02)
 
 
@@ -113,6 +127,9 @@ def test_nothing_is_proven_by_an_attack_that_guesses() -> None:
     assert lower_bound(500, 500, 1000) == 0.0
     assert lower_bound(1000, 0, 1000) == 0.0
     assert lower_bound(0, 0, 1000) > 4.8
+    assert epsilon_bound(500, 500, 1000) == 0.0
+    assert epsilon_bound(1000, 0, 1000) == 0.0
+    assert epsilon_bound(0, 0, 1000) == pytest.approx(4.88, abs=0.01)
 
 
 def test_progress_is_told_for_every_trial() -> None:
@@ -133,13 +150,11 @@ def test_error_rates_are_bounded_as_by_another_road() -> None:
     """The bound is the rate at which so few errors would have the probability that is left as doubt."""
     from scipy.stats import binom
 
-    from tasks.attack import _most
-
     checks: list[tuple[int, int, float, float]] = most_by_vectors()
     for errors, trials, confidence, upper in checks:
-        assert _most(errors, trials, (1 - confidence) / 2) == pytest.approx(upper, abs=1e-7)
+        assert most(errors, trials, (1 - confidence) / 2) == pytest.approx(upper, abs=1e-7)
     for errors, trials in ((0, 100), (5, 100), (400, 1000)):
-        bound = _most(errors, trials, 0.025)
+        bound = most(errors, trials, 0.025)
         assert binom.cdf(errors, trials, bound) == pytest.approx(0.025, rel=1e-6)
 
 

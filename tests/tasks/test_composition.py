@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from connectors.base import LedgerError
 from tasks.composition import (
     discrete_gaussian_event,
+    discrete_laplace_event,
     epsilon_of,
     filter_epsilon,
     gaussian_event,
@@ -31,6 +32,7 @@ SEVERAL = st.lists(
         st.builds(gaussian_event, st.floats(0.5, 50), st.integers(1, 9)),
         st.builds(discrete_gaussian_event, st.floats(0.5, 50), st.floats(100, 5000), st.integers(1, 9)),
         st.builds(laplace_event, st.floats(0.01, 2), st.integers(1, 9)),
+        st.builds(discrete_laplace_event, st.floats(0.01, 2), st.integers(1, 9)),
     ),
     min_size=1,
     max_size=6,
@@ -192,3 +194,17 @@ def test_audit_intervals_are_clopper_pearson():
         lower = beta.ppf(tail, hits, number - hits + 1) if hits else 0.0
         assert lower == pytest.approx(row["lower"], abs=1e-7)
         assert beta.ppf(1 - tail, hits + 1, number - hits) == pytest.approx(row["upper"], abs=1e-7)
+
+
+def test_integer_laplace_noise_is_counted_as_the_worst_of_its_epsilon():
+    from dp_accounting.pld import privacy_loss_distribution as losses
+
+    for scale, sensitivity in ((1.0, 1), (2.5, 10), (400.0, 100)):
+        epsilon = sensitivity / scale
+        for count in (1, 4):
+            exact = losses.from_discrete_laplace_mechanism(1 / scale, sensitivity).self_compose(count)
+            counted = epsilon_of([discrete_laplace_event(epsilon, count)], 1e-5)
+            assert exact.get_epsilon_for_delta(1e-5) <= counted + 2e-4 * count
+            assert counted <= count * epsilon + 2e-4 * count
+            assert counted <= filter_epsilon([discrete_laplace_event(epsilon, count)], 1e-5) + 2e-4 * count
+    assert rho_of(discrete_laplace_event(0.5, 2)) == rho_of(laplace_event(0.5, 2)) == 0.25

@@ -13,7 +13,7 @@ from scipy.stats import beta, chi2, norm
 
 from connectors.base import ConfigError
 from tasks.accounting import VotePrivacy, calibrate
-from tasks.private.noise import add_discrete_gaussian
+from tasks.private.noise import add_discrete_gaussian, add_discrete_laplace
 from tasks.private.votes import Ballot, Candidates, clean_votes, noisy_votes
 
 ALARM = 1e-6
@@ -167,3 +167,28 @@ def test_the_canary_attack_exposes_a_mutant(mutant: str, attack: tuple[Any, Any,
 def test_the_canary_attack_exposes_a_forgotten_person_factor(attack: tuple[Any, Any, Any]):
     canary, absent, present = attack
     assert proven_mu(2 * canary, absent, present) > claimed_mu()
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("scale", "number"), [(0.4, 50_000), (2.5, 50_000), (300.0, 50_000)])
+def test_laplace_noise_follows_the_exact_discrete_law(scale: float, number: int):
+    drawn = add_discrete_laplace(np.zeros(number, dtype=np.int64), scale)
+    reach = math.ceil(40 * scale)
+    support = np.arange(-reach, reach + 1)
+    mass = np.exp(-np.abs(support) / scale)
+    mass /= mass.sum()
+    edges = np.unique(np.searchsorted(np.cumsum(mass), np.linspace(0, 1, 60)[1:-1]))
+    observed = np.bincount(np.searchsorted(edges, drawn + reach), minlength=len(edges) + 1)
+    expected = number * np.add.reduceat(mass, np.concatenate([[0], edges + 1]))
+    statistic = float(((observed - expected) ** 2 / expected).sum())
+    assert expected.min() > 20
+    assert chi2.sf(statistic, len(edges)) > ALARM
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])
+def test_laplace_noise_without_a_scale_is_refused(scale: float):
+    with pytest.raises(ConfigError, match="scale above 0"):
+        add_discrete_laplace(np.zeros(2, dtype=np.int64), scale)
+    with pytest.raises(ConfigError, match="64-bit"):
+        add_discrete_laplace(np.zeros(2), 1.0)  # type: ignore[arg-type]
+    assert add_discrete_laplace(np.zeros(0, dtype=np.int64), 1.0).size == 0

@@ -1,0 +1,128 @@
+"""Which mechanisms an audit attacks, and what each claims and was found to keep."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from connectors.base import ConfigError
+from flows.config_files import load_config
+from flows.params import Casting, WaspConfig
+from flows.params_audit import AuditConfig
+from flows.prepare import vote_privacy, vote_privacy_of
+from tasks.accounting import Noise, VotePrivacy, calibrate
+from tasks.attack import Attack, Attacked, claim_of, likely_bound
+from tasks.composition import gaussian_epsilon
+from tasks.keyphrase_accounting import KeyphraseNoise, PartPrivacy, calibrate_part, shares
+
+
+def attacks_of(config: AuditConfig) -> list[Attack]:
+    """Return the mechanisms that are attacked; ConfigError where a promise has nothing to attack."""
+    promise = promise_of(config)
+    if promise.releases == 0 or math.isinf(promise.epsilon):
+        raise ConfigError(
+            f"{config.wasp_config}: releases no noisy vote (method.iterations is 1, or privacy.epsilon is infinite), "
+            "so there is nothing to audit; name another file"
+        )
+    noises: dict[str, Noise | KeyphraseNoise] = {}
+    if "wasp" in config.mechanisms:
+        noises |= {f"wasp {one}": calibrate(replace(promise, calibration=one)) for one in config.calibrations}
+    if "pe" in config.mechanisms:
+        evolution = replace(promise, votes=1, sides=1, releases=promise.releases + 1, calibration="tight")
+        noises["pe"] = calibrate(evolution)
+    if "dp_kps" in config.mechanisms:
+        noises |= _keyphrases(config, promise)
+    return [Attack(name, noise, config.trials, config.confidence) for name, noise in noises.items()]
+
+
+def promise_of(config: AuditConfig) -> VotePrivacy:
+    """Return the promise that is audited: of the configuration that is named, else of the audit's own numbers."""
+    if config.wasp_config is None:
+        return vote_privacy(config.privacy, Casting(config.iterations - 1, config.votes, 2))
+    return vote_privacy_of(load_config(WaspConfig, Path(config.wasp_config)))
+
+
+def _keyphrases(config: AuditConfig, promise: VotePrivacy) -> dict[str, KeyphraseNoise]:
+    if promise.protects == "person":
+        raise ConfigError("mechanisms: dp_kps protects documents; take it out, or set privacy.protects to record")
+    parts, found = config.keyphrases, {}
+    for setting in parts.settings:
+        epsilons = shares(promise.epsilon, promise.delta, setting)
+        for part, epsilon in zip(("vocabulary", "density"), epsilons, strict=True):
+            found[f"dp_kps {part} {setting}"] = calibrate_part(
+                PartPrivacy(
+                    part=part,  # type: ignore[arg-type]
+                    epsilon=epsilon,
+                    delta=promise.delta,
+                    setting=setting,
+                    terms=parts.terms,
+                    keyphrases=parts.keyphrases,
+                    frequencies=parts.frequencies,
+                    adjacency=promise.adjacency,
+                )
+            )
+    return found
+
+
+def likely(attack: Attack) -> float:
+    """Return the epsilon that a sound mechanism lets these trials prove; the canary is added, never exchanged."""
+    noise = attack.noise
+    if isinstance(noise, KeyphraseNoise):
+        from tasks.attack_keyphrases import likely_epsilon
+
+        return likely_epsilon(noise, attack.trials, attack.confidence)
+    reach = math.sqrt(0.5) if noise.privacy.adjacency == "replace_one" else 1.0
+    bound = likely_bound(reach * claim_of(noise), attack.trials, attack.confidence)
+    return gaussian_epsilon(bound, noise.delta) if bound > 0 else 0.0
+
+
+def claims(attack: Attack) -> dict[str, Any]:
+    """Return what a mechanism claims: `epsilon_stated` is what was asked for, `epsilon_claimed` what is accounted."""
+    noise = attack.noise
+    found = {
+        "mechanism": attack.name,
+        "adjacency": noise.privacy.adjacency,
+        "delta": noise.delta,
+        "sensitivity": noise.sensitivity,
+        "epsilon_stated": noise.epsilon_stated,
+        "epsilon_claimed": noise.epsilon_exact,
+    }
+    if isinstance(noise, KeyphraseNoise):
+        kind = "gaussian" if noise.gaussian else "laplace"
+        return found | {
+            "calibration": noise.privacy.setting,
+            "protects": "record",
+            "noise": kind,
+            "noise_scale": noise.scale,
+            "releases": 1,
+        }
+    return found | {
+        "calibration": noise.calibration,
+        "protects": noise.privacy.protects,
+        "noise": "gaussian",
+        "noise_scale": noise.sigma,
+        "releases": noise.releases,
+    }
+
+
+def mechanism_of(attacked: Attacked) -> dict[str, Any]:
+    """Return what was claimed and what was found about one mechanism."""
+    attack, strongest = attacked.attack, attacked.strongest
+    claimed, delta = claims(attack), attack.noise.delta
+    proven = strongest.epsilons(delta)[1]
+    return claimed | {
+        "epsilon_proven": proven,
+        "stated_holds": claimed["epsilon_claimed"] <= claimed["epsilon_stated"],
+        "sound": all(one.passed for one in attacked.strengths),
+        "fresh": attacked.freshness.passed,
+        "number_kept": attacked.number.passed,
+        "passed": attacked.passed,
+        "findings": [
+            {"what": one.what, "passed": one.passed, "epsilon_proven": one.epsilons(delta)[1], "remark": one.remark}
+            for one in attacked.strengths
+        ],
+        "freshness": attacked.freshness.remark,
+        "number": attacked.number.remark,
+    }

@@ -1,0 +1,92 @@
+"""What audits in the state folder say about the noise of a run: for the release gate, the card and the officer."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from connectors.base import ArtifactError, AuditError
+from tasks.officer_values import AuditLine
+
+if TYPE_CHECKING:
+    from connectors.artifacts import Artifacts
+
+SAME = ("noise_scale", "sensitivity", "releases", "delta", "protects", "adjacency")
+"""Numbers that a run and an audited mechanism of WASP must share for the audit to be about the run."""
+
+READ = ("mechanism", "passed", "epsilon_claimed", "epsilon_proven", *SAME)
+"""What is read of each finding."""
+
+KINDS = {"wasp": "wasp", "whole": "whole run"}
+"""Audited mechanisms that are about a run of WASP, by the first word of their name."""
+
+
+def audits_of(artifacts: Artifacts, claim: Mapping[str, Any]) -> tuple[AuditLine, ...]:
+    """Return the newest audit of the vote and the newest of a whole run with the noise of `claim`, if there are any.
+
+    A red one of either kind is not made good by a newer one of the other. ArtifactError when findings are damaged.
+    """
+    newest: dict[str, AuditLine] = {}
+    books = [book for book in artifacts.list_runs() if book.get("flow") == "audit" and book.get("ended")]
+    for book in sorted(books, key=lambda one: str(one["ended"])):
+        for found in _mechanisms(artifacts, book["run_id"]):
+            kind = KINDS.get(found["mechanism"].split()[0])
+            if kind is not None and same_noise(found, claim):
+                newest[kind] = AuditLine(
+                    run_id=book["run_id"],
+                    ended=book["ended"],
+                    mechanism=found["mechanism"],
+                    passed=found["passed"],
+                    claimed=found["epsilon_claimed"],
+                    proven=found["epsilon_proven"],
+                )
+    return tuple(newest[kind] for kind in KINDS.values() if kind in newest)
+
+
+def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple[AuditLine, ...]:
+    """Return the newest audits of a run's noise, none if it was never audited; AuditError if one of them is red."""
+    from flows.audit_claims import claims
+    from flows.config_files import check_config
+    from flows.params import WaspConfig
+    from flows.prepare import make_noise
+    from tasks.attack import Attack
+
+    config = check_config(WaspConfig, book["config"], f"manifest of {book['run_id']}")
+    found = audits_of(artifacts, claims(Attack("wasp", make_noise(config), 1, 0.0)))
+    for one in found:
+        if not one.passed:
+            raise AuditError(
+                f"Nothing is exported: audit {one.run_id} of {one.ended[:10]} is red for the noise of this run "
+                f"({one.mechanism}: epsilon {one.claimed:.4f} is claimed, at least {one.proven:.4f} was proven, or "
+                f"noise was not fresh). What was found: wasp show {one.run_id}. Find what weakens the noise, make the "
+                "run anew (noise that was drawn stays as weak as it was), and audit again: wasp run audit"
+            )
+    return found
+
+
+def same_noise(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Say whether two claims are about the same noise of the same mechanism."""
+    return all(
+        math.isclose(one[name], other[name], rel_tol=1e-9) if isinstance(one[name], float) else one[name] == other[name]
+        for name in SAME
+    )
+
+
+def _mechanisms(artifacts: Artifacts, run_id: str) -> list[dict[str, Any]]:
+    """Return what one audit found, the whole run last; nothing for an audit that ended before it found anything."""
+    place = f"runs/{run_id}/audit.json"
+    text = artifacts.read_text(place)
+    if text is None:
+        return []
+    try:
+        found = json.loads(text)
+        whole = found.get("pipeline")
+        lines = [*found["mechanisms"], *([whole] if whole else [])]
+        return [{name: one[name] for name in READ} for one in lines]
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise ArtifactError(
+            f"{artifacts.where(place)} cannot be read ({type(error).__name__}: damaged, or of another version), so "
+            "nobody knows whether the audit was red; move it away and run the audit again"
+        ) from None

@@ -1,0 +1,189 @@
+"""Audits reach gate, card and officer: red stops an export, no audit is told, and so is one that passed."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from connectors.base import ArtifactError, AuditError
+from flows.audits import audits_of, require_no_red_audit
+from flows.officer import collect
+from flows.stores import open_artifacts
+from flows.tools import open_ledger
+from tasks.officer import LANGUAGES, render
+from tests.conftest import ROOT
+from tests.flows.test_audit import SABOTAGED
+from tests.pipeline import SMALL, Pipeline, last_json
+
+
+@pytest.fixture(scope="module")
+def finished(api: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, str]:
+    pipeline = Pipeline(tmp_path_factory.mktemp("audited") / "home", api)
+    return pipeline, str(pipeline.run()["run_id"])
+
+
+@pytest.fixture
+def copy(finished: tuple[Pipeline, str], tmp_path: Path) -> Pipeline:
+    """The state folder of the finished run, to be audited."""
+    shutil.copytree(finished[0].home, tmp_path / "home")
+    return Pipeline(tmp_path / "home", finished[0].api)
+
+
+def audit_file(pipeline: Pipeline, **changes: Any) -> Path:
+    """Write the audit of the configuration that the run had, with `changes` of that configuration."""
+    run = pipeline.home.parent / "run.yaml"
+    run.write_text(yaml.safe_dump(SMALL | changes))
+    path = pipeline.home.parent / "audit.yaml"
+    path.write_text(yaml.safe_dump({"wasp_config": str(run), "calibrations": ["tight"], "trials": 120}))
+    return path
+
+
+def audit(pipeline: Pipeline, **changes: Any) -> dict[str, Any]:
+    done = pipeline.call("run", "audit", "-c", str(audit_file(pipeline, **changes)), "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    return last_json(done.stdout)
+
+
+def red_audit(pipeline: Pipeline, **changes: Any) -> str:
+    command = [sys.executable, "-c", SABOTAGED, "weak", "run", "audit", "-c", str(audit_file(pipeline, **changes))]
+    environment = pipeline.environment | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1, done.stderr[-3000:]
+    books = [json.loads(path.read_text()) for path in (pipeline.home / "runs").glob("audit-*/manifest.json")]
+    return str(max(books, key=lambda book: book["started"])["run_id"])
+
+
+def test_an_export_without_an_audit_goes_on_and_says_so(finished: tuple[Pipeline, str], tmp_path: Path) -> None:
+    pipeline, run_id = finished
+    done = pipeline.call("export", run_id, str(tmp_path / "out"), "--json")
+    assert done.returncode == 0, done.stderr
+    assert last_json(done.stdout)["audited"] is False
+    assert "Not audited" in (tmp_path / "out" / "README.md").read_text()
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["audit"] == {"done": False, "newest": []}
+
+
+@pytest.mark.statistical
+def test_a_passed_audit_stands_on_the_card_and_a_later_red_one_stops_the_export(
+    finished: tuple[Pipeline, str], copy: Pipeline, tmp_path: Path
+) -> None:
+    run_id, found = finished[1], audit(copy)
+    done = copy.call("export", run_id, str(tmp_path / "out"), "--json")
+    assert done.returncode == 0, done.stderr
+    assert last_json(done.stdout)["audited"] is True
+    card = (tmp_path / "out" / "README.md").read_text()
+    proven = found["mechanisms"][0]["epsilon_proven"]
+    assert f"wasp tight on {found['ended'][:10]}, at least epsilon {proven:.4f} of 4.0000 claimed" in card
+    told = json.loads((tmp_path / "out" / "manifest.json").read_text())["audit"]
+    assert told["done"] is True
+    assert [(one["run_id"], one["proven"]) for one in told["newest"]] == [(found["run_id"], proven)]
+
+    red = red_audit(copy)
+    refused = copy.call("export", run_id, str(tmp_path / "again"))
+    assert refused.returncode == 1
+    assert f"audit {red}" in refused.stderr
+    assert "is red for the noise of this run" in refused.stderr
+    assert "make the run anew" in refused.stderr
+    assert not (tmp_path / "again").exists()
+
+    page = collect(open_ledger(copy.home), copy.home, "desk")
+    assert [(one.run_id, one.passed) for one in page.runs[0].audits] == [(red, False)]
+    for language in LANGUAGES:
+        assert red in render(page, language)
+    assert "<strong>RED</strong>" in render(page, "en")
+
+
+@pytest.mark.statistical
+def test_a_red_audit_of_other_noise_stops_nothing(
+    finished: tuple[Pipeline, str], copy: Pipeline, tmp_path: Path
+) -> None:
+    red_audit(copy, privacy={"epsilon": 3.0})
+    done = copy.call("export", finished[1], str(tmp_path / "out"), "--json")
+    assert done.returncode == 0, done.stderr
+    assert last_json(done.stdout)["audited"] is False
+
+
+CLAIM = {
+    "noise_scale": 3.5,
+    "sensitivity": 1.6,
+    "releases": 4,
+    "delta": 1e-5,
+    "protects": "record",
+    "adjacency": "add_remove",
+}
+
+
+def written(home: Path, run_id: str, ended: str, passed: bool, **finding: Any) -> None:
+    """Write what an audit leaves."""
+    folder = home / "runs" / run_id
+    folder.mkdir(parents=True)
+    book = {"run_id": run_id, "flow": "audit", "state": "done" if passed else "failed", "ended": ended}
+    (folder / "manifest.json").write_text(json.dumps(book))
+    line = (
+        CLAIM | {"mechanism": "wasp tight", "passed": passed, "epsilon_claimed": 4.0, "epsilon_proven": 2.0} | finding
+    )
+    whole = line["mechanism"] == "whole run"
+    found = {"mechanisms": [] if whole else [line], "pipeline": line if whole else None}
+    (folder / "audit.json").write_text(json.dumps(found))
+
+
+def test_the_newest_audit_counts_of_each_kind(tmp_path: Path) -> None:
+    written(tmp_path, "audit-b", "2026-02-01", passed=False)
+    written(tmp_path, "audit-a", "2026-03-01", passed=True)
+    artifacts = open_artifacts(tmp_path)
+    assert [(one.run_id, one.passed) for one in audits_of(artifacts, CLAIM)] == [("audit-a", True)]
+    written(tmp_path, "audit-c", "2026-01-01", passed=False, mechanism="whole run")
+    found = audits_of(artifacts, CLAIM)
+    assert [(one.run_id, one.passed) for one in found] == [("audit-a", True), ("audit-c", False)]
+    written(tmp_path, "audit-d", "2026-01-02", passed=True, mechanism="whole run")
+    assert all(one.passed for one in audits_of(artifacts, CLAIM))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"noise_scale": 3.6},
+        {"releases": 5},
+        {"delta": 1e-6},
+        {"protects": "person"},
+        {"adjacency": "replace_one"},
+        {"mechanism": "pe"},
+        {"mechanism": "dp_kps density paper"},
+    ],
+)
+def test_an_audit_of_something_else_is_not_about_the_run(tmp_path: Path, change: dict[str, Any]) -> None:
+    written(tmp_path, "audit-a", "2026-03-01", passed=False, **change)
+    assert audits_of(open_artifacts(tmp_path), CLAIM) == ()
+
+
+def test_an_audit_that_ended_before_it_found_anything_says_nothing(tmp_path: Path) -> None:
+    written(tmp_path, "audit-a", "2026-03-01", passed=True)
+    (tmp_path / "runs" / "audit-a" / "audit.json").unlink()
+    assert audits_of(open_artifacts(tmp_path), CLAIM) == ()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"mechanisms": [{}]}', '{"mechanisms": null}'])
+def test_findings_that_cannot_be_read_stop_an_export(tmp_path: Path, text: str) -> None:
+    written(tmp_path, "audit-a", "2026-03-01", passed=True)
+    (tmp_path / "runs" / "audit-a" / "audit.json").write_text(text)
+    with pytest.raises(ArtifactError, match="audit.json cannot be read"):
+        audits_of(open_artifacts(tmp_path), CLAIM)
+
+
+def test_the_refusal_names_the_audit_and_what_was_proven(tmp_path: Path) -> None:
+    from flows.audit_claims import claims
+    from flows.config_files import check_config
+    from flows.params import WaspConfig
+    from flows.prepare import make_noise
+    from tasks.attack import Attack
+
+    config = check_config(WaspConfig, SMALL, "the test")
+    claim = claims(Attack("wasp tight", make_noise(config), 1, 0.9))
+    written(tmp_path, "audit-a", "2026-03-01T10:00:00", passed=False, **(claim | {"epsilon_proven": 9.0}))
+    book = {"run_id": "run", "config": config.model_dump(mode="json")}
+    with pytest.raises(AuditError, match="audit-a of 2026-03-01 is red.*4.0000 is claimed, at least 9.0000 was proven"):
+        require_no_red_audit(open_artifacts(tmp_path), book)
