@@ -22,6 +22,7 @@ from connectors.errors import ArtifactError as ArtifactError
 from connectors.errors import AuditError as AuditError
 from connectors.errors import BudgetError as BudgetError
 from connectors.errors import ConfigError as ConfigError
+from connectors.errors import DeltaBudgetError as DeltaBudgetError
 from connectors.errors import FinalError as FinalError
 from connectors.errors import InputError as InputError
 from connectors.errors import LedgerError as LedgerError
@@ -119,6 +120,14 @@ class LanguageModel(Protocol):
 
         Raises TemporaryError or FinalError when the model as a whole cannot go on.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A language model as files on this machine: their folder, and what names their content whatever the decoding."""
+
+    folder: Path
+    content: str
 
 
 class Embedder(Protocol):

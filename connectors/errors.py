@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -94,6 +95,22 @@ class BudgetError(WaspError):
     def __reduce__(self) -> tuple[Any, ...]:
         numbers = (self.needs, self.left, self.missing, self.dataset, self.cap, self.group)
         return type(self), numbers, self.__dict__
+
+
+class DeltaBudgetError(BudgetError):
+    """Trainings by DP-SGD have a delta of their own each, and a dataset's cap has not enough of it left."""
+
+    def __init__(self, own: float, delta: float, needs: float, left: float, dataset: str = "") -> None:
+        super().__init__(needs, left, math.inf, dataset)
+        self.args = (
+            f"Dataset '{dataset}': trainings by DP-SGD take {own:.3g} of the cap's delta {delta:.3g} for themselves, "
+            "and what else is released needs a part of it too. Nothing was spent. Lower privacy.delta, or ask the data "
+            f"owner to raise the cap's delta: wasp budget cap {dataset} --epsilon E --delta D",
+        )
+        self.own, self.delta = own, delta
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.own, self.delta, self.needs, self.left, self.dataset), self.__dict__
 
 
 class MoneyError(WaspError):

@@ -15,6 +15,8 @@ from connectors.hub_files import digest_of, files_of, loading, quiet
 _SETTINGS = (".json", ".txt", ".model", ".jinja")
 _WANTED = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]
 _UNKNOWN_BYTES = 2**20
+EMBEDDED = Path(__file__).parent / "data" / "small_gpt"
+"""The model `embedded`: a small GPT-2 that comes with the project (connectors/data/make_small_gpt.py)."""
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +44,7 @@ def model_folder(name: str, model: str, options: HfOptions) -> Path:
 
     Raises TemporaryError when the hub does not answer, FinalError when it has no such model or will not give it.
     """
-    folder = Path(model).expanduser()
+    folder = EMBEDDED if model == "embedded" else Path(model).expanduser()
     if not folder.is_dir():
         patterns = _WANTED + (["*.py"] if options.trust_remote_code else [])
         folder = _snapshot(name, model, options, patterns)

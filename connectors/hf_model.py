@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from connectors.base import Completion, Keep, MissingPackageError, ModelSpec, Prompt, canonical, keep_nothing
+from connectors.base import Completion, Keep, MissingPackageError, ModelSpec, Prompt, Weights, canonical, keep_nothing
 from connectors.hf_continuous import answer_continuously
 from connectors.hf_loading import Loaded, content_of, dtype_of, load, model_folder
 from connectors.hf_options import HfOptions
@@ -73,6 +73,12 @@ class HfModel:
             content = content_of(self._folder, self._options)
             what = {"connector": self.connector, "version": VERSION, "dtype": dtype_of(self._options), **content}
             return canonical({**what, **self._options.decoding})
+
+    @property
+    def weights(self) -> Weights:
+        """The files themselves, for whoever trains them further."""
+        with self._lock:
+            return Weights(self._folder, canonical(content_of(self._folder, self._options)))
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
         """Return one answer per prompt, in order; `keep` hears the answers of a batch when the batch is done.

@@ -186,7 +186,7 @@ class BudgetBook(BookReader):
             db.execute(delete(OUTPUTS).where(OUTPUTS.c.dataset == dataset, OUTPUTS.c.number == entry.number))
             detail = canonical({"number": entry.number, "reason": reason})
             void = Entry(dataset, "void", who, entry.flow, entry.run_id, entry.slot, detail_json=detail)
-            self._append(db, states, void, state.delta(entry.delta))
+            self._append(db, states, void, state.delta(state.runs[entry.run_id].delta))
 
     def hold(self, run_id: str) -> AbstractContextManager[bool]:
         """Hold a run for this process among all machines that share the book (PostgreSQL); the value: was it free.
@@ -236,7 +236,8 @@ class BudgetBook(BookReader):
             detail_json=canonical({"extra": extra}),
             output_hash=output_hash(output),
         )
-        entry = self._append(db, states, draft, state.delta(run.delta))
+        delta = state.delta(run.delta, [draft.event] if extra else [])
+        entry = self._append(db, states, draft, delta)
         key, dataset = request.step_key, request.dataset
         db.execute(insert(OUTPUTS).values(dataset=dataset, step_key=key, number=entry.number, output=output))
         return Release(output, False, entry.hash)

@@ -6,8 +6,16 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from connectors.base import BudgetError, Compose, ConfigError, LedgerError, LostArtifactsError, ReleaseRequest
-from connectors.ledger_state import Event, Run, State, charge_fields, charge_key, exposes
+from connectors.base import (
+    BudgetError,
+    Compose,
+    ConfigError,
+    DeltaBudgetError,
+    LedgerError,
+    LostArtifactsError,
+    ReleaseRequest,
+)
+from connectors.ledger_state import Event, Run, State, charge_fields, charge_key, exposes, own_delta
 
 SLACK = 1e-9
 
@@ -44,6 +52,9 @@ class Gate:
         left = max(0.0, cap.epsilon - self.total(standing, cap.delta))
         if any(exposes(event) for event in wanted):
             return BudgetError(math.inf, left, math.inf, state.dataset, cap.epsilon, state.group)
+        if math.isinf(self.total([*standing, *wanted], cap.delta)):
+            own = own_delta([*standing, *wanted])
+            return DeltaBudgetError(own, cap.delta, self.total(wanted, cap.delta), left, state.dataset)
         both = self.total([*standing, *wanted], cap.delta)
         if both <= cap.epsilon * (1 + SLACK):
             return None

@@ -104,6 +104,11 @@ def exposes(event: Any) -> bool:
     return isinstance(event, (list, tuple)) and any(exposes(value) for value in event)
 
 
+def own_delta(events: Iterable[Event]) -> float:
+    """Return what events take out of a total's delta for themselves: those of type dp_sgd name it, others share one."""
+    return sum(float(event["delta"]) * int(event.get("count", 1)) for event in events if event.get("type") == "dp_sgd")
+
+
 @dataclass(frozen=True, slots=True)
 class Cap:
     """What the data owner allows: all releases together stay (epsilon, delta)-DP for what is protected.
@@ -222,14 +227,22 @@ class State:
         ]
         return [event for one, run_id in open_runs for event in events_of(one.unspent(run_id))]
 
-    def delta(self, otherwise: float | None = None) -> float | None:
-        """Return the delta of all totals: the cap's, else the one given, else that of the latest plan."""
+    def delta(self, otherwise: float | None = None, also: Sequence[Event] = ()) -> float | None:
+        """Return the delta of all totals: the cap's, else the one given, else that of the latest plan.
+
+        Without a cap, releases that have a delta of their own (see `own_delta`) come on top of it; `also`: what is
+        released beyond all plans.
+        """
         if self.cap is not None:
             return self.cap.delta
-        if otherwise is not None:
+        if otherwise is None:
+            runs = [run for one in (*self.others.values(), self) for run in one.runs.values()]
+            otherwise = runs[-1].delta if runs else None
+        standing = [*self.spent(), *self.reserved(), *also]
+        own = own_delta(standing)
+        if otherwise is None or own == 0:
             return otherwise
-        runs = [run for one in (*self.others.values(), self) for run in one.runs.values()]
-        return runs[-1].delta if runs else None
+        return own + (otherwise if any(own_delta([event]) == 0 for event in standing) else 0.0)
 
 
 def events_of(charges: Iterable[Mapping[str, Any]]) -> list[Event]:

@@ -134,6 +134,20 @@ FLOWS = (
         asks_models=False,
     ),
     FlowEntry(
+        "dp_sgd_gen",
+        "flows.dp_sgd_gen",
+        "flows.params_dp_sgd.DpSgdGenConfig",
+        "flows.plan.planned",
+        "one local language model learns from the private rows by DP-SGD, then writes",
+        (
+            Preset(
+                "demo", "dp_sgd_gen_here.yaml", "The demo's texts and a small GPT-2 that ships: no download, a minute."
+            ),
+            Preset("paper", "papers/dp_sgd_gen_imdb.yaml", "IMDb with GPT-2 of the hub, LoRA of rank 8."),
+            Preset("own-data", "dp_sgd_gen_own_data.yaml", OWN_DATA, ("private.path", "method.declared_rows")),
+        ),
+    ),
+    FlowEntry(
         "audit",
         "flows.audit",
         "flows.params_audit.AuditConfig",

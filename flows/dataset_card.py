@@ -152,11 +152,17 @@ def _privacy(told: Told) -> str:
         f"Unit and neighbours: {told.unit}.",
         f"Releases: {report.happened.releases}, by this run alone. Other runs on the same records add to it.",
         f"Mechanism: {'; '.join(mechanisms(report))}; calibration {plan.calibration}.",
-        "No text of the private records was shown to a language model; they only voted on synthetic texts.",
+        _seen(report),
         told.copies,
         audited(told.audits),
     ]
     return "## Privacy statement\n" + _listed(facts) + "\n\n### In plain words\n" + _listed(promise(report))
+
+
+def _seen(report: Report) -> str:
+    if report.plan.training:
+        return f"One language model learned from the private records under noise: {report.plan.training}."
+    return "No text of the private records was shown to a language model; they only voted on synthetic texts."
 
 
 def _limits(told: Told) -> str:

@@ -20,6 +20,7 @@ from flows.outgoing import outgoing
 from flows.records import now, versions
 from flows.stores import tracking_store
 from flows.tracked import serving
+from tasks.dp_sgd import training_in_words
 from tasks.facts import Facts
 from tasks.jobs import Written
 from tasks.judging import map_points
@@ -143,6 +144,7 @@ def _plan(run: Run) -> Plan:
         adjacency=noise.privacy.adjacency,
         samples=run.config.method.samples,
         calls=sum(one.number for one in run.config.asks),
+        training=training_in_words(noise),
     )
 
 
@@ -173,7 +175,7 @@ def _degraded(run: Run, made: Made) -> tuple[str, ...]:
         for facts in made.facts
         for plm, why in facts.down.items()
     )
-    return short + down
+    return short + down + run.remarks(made.releases)
 
 
 def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | None:
@@ -204,7 +206,9 @@ def _touched(run: Run) -> tuple[Touched, ...]:
         found.append(
             Touched("FID against the private rows", "iterations and measures.json", "evaluation.fid_reference: private")
         )
-    if run.prepared.noise.non_private and run.prepared.noise.sensitivity:
+    if run.prepared.noise.non_private and run.config.method.tuning is not None:
+        found.append(Touched("training of the model, without noise", "its weights and texts", "privacy.epsilon: inf"))
+    elif run.prepared.noise.non_private and run.prepared.noise.sensitivity:
         found.append(Touched("votes without noise", "release.parquet of each iteration", "privacy.epsilon: inf"))
     return tuple(found)
 

@@ -8,6 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from flows.form import Strict
+from tasks.dp_sgd import Training
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,16 @@ class AnyMethod(Strict):
     def casting(self) -> Casting:
         """How the private rows vote: each round for the nearest text."""
         return Casting(self.iterations)
+
+    @property
+    def tuning(self) -> Training | None:
+        """The steps in which the private rows are learned; None where they vote."""
+        return None
+
+    @property
+    def training_tokens(self) -> int:
+        """The longest row of a training, in tokens."""
+        return 0
 
     @property
     def candidates(self) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flows.params import AnyConfig, Asks, Execution, RunConfig
 from tasks.accounting import Noise, VotePrivacy
+from tasks.dp_sgd import TrainingNoise
 from tasks.prompts import TaskCard, contrastive, zero_shot
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def plan_of(
         "measured": sorted(known),
         "minutes_of_writing": max(minutes, default=0.0) if len(known) == len(config.models) else None,
         "max_dollars": config.limits.max_dollars,
+        "training": _training(noise),
         "releases": noise.releases,
         "sensitivity": noise.sensitivity,
         "calibration": noise.calibration,
@@ -128,6 +130,21 @@ def _characters(card: TaskCard, asks: Asks) -> int:
     good = (text,) * (asks.shows - asks.shows // 2)
     prompt = contrastive(card, label, "", good, bad, 0) if asks.shows else zero_shot(card, label, "", 0)
     return len(prompt.text) + (EXAMPLE_CHARACTERS if asks.varies else 0)
+
+
+def _training(noise: Noise) -> dict[str, Any] | None:
+    """Return the steps of a training; None where private rows vote."""
+    if not isinstance(noise, TrainingNoise) or noise.training is None:
+        return None
+    plan = noise.training
+    return {
+        "steps": plan.steps,
+        "batch_rows": plan.batch_rows,
+        "declared_rows": plan.declared_rows,
+        "sample_rate": plan.sample_rate,
+        "clip": plan.clip,
+        "epsilon_prv": noise.epsilon_prv,
+    }
 
 
 def _other(config: AnyConfig) -> dict[str, Any] | None:

@@ -16,7 +16,9 @@ from flows.places import rows_ref
 from flows.runners import check_runner
 from flows.task_files import load_task
 from flows.tools import RunName, RunTools
-from tasks.accounting import Noise, VotePrivacy, calibrate, signal_index, vote_charge
+from flows.trainable import check_trainable
+from tasks.accounting import Noise, VotePrivacy, calibrate, signal_index
+from tasks.dp_sgd import calibrate_training
 from tasks.jobs import Reference
 from tasks.private.rows import Identity, identify
 from tasks.prompts import TaskCard
@@ -65,6 +67,8 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     tools.artifacts.check()
     for model in config.models:
         tools.model(model.name)
+    if config.method.tuning is not None:
+        check_trainable(tools.weights(tools.plms[0]), config.method.training_tokens)
     test, test_rows = _reference("test", config.test, config, card, tools)
     public, public_rows = _reference("public", config.public, config, card, tools)
     texts = [text for rows in (test_rows, public_rows) if rows is not None for text in rows["text"].tolist()]
@@ -92,18 +96,19 @@ def _identify(tools: RunTools, flow: str, card: TaskCard, public_texts: Sequence
 
 def make_noise(config: AnyConfig) -> Noise:
     """Return the calibrated noise of a configuration: that of all its releases together."""
-    if isinstance(config, RunConfig):
-        return calibrate(vote_privacy_of(config))
-    return no_release() if config.private is None else no_noise()
+    if not isinstance(config, RunConfig):
+        return no_release() if config.private is None else no_noise()
+    training, privacy = config.method.tuning, config.privacy
+    if training is not None:
+        return calibrate_training(training, privacy.epsilon, privacy.delta)
+    return calibrate(vote_privacy_of(config))
 
 
 def charges_of(config: AnyConfig, noise: Noise) -> tuple[Charge, ...]:
     """Return what a run will write into the budget book, in order; nothing where it opens no private row."""
     if not noise.releases:
         return ()
-    if isinstance(config, RunConfig):
-        return (vote_charge(noise),) * noise.releases
-    return (exposure_charge(TRAINED),)
+    return (noise.charge,) * noise.releases if isinstance(config, RunConfig) else (exposure_charge(TRAINED),)
 
 
 def vote_privacy_of(config: RunConfig) -> VotePrivacy:
@@ -230,6 +235,12 @@ def _about_privacy(config: RunConfig) -> list[str]:
             "private.rows takes a fixed number of rows, so removing one lets another in: noise is sqrt(2) larger; "
             "set private.of to the rounded size of the source, or leave private.rows empty"
         )
+    tuning = config.method.tuning
+    if tuning is not None:
+        found.append(
+            f"method.declared_rows ({tuning.declared_rows}) is public: it stands in the plan, the budget book "
+            "and the report; noise of DP-SGD is floating point, not the exact integer noise of votes"
+        )
     if config.private.person and privacy.protects == "record":
         found.append("private.person is named, but privacy.protects is record: each row is protected for itself")
     if rows is not None and privacy.delta >= 1 / rows:
@@ -239,7 +250,7 @@ def _about_privacy(config: RunConfig) -> list[str]:
 
 def _about_signal(config: RunConfig, card: TaskCard, noise: Noise) -> list[str]:
     rows = config.private.rows
-    if rows is None or noise.sigma <= 0:
+    if rows is None or noise.sigma <= 0 or config.method.tuning is not None:
         return []
     index = signal_index(rows, noise.sigma, config.method.candidates // len(card.labels))
     if index >= 1:

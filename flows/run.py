@@ -7,19 +7,20 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ArtifactRef, FinalError, LedgerError, Look, TemporaryError, in_step
-from connectors.ledger_state import RELEASING
+from connectors.base import ArtifactRef, FinalError, Look, TemporaryError, in_step
 from flows.budget_event import tell_high_budget
 from flows.home import who
 from flows.page import RunPage
 from flows.prepare import Prepared
 from flows.preview import sample_prompts
 from flows.records import RunBook
+from flows.spending import paid_for
 from flows.tools import RunTools
 from tasks.accounting import epsilon_of
 from tasks.facts import Facts, facts_of, with_privacy
 from tasks.guiding import shares
 from tasks.jobs import MeasureJob, TrainJob, VoteSpec, Weights, WriteJob, Written
+from tasks.prompts import TaskCard
 from tasks.report_values import Touched
 from tasks.student import StudentSpec
 from tasks.variation import USUAL, Manner
@@ -87,6 +88,19 @@ class Run:
         """What the method computes on private rows without noise, beside what the configuration asks for."""
         return ()
 
+    @property
+    def writing_card(self) -> TaskCard:
+        """The task as the PLMs are asked it."""
+        return self.prepared.card
+
+    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:
+        """Return the places of these releases in the budget book."""
+        return {f"vote-{iteration}" for iteration in range(len(releases))}
+
+    def remarks(self, releases: Sequence[ArtifactRef]) -> tuple[str, ...]:  # noqa: ARG002  (votes are whole or not there)
+        """Return what went less well with the releases than planned."""
+        return ()
+
     def equal_weights(self) -> Weights:
         """w_k = 1/K, before any vote."""
         return {plm: 1 / len(self.plms) for plm in self.plms}
@@ -146,7 +160,7 @@ class Run:
             iteration=iteration,
             count=count,
             offset=offset,
-            card=self.prepared.card,
+            card=self.writing_card,
             examples_per_prompt=self.examples_per_prompt,
             contrast=self.contrast,
             manner=self.manner,
@@ -213,26 +227,8 @@ class Run:
         return TrainJob(tuple(written), self.student_spec, self.prepared.card.label_names, self.prepared.test)
 
     def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:
-        """Return the entries of the budget book that paid for these releases, whichever run paid, and for others that
-        this run drew in their place before (texts were lost and the vote was paid again): those were seen too.
-
-        Raises LedgerError when a release names no entry of the book.
-        """
-        name = self.tools.called
-        if not name.dataset:
-            return []
-        paid = {self.tools.artifacts.info(release)["ledger_entry"] for release in releases}
-        entries = self.tools.ledger.history(name.dataset)
-        unknown = sorted(paid - {entry.hash for entry in entries})
-        if unknown:
-            raise LedgerError(
-                f"Release {unknown[0][:12]} of run {name.run_id} stands in no line of the budget book of dataset "
-                f"'{name.dataset}'. Restore the book, or delete the run's release.parquet: it is read back."
-            )
-        slots = {f"vote-{iteration}" for iteration in range(len(releases))}
-        void = {entry.detail["number"] for entry in entries if entry.kind == "void"}
-        drawn = [entry for entry in entries if entry.kind in RELEASING and entry.number not in void]
-        return [e for e in drawn if e.hash in paid or (e.run_id == name.run_id and e.slot in slots)]
+        """Return the entries of the budget book that paid for these releases; LedgerError when one names none."""
+        return paid_for(self, releases)
 
     def loss(self, entries: Sequence[Entry]) -> float:
         """Return the epsilon of these entries together; 0 where nothing was released."""

@@ -15,12 +15,13 @@ from connectors.artifacts import Artifacts
 from flows.records import is_held_here
 
 TEXTS, RESULTS, EMBEDDINGS, ANSWERS = "texts by model", "results", "embeddings", "answers of models"
+MODELS = "trained models"
 PRIVATE, BATCHES, LEFTOVERS = "private caches", "batches", "leftovers"
 RELEASES, RECORDS, BOOK, KEY = "releases", "records of runs", "budget book", "key and problems"
 EXPERIMENTS, PREFECT, OTHER = "experiments", "Prefect's own", "other"
 
 KINDS = (
-    *(RESULTS, RELEASES, RECORDS, BOOK, KEY),
+    *(RESULTS, MODELS, RELEASES, RECORDS, BOOK, KEY),
     *(TEXTS, EMBEDDINGS, ANSWERS, PRIVATE, BATCHES, LEFTOVERS),
     *(EXPERIMENTS, PREFECT, OTHER),
 )
@@ -28,7 +29,13 @@ KINDS = (
 UNTOLD = (BOOK, KEY, PRIVATE)
 """Kinds whose size would tell how many private rows there are: it is not shown."""
 
-TOP = {"embeddings": EMBEDDINGS, "completions": ANSWERS, "batches": BATCHES, "mlartifacts": EXPERIMENTS}
+TOP = {
+    "embeddings": EMBEDDINGS,
+    "completions": ANSWERS,
+    "batches": BATCHES,
+    "mlartifacts": EXPERIMENTS,
+    "models": MODELS,
+}
 TOP |= {"prefect": PREFECT}
 CACHES = {"embeddings", "votes", "reference", "students"}
 """Folders of private/ whose content is computed again when it is missing."""

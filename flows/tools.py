@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from connectors.base import Advance, ConfigError, Embedder, LanguageModel, PrivateRef, RowsRef, digest
+from connectors.base import Advance, ConfigError, Embedder, LanguageModel, PrivateRef, RowsRef, Weights, digest
 from flows.live import shown
 from flows.params import AnyConfig, Plm
 from flows.places import default_name, model_spec, rows_ref
@@ -136,6 +136,25 @@ class RunTools:
         scope = self.name.run_id if self.name else ""
         return self._once(f"model {name} {scope}", partial(self._open_model, name))
 
+    def weights(self, name: str) -> Weights:
+        """The files of the PLM of that name; ConfigError where it is no model of this machine."""
+        plm = next(model for model in self.config.models if model.name == name)
+        found: Weights | None = getattr(self._raw_model(plm), "weights", None)
+        if found is None:
+            raise ConfigError(
+                f"plms '{name}': a model of the connector '{plm.connector}' cannot be trained; write connector: hf "
+                "with the hub id or the folder of a causal language model, or model: embedded"
+            )
+        return found
+
+    def with_models(self, plms: Sequence[Plm]) -> RunTools:
+        """Return the tools of the same run with other PLMs; what else was opened stays open."""
+        tools = RunTools(self.config.model_copy(update={"plms": list(plms)}), self.home, self.name, self._parts)
+        with self._lock:
+            kept = {what: one for what, one in self._opened.items() if not what.startswith(("model ", "open "))}
+        tools._opened = kept
+        return tools
+
     @property
     def purse(self) -> Purse | None:
         """The money of the run; a preview has none of its own."""
@@ -204,15 +223,19 @@ class RunTools:
             choice=choice_key(secret),
         )
 
+    def _raw_model(self, plm: Plm) -> LanguageModel:
+        from connectors.registry import open_model
+
+        # Training or loading is dear: the model that was opened to be checked is the one that writes.
+        return self._once(f"open {plm.name}", partial(open_model, model_spec(plm, self.config.data_root)))
+
     def _open_model(self, name: str) -> LanguageModel:
         from connectors.completions import CompletionStore, Recording
-        from connectors.registry import open_model
 
         plm = next(model for model in self.config.models if model.name == name)
         if plm.key is not None:
             load_secret(plm.key)
-        # Training or loading is dear: the model that was opened to be checked is the one that writes.
-        model = self._once(f"open {name}", partial(open_model, model_spec(plm, self.config.data_root)))
+        model = self._raw_model(plm)
         if plm.batch_api:
             model = _in_batches(plm, model, self.home / "batches")
         scope = self.name.run_id if self.name else "preview"

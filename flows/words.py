@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from flows.training_words import training_lines
+
 WIDE = 200
 """Columns where there is no terminal: nothing has to be folded there."""
 
@@ -75,6 +77,8 @@ def _privacy(value: dict[str, Any]) -> list[str]:
             "of the run can be exported",
             f"epsilon       {epsilon(None)}: the budget book marks the dataset as exposed; refused where it has a cap",
         ]
+    if value["training"] is not None:
+        return training_lines(value, epsilon)
     other = value["other_calibration"]
     lines = [
         f"releases      {value['releases']} noisy votes, one {value['protects'].split()[0]} moves each by at most "

@@ -15,6 +15,7 @@ from tasks.composition import Adjacency as Adjacency
 from tasks.composition import Event as Event
 from tasks.composition import discrete_gaussian_event as discrete_gaussian_event
 from tasks.composition import discrete_laplace_event as discrete_laplace_event
+from tasks.composition import dp_sgd_event as dp_sgd_event
 from tasks.composition import epsilon_of as epsilon_of
 from tasks.composition import filter_epsilon as filter_epsilon
 from tasks.composition import gaussian_event as gaussian_event
@@ -100,6 +101,11 @@ class Noise:
         if self.non_private:
             return non_private_event()
         return discrete_gaussian_event(self.noise_multiplier, self.sigma_int)
+
+    @property
+    def charge(self) -> Charge:
+        """One release as the ledger writes it."""
+        return vote_charge(self)
 
 
 # --- sensitivity

@@ -7,13 +7,17 @@ Events come first. An event is a plain JSON object that says what one release di
 - ``gaussian``: ``noise_multiplier``
 - ``laplace``: ``epsilon`` (L1 sensitivity / scale)
 - ``discrete_laplace``: ``epsilon`` (L1 sensitivity / scale, in integer steps)
+- ``dp_sgd``: ``noise_multiplier``, ``sample_rate``, ``steps`` of one training with Poisson sampling, and the pair
+  ``epsilon``, ``delta`` that was accounted for it when it was planned
 - ``non_private``: no field; the data was used without noise
 
 Each may carry ``count`` (default 1): how many independent releases of that kind.
 
 Everything that decides is one currency, the squared mu of Gaussian differential privacy. One currency matters: a
 gate that used one rule for some histories and another for the rest would let the choice of the next release depend
-on earlier answers, and no theorem covers that.
+on earlier answers, and no theorem covers that. Training by DP-SGD is no Gaussian release and has no mu: its
+(epsilon, delta) stands beside the currency with a delta of its own, and both are added up (basic composition holds
+for pairs that were fixed before each release was chosen; Rogers, Roth, Ullman and Vadhan 2016).
 """
 
 from __future__ import annotations
@@ -28,6 +32,9 @@ Event = dict[str, Any]
 """One release, plain JSON values only."""
 
 Adjacency = Literal["add_remove", "replace_one"]
+
+DELTA_ROUNDING: Final = 1e-9
+"""Part of delta below which a rest of it is the rounding of a sum."""
 
 PURE: Final = ("laplace", "discrete_laplace")
 """Events that are epsilon-DP by themselves, with delta 0."""
@@ -57,6 +64,12 @@ def laplace_event(epsilon: float, count: int = 1) -> Event:
     return {"type": "laplace", "epsilon": float(epsilon), "count": count}
 
 
+def dp_sgd_event(noise_multiplier: float, sample_rate: float, steps: int, epsilon: float, delta: float) -> Event:
+    """Describe one training: `steps` noisy sums over rows that each take part with chance `sample_rate`."""
+    numbers = {"noise_multiplier": float(noise_multiplier), "sample_rate": float(sample_rate), "steps": steps}
+    return {"type": "dp_sgd", **numbers, "epsilon": float(epsilon), "delta": float(delta), "count": 1}
+
+
 def discrete_laplace_event(epsilon: float, count: int = 1) -> Event:
     """Describe `count` releases with integer Laplace noise on every coordinate, each `epsilon`-DP by itself.
 
@@ -76,18 +89,22 @@ def epsilon_of(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     """Return the epsilon of all events together at `delta`, for the report of a plan that was fixed beforehand.
 
     0 for no event, infinite for a non-private one. Only Gaussians: the exact closed form (Balle and Wang 2018,
-    Theorem 8, with mu^2 added up as in Dong, Roth and Su 2022, Corollary 3.3) plus the grid's slack. Mixed: numeric
-    composition of privacy loss distributions, rounded upwards. Raises LedgerError for an event that is not understood.
+    Theorem 8, with mu^2 added up as in Dong, Roth and Su 2022, Corollary 3.3) plus the grid's slack. Mixed, and
+    training: numeric composition of privacy loss distributions, rounded upwards. Raises LedgerError for an event that
+    is not understood.
     """
-    mu_squared = sum(mu_squared_of(event) for event in events)
+    own, shared = _apart(events)
+    mu_squared = sum(mu_squared_of(event) for event in shared)
     _check_delta(delta)
-    if mu_squared in (0.0, math.inf):
+    if mu_squared == math.inf or (mu_squared == 0.0 and not own):
         return mu_squared
-    if any(event["type"] in PURE and _count(event) for event in events):
+    if own or any(event["type"] in PURE and _count(event) for event in shared):
         epsilon = _epsilon_by_loss_distribution(events, delta)
     else:
         epsilon = gaussian_epsilon(math.sqrt(mu_squared), delta)
-    return epsilon + _grid_slack(math.sqrt(mu_squared), epsilon, _coarsest_step(events))
+    if mu_squared == 0.0:
+        return epsilon
+    return epsilon + _grid_slack(math.sqrt(mu_squared), epsilon, _coarsest_step(shared))
 
 
 def filter_epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float:
@@ -95,14 +112,20 @@ def filter_epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float:
 
     Stopping before the sum of mu^2 passes a fixed bound is free under full adaptivity (Smith and Thakurta 2022;
     Koskela, Tobaben and Honkela 2023). Pure epsilon-DP events enter with the mu whose trade-off curve lies below
-    theirs everywhere, so they share the currency. Has the type `connectors.base.Compose`.
+    theirs everywhere, so they share the currency. Each training adds its own epsilon and takes its own delta out of
+    `delta`; infinite where too little is left of it. Has the type `connectors.base.Compose`.
     """
-    mu_squared = sum(mu_squared_of(event) for event in events)
+    own, shared = _apart(events)
+    mu_squared = sum(mu_squared_of(event) for event in shared)
     _check_delta(delta)
+    added = sum(_count(event) * _positive(event, "epsilon") for event in own)
+    rest = delta - sum(_count(event) * _positive(event, "delta") for event in own)
+    if rest < -DELTA_ROUNDING * delta or (mu_squared > 0 and rest <= DELTA_ROUNDING * delta):
+        return math.inf
     if mu_squared in (0.0, math.inf):
-        return mu_squared
-    epsilon = gaussian_epsilon(math.sqrt(mu_squared), delta)
-    return epsilon + _grid_slack(math.sqrt(mu_squared), epsilon, _coarsest_step(events))
+        return mu_squared + added
+    epsilon = gaussian_epsilon(math.sqrt(mu_squared), rest)
+    return added + epsilon + _grid_slack(math.sqrt(mu_squared), epsilon, _coarsest_step(shared))
 
 
 def mu_squared_of(event: Mapping[str, Any]) -> float:
@@ -132,9 +155,12 @@ def second_opinion(events: Sequence[Mapping[str, Any]], delta: float) -> float:
 
     For `wasp budget verify`: it may not lie above the book's own total.
     """
-    mu_squared = sum(mu_squared_of(event) for event in events)
+    own, shared = _apart(events)
+    mu_squared = sum(mu_squared_of(event) for event in shared)
     _check_delta(delta)
-    return mu_squared if mu_squared in (0.0, math.inf) else _epsilon_by_loss_distribution(events, delta)
+    if mu_squared == math.inf or (mu_squared == 0.0 and not own):
+        return mu_squared
+    return _epsilon_by_loss_distribution(events, delta)
 
 
 # --- conversions
@@ -210,7 +236,18 @@ def _loss_of(event: Mapping[str, Any]) -> Any:
     if event["type"] == "discrete_laplace":
         worst = common.DifferentialPrivacyParameters(_positive(event, "epsilon"), 0.0)
         return losses.from_privacy_parameters(worst).self_compose(count)
+    if event["type"] == "dp_sgd":
+        sampled = losses.from_gaussian_mechanism(
+            _positive(event, "noise_multiplier"), sampling_prob=_positive(event, "sample_rate")
+        )
+        return sampled.self_compose(int(_positive(event, "steps")) * count)
     return losses.from_gaussian_mechanism(_positive(event, "noise_multiplier") / math.sqrt(count))
+
+
+def _apart(events: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Return the trainings, each with a delta of its own, and everything that shares one currency."""
+    own = [event for event in events if event.get("type") == "dp_sgd" and _count(event)]
+    return own, [event for event in events if event.get("type") != "dp_sgd"]
 
 
 def _coarsest_step(events: Sequence[Mapping[str, Any]]) -> float:

@@ -1,15 +1,16 @@
-"""The Prefect face of the steps that open private rows: one that spends budget, one that no budget covers."""
+"""The Prefect face of the steps that open private rows: those that spend budget, and one that no budget covers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from tasks import voting
+from tasks import tuning, voting
 from tasks.jobs import VoteSpec, Written
 from tasks.private.plain_train import PlainJob, train_on_rows
 from tasks.steps import outcome, step
 from tasks.toolbox import Tools
+from tasks.tuning import TuneSpec
 
 
 @step("vote t={spec.iteration}", retries=0)
@@ -24,3 +25,10 @@ def train_on_private(tools: Tools, job: PlainJob) -> Any:
     """Train a student on the private rows as they are: NOT PRIVATE; the budget book is told first."""
     ref, why = train_on_rows(tools, job)
     return outcome(tools.artifacts.read_json(ref), ref, why)
+
+
+@step("train {spec.plm} under DP", retries=0)
+def tune(tools: Tools, spec: TuneSpec) -> Any:
+    """A language model learns from the private rows under differential privacy; the ledger is charged once."""
+    tuned, why = tuning.tune(tools, spec)
+    return outcome(tuned, tuned.model, why)

@@ -16,7 +16,8 @@ Point = tuple[float, float]
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a run set out to do. `epsilon` was asked for (infinite: no protection), `epsilon_exact` is what the noise
-    buys; `sigma` and `sensitivity` in votes; `calls`, `dollars` and `samples` of all PLMs together.
+    buys; `sigma` and `sensitivity` in votes, or of a gradient where private rows are learned from, which `training`
+    says in words; `calls`, `dollars` and `samples` of all PLMs together.
     """
 
     epsilon: float
@@ -31,6 +32,7 @@ class Plan:
     samples: int
     calls: int | None = None
     dollars: float | None = None
+    training: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ class Report:
         """Everything that was computed on private rows without noise, what nobody listed included."""
         found = list(self.touched)
         listed = " ".join(one.what.lower() for one in found)
-        if self.not_private and "vote" not in listed and "student" not in listed:
+        if self.not_private and "vote" not in listed and "student" not in listed and not self.plan.training:
             found.append(Touched("votes of the private rows", "every iteration of this run", "epsilon is infinite"))
         if any(facts.not_private for facts in self.iterations) and "fid" not in listed:
             found.append(Touched("FID against private rows", "this page", "evaluation.fid_reference is private"))

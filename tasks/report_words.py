@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from tasks.report_values import Report
+from tasks.report_values import Plan, Report
 
 ABSENT = "not measured"
 _MINUTE, _HOUR = 60, 3600
@@ -88,8 +88,8 @@ def promise(report: Report) -> list[str]:
         f"person can become at most {_shown(certainty(loss))} sure. Somebody who starts at 1 % ends at no more than "
         f"{_shown(certainty(loss, _EXAMPLE_PRIOR))}.",
         f"Delta {plan.delta:g}: the promise may fail with a probability of at most {_one_in(plan.delta)}.",
-        "The promise holds whatever else anybody knows or will learn, and for everything computed from the noisy "
-        "votes: selected examples, weights, prompts, synthetic texts, student.",
+        "The promise holds whatever else anybody knows or will learn, and for everything computed from "
+        f"{_noisy(plan)}.",
     ]
 
 
@@ -100,7 +100,9 @@ def uncovered(report: Report) -> list[str]:
     others = "other rows of the same person: each row is protected for itself"
     if report.plan.protects == "person":
         others = "rows of a person beyond the declared number per person: they are not used"
+    declared = ["the declared number of private rows: it is public"] if report.plan.training else []
     return [
+        *declared,
         _ELSEWHERE,
         "what is true of the whole group rather than of one member (for example how frequent a class is)",
         others,
@@ -108,6 +110,12 @@ def uncovered(report: Report) -> list[str]:
         "test and public rows: they are used as they are",
         "other runs on the same dataset: losses add up, and the budget book keeps the sum",
     ]
+
+
+def _noisy(plan: Plan) -> str:
+    if plan.training:
+        return "the noisy steps: the trained model, its texts, the student"
+    return "the noisy votes: selected examples, weights, prompts, synthetic texts, student"
 
 
 def _unit(protects: str) -> str:

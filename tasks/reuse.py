@@ -12,6 +12,7 @@ VERSIONS = {
     "embed": 1,
     "reference": 1,
     "vote": 1,
+    "tune": 1,
     "select": 1,
     "weigh": 1,
     "survive": 1,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from connectors.base import Advance, ArtifactStore, Embedder, LanguageModel, Ledger, PrivateRef, RowsRef
+from connectors.base import Advance, ArtifactStore, Embedder, LanguageModel, Ledger, PrivateRef, RowsRef, Weights
 from tasks.private.rows import Zone
 
 if TYPE_CHECKING:
@@ -50,6 +50,9 @@ class Tools(Protocol):
 
     def model(self, name: str) -> LanguageModel:
         """The PLM of that name, wrapped so that no answer is asked twice."""
+
+    def weights(self, name: str) -> Weights:
+        """The files of a model that runs here; ConfigError for one that is asked elsewhere."""
 
     def read_rows(self, where: RowsRef) -> pd.DataFrame:
         """Open test or public rows."""

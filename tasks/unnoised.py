@@ -1,4 +1,4 @@
-"""Runs without noise, in the accountant's terms: those that open no private row, and those that use rows as they are."""
+"""Runs without noise, in the accountant's terms: no private row is opened, or rows are used as they are."""
 
 from __future__ import annotations
 

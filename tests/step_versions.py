@@ -29,6 +29,13 @@ MEANING = {
         "tasks/private/rows.py",
         "tasks/guiding.py",
     ],
+    "tune": [
+        "tasks/private/dp_train.py",
+        "tasks/private/entropy.py",
+        "tasks/private/tuned_writer.py",
+        "tasks/private/rows.py",
+        "tasks/tuning.py",
+    ],
     "select": ["tasks/select.py"],
     "judge": ["tasks/fusion.py", "tasks/boosting.py"],
     "fuse": ["tasks/fusion.py", "tasks/fusing.py"],

@@ -22,13 +22,13 @@ OTHERS = [*AUDITS, *FUSEGEN, *ONLY_PRIVATE]
 
 @pytest.mark.parametrize("path", [path for path in CONFIGS if path not in OTHERS], ids=lambda path: path.stem)
 def test_it_loads_and_can_be_planned(path: Path) -> None:
-    flow = next((name for name in ("pre_text", "aug_pe") if path.stem.startswith(name)), "wasp")
+    flow = next((name for name in ("pre_text", "aug_pe", "dp_sgd_gen") if path.stem.startswith(name)), "wasp")
     plan = commands.plan(flow, path, [])
-    last_round_votes = flow == "pre_text" or (flow == "aug_pe" and "wasp" not in path.stem)
+    last_round_votes = flow in ("pre_text", "dp_sgd_gen") or (flow == "aug_pe" and "wasp" not in path.stem)
     assert plan["releases"] == plan["iterations"] - (not last_round_votes)
     assert plan["epsilon_exact"] <= plan["epsilon_stated"]
     json.dumps(plan, allow_nan=False)
-    assert "sigma" in words.plan(plan)
+    assert ("noise" if flow == "dp_sgd_gen" else "sigma") in words.plan(plan)
 
 
 @pytest.mark.parametrize("path", FUSEGEN, ids=lambda path: path.stem)

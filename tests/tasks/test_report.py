@@ -129,7 +129,7 @@ def test_a_run_without_noise_is_banned_in_red_and_promises_nothing():
 
 def test_a_private_run_has_no_such_banner_and_says_that_nothing_was_unnoised(page):
     assert "NOT PRIVATE" not in page
-    assert "Nothing: every number on this page comes from noisy votes" in page
+    assert "Nothing: every number on this page comes from releases with noise" in page
 
 
 def test_what_touched_private_rows_without_noise_is_listed_and_marked():

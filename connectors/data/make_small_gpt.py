@@ -1,0 +1,100 @@
+"""Makes the small GPT-2 of the embedded transformer: `python -m connectors.data.make_small_gpt --to FOLDER`.
+
+Trained from scratch on the corpora that ship, each text behind a few of its own words, so that words of a class steer
+it. It is there to run the pipeline anywhere, not to write well. Weights are kept in half precision; another machine's
+arithmetic gives other last digits, so the script is a recipe and not a proof.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+CORPORA = Path(__file__).parent / "corpora"
+SEED, STEPS, ROWS, TOKENS = 1905, 1500, 24, 96
+VOCABULARY, WIDTH, LAYERS, HEADS = 2000, 96, 2, 4
+START, END = "<s>", "</s>"
+
+
+def lines(seed: int) -> list[str]:
+    """Return every text of the corpora behind one quoted word of it and a few more, in random order."""
+    rng = random.Random(seed)
+    found = []
+    for corpus in sorted(CORPORA.glob("*.parquet")):
+        for text in pd.read_parquet(corpus)["text"]:
+            words = [word.strip(".,!?").lower() for word in text.split() if len(word) > 3] or ["anything"]
+            told = rng.choices(words, k=rng.randint(2, 6))
+            found.append(f'Text about "{told[0]}" ({" ".join(told[1:])}):\n{text}')
+    rng.shuffle(found)
+    return found
+
+
+def make_tokenizer(texts: list[str]) -> Any:
+    """Return a byte-level BPE trained on the texts."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY, special_tokens=[START, END], initial_alphabet=alphabet, show_progress=False
+    )
+    inner.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=inner, bos_token=START, eos_token=END, pad_token=END)
+
+
+def make_model(tokenizer: Any, steps: int = STEPS) -> Any:
+    """Return the trained model."""
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(SEED)
+    config = GPT2Config(
+        vocab_size=len(tokenizer),
+        n_positions=256,
+        n_embd=WIDTH,
+        n_layer=LAYERS,
+        n_head=HEADS,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.eos_token_id,
+    )
+    model = GPT2LMHeadModel(config).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=4e-3, total_steps=steps, pct_start=0.05)
+    batches: list[list[str]] = []
+    for step in range(steps):
+        if not batches:
+            texts = lines(SEED + step)
+            batches = [texts[start : start + ROWS] for start in range(0, len(texts), ROWS)]
+        told = [text + END for text in batches.pop()]
+        batch = tokenizer(told, padding=True, truncation=True, max_length=TOKENS, return_tensors="pt")
+        targets = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+        model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], labels=targets).loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+    return model.eval()
+
+
+def main() -> None:
+    """Write the folder `small_gpt`."""
+    parser = argparse.ArgumentParser(description="Make the small GPT-2 of the embedded transformer.")
+    parser.add_argument("--to", type=Path, default=Path(__file__).parent / "small_gpt")
+    parser.add_argument("--steps", type=int, default=STEPS)
+    chosen = parser.parse_args()
+    tokenizer = make_tokenizer(lines(SEED))
+    model = make_model(tokenizer, chosen.steps)
+    model.half().save_pretrained(chosen.to)
+    tokenizer.save_pretrained(chosen.to)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""DP-SGD + generation: one language model learns from the private rows under noise, then writes labelled texts.
+
+The classical rival of private evolution (Yue et al. 2023, "Synthetic Text Generation with Differential Privacy"). The
+class stands before each text as control text while the model learns, and asks for texts of a class afterwards.
+"""
+
+# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
+from typing import Any
+
+from prefect import flow
+
+from flows.common import flow_run_name, running
+from flows.dp_sgd_run import DpSgdRun
+from flows.params_dp_sgd import DpSgdGenConfig
+from flows.runners import ConfiguredTaskRunner
+from tasks.private_steps import tune
+from tasks.steps import collect, embedded, generate, measure_iteration, now, record_iteration, train_student
+
+
+@flow(name="dp_sgd_gen", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
+def dp_sgd_gen(config: DpSgdGenConfig, resumes: str | None = None) -> dict[str, Any]:
+    """Tune a local language model on the private rows by DP-SGD, let it write, train and test a student.
+
+    The trained weights are one release: the whole plan of steps is reserved and charged before the first row is
+    opened, as one (epsilon, delta) with a delta of its own. A step is counted before it is taken, so a run that was
+    killed goes on from its checkpoint with the count it had, and what was lost in between stays paid.
+
+    Args:
+        config: task, rows, language model, privacy, method, student and evaluation of the run.
+        resumes: the run that must go on; anything that would make it another run is refused before it is paid for.
+
+    Returns:
+        The summary of the run: what `wasp run --json` prints.
+    """
+    with running("dp_sgd_gen", config, resumes, DpSgdRun) as run:
+        if run.stands is not None:
+            return run.stands
+        # the private rows are learned from, once; from here on everything is computed from noisy weights
+        tuned = now(tune, run.tools, run.tune_spec())
+
+        written = embedded(run.writing(tuned), generate, run.write_jobs(0, run.equal_weights(), None, ()))
+        run.require_texts(0, written)
+        measured = now(measure_iteration, run.tools, run.measure_job(0, written))
+        now(record_iteration, run.tools, run.facts(0, written, {}, measured, [tuned.release]))
+
+        synthetic = now(collect, run.tools, written)
+        student = now(train_student, run.tools, run.train_job(written))
+        return run.finish(written, [tuned.release], synthetic, student)

@@ -1,0 +1,36 @@
+"""Which lines of the budget book a run's releases stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from connectors.base import ArtifactRef, LedgerError
+from connectors.ledger_state import RELEASING
+
+if TYPE_CHECKING:
+    from connectors.ledger_state import Entry
+    from flows.run import Run
+
+
+def paid_for(run: Run, releases: Sequence[ArtifactRef]) -> list[Entry]:
+    """Return the entries of the budget book that paid for these releases, whichever run paid, and for others that
+    this run drew in their place before (texts were lost and the vote was paid again): those were seen too.
+
+    Raises LedgerError when a release names no entry of the book.
+    """
+    name = run.tools.called
+    if not name.dataset:
+        return []
+    paid = {run.tools.artifacts.info(release)["ledger_entry"] for release in releases}
+    entries = run.tools.ledger.history(name.dataset)
+    unknown = sorted(paid - {entry.hash for entry in entries})
+    if unknown:
+        raise LedgerError(
+            f"Release {unknown[0][:12]} of run {name.run_id} stands in no line of the budget book of dataset "
+            f"'{name.dataset}'. Restore the book, or delete the run's release.parquet: it is read back."
+        )
+    slots = run.slots(releases)
+    void = {entry.detail["number"] for entry in entries if entry.kind == "void"}
+    drawn = [entry for entry in entries if entry.kind in RELEASING and entry.number not in void]
+    return [e for e in drawn if e.hash in paid or (e.run_id == name.run_id and e.slot in slots)]

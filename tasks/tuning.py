@@ -1,0 +1,147 @@
+"""The step around a training: key, ledger, artifacts. What is private happens in tasks/private/tuned_writer.py."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+
+from connectors.base import ArtifactRef, LedgerError, StepKey
+from tasks.dp_sgd import TrainingNoise, accounted
+from tasks.private.dp_train import Recipe
+from tasks.private.tuned_writer import TOLD, Adapter, TuneJob, pay, payments, train_writer
+from tasks.prompts import TaskCard, zero_shot
+from tasks.reuse import step_key
+from tasks.toolbox import Tools
+
+CONTROL = "Text about {label}:\n"
+"""What stands before each text while the model learns, and is asked afterwards: the class, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class TuneSpec:
+    """One training of the language model `plm`; `fingerprint`, `dataset` name the private rows (see VoteSpec).
+
+    `tokens`: longest row, control text included. `seed` rules first values of LoRA, never noise or sampling.
+    """
+
+    plm: str
+    dataset: str
+    fingerprint: str
+    noise: TrainingNoise
+    recipe: Recipe
+    adapter: Adapter
+    tokens: int
+    card: TaskCard
+    seed: int
+    respend: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What a training left: `release` (release.parquet: what is public about it) and `model` (a folder)."""
+
+    release: ArtifactRef
+    model: ArtifactRef
+
+
+def control_card(card: TaskCard) -> TaskCard:
+    """Return a task whose only prompt is the control text of a class."""
+    return replace(card, zero_shot=CONTROL, attribute="", values=())
+
+
+def controls_of(card: TaskCard) -> dict[str, str]:
+    """Return the control text of every class, as it is also asked."""
+    return {label: zero_shot(control_card(card), label, "", 0).text for label in card.label_names}
+
+
+def tune(tools: Tools, spec: TuneSpec) -> tuple[Tuned, str]:
+    """Train a language model on the private rows once, and write its weights and what may be told of the training.
+
+    The same training asked by another run is found by its content and costs nothing again. The ledger is asked even
+    when the weights exist: weights without an entry mean that the book was replaced.
+    """
+    base = tools.weights(spec.plm)
+    key = _key(tools, spec, base.content, 0)
+    model_path, path = f"models/{key.key[:32]}", f"runs/{tools.run_id}/training/release.parquet"
+    found = tools.artifacts.find(model_path, key)
+    why = tools.artifacts.why(model_path, key)
+    if found is not None and not tools.ledger.released(spec.dataset, key.key):
+        raise LedgerError(
+            f"{model_path} holds finished weights, but the budget book of dataset '{spec.dataset}' does not know their "
+            "training: the book was lost or replaced. Restore it from a backup; nothing was trained."
+        )
+    told = tools.artifacts.find(path, key)
+    if found is not None and told is not None:
+        return Tuned(replace(told, reused=True), replace(found, reused=True)), why
+    job = _job(spec, base.folder)
+
+    def keys(payment: int) -> str:
+        return _key(tools, spec, base.content, payment).key
+
+    if found is None:
+        paid = pay(tools, job, keys)
+        found = tools.artifacts.write_folder(
+            model_path, lambda folder: train_writer(tools, job, paid.taken, folder), key
+        )
+        paid.taken.forget()
+        entry = paid.entry
+    else:
+        found, entry = replace(found, reused=True), payments(tools, job, keys)[-1].entry_hash
+    steps = json.loads((tools.artifacts.read_folder(found) / TOLD).read_text(encoding="utf-8"))
+    table = pd.DataFrame([_told(spec, steps)])
+    lost = steps["steps_begun"] - steps["steps_in_weights"]
+    release = tools.artifacts.write_table(path, table, key, {"ledger_entry": entry, "lost": lost})
+    return Tuned(release, found), why
+
+
+def _told(spec: TuneSpec, steps: Mapping[str, int]) -> dict[str, object]:
+    """Return what may be told: planned, begun and lost steps, and what those that began cost. Never a loss."""
+    plan, noise, begun = spec.recipe.training, spec.noise, steps["steps_begun"]
+    rate, sigma = plan.sample_rate, noise.noise_multiplier
+    return {
+        "steps_planned": plan.steps,
+        **steps,
+        "sample_rate": rate,
+        "noise_multiplier": sigma,
+        "clip": plan.clip,
+        "delta": noise.delta,
+        "epsilon_of_begun": None if noise.non_private else max(accounted(rate, begun, sigma, noise.delta)),
+    }
+
+
+def _key(tools: Tools, spec: TuneSpec, base: str, payment: int) -> StepKey:
+    recipe = asdict(spec.recipe)
+    for name in ("rows_at_once", "checkpoint_every"):
+        recipe.pop(name)
+    parameters: dict[str, object] = {
+        "event": spec.noise.event,
+        "recipe": recipe,
+        "adapter": asdict(spec.adapter),
+        "tokens": spec.tokens,
+        "controls": controls_of(spec.card),
+        "private": spec.fingerprint,
+        "rows": [tools.private.where.rows, tools.private.where.of, tools.private.where.seed],
+        "seed": spec.seed,
+    }
+    if payment:
+        parameters["payment"] = payment
+    return step_key("tune", parameters, {"base": base})
+
+
+def _job(spec: TuneSpec, base: Path) -> TuneJob:
+    return TuneJob(
+        dataset=spec.dataset,
+        fingerprint=spec.fingerprint,
+        charge=spec.noise.charge,
+        base=base,
+        controls=controls_of(spec.card),
+        tokens=spec.tokens,
+        recipe=spec.recipe,
+        adapter=spec.adapter,
+        seed=spec.seed,
+        respend=spec.respend,
+    )
