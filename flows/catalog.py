@@ -168,6 +168,18 @@ FLOWS = (
         continued=False,
         asks_models=False,
     ),
+    FlowEntry(
+        "compare",
+        "flows.compare",
+        "flows.params_compare.CompareConfig",
+        "flows.compare_values.planned",
+        "carries out methods, settings and seeds as a matrix and puts the results beside published figures",
+        (Preset("demo", "compare_here.yaml", "WASP, PrE-Text and Aug-PE on the demo's texts, two seeds: minutes."),),
+        words="flows.compare_words",
+        opens_rows=False,
+        continued=False,
+        asks_models=False,
+    ),
 )
 
 

@@ -16,6 +16,7 @@ from flows.cli_budget import budget
 from flows.cli_bundle import export, verify_bundle
 from flows.cli_common import Json
 from flows.cli_common import answer as _answer
+from flows.cli_compare import compare
 from flows.cli_partition import partition
 from flows.home import prepare_environment
 
@@ -126,6 +127,7 @@ def report(run_id: str, json_: Json = False) -> None:
     _answer(commands.report(run_id), json_, lambda value: str(value["report"]))
 
 
+app.command()(compare)
 app.command()(export)
 app.command("verify-bundle")(verify_bundle)
 app.command()(partition)

@@ -53,6 +53,9 @@ class Tracking(Strict):
         None, description="MLflow tracking URI; empty: MLFLOW_TRACKING_URI, else a database in the state folder."
     )
     experiment: str | None = Field(None, description="MLflow experiment; empty: the name of the task.")
+    parent: str | None = Field(
+        None, description="MLflow run that this one is part of; a comparison fills it in for its cells."
+    )
 
 
 class Limits(Strict):

@@ -66,6 +66,7 @@ def plan_of(
         "max_dollars": config.limits.max_dollars,
         "training": _training(noise),
         "releases": noise.releases,
+        "events": [dict(noise.charge.event)] * noise.releases if noise.releases else [],
         "sensitivity": noise.sensitivity,
         "calibration": noise.calibration,
         "sigma": noise.sigma,

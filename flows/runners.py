@@ -102,7 +102,8 @@ def _execution() -> Execution:
     context = FlowRunContext.get()
     config = (context.parameters or {}).get("config") if context is not None else None
     if isinstance(config, dict):
-        return Execution.model_validate(config.get("execution", {}))
+        workers = {"max_workers": config["workers"]} if "workers" in config else {}
+        return Execution.model_validate(config.get("execution", workers))
     return config.execution if config is not None else Execution()
 
 

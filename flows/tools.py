@@ -204,6 +204,7 @@ class RunTools:
             "prefect.flow_run_id": str(runtime.flow_run.id or ""),
             "prefect.flow_run_url": _page(runtime.flow_run.ui_url),
         }
+        tags |= {"mlflow.parentRunId": tracking.parent} if tracking.parent else {}
         journal = self.home / "runs" / self.run_id / "tracking.jsonl"
         return open_tracker(
             uri, root, journal, tracking.experiment or load_task(self.config.task).name, self.run_id, tags

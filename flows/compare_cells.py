@@ -1,0 +1,134 @@
+"""The cells of a comparison: one flow with one configuration each, known by content, so that none is run twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from connectors.base import ConfigError, digest
+from flows.catalog import FlowEntry, find_flow
+from flows.config_files import load_config
+from flows.params import PACE, RunConfig
+from tasks.comparing import Answer
+from tasks.reuse import VERSIONS
+
+if TYPE_CHECKING:
+    from connectors.artifacts import Artifacts
+    from flows.params_compare import Changes, Column, CompareConfig, Row
+
+SHIPPED = Path(__file__).parents[1] / "deployments" / "configs"
+METRICS = ("accuracy", "macro_f1", "fid")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run of the matrix: its row, column and seed, its flow and whole configuration."""
+
+    row: str
+    column: str
+    seed: int
+    flow: str
+    config: RunConfig
+
+    @property
+    def name(self) -> str:
+        """The cell in a few words."""
+        return f"{self.row} · {self.column} · seed {self.seed}"
+
+    @property
+    def entry(self) -> FlowEntry:
+        """The flow that carries it out."""
+        return find_flow(self.flow)
+
+    @property
+    def key(self) -> str:
+        """Content of the cell: configuration, files that it names, versions of the steps."""
+        settings = self.config.model_dump(mode="json", exclude={"tracking": True, "limits": True, "execution": PACE})
+        return digest([self.flow, settings, _stamps(self.config), dict(VERSIONS)])
+
+
+def cells_of(config: CompareConfig) -> list[Cell]:
+    """Return the matrix, row by row; ConfigError names the row and column whose configuration is wrong."""
+    return [
+        _cell(config, row, column, seed) for row in config.rows for column in config.columns for seed in config.seeds
+    ]
+
+
+def kept(artifacts: Artifacts, cell: Cell) -> Answer | None:
+    """Return the answer of a cell that was carried out before and whose run is still there and whole."""
+    run_id = artifacts.read_text(_place(cell))
+    text = artifacts.read_text(f"runs/{run_id}/summary.json") if run_id else None
+    if text is None:
+        return None
+    summary = json.loads(text)
+    return answer(cell, summary, reused=True) if summary["state"] == "done" else None
+
+
+def keep(artifacts: Artifacts, cell: Cell, run_id: str) -> None:
+    """Write down which run carried a cell out."""
+    artifacts.write_text(_place(cell), run_id)
+
+
+def answer(cell: Cell, summary: Mapping[str, Any], reused: bool = False) -> Answer:
+    """Return what the summary of a cell's run says."""
+    curve = [{metric: one.get(metric) for metric in METRICS} for one in summary.get("iterations", ())]
+    return Answer(
+        row=cell.row,
+        column=cell.column,
+        seed=cell.seed,
+        state="degraded" if summary.get("degraded") else str(summary["state"]),
+        values={metric: summary.get(metric) for metric in METRICS},
+        curve=curve,
+        run_id=str(summary["run_id"]),
+        seconds=float(summary.get("seconds") or 0.0),
+        epsilon=summary.get("epsilon_spent"),
+        dollars=float(summary.get("dollars") or 0.0),
+        reused=reused,
+    )
+
+
+def failed(cell: Cell, error: Exception) -> Answer:
+    """Return the answer of a cell that came to no end; the others go on."""
+    words = str(error) or type(error).__name__
+    return Answer(cell.row, cell.column, cell.seed, "failed", {}, error=words)
+
+
+def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
+    changes = {**config.set, **column.set, **row.set, "execution.seed": seed}
+    try:
+        loaded = load_config(find_flow(row.flow).config_class(), _file(row.config), _written(changes))
+    except ConfigError as error:
+        raise ConfigError(f"rows '{row.name}', columns '{column.name}': {error}") from None
+    tracking = config.tracking.model_copy(update={"experiment": config.tracking.experiment or config.title})
+    # A cell is recorded beside the comparison, and nobody sits before it to approve its plan.
+    found = loaded.model_copy(update={"tracking": tracking})
+    return Cell(row.name, column.name, seed, row.flow, found)  # type: ignore[arg-type]
+
+
+def _written(changes: Changes) -> list[str]:
+    """Return changes as `--set` takes them: JSON is YAML."""
+    return [f"{field}={json.dumps(value)}" for field, value in changes.items()]
+
+
+def _file(named: str) -> Path:
+    for place in (Path(named), SHIPPED / named):
+        if place.is_file():
+            return place
+    raise ConfigError(f"config: there is no file {named}, neither here nor below deployments/configs")
+
+
+def _stamps(config: RunConfig) -> list[list[Any]]:
+    """Return size and time of every file that the configuration names: changed rows make another cell."""
+    from flows.places import place
+
+    rows = [one.path for one in (config.private, config.test, config.public) if one is not None]
+    names = [*rows, config.task, *(plm.model or "" for plm in config.models)]
+    files = [Path(place(name, config.data_root)).expanduser() for name in names if name]
+    return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files if file.is_file()]
+
+
+def _place(cell: Cell) -> str:
+    return f"compare/{cell.key}.txt"

@@ -1,0 +1,106 @@
+"""What a comparison plans and what it came to, as plain values."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from flows.compare_cells import Cell, cells_of, kept
+from flows.home import state_folder
+from flows.stores import open_artifacts
+from tasks.accounting import epsilon_of
+from tasks.compare_report import Comparison, claims
+
+if TYPE_CHECKING:
+    from flows.params_compare import CompareConfig
+
+ADDED = ("calls", "tokens_in", "tokens_out", "dollars_about")
+
+
+def planned(config: CompareConfig) -> dict[str, Any]:
+    """Return what the open cells would ask and spend together; no row is opened and nothing reserved.
+
+    Budgets are per dataset by its name in the book: epsilon of all releases together, however they are chosen.
+    """
+    cells = cells_of(config)
+    artifacts = open_artifacts(state_folder())
+    open_ = [cell for cell in cells if kept(artifacts, cell) is None]
+    plans = [(cell, cell.entry.plan(cell.config)) for cell in open_]
+    minutes = [plan["minutes_of_writing"] for _, plan in plans]
+    return {
+        "flow": "compare",
+        "title": config.title,
+        "cells": len(cells),
+        "carried_out": len(cells) - len(open_),
+        "workers": config.workers,
+        **{name: sum(plan[name] for _, plan in plans) for name in ADDED},
+        "minutes_of_writing": None if None in minutes else sum(minutes),
+        "datasets": _datasets(plans),
+        "matrix": [_line(cell, plan) for cell, plan in plans],
+    }
+
+
+def published_of(config: CompareConfig) -> dict[tuple[str, str, str], float]:
+    """Return published figures by metric, row and column."""
+    return {
+        (metric, row.name, column): figure
+        for row in config.rows
+        for metric, figures in row.published.items()
+        for column, figure in figures.items()
+    }
+
+
+def summary_of(comparison: Comparison, run_id: str, folder: str) -> dict[str, Any]:
+    """Return what a finished comparison says of itself."""
+    failed = [one for one in comparison.answers if one.state == "failed"]
+    return {
+        "run_id": run_id,
+        "flow": "compare",
+        "title": comparison.title,
+        "state": "done" if not failed else "incomplete",
+        "cells": [asdict(one) for one in comparison.answers],
+        "failed": len(failed),
+        "reused": sum(one.reused for one in comparison.answers),
+        "claims": [asdict(one) for one in claims(comparison)],
+        "dollars": sum(one.dollars for one in comparison.answers if not one.reused),
+        "folder": folder,
+        "table": f"{folder}/table.html",
+    }
+
+
+def _datasets(plans: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Return what each private dataset would be charged: runs, releases and epsilon of all of them together."""
+    from flows.places import default_name
+
+    events: dict[tuple[str, float], list[Mapping[str, Any]]] = defaultdict(list)
+    runs: dict[tuple[str, float], int] = defaultdict(int)
+    for cell, plan in plans:
+        if plan["events"]:
+            where = cell.config.private
+            name = (where.name or default_name(where.path), plan["delta"])
+            events[name] += plan["events"]
+            runs[name] += 1
+    return [
+        {
+            "dataset": name,
+            "delta": delta,
+            "runs": runs[name, delta],
+            "releases": len(found),
+            "epsilon": _spent(found, delta),
+        }
+        for (name, delta), found in sorted(events.items())
+    ]
+
+
+def _spent(events: Sequence[Mapping[str, Any]], delta: float) -> float | None:
+    """Return epsilon of all events together; None: without noise."""
+    epsilon = epsilon_of(list(events), delta)
+    return epsilon if math.isfinite(epsilon) else None
+
+
+def _line(cell: Cell, plan: Mapping[str, Any]) -> dict[str, Any]:
+    told = {name: plan[name] for name in (*ADDED, "epsilon_stated", "epsilon_exact", "releases")}
+    return {"row": cell.row, "column": cell.column, "seed": cell.seed, "flow": cell.flow} | told

@@ -1,0 +1,62 @@
+"""What a comparison says in the terminal: its plan, and its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flows.words import epsilon, table
+
+
+def plan(value: dict[str, Any]) -> str:
+    """Say what the open cells would ask and spend together."""
+    lines = [
+        f"comparison    {value['title']}",
+        f"cells         {value['cells']}, {value['carried_out']} carried out before; {value['workers']} at a time",
+        f"calls         {value['calls']}",
+        f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out",
+        f"money         about {value['dollars_about']:.2f} dollars",
+        f"time          {_minutes(value['minutes_of_writing'])}",
+    ]
+    for one in value["datasets"]:
+        lines.append(
+            f"budget        dataset '{one['dataset']}': {one['runs']} runs, {one['releases']} releases, all together "
+            f"epsilon {epsilon(one['epsilon'])} at delta {one['delta']:g}; every cell is charged to its book"
+        )
+    if not value["datasets"]:
+        lines.append("budget        nothing: no open cell releases anything of private rows")
+    heads = ("row", "column", "seed", "flow", "calls", "dollars", "epsilon")
+    return "\n".join([*lines, "", table([_cells(one) for one in value["matrix"]], heads)])
+
+
+def summary(value: dict[str, Any]) -> str:
+    """Show a finished comparison: its cells, what became of published claims, and where the tables are."""
+    heads = ("row", "column", "seed", "state", "accuracy", "fid", "epsilon", "seconds")
+    lines = [table([_answer(one) for one in value["cells"]], heads), ""]
+    said = [one for one in value["claims"] if one["verdict"]]
+    lines += [f"claim       {one['row']} · {one['column']} · {one['metric']}: {one['verdict']}" for one in said]
+    failed = [one for one in value["cells"] if one["state"] == "failed"]
+    lines += [f"failed      {one['row']} · {one['column']} · seed {one['seed']}: {one['error']}" for one in failed]
+    lines += [
+        f"cells       {len(value['cells'])}, {value['reused']} read back, {value['failed']} failed; "
+        f"{value['seconds']:.0f} s",
+        f"tables      {value['table']}, table.md beside it",
+    ]
+    return "\n".join(lines)
+
+
+def _minutes(minutes: float | None) -> str:
+    return "not known: a model was never asked" if minutes is None else f"about {minutes:.0f} minutes of writing in all"
+
+
+def _cells(one: dict[str, Any]) -> Sequence[object]:
+    spent = epsilon(one["epsilon_exact"]) if one["releases"] else "none"
+    return [one["row"], one["column"], one["seed"], one["flow"], one["calls"], f"{one['dollars_about']:.2f}", spent]
+
+
+def _answer(one: dict[str, Any]) -> Sequence[object]:
+    measured = [one["values"].get(metric) for metric in ("accuracy", "fid")]
+    known = ["-" if value is None else f"{value:.3f}" for value in measured]
+    spent = "-" if one["epsilon"] is None else f"{one['epsilon']:.3f}"
+    state = "read back" if one["reused"] else one["state"]
+    return [one["row"], one["column"], one["seed"], state, *known, spent, f"{one['seconds']:.0f}"]

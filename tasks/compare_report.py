@@ -1,0 +1,206 @@
+"""The tables of a comparison: Markdown for a repository, one HTML page for people; the layout of the papers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tasks.comparing import Answer, Difference, Mean, Verdict, difference, mean_of, verdict
+
+_TEMPLATES = Path(__file__).parent / "templates"
+DIGITS = {"accuracy": 3, "macro_f1": 3, "fid": 3}
+TITLES = {"accuracy": "Accuracy of the student", "macro_f1": "Macro F1 of the student", "fid": "FID (lower is better)"}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All that a comparison came to. `places`: of the columns on the axis of a curve, None where bars are drawn.
+
+    `published`: (metric, row, column) -> figure. `differs`: row -> what differs from the published setting.
+    """
+
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    places: tuple[float | None, ...]
+    seeds: tuple[int, ...]
+    metrics: tuple[str, ...]
+    reference: str
+    confidence: float
+    answers: tuple[Answer, ...]
+    published: Mapping[tuple[str, str, str], float]
+    differs: Mapping[str, str]
+    made: str
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A row against the reference in one column: our difference, the published one, and what becomes of it."""
+
+    metric: str
+    row: str
+    column: str
+    ours: Difference
+    published: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One metric: a line per row, a cell per column."""
+
+    metric: str
+    title: str
+    lines: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def claims(comparison: Comparison) -> list[Claim]:
+    """Return every row beside the reference, by metric and column, where both have a seed in common."""
+    found = []
+    for metric in comparison.metrics:
+        for row in comparison.rows:
+            for column in comparison.columns:
+                ours = difference(comparison.answers, row, comparison.reference, column, metric, comparison.confidence)
+                if row != comparison.reference and ours is not None:
+                    found.append(_claim(comparison, metric, row, column, ours))
+    return found
+
+
+def tables(comparison: Comparison) -> list[Table]:
+    """Return a table per metric; each cell our figure, its spread over seeds, and the published figure."""
+    return [
+        Table(
+            metric,
+            TITLES[metric],
+            tuple(
+                (row, tuple(cell_words(comparison, metric, row, column) for column in comparison.columns))
+                for row in comparison.rows
+            ),
+        )
+        for metric in comparison.metrics
+    ]
+
+
+def cell_words(comparison: Comparison, metric: str, row: str, column: str) -> str:
+    """Return one cell of a table."""
+    found = mean_of(comparison.answers, row, column, metric)
+    published = comparison.published.get((metric, row, column))
+    words = "failed" if _all_failed(comparison, row, column) else "not measured"
+    if found is not None:
+        words = _mean_words(found, metric)
+        missing = len(comparison.seeds) - found.number
+        words += f" ({found.number} of {len(comparison.seeds)} seeds)" if missing else ""
+    return words if published is None else f"{words} [{published:.{DIGITS[metric]}f}]"
+
+
+def difference_words(found: Difference, metric: str) -> str:
+    """Return a difference with its interval."""
+    digits = DIGITS[metric]
+    if found.low is None or found.high is None:
+        return f"{found.mean:+.{digits}f} (one seed: no interval)"
+    return f"{found.mean:+.{digits}f} [{found.low:+.{digits}f}, {found.high:+.{digits}f}]"
+
+
+def markdown(comparison: Comparison) -> str:
+    """Return all tables as Markdown."""
+    parts = [f"# {comparison.title}", "", _about(comparison), ""]
+    for table in tables(comparison):
+        parts += [f"## {table.title}", "", *_lines(["", *comparison.columns], [[n, *c] for n, c in table.lines]), ""]
+    found = claims(comparison)
+    if found:
+        parts += [f"## Differences from {comparison.reference}, seed by seed", ""]
+        parts += [*_lines(CLAIM_HEADS, [claim_cells(one) for one in found]), ""]
+    parts += _remarks(comparison)
+    return "\n".join(parts).rstrip() + "\n"
+
+
+CLAIM_HEADS = ("metric", "row", "column", "ours", "published", "the published claim")
+
+
+def claim_cells(claim: Claim) -> list[str]:
+    """Return the cells of one line of the differences."""
+    published = "" if claim.published is None else f"{claim.published:+.{DIGITS[claim.metric]}f}"
+    return [
+        claim.metric,
+        claim.row,
+        claim.column,
+        difference_words(claim.ours, claim.metric),
+        published,
+        claim.verdict,
+    ]
+
+
+def page(comparison: Comparison) -> str:
+    """Return the HTML page; equal comparisons give equal pages."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.lstrip_blocks = True
+    return environment.get_template("compare.html.j2").render(
+        comparison=comparison,
+        about=_about(comparison),
+        tables=tables(comparison),
+        claims=[claim_cells(one) for one in claims(comparison)],
+        heads=CLAIM_HEADS,
+        failures=failures(comparison),
+        figures={name: svg.decode() for name, svg in drawings(comparison, "svg").items()},
+    )
+
+
+def failures(comparison: Comparison) -> list[tuple[str, str]]:
+    """Return what did not come to an end, and why."""
+    return [
+        (f"{one.row} · {one.column} · seed {one.seed}", one.error)
+        for one in comparison.answers
+        if one.state == "failed"
+    ]
+
+
+def drawings(comparison: Comparison, form: Any) -> dict[str, bytes]:
+    """Return the pictures of a comparison by name."""
+    from tasks.compare_plots import curves_plot, metric_plot
+
+    found = {metric: metric_plot(comparison, metric, form) for metric in comparison.metrics}
+    found |= {f"{metric}_over_iterations": curves_plot(comparison, metric, form) for metric in comparison.metrics}
+    return {name: picture for name, picture in found.items() if picture is not None}
+
+
+def _claim(comparison: Comparison, metric: str, row: str, column: str, ours: Difference) -> Claim:
+    first = comparison.published.get((metric, row, column))
+    second = comparison.published.get((metric, comparison.reference, column))
+    published = None if first is None or second is None else first - second
+    return Claim(metric, row, column, ours, published, verdict(ours, (first, second)))
+
+
+def _all_failed(comparison: Comparison, row: str, column: str) -> bool:
+    return all(one.state == "failed" for one in comparison.answers if (one.row, one.column) == (row, column))
+
+
+def _mean_words(found: Mean, metric: str) -> str:
+    digits = DIGITS[metric]
+    return f"{found.mean:.{digits}f}" + ("" if found.spread is None else f" ± {found.spread:.{digits}f}")
+
+
+def _about(comparison: Comparison) -> str:
+    seeds = len(comparison.seeds)
+    return (
+        f"{comparison.made[:10]}; {seeds} seed{'s' if seeds > 1 else ''}, mean ± standard deviation; in square "
+        f"brackets the published figure; intervals of paired differences at {comparison.confidence:.0%}."
+    )
+
+
+def _remarks(comparison: Comparison) -> list[str]:
+    lines = [f"- {row}: {words}" for row, words in comparison.differs.items()]
+    found = ["## What differs from the published settings", "", *lines, ""] if lines else []
+    failed = [f"- {name}: {error}" for name, error in failures(comparison)]
+    return found + (["## Cells that failed", "", *failed, ""] if failed else [])
+
+
+def _lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    cells = [[one.replace("|", "\\|").replace("\n", " ") for one in row] for row in rows]
+    return ["| " + " | ".join(row) + " |" for row in (heads, ["---"] * len(heads), *cells)]

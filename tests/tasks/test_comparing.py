@@ -1,0 +1,127 @@
+"""Means, paired differences and verdicts of a comparison, against an independent library and by hand."""
+
+import re
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_rel
+
+from tasks.compare_report import Comparison, claims, drawings, markdown, page, tables
+from tasks.comparing import Answer, Difference, difference, mean_curve, mean_of, verdict
+
+OURS, THEIRS = [0.81, 0.84, 0.79, 0.86], [0.78, 0.83, 0.80, 0.80]
+
+
+def answer(row: str, seed: int, value: float | None, column: str = "all", **more: object) -> Answer:
+    state = "failed" if value is None else "done"
+    return Answer(row, column, seed, state, {"accuracy": value, "fid": None}, **more)  # type: ignore[arg-type]
+
+
+def answers() -> list[Answer]:
+    return [answer("WASP", n, one) for n, one in enumerate(OURS)] + [
+        answer("PE", n, one) for n, one in enumerate(THEIRS)
+    ]
+
+
+def comparison(**more: object) -> Comparison:
+    values: dict[str, object] = {
+        "title": "A | table", "rows": ("WASP", "PE", "Broken"), "columns": ("all",), "places": (None,),
+        "seeds": (0, 1, 2, 3), "metrics": ("accuracy", "fid"), "reference": "WASP", "confidence": 0.95,
+        "answers": (*answers(), *(answer("Broken", n, None, error="no such | key") for n in range(4))),
+        "published": {("accuracy", "WASP", "all"): 0.89, ("accuracy", "PE", "all"): 0.85},
+        "differs": {"PE": "another filler"}, "made": "2026-11-20T10:00:00", "versions": {"numpy": "2"},
+    }  # fmt: skip
+    return Comparison(**(values | more))  # type: ignore[arg-type]
+
+
+def test_mean_and_spread_are_over_the_seeds() -> None:
+    found = mean_of(answers(), "WASP", "all", "accuracy")
+    assert found is not None
+    assert found.mean == pytest.approx(np.mean(OURS))
+    assert found.spread == pytest.approx(np.std(OURS, ddof=1))
+    assert mean_of(answers(), "WASP", "all", "fid") is None
+    single = mean_of([answer("WASP", 0, 0.5)], "WASP", "all", "accuracy")
+    assert single is not None
+    assert single.spread is None
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
+def test_paired_intervals_are_those_of_the_library(confidence: float) -> None:
+    found = difference(answers(), "PE", "WASP", "all", "accuracy", confidence)
+    expected = ttest_rel(THEIRS, OURS).confidence_interval(confidence)
+    assert found is not None
+    assert (found.low, found.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+    assert found.mean == pytest.approx(np.mean(np.subtract(THEIRS, OURS)))
+
+
+def test_pairs_are_made_by_seed_and_lonely_seeds_are_left_out() -> None:
+    mixed = [answer("A", 2, 0.5), answer("A", 0, 0.9), answer("B", 0, 0.8), answer("B", 1, 0.1), answer("B", 2, 0.2)]
+    found = difference(mixed, "A", "B", "all", "accuracy", 0.95)
+    assert found is not None
+    assert found.pairs == 2
+    assert found.mean == pytest.approx((0.1 + 0.3) / 2)
+    assert difference(mixed, "A", "C", "all", "accuracy", 0.95) is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "published", "expected"),
+    [
+        (0.01, 0.05, (0.9, 0.8), "holds"),
+        (-0.05, -0.01, (0.9, 0.8), "does not hold"),
+        (-0.05, -0.01, (0.8, 0.9), "holds"),
+        (0.01, 0.05, (0.8, 0.9), "does not hold"),
+        (-0.01, 0.05, (0.9, 0.8), "cannot be seen"),
+        (None, None, (0.9, 0.8), "cannot be seen"),
+        (0.01, 0.05, (0.9, None), ""),
+        (0.01, 0.05, (0.9, 0.9), ""),
+    ],
+)
+def test_what_becomes_of_a_claim(low, high, published, expected) -> None:
+    assert verdict(Difference(0.02, low, high, 3), published) == expected
+
+
+def test_a_curve_is_the_mean_over_seeds_of_iterations_that_all_measured() -> None:
+    curves = [({"fid": 0.4}, {"fid": 0.2}, {"fid": 0.1}), ({"fid": 0.6}, {"fid": 0.4}, {"fid": None})]
+    found = [answer("WASP", n, 0.8, curve=curve) for n, curve in enumerate(curves)]
+    assert mean_curve(found, "WASP", "all", "fid") == [(0, pytest.approx(0.5)), (1, pytest.approx(0.3))]
+
+
+def test_tables_have_our_figure_its_spread_and_the_published_one() -> None:
+    lines = dict(tables(comparison())[0].lines)
+    assert lines["WASP"] == ("0.825 ± 0.031 [0.890]",)
+    assert lines["PE"] == ("0.802 ± 0.021 [0.850]",)
+    assert lines["Broken"] == ("failed",)
+
+
+def test_a_seed_that_is_missing_is_told() -> None:
+    few = comparison(answers=tuple(answers()[:3]), rows=("WASP",), published={})
+    assert tables(few)[0].lines == (("WASP", ("0.813 ± 0.025 (3 of 4 seeds)",)),)
+
+
+def test_markdown_is_well_formed_whatever_stands_in_it() -> None:
+    text = markdown(comparison())
+    for block in re.findall(r"(?:^\|.*\n)+", text, re.M):
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
+        assert len(widths) == 1, block
+    assert "no such" in text
+    assert "another filler" in text
+    claim = claims(comparison())[0]
+    assert (claim.row, claim.verdict) == ("PE", "cannot be seen")
+    assert claim.published == pytest.approx(-0.04)
+
+
+def test_the_page_shows_tables_claims_failures_and_pictures_and_needs_nothing_else() -> None:
+    html = page(comparison())
+    assert "0.825 ± 0.031 [0.890]" in html
+    assert "no such | key" in html
+    assert html.count("<svg") == len(drawings(comparison(), "svg")) == 1
+    assert not re.search(r"(src|href)=\"https?:", html)
+    assert page(comparison()) == html
+
+
+def test_columns_with_places_are_drawn_as_curves() -> None:
+    columns = [answer("WASP", 0, 0.7, "one"), answer("WASP", 0, 0.8, "four")]
+    drawn = comparison(rows=("WASP",), columns=("one", "four"), places=(1.0, 4.0), answers=tuple(columns), seeds=(0,))
+    bars = comparison(rows=("WASP",), columns=("one", "four"), places=(None, 4.0), answers=tuple(columns), seeds=(0,))
+    assert drawings(drawn, "svg")["accuracy"] != drawings(bars, "svg")["accuracy"]
+    assert drawings(drawn, "png")["accuracy"].startswith(b"\x89PNG")
