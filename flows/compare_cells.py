@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,11 @@ def keep(artifacts: Artifacts, cell: Cell, run_id: str) -> None:
     artifacts.write_text(_place(cell), run_id)
 
 
+def seen_from(cell: Cell, found: Answer) -> Answer:
+    """Return the answer of an equal cell as this cell's own: a setting may mean nothing to a method."""
+    return replace(found, row=cell.row, column=cell.column, seed=cell.seed)
+
+
 def answer(cell: Cell, summary: Mapping[str, Any], reused: bool = False) -> Answer:
     """Return what the summary of a cell's run says."""
     curve = [{metric: one.get(metric) for metric in METRICS} for one in summary.get("iterations", ())]
@@ -97,7 +102,9 @@ def failed(cell: Cell, error: Exception) -> Answer:
 
 
 def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
-    changes = {**config.set, **column.set, **row.set, "execution.seed": seed}
+    shared = {**config.set, **column.set}
+    changes = {field: value for field, value in shared.items() if field not in row.ignores}
+    changes |= {**row.set, "execution.seed": seed}
     try:
         loaded = load_config(find_flow(row.flow).config_class(), _file(row.config), _written(changes))
     except ConfigError as error:

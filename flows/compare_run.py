@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from prefect import runtime
 
 from connectors.base import digest
-from flows.compare_cells import Cell, answer, cells_of, failed, keep, kept
+from flows.compare_cells import Cell, answer, cells_of, failed, keep, kept, seen_from
 from flows.compare_values import published_of, summary_of
 from flows.failure import Story, told
 from flows.home import check_room, state_folder
 from flows.params_compare import CompareConfig
 from flows.progress import display
-from flows.records import RunBook, held_here, now, versions
+from flows.records import RunBook, begun, held_here, now, versions
 from flows.stores import open_artifacts, tracking_store
 from tasks.compare_report import Comparison, drawings, markdown, page
 from tasks.comparing import Answer
@@ -52,16 +50,17 @@ class CompareRun:
         self.artifacts = artifacts
         self.run_id = run_id
         self.started = time.monotonic()
-        found = {cell.name: kept(artifacts, cell) for cell in cells}
-        self.known = {name: one for name, one in found.items() if one is not None}
+        found = {cell.key: kept(artifacts, cell) for cell in cells}
+        self.known = {key: one for key, one in found.items() if one is not None}
         self.tables = ""
         self.tracker = self._open_tracker()
-        self.book = RunBook(artifacts, _manifest(run_id, config))
+        manifest = begun(run_id, "compare", None, config.model_dump(mode="json"))
+        self.book = RunBook(artifacts, manifest | {"prefect_run_id": _flow_run(), "mlflow_run_id": None})
 
     @property
     def open(self) -> list[Cell]:
-        """The cells that were not carried out yet."""
-        return [cell for cell in self.cells if cell.name not in self.known]
+        """The cells that were not carried out yet, each content once."""
+        return list({cell.key: cell for cell in self.cells if cell.key not in self.known}.values())
 
     def begin(self) -> None:
         """Say in the manifest and where experiments are kept that the comparison has begun."""
@@ -69,7 +68,7 @@ class CompareRun:
         self.tracker.start({"rows": len(self.config.rows), "columns": len(self.config.columns),
                             "seeds": ",".join(map(str, self.config.seeds))})  # fmt: skip
         self.book.update(mlflow_run_id=self.tracker.mlflow_run_id)
-        display().say(f"{len(self.cells)} cells, {len(self.known)} of them carried out before")
+        display().say(f"{len(self.cells)} cells, {len(self.open)} to be carried out, the others are read back")
 
     def carry_out(self, cell: Cell) -> Answer:
         """Run the flow of a cell; an error ends this cell alone."""
@@ -87,8 +86,8 @@ class CompareRun:
 
     def finish(self, carried_out: Sequence[Answer]) -> dict[str, Any]:
         """Write tables and pictures, record them, and return the summary; failed cells stand in it."""
-        new = {(one.row, one.column, one.seed): one for one in carried_out}
-        answers = [self.known.get(cell.name) or new[cell.row, cell.column, cell.seed] for cell in self.cells]
+        found = self.known | dict(zip([cell.key for cell in self.open], carried_out, strict=True))
+        answers = [seen_from(cell, found[cell.key]) for cell in self.cells]
         comparison = self._comparison(answers)
         folder = f"runs/{self.run_id}"
         self.tables = markdown(comparison)
@@ -161,20 +160,3 @@ def _slug(title: str) -> str:
 
 def _flow_run() -> str | None:
     return str(runtime.flow_run.id) if runtime.flow_run.id else None
-
-
-def _manifest(run_id: str, config: CompareConfig) -> dict[str, Any]:
-    return {
-        "run_id": run_id,
-        "flow": "compare",
-        "state": "running",
-        "dataset": None,
-        "config": config.model_dump(mode="json"),
-        "versions": versions(),
-        "started": now(),
-        "process": os.getpid(),
-        "machine": socket.gethostname(),
-        "prefect_run_id": _flow_run(),
-        "mlflow_run_id": None,
-        "error": None,
-    }

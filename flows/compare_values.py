@@ -27,14 +27,14 @@ def planned(config: CompareConfig) -> dict[str, Any]:
     """
     cells = cells_of(config)
     artifacts = open_artifacts(state_folder())
-    open_ = [cell for cell in cells if kept(artifacts, cell) is None]
+    open_ = list({cell.key: cell for cell in cells if kept(artifacts, cell) is None}.values())
     plans = [(cell, cell.entry.plan(cell.config)) for cell in open_]
     minutes = [plan["minutes_of_writing"] for _, plan in plans]
     return {
         "flow": "compare",
         "title": config.title,
         "cells": len(cells),
-        "carried_out": len(cells) - len(open_),
+        "open": len(open_),
         "workers": config.workers,
         **{name: sum(plan[name] for _, plan in plans) for name in ADDED},
         "minutes_of_writing": None if None in minutes else sum(minutes),

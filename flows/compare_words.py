@@ -12,7 +12,7 @@ def plan(value: dict[str, Any]) -> str:
     """Say what the open cells would ask and spend together."""
     lines = [
         f"comparison    {value['title']}",
-        f"cells         {value['cells']}, {value['carried_out']} carried out before; {value['workers']} at a time",
+        f"cells         {value['cells']}, {value['open']} to be carried out, {value['workers']} at a time",
         f"calls         {value['calls']}",
         f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out",
         f"money         about {value['dollars_about']:.2f} dollars",

@@ -21,6 +21,9 @@ class Row(Strict):
     flow: str = Field("wasp", description="The flow that carries it out; audit and compare are none.")
     config: str = Field(description="Configuration file; looked for here, then below deployments/configs.")
     set: Changes = Field({}, description="Changes of it, by field: method.votes: 4.")
+    ignores: list[str] = Field(
+        [], description="Fields of columns, and of `set` for all, that mean nothing to this flow: privacy.epsilon."
+    )
     differs: str = Field("", description="What differs from the setting of the published figure, in words.")
     published: dict[Metric, dict[str, float]] = Field(
         {}, description="Published figures to stand beside ours: metric, column, figure in our unit (0.895, not 89.5)."

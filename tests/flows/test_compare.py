@@ -93,7 +93,7 @@ def test_a_row_that_cannot_be_carried_out_is_named_before_anything_begins(tmp_pa
 
 def test_the_plan_adds_up_and_says_what_the_book_is_charged(home: Path, tmp_path: Path) -> None:
     value = planned(compared(tmp_path))
-    assert (value["cells"], value["carried_out"], value["calls"]) == (4, 0, 4 * 36)
+    assert (value["cells"], value["open"], value["calls"]) == (4, 4, 4 * 36)
     (charged,) = value["datasets"]
     assert (charged["dataset"], charged["runs"], charged["releases"]) == ("desk", 4, 4)
     assert 4 < charged["epsilon"] < 16, "four runs at epsilon 4 cost more than one and less than their sum"
@@ -102,8 +102,15 @@ def test_the_plan_adds_up_and_says_what_the_book_is_charged(home: Path, tmp_path
     assert not (home / "runs").exists()
 
 
+def test_a_setting_that_means_nothing_to_a_row_makes_no_second_cell(home: Path, tmp_path: Path) -> None:
+    columns = [{"name": "one", "set": {"privacy.epsilon": 1}}, {"name": "four", "set": {"privacy.epsilon": 4}}]
+    rows = [matrix(tmp_path)["rows"][0] | {"published": {}, "ignores": ["privacy.epsilon"]}]
+    value = planned(compared(tmp_path, rows=rows, columns=columns, seeds=[0]))
+    assert (value["cells"], value["open"], len(value["matrix"])) == (2, 1, 1)
+
+
 def test_the_shipped_comparison_holds(home: Path) -> None:
-    assert len(cells_of(load_config(CompareConfig, HERE))) == 20
+    assert len(cells_of(load_config(CompareConfig, HERE))) == 28
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from connectors.base import ConfigError
-from flows import audit_words, commands, words
+from flows import audit_words, commands, compare_words, words
 from flows.config_files import load_config
 from flows.params import WaspConfig
 from tests.conftest import ROOT
@@ -17,7 +17,8 @@ CONFIGS = sorted((ROOT / "deployments" / "configs").rglob("*.yaml"))
 AUDITS = [path for path in CONFIGS if path.stem.startswith("audit")]
 FUSEGEN = [path for path in CONFIGS if path.stem.startswith("fusegen")]
 ONLY_PRIVATE = [path for path in CONFIGS if path.stem.startswith("only_private")]
-OTHERS = [*AUDITS, *FUSEGEN, *ONLY_PRIVATE]
+COMPARISONS = [path for path in CONFIGS if path.stem.startswith("compare")]
+OTHERS = [*AUDITS, *COMPARISONS, *FUSEGEN, *ONLY_PRIVATE]
 
 
 @pytest.mark.parametrize("path", [path for path in CONFIGS if path not in OTHERS], ids=lambda path: path.stem)
@@ -46,6 +47,14 @@ def test_a_run_on_private_rows_alone_loads_and_can_be_planned(path: Path) -> Non
     assert (plan["releases"], plan["private"], plan["epsilon_exact"], plan["calls"]) == (1, False, None, 0)
     json.dumps(plan, allow_nan=False)
     assert "NOT PRIVATE" in words.plan(plan)
+
+
+@pytest.mark.parametrize("path", COMPARISONS, ids=lambda path: path.stem)
+def test_a_comparison_loads_and_every_cell_can_be_planned(path: Path) -> None:
+    plan = commands.plan("compare", path, [])
+    assert plan["cells"] >= plan["open"] == len(plan["matrix"]) > 1
+    json.dumps(plan, allow_nan=False)
+    assert "cells         " in compare_words.plan(plan)
 
 
 @pytest.mark.parametrize("path", AUDITS, ids=lambda path: path.stem)
