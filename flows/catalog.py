@@ -174,7 +174,7 @@ FLOWS = (
         "flows.params_compare.CompareConfig",
         "flows.compare_values.planned",
         "carries out methods, settings and seeds as a matrix and puts the results beside published figures",
-        (Preset("demo", "compare_here.yaml", "WASP, its ablations and rivals on the demo texts, two seeds: 15 minutes."),),
+        (Preset("demo", "compare_here.yaml", "WASP, its ablations and rivals on the demo texts: 15 minutes."),),
         words="flows.compare_words",
         opens_rows=False,
         continued=False,
