@@ -66,7 +66,6 @@ def asked(home: Path, **changes: Any) -> dict[str, Any]:
         ({"plms_used": ["novelist"]}, {"write", "weigh", "votable"}),
     ],
     ids=lambda one: "changes" if isinstance(one, set) else str(one),  # a set is named in another order by each process
-    ids=str,
 )
 def test_a_setting_changes_its_own_steps_alone(tmp_path: Path, changes: dict[str, Any], steps: set[str]) -> None:
     usual, changed = asked(tmp_path / "home"), asked(tmp_path / "home", **changes)
