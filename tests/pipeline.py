@@ -92,8 +92,8 @@ class Pipeline:
 
     home: Path
     api: str = ""
-    method: str = "wasp"
     extra: dict[str, str] = field(default_factory=dict)
+    method: str = field(default="wasp", kw_only=True)
 
     @property
     def environment(self) -> dict[str, str]:

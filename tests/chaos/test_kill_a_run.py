@@ -56,7 +56,7 @@ def check(pipeline: Pipeline, config: Path, seen: dict[str, bytes], api: str, tm
     assert set(answers_per_prompt(pipeline)) == {1}
 
     # the same budget book in a fresh state folder, undisturbed: only the noise is carried over
-    other = Pipeline(tmp_path / "other", api, pipeline.method)
+    other = Pipeline(tmp_path / "other", api, method=pipeline.method)
     (other.home / "private").mkdir(parents=True, mode=0o700)
     other.home.chmod(0o700)
     shutil.copy(pipeline.home / "private" / "ledger.key", other.home / "private" / "ledger.key")
@@ -75,7 +75,7 @@ def kill_often(api: str, tmp_path: Path, hits: int, method: str = "wasp") -> Non
     while hits > 0:
         number += 1
         place = tmp_path / str(number)
-        pipeline = Pipeline(place / "home", api, method)
+        pipeline = Pipeline(place / "home", api, method=method)
         config = pipeline.config()
         hit, seen = disturb(pipeline, config, hits)
         check(pipeline, config, seen, api, place)

@@ -19,7 +19,7 @@ pytest.importorskip("opacus")
 
 @pytest.fixture
 def desk(api: str, tmp_path: Path) -> Pipeline:
-    return Pipeline(tmp_path / "home", api, "dp_sgd_gen")
+    return Pipeline(tmp_path / "home", api, method="dp_sgd_gen")
 
 
 def book(pipeline: Pipeline) -> list[dict[str, Any]]:

@@ -71,7 +71,7 @@ def test_nothing_of_a_private_row_is_found_after_a_run(
     server: tuple[str, Path], tmp_path: Path, method: str, privacy: dict[str, Any]
 ) -> None:
     api, prefect = server
-    pipeline = Pipeline(tmp_path / "home", api, method)
+    pipeline = Pipeline(tmp_path / "home", api, method=method)
     (tmp_path / "owner").mkdir()
     path = planted_rows(tmp_path / "owner" / "rows.parquet")
     config = pipeline.config(private={"path": path, "name": "planted", "person": "whose"}, privacy=privacy)

@@ -184,6 +184,6 @@ def test_the_refusal_names_the_audit_and_what_was_proven(tmp_path: Path) -> None
     config = check_config(WaspConfig, SMALL, "the test")
     claim = claims(Attack("wasp tight", make_noise(config), 1, 0.9))
     written(tmp_path, "audit-a", "2026-03-01T10:00:00", passed=False, **(claim | {"epsilon_proven": 9.0}))
-    book = {"run_id": "run", "config": config.model_dump(mode="json")}
+    book = {"run_id": "run", "flow": "wasp", "config": config.model_dump(mode="json")}
     with pytest.raises(AuditError, match="audit-a of 2026-03-01 is red.*4.0000 is claimed, at least 9.0000 was proven"):
         require_no_red_audit(open_artifacts(tmp_path), book)
