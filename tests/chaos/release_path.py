@@ -25,6 +25,7 @@ from sqlalchemy.engine import default
 from connectors.base import ArtifactRef, StepKey
 from flows.prepare import Prepared
 from flows.records import open_book
+from tasks.generate import ROW_TYPES
 from tasks.jobs import VoteSpec, Written
 from tasks.voting import vote
 from tests.connectors.ledger_tools import ROOT
@@ -70,6 +71,8 @@ def write_texts(run: Prepared, iteration: int) -> Written:
     import pandas as pd
 
     table = pd.DataFrame({"sample_id": ids, "text": texts, "label": [labels[n % len(labels)] for n in ids]})
+    table = table.assign(attribute="", plm="clerk", iteration=iteration, prompt_key="", finish_reason="stop")
+    table = table.assign(tokens_in=0, tokens_out=0)[list(ROW_TYPES)]
     folder = f"runs/{run.tools.run_id}/iteration={iteration}/plm=clerk"
     artifacts = run.tools.artifacts
     samples = _once(run, f"{folder}/samples.parquet", lambda path, key: artifacts.write_table(path, table, key))
