@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from connectors.base import ConfigError, digest
 from flows.catalog import FlowEntry, find_flow
 from flows.config_files import load_config
 from flows.params import PACE, RunConfig
+from flows.params_compare import Metric
 from tasks.comparing import Answer
 from tasks.reuse import VERSIONS
 
@@ -20,18 +21,22 @@ if TYPE_CHECKING:
     from flows.params_compare import Changes, Column, CompareConfig, Row
 
 SHIPPED = Path(__file__).parents[1] / "deployments" / "configs"
-METRICS = ("accuracy", "macro_f1", "fid")
+METRICS = get_args(Metric)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run of the matrix: its row, column and seed, its flow and whole configuration."""
+    """One run of the matrix: its row, column and seed, its flow and whole configuration.
+
+    `key`: content of the cell when the matrix was read: configuration, files that it names, versions of the steps.
+    """
 
     row: str
     column: str
     seed: int
     flow: str
     config: RunConfig
+    key: str
 
     @property
     def name(self) -> str:
@@ -43,18 +48,20 @@ class Cell:
         """The flow that carries it out."""
         return find_flow(self.flow)
 
-    @property
-    def key(self) -> str:
-        """Content of the cell: configuration, files that it names, versions of the steps."""
-        settings = self.config.model_dump(mode="json", exclude={"tracking": True, "limits": True, "execution": PACE})
-        return digest([self.flow, settings, _stamps(self.config), dict(VERSIONS)])
-
 
 def cells_of(config: CompareConfig) -> list[Cell]:
     """Return the matrix, row by row; ConfigError names the row and column whose configuration is wrong."""
     return [
         _cell(config, row, column, seed) for row in config.rows for column in config.columns for seed in config.seeds
     ]
+
+
+def sorted_out(artifacts: Artifacts, cells: Sequence[Cell]) -> tuple[dict[str, Answer], list[Cell]]:
+    """Return by key what was carried out before, and the cells that are open, each content once."""
+    once = {cell.key: cell for cell in cells}
+    found = {key: kept(artifacts, cell) for key, cell in once.items()}
+    known = {key: one for key, one in found.items() if one is not None}
+    return known, [cell for key, cell in once.items() if key not in known]
 
 
 def kept(artifacts: Artifacts, cell: Cell) -> Answer | None:
@@ -110,9 +117,13 @@ def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
     except ConfigError as error:
         raise ConfigError(f"rows '{row.name}', columns '{column.name}': {error}") from None
     tracking = config.tracking.model_copy(update={"experiment": config.tracking.experiment or config.title})
-    # A cell is recorded beside the comparison, and nobody sits before it to approve its plan.
-    found = loaded.model_copy(update={"tracking": tracking})
-    return Cell(row.name, column.name, seed, row.flow, found)  # type: ignore[arg-type]
+    found: RunConfig = loaded.model_copy(update={"tracking": tracking})  # type: ignore[assignment]
+    return Cell(row.name, column.name, seed, row.flow, found, _key(row.flow, found))
+
+
+def _key(flow: str, config: RunConfig) -> str:
+    settings = config.model_dump(mode="json", exclude={"tracking": True, "limits": True, "execution": PACE})
+    return digest([flow, settings, _stamps(config), dict(VERSIONS)])
 
 
 def _written(changes: Changes) -> list[str]:

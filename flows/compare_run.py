@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from prefect import runtime
 
 from connectors.base import digest
-from flows.compare_cells import Cell, answer, cells_of, failed, keep, kept, seen_from
+from flows.compare_cells import Cell, answer, cells_of, failed, keep, seen_from, sorted_out
 from flows.compare_values import published_of, summary_of
 from flows.failure import Story, told
 from flows.home import check_room, state_folder
@@ -50,17 +50,11 @@ class CompareRun:
         self.artifacts = artifacts
         self.run_id = run_id
         self.started = time.monotonic()
-        found = {cell.key: kept(artifacts, cell) for cell in cells}
-        self.known = {key: one for key, one in found.items() if one is not None}
+        self.known, self.open = sorted_out(artifacts, cells)
         self.tables = ""
         self.tracker = self._open_tracker()
         manifest = begun(run_id, "compare", None, config.model_dump(mode="json"))
         self.book = RunBook(artifacts, manifest | {"prefect_run_id": _flow_run(), "mlflow_run_id": None})
-
-    @property
-    def open(self) -> list[Cell]:
-        """The cells that were not carried out yet, each content once."""
-        return list({cell.key: cell for cell in self.cells if cell.key not in self.known}.values())
 
     def begin(self) -> None:
         """Say in the manifest and where experiments are kept that the comparison has begun."""

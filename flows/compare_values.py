@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from flows.compare_cells import Cell, cells_of, kept
+from flows.compare_cells import Cell, cells_of, sorted_out
 from flows.home import state_folder
 from flows.stores import open_artifacts
 from tasks.accounting import epsilon_of
 from tasks.compare_report import Comparison, claims
+from tasks.unnoised import finite
 
 if TYPE_CHECKING:
     from flows.params_compare import CompareConfig
@@ -27,7 +27,7 @@ def planned(config: CompareConfig) -> dict[str, Any]:
     """
     cells = cells_of(config)
     artifacts = open_artifacts(state_folder())
-    open_ = list({cell.key: cell for cell in cells if kept(artifacts, cell) is None}.values())
+    _, open_ = sorted_out(artifacts, cells)
     plans = [(cell, cell.entry.plan(cell.config)) for cell in open_]
     minutes = [plan["minutes_of_writing"] for _, plan in plans]
     return {
@@ -97,8 +97,7 @@ def _datasets(plans: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[dict[str,
 
 def _spent(events: Sequence[Mapping[str, Any]], delta: float) -> float | None:
     """Return epsilon of all events together; None: without noise."""
-    epsilon = epsilon_of(list(events), delta)
-    return epsilon if math.isfinite(epsilon) else None
+    return finite(epsilon_of(list(events), delta))
 
 
 def _line(cell: Cell, plan: Mapping[str, Any]) -> dict[str, Any]:

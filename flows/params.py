@@ -237,5 +237,4 @@ class WaspConfig(RunConfig):
     @property
     def asks(self) -> list[Asks]:
         """The first round without examples, the others with S of them."""
-        first = self.method.samples // self.method.iterations
-        return [Asks(self.writers, first), Asks(self.writers, self.method.samples - first, self.method.examples)]
+        return self.method.asks_of(self.writers, self.method.examples)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from flows.params import AnyConfig, AnyMethod, Asks, Evaluation, Kept
+from flows.params import AnyConfig, Asks, Evaluation, Kept
+from flows.params_method import RoundsMethod
 
 NO_ROWS = "fusegen opens no private row; leave this group out"
 
 
-class FuseGenMethod(AnyMethod):
+class FuseGenMethod(RoundsMethod):
     """FuseGen's own settings. The defaults are the published ones, with WASP's number of texts."""
 
     iterations: int = Field(5, ge=1, le=100, description="Rounds of writing (J); all but the first show examples.")
@@ -37,17 +38,6 @@ class FuseGenMethod(AnyMethod):
         description="Passes of every student, after each of which texts that it mistakes weigh less (E1); 0: all texts "
         "weigh the same, and student.epochs counts.",
     )
-
-    @model_validator(mode="after")
-    def _rounds_fit(self) -> Self:
-        if self.samples < self.iterations:
-            raise ValueError(f"samples ({self.samples}) must be at least iterations ({self.iterations})")
-        return self
-
-    @property
-    def shared_over_rounds(self) -> bool:
-        """Each round writes a T-th of all texts."""
-        return True
 
 
 class NoPromise(Kept):
@@ -84,5 +74,4 @@ class FuseGenConfig(AnyConfig):
     @property
     def asks(self) -> list[Asks]:
         """The first round without examples, the others with S of them."""
-        first = self.method.samples // self.method.iterations
-        return [Asks(self.writers, first), Asks(self.writers, self.method.samples - first, self.method.examples)]
+        return self.method.asks_of(self.writers, self.method.examples)

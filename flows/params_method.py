@@ -70,7 +70,27 @@ class AnyMethod(Strict):
         return False
 
 
-class Method(AnyMethod):
+class RoundsMethod(AnyMethod):
+    """What methods have in common that write a part of all texts in each round, with examples after the first."""
+
+    @model_validator(mode="after")
+    def _rounds_fit(self) -> Self:
+        if self.samples < self.iterations:
+            raise ValueError(f"samples ({self.samples}) must be at least iterations ({self.iterations})")
+        return self
+
+    @property
+    def shared_over_rounds(self) -> bool:
+        """Each round writes a T-th of all texts."""
+        return True
+
+    def asks_of(self, writers: tuple[str, ...], examples: int) -> list[Asks]:
+        """The first round without examples, the others with as many of them."""
+        first = self.samples // self.iterations
+        return [Asks(writers, first), Asks(writers, self.samples - first, examples)]
+
+
+class Method(RoundsMethod):
     """WASP's own settings (Algorithm 1)."""
 
     iterations: int = Field(5, ge=1, le=100, description="Rounds of writing (T). There are T - 1 releases.")
@@ -84,12 +104,6 @@ class Method(AnyMethod):
     temperature: float = Field(1.0, gt=0, le=1000, description="What weights are divided by before the softmax.")
     vote_scope: Literal["all", "latest"] = Field("all", description="Vote on all texts so far, or on the latest round.")
 
-    @model_validator(mode="after")
-    def _rounds_fit(self) -> Self:
-        if self.samples < self.iterations:
-            raise ValueError(f"samples ({self.samples}) must be at least iterations ({self.iterations})")
-        return self
-
     @property
     def casting(self) -> Casting:
         """T - 1 times for Q texts on both sides; the last round's texts are not voted on."""
@@ -99,8 +113,3 @@ class Method(AnyMethod):
     def candidates(self) -> int:
         """The texts of the first round."""
         return self.samples // self.iterations
-
-    @property
-    def shared_over_rounds(self) -> bool:
-        """Each round writes a T-th of all texts."""
-        return True

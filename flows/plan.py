@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from flows.params import AnyConfig, Asks, Execution, RunConfig
 from tasks.accounting import Noise, VotePrivacy
 from tasks.dp_sgd import TrainingNoise
 from tasks.prompts import TaskCard, contrastive, zero_shot
+from tasks.unnoised import finite
 
 if TYPE_CHECKING:
     from connectors.completion_store import Lengths
@@ -71,8 +71,8 @@ def plan_of(
         "calibration": noise.calibration,
         "sigma": noise.sigma,
         "noise_multiplier": noise.noise_multiplier,
-        "epsilon_stated": _finite(noise.epsilon_stated),
-        "epsilon_exact": _finite(noise.epsilon_exact),
+        "epsilon_stated": finite(noise.epsilon_stated),
+        "epsilon_exact": finite(noise.epsilon_exact),
         "delta": noise.delta,
         "adjacency": noise.privacy.adjacency,
         "protects": protected(noise.privacy),
@@ -163,8 +163,8 @@ def _other(config: AnyConfig) -> dict[str, Any] | None:
     return {
         "calibration": other,
         "sigma": noise.sigma,
-        "epsilon_stated": _finite(noise.epsilon_stated),
-        "epsilon_exact": _finite(noise.epsilon_exact),
+        "epsilon_stated": finite(noise.epsilon_stated),
+        "epsilon_exact": finite(noise.epsilon_exact),
     }
 
 
@@ -173,7 +173,3 @@ def protected(privacy: VotePrivacy) -> str:
     if privacy.protects == "record":
         return "record"
     return f"person (at most {privacy.rows_per_person} rows of each, joined by {privacy.aggregation})"
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

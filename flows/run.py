@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from tasks.jobs import MeasureJob, TrainJob, VoteSpec, Weights, WriteJob, Writte
 from tasks.prompts import TaskCard
 from tasks.report_values import Touched
 from tasks.student import StudentSpec
+from tasks.unnoised import finite
 from tasks.variation import USUAL, Manner
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ class Run:
         """
         entries = self.spent(releases)
         self.page.ledger(entries, self.prepared.noise.delta)
-        epsilon = _finite(self.loss(entries))
+        epsilon = finite(self.loss(entries))
         tell_high_budget(self)
         facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(entries))
         self.facts_so_far.append(facts)
@@ -279,7 +279,3 @@ class Run:
             tuple(self.facts_so_far), tuple(written), tuple(asked or written), tuple(releases), synthetic, student
         )
         return finish_run(self, made)
-
-
-def _finite(value: float) -> float | None:
-    return None if math.isinf(value) else value

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from flows.params import PACE, AnyConfig
+from tasks.unnoised import finite
 
 if TYPE_CHECKING:
     from connectors.tracking import Serving
@@ -46,9 +46,5 @@ def tracked_parameters(run: Run) -> dict[str, Any]:
     return flat | {
         "sigma": noise.sigma,
         "sensitivity": noise.sensitivity,
-        "epsilon_exact": _finite(noise.epsilon_exact),
+        "epsilon_exact": finite(noise.epsilon_exact),
     }
-
-
-def _finite(value: float) -> float | None:
-    return None if math.isinf(value) else value

@@ -116,9 +116,9 @@ def vote_sensitivity(votes: int, sides: int = 2, adjacency: Adjacency = "add_rem
     Theorem D.2 with the L2 norm in place of the L1 norm. Replacing a row costs sqrt(2) times that, not twice: votes
     are never negative, so the old and the new ones cannot point in opposite directions.
     """
-    _need(1 <= votes <= MOST_VOTES, "votes", f"a whole number from 1 to {MOST_VOTES}", votes)
-    _need(sides in (1, 2), "sides", "1 (near) or 2 (near and far)", sides)
-    _need(adjacency in ("add_remove", "replace_one"), "adjacency", "add_remove or replace_one", adjacency)
+    need(1 <= votes <= MOST_VOTES, "votes", f"a whole number from 1 to {MOST_VOTES}", votes)
+    need(sides in (1, 2), "sides", "1 (near) or 2 (near and far)", sides)
+    need(adjacency in ("add_remove", "replace_one"), "adjacency", "add_remove or replace_one", adjacency)
     one_row = math.sqrt(sides * (4.0**votes - 1) * 4 / (3 * 4.0**votes))
     return one_row * (math.sqrt(2) if adjacency == "replace_one" else 1.0)
 
@@ -129,9 +129,9 @@ def person_factor(rows_per_person: int, aggregation: Aggregation) -> float:
     sum: m, reached by m equal rows. max: sqrt(m), because per bin max(a_j)^2 <= sum of a_j^2. mean: 1, since an
     average is no longer than the longest, and rounding it down to whole steps only shortens it.
     """
-    _need(rows_per_person >= 1, "rows_per_person", "a whole number from 1", rows_per_person)
+    need(rows_per_person >= 1, "rows_per_person", "a whole number from 1", rows_per_person)
     factors = {"sum": float(rows_per_person), "max": math.sqrt(rows_per_person), "mean": 1.0}
-    _need(aggregation in factors, "aggregation", "sum, max or mean", aggregation)
+    need(aggregation in factors, "aggregation", "sum, max or mean", aggregation)
     return factors[aggregation]
 
 
@@ -163,7 +163,7 @@ def calibrate(privacy: VotePrivacy) -> Noise:
         return _noise(privacy, 0.0)
     if privacy.calibration == "paper":
         noise = _noise(privacy, _paper_sigma(privacy))
-        _need(noise.epsilon_exact <= privacy.epsilon, "calibration", "tight: the paper's formula fails here", "paper")
+        need(noise.epsilon_exact <= privacy.epsilon, "calibration", "tight: the paper's formula fails here", "paper")
         return noise
     least = gaussian_sigma(privacy.epsilon, privacy.delta, total_sensitivity(privacy), privacy.releases)
     widening = 1e-6
@@ -187,7 +187,7 @@ def signal_index(declared_rows: int, sigma: float, candidates_per_class: int, sh
 
 def vote_charge(noise: Noise) -> Charge:
     """Return one release as the ledger writes it. ConfigError if the run has no release to pay for."""
-    _need(noise.releases > 0, "releases", "at least 1 to charge for one", noise.releases)
+    need(noise.releases > 0, "releases", "at least 1 to charge for one", noise.releases)
     privacy = noise.privacy
     return Charge(
         mechanism="none" if noise.non_private else "discrete_gaussian",
@@ -206,7 +206,7 @@ def _noise(privacy: VotePrivacy, sigma: float) -> Noise:
     sensitivity, scale = total_sensitivity(privacy), vote_scale(privacy.votes, averaged)
     sigma_int, multiplier = sigma * scale, sigma / sensitivity
     if sigma > 0:
-        _need(sigma_int >= LEAST_SIGMA_INT, "epsilon", "smaller, or inf for a run without protection", privacy.epsilon)
+        need(sigma_int >= LEAST_SIGMA_INT, "epsilon", "smaller, or inf for a run without protection", privacy.epsilon)
         epsilon = epsilon_of([discrete_gaussian_event(multiplier, sigma_int, privacy.releases)], privacy.delta)
     else:
         epsilon = math.inf if privacy.releases else 0.0
@@ -255,18 +255,19 @@ def _reason(privacy: VotePrivacy) -> str:
 
 
 def _check(privacy: VotePrivacy) -> None:
-    _need(privacy.epsilon > 0, "epsilon", "a positive number, or inf", privacy.epsilon)
-    _need(0 < privacy.delta < 1, "delta", "a number between 0 and 1", privacy.delta)
-    _need(privacy.releases >= 0, "releases", "a whole number from 0", privacy.releases)
-    _need(privacy.calibration in ("tight", "paper"), "calibration", "tight or paper", privacy.calibration)
-    _need(privacy.protects in ("record", "person"), "protects", "record or person", privacy.protects)
+    need(privacy.epsilon > 0, "epsilon", "a positive number, or inf", privacy.epsilon)
+    need(0 < privacy.delta < 1, "delta", "a number between 0 and 1", privacy.delta)
+    need(privacy.releases >= 0, "releases", "a whole number from 0", privacy.releases)
+    need(privacy.calibration in ("tight", "paper"), "calibration", "tight or paper", privacy.calibration)
+    need(privacy.protects in ("record", "person"), "protects", "record or person", privacy.protects)
     one_row = privacy.protects == "person" or privacy.rows_per_person == 1
-    _need(one_row, "rows_per_person", "1, or set protects to person", privacy.rows_per_person)
+    need(one_row, "rows_per_person", "1, or set protects to person", privacy.rows_per_person)
     most = privacy.rows_per_person <= MOST_ROWS_PER_PERSON
-    _need(most, "rows_per_person", f"at most {MOST_ROWS_PER_PERSON}", privacy.rows_per_person)
-    _need(privacy.aggregation in ("sum", "max", "mean"), "aggregation", "max, sum or mean", privacy.aggregation)
+    need(most, "rows_per_person", f"at most {MOST_ROWS_PER_PERSON}", privacy.rows_per_person)
+    need(privacy.aggregation in ("sum", "max", "mean"), "aggregation", "max, sum or mean", privacy.aggregation)
 
 
-def _need(holds: bool, field: str, wanted: str, got: Any) -> None:
+def need(holds: bool, field: str, wanted: str, got: Any) -> None:
+    """Raise ConfigError with the field of `privacy` and what to write, unless it holds."""
     if not holds:
         raise ConfigError(f"privacy.{field} is {got!r}; write {wanted}.")

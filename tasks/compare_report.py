@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tasks.comparing import Answer, Difference, Mean, Verdict, difference, mean_of, verdict
+from tasks.pages import template
 
-_TEMPLATES = Path(__file__).parent / "templates"
 DIGITS = {"accuracy": 3, "macro_f1": 3, "fid": 3}
 TITLES = {"accuracy": "Accuracy of the student", "macro_f1": "Macro F1 of the student", "fid": "FID (lower is better)"}
 
@@ -135,13 +134,7 @@ def claim_cells(claim: Claim) -> list[str]:
 
 def page(comparison: Comparison) -> str:
     """Return the HTML page; equal comparisons give equal pages."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    environment.lstrip_blocks = True
-    return environment.get_template("compare.html.j2").render(
+    return template("compare.html.j2").render(
         comparison=comparison,
         about=_about(comparison),
         tables=tables(comparison),

@@ -60,7 +60,9 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
     def make() -> ArtifactRef:
         found: dict[str, Any] = {}
         student = tools.artifacts.write_folder(folder, lambda place: found.update(_train(tools, job, place, key)), key)
-        return tools.artifacts.write_json(path, found | {"student": student.sha256} | _test(tools, job, student), key)
+        return tools.artifacts.write_json(
+            path, found | {"student": student.sha256} | test_on(tools, job.test, job.labels, student), key
+        )
 
     def stale(_: ArtifactRef) -> str:
         return "" if tools.artifacts.find(folder, key) else "computed again because the student's folder is not whole"
@@ -111,13 +113,14 @@ def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str,
     }
 
 
-def _test(tools: Tools, job: TrainJob, student: ArtifactRef) -> dict[str, Any]:
-    if job.test is None:
+def test_on(tools: Tools, test: Reference | None, labels: Sequence[str], student: ArtifactRef) -> dict[str, Any]:
+    """Test a student on real rows: {"test": scores}, None without rows."""
+    if test is None:
         return {"test": None}
-    frame, real = reference_rows(tools, job.test.where)
+    frame, real = reference_rows(tools, test.where)
     predict = load_student(tools.artifacts.read_folder(student))
     predicted = predict(frame["text"].tolist(), np.asarray(real))
-    return {"test": evaluate(frame["label"].tolist(), predicted.labels, job.labels)}
+    return {"test": evaluate(frame["label"].tolist(), predicted.labels, labels)}
 
 
 def map_points(tools: Tools, written: Sequence[Written], test: Reference | None, seed: int) -> MapPoints:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from connectors.base import Charge, ConfigError
-from tasks.accounting import LEAST_SIGMA_INT
+from tasks.accounting import LEAST_SIGMA_INT, need
 from tasks.composition import (
     Adjacency,
     Event,
@@ -161,7 +161,7 @@ def _gaussian(privacy: PartPrivacy, sensitivity: float) -> KeyphraseNoise:
     widening = 1e-6
     while True:
         sigma = least * (1 + widening)
-        _need(sigma * steps >= LEAST_SIGMA_INT, "epsilon", "something smaller", privacy.epsilon)
+        need(sigma * steps >= LEAST_SIGMA_INT, "epsilon", "something smaller", privacy.epsilon)
         exact = epsilon_of([discrete_gaussian_event(sigma / sensitivity, sigma * steps)], privacy.delta)
         if exact <= privacy.epsilon:
             return KeyphraseNoise(
@@ -212,18 +212,13 @@ def _reason(privacy: PartPrivacy) -> str:
 
 
 def _check(privacy: PartPrivacy) -> None:
-    _need(privacy.part in ("vocabulary", "density"), "part", "vocabulary or density", privacy.part)
-    _need(privacy.setting in ("gaussian", "pure", "paper"), "setting", "gaussian, pure or paper", privacy.setting)
-    _need(0 < privacy.epsilon < math.inf, "epsilon", "a positive number", privacy.epsilon)
-    _need(0 < privacy.delta < 1, "delta", "a number between 0 and 1", privacy.delta)
-    _need(
+    need(privacy.part in ("vocabulary", "density"), "part", "vocabulary or density", privacy.part)
+    need(privacy.setting in ("gaussian", "pure", "paper"), "setting", "gaussian, pure or paper", privacy.setting)
+    need(0 < privacy.epsilon < math.inf, "epsilon", "a positive number", privacy.epsilon)
+    need(0 < privacy.delta < 1, "delta", "a number between 0 and 1", privacy.delta)
+    need(
         privacy.adjacency in ("add_remove", "replace_one"), "adjacency", "add_remove or replace_one", privacy.adjacency
     )
     for field in ("terms", "keyphrases", "frequencies", "members"):
         value = getattr(privacy, field)
-        _need(isinstance(value, int) and value >= 1, field, "a whole number from 1", value)
-
-
-def _need(holds: bool, field: str, wanted: str, got: Any) -> None:
-    if not holds:
-        raise ConfigError(f"privacy.{field} is {got!r}; write {wanted}.")
+        need(isinstance(value, int) and value >= 1, field, "a whole number from 1", value)

@@ -8,6 +8,7 @@ from typing import Any
 from connectors.base import ConfigError
 from tasks import report_words
 from tasks.officer_values import OfficerPage
+from tasks.pages import template
 
 _FOLDER = Path(__file__).parent
 LANGUAGES = ("en", "de", "zh")
@@ -26,14 +27,8 @@ def wording(language: str) -> dict[str, Any]:
 
 def render(page: OfficerPage, language: str = "en") -> str:
     """Return the page as HTML that needs nothing else; the same numbers stand in every language."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(_FOLDER / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    environment.lstrip_blocks = True
     words = wording(language)
-    return environment.get_template("officer.html.j2").render(
+    return template("officer.html.j2").render(
         page=page,
         language=language,
         w=words,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from connectors.base import Charge, Usage
 from tasks import plots
 from tasks import report_words as words
 from tasks.facts import Facts
+from tasks.pages import template
 from tasks.report_values import Happened as Happened
 from tasks.report_values import MapPoints as MapPoints
 from tasks.report_values import Plan as Plan
@@ -21,7 +21,6 @@ from tasks.report_values import Touched as Touched
 from tasks.report_values import from_json as from_json
 from tasks.report_values import to_json as to_json
 
-_TEMPLATES = Path(__file__).parent / "templates"
 _COLUMNS = ("iteration", "samples", "FID", "null FID", "accuracy", "epsilon", "missing", "left out")
 _ROUNDING = 1e-9
 
@@ -48,14 +47,7 @@ class Compared:
 
 def render(report: Report) -> str:
     """Return the page of a run; equal reports give equal pages."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    environment.lstrip_blocks = True
-    template = environment.get_template("report.html.j2")
-    return template.render(
+    return template("report.html.j2").render(
         report=report,
         words=words,
         figures={figure.name: figure for figure in _figures(report)},

@@ -9,6 +9,11 @@ from tasks.accounting import Noise, VotePrivacy
 from tasks.composition import non_private_event
 
 
+def finite(epsilon: float) -> float | None:
+    """Return an epsilon as JSON has it: None stands for no noise at all."""
+    return epsilon if math.isfinite(epsilon) else None
+
+
 def no_release() -> Noise:
     """Return the noise of a run that opens no private row: none is needed, epsilon and delta are 0."""
     return _bare(0.0, 0.0, 0)

@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from connectors.base import ArtifactRef, Charge, InputError, ReleaseRequest, StepKey
+from tasks.judging import test_on
 from tasks.private.release import private_vectors
 from tasks.private.rows import open_rows
 from tasks.private.sealed import sealed
 from tasks.reuse import make_once, step_key
 from tasks.student import StudentSpec, TrainingRows, settings
-from tasks.train import evaluate, load_student, train_student
-from tasks.writing import reference_rows
+from tasks.train import train_student
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +61,9 @@ def train_on_rows(tools: Tools, job: PlainJob) -> tuple[ArtifactRef, str]:
     def make() -> ArtifactRef:
         found: dict[str, Any] = {"not_private": True, "ledger_entry": exposure.entry_hash}
         student = tools.artifacts.write_folder(folder, lambda place: found.update(_train(tools, job, place)), key)
-        return tools.artifacts.write_json(path, found | {"student": student.sha256} | _test(tools, job, student), key)
+        return tools.artifacts.write_json(
+            path, found | {"student": student.sha256} | test_on(tools, job.test, job.labels, student), key
+        )
 
     def stale(_: ArtifactRef) -> str:
         return "" if tools.artifacts.find(folder, key) else "computed again because the student is not here"
@@ -110,12 +110,3 @@ def _by_pass(rows: int, passes: int, advance: Callable[[int], None]) -> Callable
             advance(1)
 
     return seen
-
-
-def _test(tools: Tools, job: PlainJob, student: ArtifactRef) -> dict[str, Any]:
-    if job.test is None:
-        return {"test": None}
-    frame, real = reference_rows(tools, job.test.where)
-    predict = load_student(tools.artifacts.read_folder(student))
-    predicted = predict(frame["text"].tolist(), np.asarray(real))
-    return {"test": evaluate(frame["label"].tolist(), predicted.labels, job.labels)}
