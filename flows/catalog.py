@@ -148,6 +148,14 @@ FLOWS = (
         ),
     ),
     FlowEntry(
+        "dp_kps",
+        "flows.dp_kps",
+        "flows.params_dp_kps.DpKpsConfig",
+        "flows.plan.planned",
+        "phrases drawn from noisy densities of the private rows' phrases seed the prompts of language models",
+        (Preset("demo", "dp_kps_here.yaml", "DP-KPS on the demo's texts with embedded models: half a minute."),),
+    ),
+    FlowEntry(
         "audit",
         "flows.audit",
         "flows.params_audit.AuditConfig",

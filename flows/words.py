@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from flows.keyphrases import keyphrase_lines
 from flows.training_words import training_lines
 
 WIDE = 200
@@ -79,6 +80,8 @@ def _privacy(value: dict[str, Any]) -> list[str]:
         ]
     if value["training"] is not None:
         return training_lines(value, epsilon)
+    if value["keyphrases"] is not None:
+        return keyphrase_lines(value, epsilon)
     other = value["other_calibration"]
     lines = [
         f"releases      {value['releases']} noisy votes, one {value['protects'].split()[0]} moves each by at most "

@@ -81,7 +81,7 @@ def _distance(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
     reference = job.test if job.fid == "test" else job.public if job.fid == "public" else None
     if reference is None:
         return {"fid": None, "fid_reference": "none", "not_private": False, "fid_null": None}
-    _, real = reference_rows(tools, reference.where)
+    _, real = reference_rows(tools, reference)
     null = null_fid(real, (len(vectors), len(real)), job.seed)
     return {"fid": fid(vectors, real), "fid_reference": job.fid, "not_private": False, "fid_null": null}
 
@@ -89,7 +89,7 @@ def _distance(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
 def _probe(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
     if job.test is None:
         return {"accuracy": None}
-    frame, real = reference_rows(tools, job.test.where)
+    frame, real = reference_rows(tools, job.test)
     labels = read_samples(tools, job.written)["label"].tolist()
     return {"accuracy": probe_accuracy(vectors, labels, real, frame["label"].tolist())}
 
@@ -117,7 +117,7 @@ def test_on(tools: Tools, test: Reference | None, labels: Sequence[str], student
     """Test a student on real rows: {"test": scores}, None without rows."""
     if test is None:
         return {"test": None}
-    frame, real = reference_rows(tools, test.where)
+    frame, real = reference_rows(tools, test)
     predict = load_student(tools.artifacts.read_folder(student))
     predicted = predict(frame["text"].tolist(), np.asarray(real))
     return {"test": evaluate(frame["label"].tolist(), predicted.labels, labels)}
@@ -128,7 +128,7 @@ def map_points(tools: Tools, written: Sequence[Written], test: Reference | None,
     vectors = thin(read_vectors(tools, written), MAP_POINTS, seed)
     real = vectors[:0]
     if test is not None:
-        _, real = reference_rows(tools, test.where)
+        _, real = reference_rows(tools, test)
         real = thin(real, MAP_POINTS, seed)
     points = map_2d(np.concatenate([vectors, real]), seed)
     pairs = tuple((float(x), float(y)) for x, y in points)

@@ -6,7 +6,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from connectors.base import Advance, ArtifactStore, Embedder, LanguageModel, Ledger, PrivateRef, RowsRef, Weights
+from connectors.base import (
+    Advance,
+    ArtifactStore,
+    Embedder,
+    LanguageModel,
+    Ledger,
+    PrivateRef,
+    RowsRef,
+    TermsRef,
+    Weights,
+)
 from tasks.private.rows import Zone
 
 if TYPE_CHECKING:
@@ -56,6 +66,13 @@ class Tools(Protocol):
 
     def read_rows(self, where: RowsRef) -> pd.DataFrame:
         """Open test or public rows."""
+
+    def read_terms(self, where: TermsRef) -> tuple[str, ...]:
+        """Open a public vocabulary: its terms in order of rank."""
+
+    @property
+    def term_embedder(self) -> Embedder:
+        """What turns terms of a vocabulary into vectors: an embedder of their own, else the run's."""
 
     def progress(self, what: str, total: int) -> AbstractContextManager[Advance]:
         """Show the progress of one piece of work with rate and time left."""
