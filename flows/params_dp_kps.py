@@ -63,7 +63,7 @@ class DpKpsMethod(AnyMethod):
         description="Squared length of a phrase's vector in the kernel exp(-|x - y|^2); larger tells phrases better "
         "apart. Empty: 2 / length.",
     )
-    top: int = Field(20, ge=0, description="A phrase is drawn among so many best ones; 0: among all.")
+    top: int = Field(10, ge=0, description="A phrase is drawn among so many best ones; 0: among all.")
     sharpness: float = Field(1.0, gt=0, le=1000, description="Chances are the estimates to this power.")
     examples: int = Field(6, ge=1, le=64, description="Examples in a prompt, where `few_shot` names some.")
     disclosure: Literal["label", "none"] = Field("none", description="Whether prompts name the class.")
