@@ -10,7 +10,7 @@ from connectors.base import ArtifactRef, digest
 from flows.params_dp_kps import DpKpsConfig
 from flows.params_vocabulary import terms_ref
 from flows.run import Run
-from tasks.jobs import Seeds, WriteJob, Written
+from tasks.jobs import Reference, Seeds, WriteJob, Written
 from tasks.keyphrase_noise import KeyphrasesNoise
 from tasks.keyphrase_steps import phrases_as_texts
 from tasks.keyphrasing import KeyphraseSpec, Terms
@@ -63,13 +63,19 @@ class DpKpsRun(Run):
 
     def phrases_only(self, sequences: ArtifactRef, terms: Terms) -> list[Written]:
         """Let the sequences themselves be the texts; test rows become phrases too."""
-        method, test = self.config.method, self.prepared.test
-        if test is not None:
-            content = digest([test.content, terms.table.sha256, method.length])
-            phrased = replace(test, content=content, terms=terms.table, phrases=method.length)
-            self.prepared = replace(self.prepared, test=phrased)
-        job = PhraseRows(sequences, self.prepared.card.label_names, method.samples)
+        test, public = (self._phrased(rows, terms) for rows in (self.prepared.test, self.prepared.public))
+        self.prepared = replace(self.prepared, test=test, public=public)
+        job = PhraseRows(sequences, self.prepared.card.label_names, self.config.method.samples)
         return [now(embed_samples, self.tools, now(phrases_as_texts, self.tools, job))]
+
+    def _phrased(self, rows: Reference | None, terms: Terms) -> Reference | None:
+        """Return real rows as the phrases that stand in them."""
+        if rows is None:
+            return None
+        length = self.config.method.length
+        return replace(
+            rows, content=digest([rows.content, terms.table.sha256, length]), terms=terms.table, phrases=length
+        )
 
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (two parts, however often told)
         """The two parts."""

@@ -36,6 +36,20 @@ class StudentChoice(Strict):
     )
     model: str = Field("embedded", description="Hub id or folder of the transformer; 'embedded': the demo's.")
     epochs: int = Field(5, ge=1, le=1000, description="Most epochs; stops early on synthetic validation texts.")
+    adaptation: Literal["none", "coral"] = Field(
+        "none",
+        description="coral: the student is fitted to the texts of `public` as well, whose labels are not looked at "
+        "(Deep CORAL). Not for kind linear, and never with private rows.",
+    )
+    adaptation_weight: float = Field(1.0, gt=0, le=1e6, description="How much that counts beside the labels.")
+
+    rules = rule("adaptation", {"const": "coral"}, {"kind": {"enum": ["finetune", "mlp"]}})
+
+    @model_validator(mode="after")
+    def _adapts_a_network(self) -> Self:
+        if self.adaptation == "coral" and self.kind == "linear":
+            raise ValueError("adaptation: coral changes a network; set kind to mlp or finetune")
+        return self
 
 
 class Evaluation(Strict):
@@ -181,6 +195,11 @@ class AnyConfig(Strict):
         fills = [plm.name for plm in self.plms if plm.connector == "fill_mask"]
         if fills:
             raise ValueError(f"plms: {fills[0]!r} is a fill_mask model, which fills gaps and cannot write by itself")
+        if self.student.adaptation == "coral" and self.public is None:
+            raise ValueError(
+                "student.adaptation is coral, but no public rows are given: name texts that may be learned from as "
+                "they are under public. Private rows would make the student NOT PRIVATE"
+            )
         if self.evaluation.fid_reference == "public" and self.public is None:
             raise ValueError("evaluation.fid_reference is 'public' but no public rows are given")
         return self

@@ -170,12 +170,13 @@ class MeasureJob:
 
 @dataclass(frozen=True, slots=True)
 class TrainJob:
-    """Train the student on all texts and test it on real rows."""
+    """Train the student on all texts and test it on real rows; `unlabelled`: public rows that it adapts to."""
 
     written: tuple[Written, ...]
     student: StudentSpec
     labels: tuple[str, ...]
     test: Reference | None
+    unlabelled: Reference | None = None
 
 
 @dataclass(frozen=True, slots=True)

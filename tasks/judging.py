@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,8 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
     path, folder = f"runs/{tools.run_id}/student.json", f"runs/{tools.run_id}/student"
     parameters: dict[str, object] = {"student": settings(job.student), "labels": list(job.labels)}
     parameters["test"] = _content(job.test)
+    if job.unlabelled is not None:
+        parameters["unlabelled"] = job.unlabelled.content
     if job.student.kind != "finetune":
         parameters["embedder"] = tools.embedder.identity
     key = step_key("train", parameters, {"samples": content([one.samples for one in job.written])})
@@ -98,6 +101,9 @@ def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str,
     samples = read_samples(tools, job.written)
     vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
     rows = TrainingRows(samples["text"].tolist(), samples["label"].tolist(), job.labels, vectors)
+    if job.unlabelled is not None:
+        frame, found = reference_rows(tools, job.unlabelled)
+        rows = replace(rows, unlabelled=frame["text"].tolist(), unlabelled_vectors=np.asarray(found))
     with tools.progress("train student", units_of_work(job.student, len(samples))) as advance:
         trained = train_student(job.student, rows, folder, advance)
     table = samples[["sample_id", "plm"]].assign(weight=trained.weights if trained.weights is not None else 1.0)

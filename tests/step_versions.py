@@ -72,7 +72,14 @@ MEANING = {
         "tasks/heads.py",
         "tasks/training.py",
     ],
-    "train": ["tasks/train.py", "tasks/finetune.py", "tasks/network.py", "tasks/heads.py", "tasks/training.py"],
+    "train": [
+        "tasks/train.py",
+        "tasks/adaptation.py",
+        "tasks/finetune.py",
+        "tasks/network.py",
+        "tasks/heads.py",
+        "tasks/training.py",
+    ],
 }
 
 
