@@ -88,7 +88,7 @@ def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple
     from tasks.attack import Attack
     from tasks.dp_sgd import TrainingNoise
     from tasks.keyphrase_accounting import part_charge
-    from tasks.keyphrase_noise import KeyphrasesNoise
+    from tasks.keyphrase_noise import KeyphrasesNoise, WordsNoise
 
     config: Any = check_config(find_flow(book["flow"]).config_class(), book["config"], f"manifest of {book['run_id']}")
     noise = make_noise(config)
@@ -98,6 +98,8 @@ def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple
         found = audits_of_parts(artifacts, [(part.privacy.part, part_charge(part)) for part in noise.parts])
     else:
         found = audits_of(artifacts, claims(Attack("wasp", noise, 1, 0.0)))
+    if isinstance(noise, WordsNoise):
+        found += audits_of_parts(artifacts, [("vocabulary", noise.charges[0])])
     for one in found:
         if not one.passed:
             raise AuditError(

@@ -139,7 +139,7 @@ def _plan(run: Run) -> Plan:
         delta=noise.delta,
         sigma=noise.sigma,
         sensitivity=noise.sensitivity,
-        releases=noise.releases,
+        releases=len(noise.charges),
         calibration=noise.calibration,
         protects=noise.privacy.protects,
         adjacency=noise.privacy.adjacency,
