@@ -58,6 +58,9 @@ class Evaluation(Strict):
     fid_reference: Literal["test", "private", "public", "none"] = Field(
         "test", description="Rows that FID compares with. 'private' is computed without noise and marked not private."
     )
+    map: Literal["axes", "tsne"] = Field(
+        "axes", description="How texts are put on the report's map: two principal axes, or t-SNE (seconds more)."
+    )
 
 
 class Tracking(Strict):

@@ -72,13 +72,16 @@ def test_texts_hold_their_phrases(finished: tuple[Pipeline, dict[str, Any]]) -> 
 
 def test_the_phrases_alone_can_be_the_texts(finished: tuple[Pipeline, dict[str, Any]]) -> None:
     pipeline, first = finished
-    summary = pipeline.run(method={"texts": "phrases"}, plms=[])
+    summary = pipeline.run(method={"texts": "phrases"}, plms=[], evaluation={"map": "tsne"})
     assert summary["run_id"] != first["run_id"]
     assert len(released(pipeline)) == 2, "the same releases serve both"
     assert summary["accuracy"] is not None
     texts = pipeline.synthetic(summary["run_id"])
     assert set(texts["plm"]) == {"phrases"}
     assert all(len(text.split(", ")) == 4 for text in texts["text"])
+    report = json.loads((pipeline.home / "runs" / summary["run_id"] / "report.json").read_text())
+    assert report["map"]["by"] == "t-SNE"
+    assert len(report["map"]["synthetic"]) == 36
 
 
 def test_aug_pe_asks_with_words_of_a_private_vocabulary(api: str, tmp_path: Path) -> None:
