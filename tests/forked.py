@@ -100,6 +100,7 @@ def _serve(address: str, owner: int) -> list[str]:
     os.environ.update(QUIET)
     for library in LIBRARIES:
         __import__(library)
+    _warm_up()
     _require_one_thread()
     _make_tracking_database(Path(address).with_name(TRACKING))
     listener = socket.socket(socket.AF_UNIX)
@@ -126,6 +127,18 @@ def _serve(address: str, owner: int) -> list[str]:
 def tracking_database(target: Path) -> None:
     """Put an MLflow database without a run into a new state folder: making one takes MLflow a second each time."""
     shutil.copy(Path(_parent()).with_name(TRACKING), target)
+
+
+def _warm_up() -> None:
+    """Do what libraries do once in a process and keep: MLflow lists all packages, matplotlib finds its fonts."""
+    import matplotlib.pyplot as plt
+    from mlflow.utils import requirements_utils
+
+    requirements_utils._init_modules_to_packages_map()
+    figure, axes = plt.subplots()
+    axes.set_title("warm")
+    figure.savefig(os.devnull, format="svg")
+    plt.close(figure)
 
 
 def _make_tracking_database(file: Path) -> None:
