@@ -51,7 +51,7 @@ def test_a_run_on_private_rows_alone_loads_and_can_be_planned(path: Path) -> Non
 
 @pytest.mark.parametrize("path", COMPARISONS, ids=lambda path: path.stem)
 def test_a_comparison_loads_and_every_cell_can_be_planned(path: Path) -> None:
-    plan = commands.plan("compare", path, [])
+    plan = commands.plan("compare", path, ["seeds=[0]"])
     assert plan["cells"] >= plan["open"] == len(plan["matrix"]) > 1
     json.dumps(plan, allow_nan=False)
     assert "cells         " in compare_words.plan(plan)
