@@ -9,6 +9,7 @@ from connectors.base import ConfigError
 from flows import audit_words, commands, compare_words, words
 from flows.config_files import load_config
 from flows.params import WaspConfig
+from flows.params_aug_pe import AugPeConfig
 from tests.conftest import ROOT
 
 CONFIGS = sorted((ROOT / "deployments" / "configs").rglob("*.yaml"))
@@ -113,6 +114,23 @@ def test_the_plan_counts_every_call_of_a_population_that_is_varied() -> None:
 def test_what_a_method_cannot_do_is_refused_with_what_to_write(flow: str, change: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         commands.plan(flow, ROOT / f"deployments/configs/{flow}_here.yaml", [change])
+
+
+def test_the_student_of_aug_pe_is_trained_as_its_paper_says() -> None:
+    config = load_config(AugPeConfig, ROOT / "deployments/configs/papers/aug_pe_yelp.yaml")
+    assert config.student.model == "roberta-base"
+    assert config.student.recipe == {"learning_rate": 3e-5, "batch": 32, "max_length": 512}
+
+
+@pytest.mark.parametrize("setting", ["learning_rate: 0.001", "batch: 4", "max_length: 64"])
+def test_what_means_nothing_to_a_student_is_refused(setting: str) -> None:
+    with pytest.raises(ConfigError, match="means nothing to a student of kind linear"):
+        commands.plan("wasp", ROOT / "deployments/configs/wasp_here.yaml", [f"student={{kind: linear, {setting}}}"])
+
+
+def test_a_setting_of_the_student_that_is_left_out_makes_no_other_run() -> None:
+    config = load_config(WaspConfig, ROOT / "deployments/configs/demo.yaml")
+    assert set(config.model_dump(mode="json")["student"]) == {"kind", "model", "epochs"}
 
 
 def test_one_iteration_has_no_release_and_no_noise() -> None:
