@@ -276,6 +276,11 @@ class WaspConfig(RunConfig):
     method: Method = Field(Method(), description="WASP's own settings (Algorithm 1).")
 
     @property
+    def calibrations(self) -> tuple[Calibration, ...]:
+        """The paper's noise counts no first choices."""
+        return ("tight",) if self.method.weights_from == "counts" else ("tight", "paper")
+
+    @property
     def asks(self) -> list[Asks]:
         """The first round without examples, the others with S of them."""
         return self.method.asks_of(self.writers, self.method.examples)

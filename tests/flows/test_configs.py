@@ -133,6 +133,31 @@ def test_a_setting_of_the_student_that_is_left_out_makes_no_other_run() -> None:
     assert set(config.model_dump(mode="json")["student"]) == {"kind", "model", "epochs"}
 
 
+def test_counted_first_choices_stay_within_the_budget_and_are_told() -> None:
+    path = ROOT / "deployments/configs/demo.yaml"
+    plain, counted = commands.plan("wasp", path, []), commands.plan("wasp", path, ["method.weights_from=counts"])
+    assert counted["epsilon_exact"] <= counted["epsilon_stated"] == plain["epsilon_stated"]
+    assert plain["sigma"] < counted["sigma"] < 1.1 * plain["sigma"]
+    assert counted["other_calibration"] is None
+    assert "15% of each release's loss" in words.plan(counted)
+    assert "release's loss" not in words.plan(plain)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (["method.counts_share=0.1"], "counts_share is for weights_from: counts"),
+        (["method.weights_from=counts", "method.weighting=false"], "weighting: false does not use"),
+        (["method.weights_from=counts", "privacy.calibration=paper"], "no paper counts first choices"),
+        (["method.weights_from=counts", "method.counts_share=0.9"], "less than or equal to 0.5"),
+    ],
+    ids=["no count", "no weights", "noise of the paper", "too much"],
+)
+def test_counts_that_make_no_sense_are_refused(changes: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        commands.plan("wasp", ROOT / "deployments/configs/demo.yaml", changes)
+
+
 def test_one_iteration_has_no_release_and_no_noise() -> None:
     plan = commands.plan("wasp", ROOT / "deployments/configs/demo.yaml", ["method.iterations=1"])
     assert (plan["releases"], plan["epsilon_exact"]) == (0, 0.0)
