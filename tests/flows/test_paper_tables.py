@@ -83,6 +83,9 @@ def test_what_runs_here_stands_beside_the_figures_of_the_tables() -> None:
                 assert figure(name, row, column.name) == figure(number, row, column.name)
     for row in table("imdb").rows:
         number = 5 if ", Q" in row.name else 4 if "without" in row.name else 1
+        if not row.published:
+            assert "not in the paper" in row.differs
+            continue
         there = "OnlyPrivate" if row.name.startswith("OnlyPrivate") else row.name
         assert row.published["accuracy"]["IMDb"] == figure(number, there, "IMDb"), row.name
     for row in table("epsilon_imdb").rows:
