@@ -29,9 +29,13 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
         )
     noises: dict[str, Noise | KeyphraseNoise] = {}
     if "wasp" in config.mechanisms:
-        noises |= {f"wasp {one}": calibrate(replace(promise, calibration=one)) for one in config.calibrations}
+        for one in config.calibrations:  # the noise of the paper counts no first choices
+            share = promise.choice_share if one == "tight" else 0.0
+            noises[f"wasp {one}"] = calibrate(replace(promise, calibration=one, choice_share=share))
     if "pe" in config.mechanisms:
-        evolution = replace(promise, votes=1, sides=1, releases=promise.releases + 1, calibration="tight")
+        evolution = replace(
+            promise, votes=1, sides=1, releases=promise.releases + 1, calibration="tight", choice_share=0.0
+        )
         noises["pe"] = calibrate(evolution)
     if "dp_kps" in config.mechanisms:
         noises |= _keyphrases(config, promise)

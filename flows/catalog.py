@@ -174,7 +174,13 @@ FLOWS = (
         "flows.params_compare.CompareConfig",
         "flows.compare_values.planned",
         "carries out methods, settings and seeds as a matrix and puts the results beside published figures",
-        (Preset("demo", "compare_here.yaml", "WASP, its ablations and rivals on the demo texts: 15 minutes."),),
+        (
+            Preset("demo", "compare_here.yaml", "WASP, its ablations and rivals on the demo texts: 15 minutes."),
+            Preset(
+                "imdb", "papers/compare_imdb_here.yaml", "Tables 1, 4 and 5 of the WASP paper, IMDb, recorded models."
+            ),
+            Preset("paper", "papers/compare_table_1.yaml", "Table 1 of the WASP paper, by hub ids: an accelerator."),
+        ),
         words="flows.compare_words",
         opens_rows=False,
         continued=False,

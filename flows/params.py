@@ -28,6 +28,10 @@ from flows.params_rows import Rows as Rows
 from tasks.accounting import Paper
 
 
+def _unset(value: object) -> bool:
+    return value is None
+
+
 class StudentChoice(Strict):
     """The small task model (STM) that is trained on the result."""
 
@@ -36,6 +40,43 @@ class StudentChoice(Strict):
     )
     model: str = Field("embedded", description="Hub id or folder of the transformer; 'embedded': the demo's.")
     epochs: int = Field(5, ge=1, le=1000, description="Most epochs; stops early on synthetic validation texts.")
+    learning_rate: float | None = Field(
+        None, gt=0, lt=1, exclude_if=_unset, description="Step size; empty: what suits the kind. Not for linear."
+    )
+    batch: int | None = Field(
+        None,
+        ge=1,
+        le=4096,
+        exclude_if=_unset,
+        description="Rows of a step; empty: 32 texts, 128 vectors. Not for linear.",
+    )
+    max_length: int | None = Field(
+        None, ge=1, le=8192, exclude_if=_unset, description="Tokens of a text that are read; empty: 256. For finetune."
+    )
+
+    rules = (
+        rule("learning_rate", {"type": "number"}, {"kind": {"enum": ["finetune", "mlp"]}})
+        | rule("batch", {"type": "integer"}, {"kind": {"enum": ["finetune", "mlp"]}})
+        | rule("max_length", {"type": "integer"}, {"kind": {"const": "finetune"}})
+    )
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """What is said of steps and texts, for a StudentSpec."""
+        given = {"learning_rate": self.learning_rate, "batch": self.batch, "max_length": self.max_length}
+        return {name: value for name, value in given.items() if value is not None}
+
+    @model_validator(mode="after")
+    def _recipe_means_something(self) -> Self:
+        known = {
+            "finetune": {"learning_rate", "batch", "max_length"},
+            "mlp": {"learning_rate", "batch"},
+            "linear": set(),
+        }
+        for name in self.recipe:
+            if name not in known[self.kind]:
+                raise ValueError(f"{name} means nothing to a student of kind {self.kind}; leave it out")
+        return self
 
 
 class Evaluation(Strict):
@@ -233,6 +274,11 @@ class WaspConfig(RunConfig):
     """Everything that one WASP run needs."""
 
     method: Method = Field(Method(), description="WASP's own settings (Algorithm 1).")
+
+    @property
+    def calibrations(self) -> tuple[Calibration, ...]:
+        """The paper's noise counts no first choices."""
+        return ("tight",) if self.method.weights_from == "counts" else ("tight", "paper")
 
     @property
     def asks(self) -> list[Asks]:

@@ -71,6 +71,7 @@ def plan_of(
         "calibration": noise.calibration,
         "sigma": noise.sigma,
         "noise_multiplier": noise.noise_multiplier,
+        "choice_share": noise.privacy.choice_share,
         "epsilon_stated": finite(noise.epsilon_stated),
         "epsilon_exact": finite(noise.epsilon_exact),
         "delta": noise.delta,

@@ -131,6 +131,7 @@ def vote_privacy(promise: Promise, casting: Casting) -> VotePrivacy:
         releases=casting.releases,
         votes=casting.votes,
         sides=casting.sides,
+        choice_share=casting.choice_share,
         adjacency=promise.adjacency,
         protects=promise.protects,
         rows_per_person=promise.rows_per_person if promise.protects == "person" else 1,

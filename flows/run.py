@@ -218,9 +218,8 @@ class Run:
     def student_spec(self) -> StudentSpec:
         """How the student is trained."""
         student = self.config.student
-        return StudentSpec(
-            kind=student.kind, model=student.model, epochs=student.epochs, seed=self.config.execution.seed
-        )
+        seed = self.config.execution.seed
+        return StudentSpec(student.kind, student.model, epochs=student.epochs, seed=seed, **student.recipe)
 
     def train_job(self, written: Sequence[Written]) -> TrainJob:
         """Train the student on everything."""

@@ -19,7 +19,8 @@ class Facts:
     """One iteration. `epsilon` is None where no number describes the loss (no noise); counts are by PLM.
 
     `weights` are those for the next iteration. `fid` and `accuracy` are None where they were not measured;
-    `not_private` marks numbers that were computed on private rows without noise.
+    `not_private` marks numbers that were computed on private rows without noise. `text_precision`: the share of texts
+    that lie among real rows; `text_recall`: the share of real rows that lie among the texts.
     """
 
     iteration: int
@@ -37,6 +38,8 @@ class Facts:
     weights: Weights
     epsilon: float | None
     releases: int
+    text_precision: float | None = None
+    text_recall: float | None = None
 
     def metrics(self) -> dict[str, float | None]:
         """Return the numbers that may be tracked; what is not private stays out."""
@@ -48,6 +51,7 @@ class Facts:
         }
         if not self.not_private:
             found |= {"fid": self.fid, "fid_null": self.fid_null}
+            found |= {"text_precision": self.text_precision, "text_recall": self.text_recall}
         found |= {f"weight.{plm}": weight for plm, weight in self.weights.items()}
         found |= {f"new.{plm}": float(count) for plm, count in self.new.items()}
         found |= {f"dollars.{plm}": usage.dollars for plm, usage in self.usage.items()}
@@ -76,6 +80,8 @@ def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured:
         weights={},
         epsilon=0.0,
         releases=0,
+        text_precision=measured.get("text_precision"),
+        text_recall=measured.get("text_recall"),
     )
 
 

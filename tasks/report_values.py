@@ -45,6 +45,9 @@ class Happened:
     charges: tuple[Charge, ...] = ()
 
 
+CLASSES_TRACKED = 50
+
+
 @dataclass(frozen=True, slots=True)
 class Scores:
     """How the student did on test rows; confusion[i][j] counts rows of class i taken for class j."""
@@ -54,6 +57,12 @@ class Scores:
     classes: tuple[str, ...] = ()
     per_class: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     confusion: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def by_class(self) -> dict[str, float]:
+        """Scores of the first classes as metrics of their own, by name; a tracker would drown in hundreds."""
+        named = list(self.per_class.items())[:CLASSES_TRACKED]
+        return {f"student_{what}.{name}": one[what] for name, one in named for what in ("precision", "recall", "f1")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ VERSIONS = {
     "average": 1,
     "judge": 1,
     "fuse": 1,
-    "measure": 1,
+    "measure": 2,
     "collect": 1,
     "train": 1,
     "plain_train": 1,

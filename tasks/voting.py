@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from connectors.base import ArtifactRef, LedgerError, StepKey, digest
-from tasks.accounting import VotePrivacy, vote_charge
+from tasks.accounting import VotePrivacy, choice_steps, vote_charge
 from tasks.guiding import candidates
 from tasks.jobs import VoteSpec, Written
 from tasks.private.release import VoteJob, release_votes
@@ -38,7 +38,9 @@ def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[Arti
         return replace(found, reused=True), why
     release = release_votes(tools, _job(spec, key), candidates(tools, written))
     votes, table = NoisyVotes.from_bytes(release.output), table_of(release.output)
-    info = {"scale": votes.scale, "sigma_int": votes.sigma_int, "ledger_entry": release.entry_hash}
+    info: dict[str, Any] = {"scale": votes.scale, "sigma_int": votes.sigma_int, "ledger_entry": release.entry_hash}
+    if votes.choices is not None:
+        info["choices"] = votes.choices.tolist()
     ref = tools.artifacts.write_table(path, table, key, info)
     if release.reused:
         return replace(ref, reused=True), "reused because the budget book holds this release: no noise drawn, no charge"
@@ -61,6 +63,7 @@ def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
         "sides": noise.privacy.sides,
         "adjacency": noise.privacy.adjacency,
         **_persons(noise.privacy),
+        **({"choices": choice_steps(noise.privacy), "plms": list(tools.plms)} if noise.privacy.choice_share else {}),
         "scope": spec.scope,
         "private": spec.fingerprint,
         "embedder": tools.embedder.identity,
