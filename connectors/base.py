@@ -283,6 +283,9 @@ class Exchange(Protocol):
     def below(self, name: str) -> list[str]:
         """Return the names of all files below a folder, sorted."""
 
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove files; those that are gone already are no error."""
+
 
 # --- progress
 Advance = Callable[[int], None]

@@ -12,14 +12,32 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from connectors.base import Advance, ConfigError, Embedder, LanguageModel, PrivateRef, RowsRef, Weights, digest
+from connectors.base import (
+    Advance,
+    ConfigError,
+    Embedder,
+    Exchange,
+    LanguageModel,
+    PrivateRef,
+    RowsRef,
+    Weights,
+    digest,
+)
 from flows.live import shown
 from flows.params import AnyConfig, Plm
-from flows.places import default_name, model_spec, rows_ref
+from flows.places import default_name, model_spec, place, rows_ref
 from flows.progress import display
-from flows.stores import Shared, open_artifacts, open_key, open_ledger, open_purse, shared, tracking_store
+from flows.stores import (
+    Shared,
+    open_artifacts,
+    open_exchange,
+    open_ledger,
+    open_purse,
+    open_zone,
+    shared,
+    tracking_store,
+)
 from flows.task_files import load_task
-from tasks.private.rows import Zone
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +47,7 @@ if TYPE_CHECKING:
     from connectors.ledger import BudgetBook
     from connectors.purse import Purse
     from connectors.tracking import Tracker
+    from tasks.private.rows import Zone
 
 Value = TypeVar("Value")
 
@@ -104,6 +123,14 @@ class RunTools:
         return self._once("ledger", partial(open_ledger, self.home))
 
     @property
+    def exchange(self) -> Exchange:
+        """Where coordinator and parties leave messages; ConfigError in a run without parties."""
+        parties = self.config.parties
+        if parties is None:
+            raise ConfigError("This run names no parties, so that there is nobody to exchange messages with.")
+        return self._once("exchange", partial(open_exchange, place(parties.exchange, self.config.data_root)))
+
+    @property
     def embedder(self) -> Embedder:
         """The run's embedder."""
         return self._once("embedder", self._open_embedder)
@@ -117,9 +144,14 @@ class RunTools:
         return PrivateRef(where.name or default_name(where.path), rows_ref(where, self.config.data_root))
 
     @property
+    def rows_name(self) -> str:
+        """What the private rows are called in the budget book: these, or those of all parties together."""
+        return self.config.parties.name if self.config.parties else self.private.name
+
+    @property
     def zone(self) -> Zone:
         """What the private zone needs to open rows and to name them."""
-        return self._once("zone", self._open_zone)
+        return self._once("zone", partial(open_zone, self.home))
 
     @property
     def plms(self) -> Sequence[str]:
@@ -208,20 +240,6 @@ class RunTools:
         journal = self.home / "runs" / self.run_id / "tracking.jsonl"
         return open_tracker(
             uri, root, journal, tracking.experiment or load_task(self.config.task).name, self.run_id, tags
-        )
-
-    def _open_zone(self) -> Zone:
-        from connectors.fingerprint import choice_key, dataset_fingerprint, key_name, record_hash
-        from connectors.rows import read_rows
-
-        secret = open_key(self.home)
-        return Zone(
-            read=read_rows,
-            record_hash=partial(record_hash, secret),
-            fingerprint=partial(dataset_fingerprint, secret),
-            folder=self.home / "private" / "problems",
-            key=key_name(secret),
-            choice=choice_key(secret),
         )
 
     def _raw_model(self, plm: Plm) -> LanguageModel:

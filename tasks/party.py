@@ -36,7 +36,7 @@ REFUSED: Final[dict[str, str]] = {
 
 
 class KeyLostError(WaspError):
-    """This process did not make the key that was announced for the round, so it cannot mask."""
+    """The key that was announced for the round is not in this process, so it cannot mask."""
 
     def __init__(self) -> None:
         super().__init__("The round's key was made by a process that has ended; a new attempt makes a new one.")

@@ -146,9 +146,7 @@ class PartyRound:
         """Look up whose budget the rows have and set the whole run aside in it; BudgetError over its cap."""
         tools, member = self.tools, self.member
         identity = identify(tools.zone, tools.private, plan.labels, ())
-        dataset = tools.ledger.register(
-            tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key
-        )
+        dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
         member.cap(dataset)
         charges = (shared_charge(plan.noise),) * plan.privacy.releases
         tools.ledger.reserve(dataset, BudgetPlan(plan.run_id, plan.flow, plan.privacy.delta, charges), member.who)
@@ -178,7 +176,7 @@ class PartyRound:
         return plan
 
     def _candidates(self, plan: RoundPlan) -> Candidates:
-        texts = joined([self._piece(plan, piece) for piece in plan.pieces], plan.left_out)
+        texts = joined([self._piece(plan, piece) for piece in plan.pieces])
         if len(texts.ids) * plan.privacy.sides != plan.length:
             raise ConfigError("The texts of the round are not as many as its plan says; nothing was sent.")
         return texts
@@ -192,7 +190,7 @@ class PartyRound:
             if data is None:
                 raise ConfigError("Vectors that the plan names are not in the exchange; nothing was sent.")
             texts = unpack(piece, data)
-            kept = {"ids": texts.ids, "labels": texts.labels, "vectors": texts.vectors}
+            kept = {"ids": texts.ids, "labels": texts.labels.astype(str), "vectors": texts.vectors}
             self.tools.artifacts.write_private_arrays(name, kept)
         return Candidates(kept["ids"], kept["labels"], kept["vectors"])
 

@@ -21,10 +21,12 @@ from tasks.accounting import Noise, VotePrivacy, calibrate
 from tasks.masked_round import Round
 from tasks.private.ballot import Candidates
 from tasks.shared_noise import Parties, SharedNoise, shared
-from tasks.wire import decoded, encoded
+from tasks.wire import unpacked
 
 if TYPE_CHECKING:
-    from tasks.wire import Encoding
+    from numpy.typing import NDArray
+
+    Words = NDArray[np.uint32]
 
 MAGIC: Final = b"WASPMSG1"
 HEAD: Final = struct.Struct("<8sI64s")
@@ -83,7 +85,7 @@ class RoundPlan:
     """What the coordinator asks of the parties of one attempt.
 
     `parties` of the round take part; `privacy` is the promise of the whole run, `number`, `minimum` and `colluding` say
-    for whom the noise is made. `pieces` are the texts that stand for election without the ids of `left_out`. `registry`
+    for whom the noise is made. `pieces` are the texts that stand for election. `registry`
     is the digest of everybody's keys, `step` the key of the coordinator's release. `respend`: whether a party that has
     paid for this vote before may pay again.
     """
@@ -101,7 +103,6 @@ class RoundPlan:
     labels: tuple[str, ...]
     embedder: str
     pieces: tuple[Piece, ...]
-    left_out: tuple[int, ...]
     minutes: float
     registry: str
     step: str
@@ -137,7 +138,7 @@ class RoundPlan:
             values["privacy"]["epsilon"] = float(values["privacy"]["epsilon"])
             values["privacy"] = VotePrivacy(**values["privacy"])
             values["pieces"] = tuple(Piece(**piece) for piece in values["pieces"])
-            lists = {name: tuple(values[name]) for name in ("parties", "labels", "left_out")}
+            lists = {name: tuple(values[name]) for name in ("parties", "labels")}
             return cls(**{**values, **lists})
         except (ValueError, TypeError, KeyError) as error:
             raise ArtifactError(
@@ -152,36 +153,28 @@ def calibrated(privacy: VotePrivacy) -> Noise:
 
 
 # --- texts
-def pack(texts: Candidates, encoding: Encoding) -> bytes:
-    """Return texts that stand for election as bytes: ids and labels in a JSON line, then their vectors."""
-    names = sorted({str(label) for label in texts.labels})
-    of = {name: place for place, name in enumerate(names)}
-    header = {"ids": texts.ids.tolist(), "names": names, "labels": [of[str(label)] for label in texts.labels]}
-    return canonical(header).encode() + b"\n" + encoded(texts.vectors, encoding)
+def piece_of(data: bytes) -> Piece:
+    """Return what packed texts are called."""
+    return Piece(hashlib.sha256(data).hexdigest(), len(data))
 
 
 def unpack(piece: Piece, data: bytes) -> Candidates:
-    """Read what `pack` gave; ArtifactError when the bytes are not those of the plan."""
-    if hashlib.sha256(data).hexdigest() != piece.sha256:
+    """Read packed texts (`tasks.wire`); ArtifactError when the bytes are not those of the plan."""
+    if piece_of(data) != piece:
         raise ArtifactError("Vectors of a round differ from those of its plan: something else wrote into the exchange.")
-    line, _, body = data.partition(b"\n")
-    header = json.loads(line)
-    names = np.array(header["names"], dtype=str)
-    labels = names[np.array(header["labels"], dtype=np.int64)]
-    return Candidates(np.array(header["ids"], dtype=np.int64), labels, decoded(body))
+    return unpacked(data)
 
 
-def joined(pieces: Sequence[Candidates], left_out: Sequence[int]) -> Candidates:
-    """Return all texts of the pieces, in their order, without the ids that are left out."""
+def joined(pieces: Sequence[Candidates]) -> Candidates:
+    """Return all texts of the pieces in the order of their ids, which is the order of the sum."""
     ids = np.concatenate([one.ids for one in pieces])
     labels = np.concatenate([one.labels for one in pieces])
     vectors = np.concatenate([one.vectors for one in pieces])
-    kept = np.flatnonzero(~np.isin(ids, np.array(left_out, dtype=np.int64)))
-    return Candidates(ids, labels, vectors).take(kept) if len(left_out) else Candidates(ids, labels, vectors)
+    return Candidates(ids, labels, vectors).take(np.argsort(ids, kind="stable"))
 
 
 # --- messages
-def signed(secret: bytes, kind: str, at: RoundId, party: str, facts: Mapping[str, Any], payload: bytes = b"") -> bytes:  # noqa: PLR0913
+def signed(secret: bytes, kind: str, at: RoundId, party: str, facts: Mapping[str, Any], payload: bytes = b"") -> bytes:
     """Return a message of a party: its header, signed with the hash of its payload, then the payload."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -232,12 +225,12 @@ def _is_signed(pem: bytes, content: bytes, signature: bytes, party: str) -> bool
     return True
 
 
-def upload_of(values: np.ndarray[Any, np.dtype[np.uint32]]) -> tuple[dict[str, Any], bytes]:
+def upload_of(values: Words) -> tuple[dict[str, Any], bytes]:
     """Return facts and payload of an upload."""
     return {"integers": "uint32", "length": len(values)}, values.astype("<u4").tobytes()
 
 
-def values_of(facts: Mapping[str, Any], payload: bytes, length: int, party: str) -> np.ndarray[Any, np.dtype[np.uint32]]:
+def values_of(facts: Mapping[str, Any], payload: bytes, length: int, party: str) -> Words:
     """Return the integers of an upload, uint32 (n,); PartyError with the party's name for anything else."""
     if facts.get("integers") != "uint32" or facts.get("length") != length or len(payload) != 4 * length:
         raise PartyError(party, f"did not send {length} integers of 32 bits; nothing was summed.")

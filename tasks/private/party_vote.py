@@ -24,8 +24,8 @@ from tasks.private.sealed import sealed
 from tasks.private.votes import Running, clean_votes, rank, require_fitting
 
 if TYPE_CHECKING:
-    from tasks.toolbox import RowTools
     from tasks.shared_noise import SharedNoise
+    from tasks.toolbox import RowTools
 
 
 @dataclass(frozen=True, slots=True)
