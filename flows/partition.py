@@ -18,12 +18,12 @@ PARTY = """\
 # One party of a federated run, made by `wasp partition` for an experiment. It and its rows stay with the party.
 # Start it: wasp party --config party.yaml
 name: {party}
-private: {path: ROWS, text: text, label: labelPERSON}
-cap: {epsilon: EPSILON, delta: DELTA, protects: PROTECTS}      # what all runs together may cost
+private: {path: <rows>, text: text, label: label<person>}
+cap: {epsilon: <epsilon>, delta: <delta>, protects: <protects>}      # what all runs together may cost
 registry: ../parties.yaml
-exchange: EXCHANGE
-api: API      # the coordinator's Prefect server; null: PREFECT_API_URL
-embedder: {connector: CONNECTOR, model: MODEL}      # as the coordinator's
+exchange: <exchange>
+api: <api>      # the coordinator's Prefect server; null: PREFECT_API_URL
+embedder: {connector: <connector>, model: <model>}      # as the coordinator's
 """
 
 
@@ -41,19 +41,19 @@ class PartyFile:
         """Return the file; {party} becomes the party's name."""
         connector, _, model = self.embedder.partition(":")
         words = {
-            "ROWS": ROWS,
-            "PERSON": ", person: person" if person else "",
-            "EPSILON": self.epsilon,
-            "DELTA": f"{self.delta:.1e}",
-            "PROTECTS": "person" if person else "record",
-            "EXCHANGE": self.exchange,
-            "API": self.api,
-            "CONNECTOR": connector,
-            "MODEL": model or '""',
+            "rows": ROWS,
+            "person": ", person: person" if person else "",
+            "epsilon": self.epsilon,
+            "delta": f"{self.delta:.1e}",
+            "protects": "person" if person else "record",
+            "exchange": self.exchange,
+            "api": self.api,
+            "connector": connector,
+            "model": model or '""',
         }
         found = PARTY
         for name, value in words.items():
-            found = found.replace(name, value)
+            found = found.replace(f"<{name}>", value)
         return found
 
 

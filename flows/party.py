@@ -113,8 +113,8 @@ class Party:
         cap = self.config.cap
         if math.isinf(cap.epsilon):
             return
-        now = self.ledger.status(dataset).cap
-        if now is None or (now.epsilon, now.delta, now.protects) != (cap.epsilon, cap.delta, cap.protects):
+        now = self.ledger.status(dataset)
+        if (now.cap, now.delta, now.cap_protects) != (cap.epsilon, cap.delta, cap.protects):
             self.ledger.set_cap(dataset, cap.epsilon, cap.delta, who(), "party.yaml", cap.protects)
 
     @property

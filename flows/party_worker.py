@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -30,6 +31,8 @@ from tasks.party_round import give_back_ended
 
 TYPE = "wasp-party"
 ROUNDS_AT_ONCE = 8
+PATIENCE_SECONDS = 60.0
+"""How long a party waits for a server that does not answer yet."""
 
 
 class PartyResult(BaseWorkerResult):
@@ -88,8 +91,11 @@ def pool_of(party: Party) -> str:
     return f"party-{party.config.name}"
 
 
-def _check(client: SyncPrefectClient) -> None:
-    problem = client.api_healthcheck()
+def _check(client: SyncPrefectClient, seconds: float = PATIENCE_SECONDS) -> None:
+    """Wait a while for the server; ConfigError with what was wrong last."""
+    deadline = time.monotonic() + seconds
+    while (problem := client.api_healthcheck()) is not None and time.monotonic() < deadline:
+        time.sleep(1)
     if problem is not None:
         raise ConfigError(f"No Prefect server answers at {client.api_url} ({type(problem).__name__}: {problem})")
 

@@ -98,7 +98,7 @@ def key_in_book(plan: RoundPlan, announcements: Sequence[Announcement]) -> str:
     return step_key("party_vote", {"step": plan.step}, {"transcript": transcript}).key
 
 
-def code_of(error: WaspError) -> str:
+def code_of(error: Exception) -> str:
     """Return the code that a coordinator may be told for an error of the party."""
     kinds: tuple[tuple[type[WaspError], str], ...] = (
         (KeyLostError, "KEY-LOST"),

@@ -16,13 +16,14 @@ from typing import Final
 
 import numpy as np
 
-from connectors.base import BudgetPlan, ConfigError, Exchange, PartyError, WaspError
+from connectors.base import BudgetPlan, ConfigError, Exchange, PartyError
 from tasks.masked_round import Announcement, check_announcements
 from tasks.party import REFUSED, CoordinatorGoneError, KeyLostError, Member, check_plan, code_of, key_in_book
 from tasks.private.ballot import Candidates
 from tasks.private.masking import RoundKey
 from tasks.private.party_vote import Mask, PartyJob, prepare, release_masked, sent_before
 from tasks.private.rows import identify
+from tasks.private.sealed import tell_owner
 from tasks.round_messages import (
     ABORT,
     ENDED,
@@ -85,7 +86,7 @@ class PartyRound:
     def take_part(self) -> str:
         """Carry the round out: 'masked', 'sent before' or 'aborted'.
 
-        Raises PartyError with the words of a code; the cause is that of the party, and goes no further than its log.
+        Raises PartyError with the words of a code; what really happened is told in the party's state folder alone.
         """
         with self.keys.alone(self.at):
             try:
@@ -93,10 +94,12 @@ class PartyRound:
             except AbortedError:
                 self.keys.held.pop(self.at, None)
                 return "aborted"
-            except WaspError as error:
+            except Exception as error:  # noqa: BLE001  (its words, and those of its causes, may speak of rows)
                 code = code_of(error)
-                self._leave(REFUSALS, {"code": code, "time": time.time_ns()})
-                raise PartyError(self.member.name, f"does not take part: {REFUSED[code]}.") from error
+                tell_owner(self.tools.zone.folder, error)
+        # out of the block above, so that no cause travels with it to the coordinator's server
+        self._leave(REFUSALS, {"code": code, "time": time.time_ns()})
+        raise PartyError(self.member.name, f"does not take part: {REFUSED[code]}.")
 
     def _take_part(self) -> str:
         plan = self._plan()

@@ -3,13 +3,12 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from tasks.private.rows import open_rows
+from tasks.guiding import candidates
 from tasks.private.ballot import Ballot
 from tasks.private.release import private_vectors
+from tasks.private.rows import open_rows
 from tasks.private.votes import clean_votes
-from tasks.guiding import candidates
 from tests.federated import Federated, open_federated
 
 
