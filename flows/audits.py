@@ -15,26 +15,30 @@ if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
 
 SAME = ("noise_scale", "sensitivity", "releases", "delta", "protects", "adjacency")
-"""Numbers that a run and an audited mechanism of WASP must share for the audit to be about the run."""
+"""Numbers that a run and an audited mechanism must share for the audit to be about the run."""
 
 READ = ("mechanism", "passed", "epsilon_claimed", "epsilon_proven", *SAME)
 """What is read of each finding."""
 
-KINDS = {"wasp": "wasp", "whole": "whole run"}
-"""Audited mechanisms that are about a run of WASP, by the first word of their name."""
+SIDES = {"wasp": 2, "pe": 1, "whole": 2}
+"""How rows vote in each audited mechanism, by the first word of its name: near and far, or near alone.
+
+An audit is about a run whose rows vote alike; one of a part of DP-KPS is about no vote.
+"""
 
 
 def audits_of(artifacts: Artifacts, claim: Mapping[str, Any]) -> tuple[AuditLine, ...]:
     """Return the newest audit of the vote and the newest of a whole run with the noise of `claim`, if there are any.
 
-    A red one of either kind is not made good by a newer one of the other. ArtifactError when findings are damaged.
+    `claim`: the numbers of `SAME`, and `sides` of the run's vote. A red audit of either kind is not made good by a
+    newer one of the other. ArtifactError when findings are damaged.
     """
     newest: dict[str, AuditLine] = {}
     books = [book for book in artifacts.list_runs() if book.get("flow") == "audit" and book.get("ended")]
     for book in sorted(books, key=lambda one: str(one["ended"])):
         for found in _mechanisms(artifacts, book["run_id"]):
-            kind = KINDS.get(found["mechanism"].split()[0])
-            if kind is not None and same_noise(found, claim):
+            kind = found["mechanism"].split()[0]
+            if SIDES.get(kind) == claim["sides"] and same_noise(found, claim):
                 newest[kind] = AuditLine(
                     run_id=book["run_id"],
                     ended=book["ended"],
@@ -43,7 +47,7 @@ def audits_of(artifacts: Artifacts, claim: Mapping[str, Any]) -> tuple[AuditLine
                     claimed=found["epsilon_claimed"],
                     proven=found["epsilon_proven"],
                 )
-    return tuple(newest[kind] for kind in KINDS.values() if kind in newest)
+    return tuple(newest[kind] for kind in SIDES if kind in newest)
 
 
 def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple[AuditLine, ...]:
@@ -58,7 +62,7 @@ def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple
     noise = make_noise(config)
     if isinstance(noise, TrainingNoise):
         return ()  # audits are about noise on votes
-    found = audits_of(artifacts, claims(Attack("wasp", noise, 1, 0.0)))
+    found = audits_of(artifacts, claims(Attack("vote", noise, 1, 0.0)) | {"sides": noise.privacy.sides})
     for one in found:
         if not one.passed:
             raise AuditError(

@@ -19,7 +19,7 @@ from flows.records import now
 from flows.release_files import verify
 from flows.stores import open_artifacts, open_ledger
 from tasks import officer
-from tasks.accounting import epsilon_of
+from tasks.accounting import epsilon_of, sides_of
 from tasks.officer_values import AuditLine, Noise, OfficerPage, RunLine, Sent
 from tasks.report_values import Report, from_json
 from tasks.report_words import certainty
@@ -128,14 +128,17 @@ def _run(home: Path, status: Status, delta: float, run_id: str, entries: Sequenc
 
 def _audits(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditLine, ...]:
     """Return the newest audits of equal releases; a run whose releases differ from each other has none."""
-    kinds = {(entry.noise_scale, entry.sensitivity, entry.protects, entry.adjacency) for entry in released}
+    kinds = {
+        (entry.noise_scale, entry.sensitivity, entry.protects, entry.adjacency, sides_of(entry.sensitivity_reason))
+        for entry in released
+    }
     if len(kinds) > 1:
         return ()
-    scale, sensitivity, protects, adjacency = kinds.pop()
-    if not scale or not sensitivity:
+    scale, sensitivity, protects, adjacency, sides = kinds.pop()
+    if not scale or not sensitivity or not sides:
         return ()
-    names = ("noise_scale", "sensitivity", "protects", "adjacency", "releases", "delta")
-    values = (scale, sensitivity, protects, adjacency, len(released), delta)
+    names = ("noise_scale", "sensitivity", "protects", "adjacency", "sides", "releases", "delta")
+    values = (scale, sensitivity, protects, adjacency, sides, len(released), delta)
     return audits_of(open_artifacts(home), dict(zip(names, values, strict=True)))
 
 
