@@ -148,6 +148,11 @@ class AnyConfig(Strict):
         return 0.0
 
     @property
+    def opens_rows(self) -> bool:
+        """Whether private rows are opened, here or by parties."""
+        return self.private is not None or self.parties is not None
+
+    @property
     def models(self) -> list[Plm]:
         """Every language model of the run, those that write first."""
         return list(self.plms)

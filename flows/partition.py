@@ -14,6 +14,8 @@ from tasks.private.partition import ROWS, Target, write_parties
 PARTY_FILE = "party.yaml"
 REGISTRY = "parties.yaml"
 
+EXCHANGE = "../exchange"
+
 PARTY = """\
 # One party of a federated run, made by `wasp partition` for an experiment. It and its rows stay with the party.
 # Start it: wasp party --config party.yaml
@@ -33,7 +35,7 @@ class PartyFile:
 
     epsilon: str = "4"
     delta: float = 1e-5
-    exchange: str = "../exchange"
+    exchange: str = EXCHANGE
     api: str = "null"
     embedder: str = "sentence_transformers:embedded"
 
@@ -74,7 +76,7 @@ def partition(where: RowsRef, folder: Path, wanted: Partition, file: PartyFile) 
         (folder / name / "state").mkdir(mode=0o700)
         lines.append(f"{name}: {public_line(open_signing_key(folder / name / 'state', KEY))}\n")
     (folder / REGISTRY).write_text("".join(lines), encoding="utf-8")
-    if file.exchange == PartyFile.exchange:
+    if file.exchange == EXCHANGE:
         (folder / "exchange").mkdir(mode=0o700)
     found = {"folder": str(folder), "parties": names, "alpha": wanted.alpha, "seed": wanted.seed}
     return found | {"registry": str(folder / REGISTRY)}

@@ -23,6 +23,7 @@ from tasks.dp_sgd import calibrate_training
 from tasks.jobs import Reference
 from tasks.private.rows import Identity, identify
 from tasks.prompts import TaskCard
+from tasks.shared_noise import shared_charge
 from tasks.unnoised import exposure_charge, no_noise, no_release
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     if federation is not None:
         identity = Identity(federation.fingerprint, ())
     run_name = _name(tools, flow, card, identity, (test, public))
-    plan = BudgetPlan(run_name.run_id, flow, noise.delta, charges_of(config, noise))
+    plan = BudgetPlan(run_name.run_id, flow, noise.delta, charges_of(config, noise, federation))
     return Prepared(tools.named(run_name), config, card, noise, plan, test, public, warnings, approval, federation)
 
 
@@ -117,10 +118,12 @@ def make_noise(config: AnyConfig) -> Noise:
     return calibrate(vote_privacy_of(config))
 
 
-def charges_of(config: AnyConfig, noise: Noise) -> tuple[Charge, ...]:
+def charges_of(config: AnyConfig, noise: Noise, federation: Federation | None = None) -> tuple[Charge, ...]:
     """Return what a run will write into the budget book, in order; nothing where it opens no private row."""
     if not noise.releases:
         return ()
+    if federation is not None:
+        return (shared_charge(federation.shared(noise)),) * noise.releases
     return (noise.charge,) * noise.releases if isinstance(config, RunConfig) else (exposure_charge(TRAINED),)
 
 

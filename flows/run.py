@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from connectors.base import ArtifactRef, FinalError, Look, TemporaryError, in_step
 from flows.budget_event import tell_high_budget
+from flows.federated_values import traffic_of
 from flows.home import who
 from flows.page import RunPage
 from flows.prepare import Prepared
@@ -268,6 +270,7 @@ class Run:
         epsilon = finite(self.loss(entries))
         tell_high_budget(self)
         facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(entries))
+        facts = replace(facts, traffic=traffic_of(self, releases, iteration))
         self.facts_so_far.append(facts)
         if self.dollars:
             self.book.update(dollars=self.dollars)

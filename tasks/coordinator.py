@@ -19,12 +19,11 @@ from tasks.guiding import candidates
 from tasks.jobs import Written
 from tasks.masked_round import Announcement, check_announcements
 from tasks.masked_sum import unmasked
-from tasks.party import REFUSED, registry_digest
+from tasks.party import REFUSED
 from tasks.private.ballot import Candidates
 from tasks.private.votes import NoisyVotes
 from tasks.round_messages import (
     ABORT,
-    ENDED,
     GO,
     KEYS,
     LIST,
@@ -32,17 +31,14 @@ from tasks.round_messages import (
     READY,
     REFUSALS,
     UPLOADS,
-    Piece,
     RoundId,
     RoundPlan,
     opened,
-    piece_of,
-    run_folder,
     values_of,
 )
+from tasks.round_plans import Opening, end_run, fresh_pieces, last_plan, publish
 from tasks.toolbox import Tools
 from tasks.traffic import Traffic
-from tasks.wire import packed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -239,65 +235,18 @@ class Coordinator:
     def _open_attempt(self, written: Sequence[Written], texts: Candidates) -> tuple[RoundPlan, Traffic]:
         """Return the plan of the attempt that is open, or publish the next one."""
         files, traffic = self.tools.exchange, Traffic()
-        plan = self._last(self.job.spec.iteration)
+        plan = last_plan(files, self.tools.run_id, self.job.spec.iteration)
         if plan is None or plan.step != self.step or files.exists(f"{plan.id.folder}/{ABORT}"):
             if plan is not None:
                 self._abort(plan)
-            plan = self._publish(0 if plan is None else plan.attempt + 1, written, texts)
-        known = {piece.sha256 for piece in self._known(plan)}
-        fresh = sum(piece.size for piece in plan.pieces if piece.sha256 not in known)
+            left = tuple(party for party in sorted(self.job.registry) if party not in self.dropped.parties)
+            attempt = 0 if plan is None else plan.attempt + 1
+            plan = publish(self.tools, self.job, Opening(self.step, attempt, left), written, texts)
+        fresh = sum(piece.size for piece in fresh_pieces(files, plan))
         for party in plan.parties:
             traffic.add("down", party, PLAN, len(plan.to_json()))
             traffic.add("down", party, "texts", fresh)
         return plan, traffic
-
-    def _known(self, plan: RoundPlan) -> tuple[Piece, ...]:
-        """Return what parties keep from the iteration before."""
-        before = self._last(plan.iteration - 1) if plan.iteration else None
-        return before.pieces if before is not None else ()
-
-    def _last(self, iteration: int) -> RoundPlan | None:
-        """Return the plan of the last attempt of an iteration, None if there is none."""
-        files = self.tools.exchange
-        folder = RoundId(self.tools.run_id, iteration, 0).iteration_folder
-        plans = [name for name in files.below(folder) if name.endswith(f"/{PLAN}")]
-        numbers = sorted(int(name.rsplit("attempt=", 1)[1].split("/")[0]) for name in plans)
-        data = files.read(f"{RoundId(self.tools.run_id, iteration, numbers[-1]).folder}/{PLAN}") if numbers else None
-        return RoundPlan.from_json(data) if data is not None else None
-
-    def _publish(self, attempt: int, written: Sequence[Written], texts: Candidates) -> RoundPlan:
-        job, parties, files = self.job, self.job.noise.parties, self.tools.exchange
-        left = tuple(party for party in sorted(job.registry) if party not in self.dropped.parties)
-        pieces = []
-        for one in written:
-            ids = self.tools.artifacts.read_table(one.samples)["sample_id"].to_numpy()
-            data = packed(texts.take(np.flatnonzero(np.isin(texts.ids, ids))), job.form)
-            pieces.append(piece_of(data))
-            place = f"{run_folder(self.tools.run_id)}/{pieces[-1].name}"
-            if not files.exists(place):
-                files.write(place, data)
-        plan = RoundPlan(
-            run_id=self.tools.run_id,
-            iteration=job.spec.iteration,
-            attempt=attempt,
-            parties=left,
-            length=len(texts.ids) * job.noise.total.privacy.sides,
-            flow=job.flow,
-            privacy=job.noise.total.privacy,
-            number=parties.number,
-            minimum=parties.minimum,
-            colluding=parties.colluding,
-            labels=job.labels,
-            embedder=self.tools.embedder.identity,
-            pieces=tuple(pieces),
-            minutes=job.minutes,
-            registry=registry_digest(job.registry),
-            step=self.step,
-            respend=job.spec.respend,
-        )
-        files.remove([f"{run_folder(plan.run_id)}/{ENDED}"])
-        files.write(f"{plan.id.folder}/{PLAN}", plan.to_json())
-        return plan
 
     def _give_up(self, plan: RoundPlan, gone: Mapping[str, str]) -> None:
         """Abort an attempt that parties dropped out of; FinalError where there can be no other."""
@@ -321,7 +270,7 @@ class Coordinator:
 
     def _end(self, plan: RoundPlan, left: int) -> None:
         names = "; ".join(f"{party}: {why}" for party, why in sorted(self.dropped.parties.items()))
-        end_run(self.tools, plan.run_id)
+        end_run(self.tools.exchange, plan.run_id)
         self._abort(plan)
         self.tools.ledger.finish(self.job.spec.dataset, plan.run_id)
         raise FinalError(
@@ -332,11 +281,6 @@ class Coordinator:
 
     def _abort(self, plan: RoundPlan) -> None:
         self.tools.exchange.write(f"{plan.id.folder}/{ABORT}", b'{"abort": true}\n')
-
-
-def end_run(tools: Tools, run_id: str) -> None:
-    """Tell all parties that a run has ended: what they set aside for it goes back."""
-    tools.exchange.write(f"{run_folder(run_id)}/{ENDED}", b'{"ended": true}\n')
 
 
 def _text(data: bytes) -> str:

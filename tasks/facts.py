@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from connectors.base import Usage
@@ -19,7 +19,7 @@ class Facts:
     """One iteration. `epsilon` is None where no number describes the loss (no noise); counts are by PLM.
 
     `weights` are those for the next iteration. `fid` and `accuracy` are None where they were not measured;
-    `not_private` marks numbers that were computed on private rows without noise.
+    `not_private` marks numbers that were computed on private rows without noise. `traffic`: bytes of parties.
     """
 
     iteration: int
@@ -37,6 +37,7 @@ class Facts:
     weights: Weights
     epsilon: float | None
     releases: int
+    traffic: Mapping[str, int] = field(default_factory=dict)
 
     def metrics(self) -> dict[str, float | None]:
         """Return the numbers that may be tracked; what is not private stays out."""
@@ -48,6 +49,7 @@ class Facts:
         }
         if not self.not_private:
             found |= {"fid": self.fid, "fid_null": self.fid_null}
+        found |= {f"bytes_{way}": float(size) for way, size in self.traffic.items()}
         found |= {f"weight.{plm}": weight for plm, weight in self.weights.items()}
         found |= {f"new.{plm}": float(count) for plm, count in self.new.items()}
         found |= {f"dollars.{plm}": usage.dollars for plm, usage in self.usage.items()}

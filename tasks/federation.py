@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from connectors.base import ArtifactRef, LedgerError, ReleaseRequest, StepKey, digest
-from tasks.accounting import vote_charge
 from tasks.jobs import VoteSpec, Written
 from tasks.private.votes import NoisyVotes
 from tasks.reuse import step_key
-from tasks.shared_noise import SharedNoise
+from tasks.shared_noise import SharedNoise, shared_charge
 from tasks.toolbox import Tools
 from tasks.voting import persons_of, table_of
 from tasks.writing import content
@@ -65,7 +64,7 @@ def vote(
     if found is not None:
         return replace(found, reused=True), why
     request = ReleaseRequest(
-        spec.dataset, tools.run_id, f"vote-{spec.iteration}", key.key, vote_charge(job.noise.total), spec.respend
+        spec.dataset, tools.run_id, f"vote-{spec.iteration}", key.key, shared_charge(job.noise), spec.respend
     )
     facts: dict[str, Any] = {}
     if paid:

@@ -39,7 +39,7 @@ def clear_sum(found: Federated, iteration: int = 0) -> np.ndarray:
 def test_without_noise_the_sum_is_that_of_all_votes(tmp_path: Path) -> None:
     found = open_federated(tmp_path / "f")
     for iteration in range(2):
-        votes, info, caller = found.vote(iteration=iteration)
+        votes, _, caller = found.vote(iteration=iteration)
         assert set(caller.said.values()) == {"masked"}
         expected = clear_sum(found, iteration)
         assert np.array_equal(np.stack([votes.near, votes.far], axis=1), expected)
