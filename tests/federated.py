@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from connectors.base import PartyError, RowsRef, StepKey
+from connectors.ledger_state import RELEASING
 from flows.partition import PartyFile, partition
 from flows.party import Party, load_party
 from flows.prepare import Prepared
@@ -22,7 +23,7 @@ from tasks.federation import FederatedVote
 from tasks.generate import ROW_TYPES
 from tasks.jobs import VoteSpec, Written
 from tasks.partition import Partition
-from tasks.party_round import Keys, PartyRound
+from tasks.party_round import PartyRound
 from tasks.private.votes import NoisyVotes
 from tasks.round_messages import RoundId
 from tests.flows.test_bad_input import start
@@ -89,9 +90,9 @@ class Threads:
         for thread in self.running:
             thread.join(20)
 
-    def round_of(self, party: str, at: RoundId, keys: Keys | None = None) -> PartyRound:
+    def round_of(self, party: str, at: RoundId, tell: Any = None, exchange: Any = None) -> PartyRound:
         one = self.parties[party]
-        return PartyRound(one, one.exchange, one.member, at, keys or one.keys, lambda stage: None, 0.01)
+        return PartyRound(one, exchange or one.exchange, one.member, at, one.keys, tell or (lambda stage: None), 0.01)
 
     def _act(self, party: str, at: RoundId) -> None:
         said = self.act(self, party, at) if self.act else None
@@ -104,6 +105,61 @@ class Threads:
             self.said[party, at] = said
 
 
+class Killed(BaseException):
+    """Stands for kill -9: nothing of the process' own code hears of it."""
+
+
+def killed_at(*wanted: tuple[str, str]) -> Change:
+    """Kill parties where they tell a stage: joined, ready or masked; they leave nothing more and are not heard of."""
+
+    def act(caller: Threads, party: str, at: RoundId) -> str | None:
+        stages = [stage for name, stage in wanted if name == party]
+        if not stages:
+            return None
+
+        def tell(stage: str) -> None:
+            if stage in stages:
+                raise Killed
+
+        try:
+            return caller.round_of(party, at, tell).take_part()
+        except Killed:
+            caller.parties[party].keys.held.clear()  # a new process has none of them
+            return "killed"
+
+    return act
+
+
+@dataclass
+class Lying:
+    """An exchange that changes what a party writes: `change` gets name and bytes and returns bytes, or None."""
+
+    true: Any
+    change: Callable[[str, bytes], bytes | None]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.true, name)
+
+    def write(self, name: str, source: bytes) -> None:
+        data = self.change(name, source)
+        if data is not None:
+            self.true.write(name, data)
+
+
+def lying(party: str, change: Callable[[str, bytes], bytes | None]) -> Change:
+    """Let one party's messages be changed."""
+
+    def act(caller: Threads, name: str, at: RoundId) -> str | None:
+        if name != party:
+            return None
+        try:
+            return caller.round_of(name, at, exchange=Lying(caller.parties[name].exchange, change)).take_part()
+        except PartyError as error:
+            return str(error)
+
+    return act
+
+
 @dataclass
 class Federated:
     """A coordinator's run and its parties, each in a folder of its own below `folder`."""
@@ -111,10 +167,36 @@ class Federated:
     folder: Path
     run: Prepared
     parties: dict[str, Party]
+    changes: dict[str, Any] = field(default_factory=dict)
 
     @property
     def files(self) -> Any:
         return self.run.tools.exchange
+
+    def releases(self) -> dict[str, int]:
+        """Return how many releases stand in the book of each, the coordinator's among them."""
+        books = {name: (party.ledger, party.private.name) for name, party in self.parties.items()}
+        books["coordinator"] = (self.run.tools.ledger, self.run.tools.rows_name)
+        found = {}
+        for name, (book, rows) in books.items():
+            dataset = book.known(rows)
+            entries = book.history(dataset) if dataset else []
+            found[name] = sum(entry.kind in RELEASING for entry in entries)
+        return found
+
+    def reserved(self) -> dict[str, tuple[str, ...]]:
+        """Return the runs that have something set aside in each party's book."""
+        found = {}
+        for name, party in self.parties.items():
+            dataset = party.ledger.known(party.private.name)
+            found[name] = party.ledger.status(dataset).open_runs if dataset else ()
+        return found
+
+    def again(self) -> "Federated":
+        """Start every process anew: nothing but files, books and the exchange is left."""
+        run = open_federated(self.folder, **self.changes).run
+        files = sorted((self.folder / "parties").glob("*/party.yaml"))
+        return Federated(self.folder, run, {file.parent.name: load_party(file) for file in files}, self.changes)
 
     def texts(self, iteration: int = 0) -> Written:
         """Write the texts of an iteration, as models would."""
@@ -155,6 +237,7 @@ class Federated:
 def open_federated(folder: Path, number: int = 3, *, rows: Path | None = None, **changes: Any) -> Federated:
     """Share rows out among parties and prepare a run of them; `changes` of the configuration's groups."""
     folder.mkdir(mode=0o700, exist_ok=True)
+    asked = dict(changes)
     persons = changes.get("privacy", {}).get("protects") == "person"
     if not (folder / "parties").exists():
         source = rows or write_rows(folder / "rows.parquet", persons=20 if persons else None)
@@ -177,4 +260,4 @@ def open_federated(folder: Path, number: int = 3, *, rows: Path | None = None, *
     run.tools.ledger.reserve(run.tools.called.dataset, run.plan, "tester")
     open_book("wasp", run)
     files = sorted((folder / "parties").glob("*/party.yaml"))
-    return Federated(folder, run, {file.parent.name: load_party(file) for file in files})
+    return Federated(folder, run, {file.parent.name: load_party(file) for file in files}, asked)
