@@ -20,25 +20,26 @@ SAME = ("noise_scale", "sensitivity", "releases", "delta", "protects", "adjacenc
 READ = ("mechanism", "passed", "epsilon_claimed", "epsilon_proven", *SAME)
 """What is read of each finding."""
 
-SIDES = {"wasp": 2, "pe": 1, "whole": 2}
+SIDES = {"wasp": 2, "pe": 1, "federated": 2, "whole": 2}
 """How rows vote in each audited mechanism, by the first word of its name: near and far, or near alone.
 
-An audit is about a run whose rows vote alike; one of a part of DP-KPS is about no vote.
+An audit is about a run whose rows vote alike, and `federated` only about runs of several parties; an audit of a part of
+DP-KPS is about no vote.
 """
 
 
 def audits_of(artifacts: Artifacts, claim: Mapping[str, Any]) -> tuple[AuditLine, ...]:
-    """Return the newest audit of the vote and the newest of a whole run with the noise of `claim`, if there are any.
+    """Return the newest audits of the vote, of sums of parties and of a whole run with the noise of `claim`, if any.
 
-    `claim`: the numbers of `SAME`, and `sides` of the run's vote. A red audit of either kind is not made good by a
-    newer one of the other. ArtifactError when findings are damaged.
+    `claim`: the numbers of `SAME`, `sides` of the run's vote, `shared`: whether several parties voted. A red audit of
+    one kind is not made good by a newer one of another. ArtifactError when findings are damaged.
     """
     newest: dict[str, AuditLine] = {}
     books = [book for book in artifacts.list_runs() if book.get("flow") == "audit" and book.get("ended")]
     for book in sorted(books, key=lambda one: str(one["ended"])):
         for found in _mechanisms(artifacts, book["run_id"]):
             kind = found["mechanism"].split()[0]
-            if SIDES.get(kind) == claim["sides"] and same_noise(found, claim):
+            if _votes_alike(kind, claim) and same_noise(found, claim):
                 newest[kind] = AuditLine(
                     run_id=book["run_id"],
                     ended=book["ended"],
@@ -62,7 +63,8 @@ def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple
     noise = make_noise(config)
     if isinstance(noise, TrainingNoise):
         return ()  # audits are about noise on votes
-    found = audits_of(artifacts, claims(Attack("vote", noise, 1, 0.0)) | {"sides": noise.privacy.sides})
+    votes = {"sides": noise.privacy.sides, "shared": bool(book["config"].get("parties"))}
+    found = audits_of(artifacts, claims(Attack("vote", noise, 1, 0.0)) | votes)
     for one in found:
         if not one.passed:
             raise AuditError(
@@ -72,6 +74,10 @@ def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple
                 "run anew (noise that was drawn stays as weak as it was), and audit again: wasp run audit"
             )
     return found
+
+
+def _votes_alike(kind: str, claim: Mapping[str, Any]) -> bool:
+    return SIDES.get(kind) == claim["sides"] and (kind != "federated" or bool(claim["shared"]))
 
 
 def same_noise(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -24,6 +24,9 @@ from tasks.composition import Event, discrete_gaussian_event, epsilon_of, non_pr
 if TYPE_CHECKING:
     from tasks.accounting import Noise
 
+SUM_OF: Final = "; the sum of "
+"""How a charge goes on where several parties share the noise."""
+
 LEAST_SHARE_INT: Final = 4.0
 """Smallest share, in integer steps: from here on the sum is within 10^-60 of a discrete Gaussian."""
 
@@ -146,10 +149,15 @@ def shared_charge(noise: SharedNoise) -> Charge:
     """Return one release as each party writes it into its own book; ConfigError if the run has no release."""
     one, who = vote_charge(noise.total), noise.parties
     reason = (
-        f"{one.sensitivity_reason}; the sum of {who.number} parties' votes, each with {noise.share_int:.6g} steps of "
+        f"{one.sensitivity_reason}{SUM_OF} {who.number} parties' votes, each with {noise.share_int:.6g} steps of "
         f"noise, {who.minimum} parties at least, read by anybody with up to {who.colluding} of the parties"
     )
     return replace(one, event=shared_event(noise), sensitivity_reason=reason)
+
+
+def is_shared(reason: str) -> bool:
+    """Say of the reason of a charge whether several parties shared the noise."""
+    return SUM_OF in reason
 
 
 def guarantee(noise: SharedNoise, colluding: int, taking_part: int | None = None) -> Guarantee:

@@ -24,6 +24,7 @@ from flows.tools import open_ledger
 from tasks.accounting import Noise
 from tasks.attack import Attack
 from tasks.officer import LANGUAGES, render
+from tasks.shared_noise import Parties, shared, shared_charge
 from tests.conftest import ROOT
 from tests.flows.test_audit import SABOTAGED
 from tests.pipeline import METHODS, SMALL, Pipeline, last_json
@@ -117,6 +118,7 @@ def test_a_red_audit_of_other_noise_stops_nothing(
 
 CLAIM = {
     "sides": 2,
+    "shared": False,
     "noise_scale": 3.5,
     "sensitivity": 1.6,
     "releases": 4,
@@ -161,6 +163,7 @@ def test_the_newest_audit_counts_of_each_kind(tmp_path: Path) -> None:
         {"protects": "person"},
         {"adjacency": "replace_one"},
         {"mechanism": "pe"},
+        {"mechanism": "federated"},
         {"mechanism": "dp_kps density paper"},
     ],
 )
@@ -216,8 +219,10 @@ def test_a_red_audit_stops_the_flows_whose_rows_vote_as_its_mechanism_does(
 def test_equal_numbers_of_another_vote_are_not_about_the_run(tmp_path: Path) -> None:
     written(tmp_path, "audit-a", "2026-03-01", passed=False, mechanism="pe")
     written(tmp_path, "audit-b", "2026-03-01", passed=False, mechanism="whole run")
-    found = {sides: audits_of(open_artifacts(tmp_path), CLAIM | {"sides": sides}) for sides in (1, 2)}
-    assert [[one.run_id for one in found[sides]] for sides in (1, 2)] == [["audit-a"], ["audit-b"]]
+    written(tmp_path, "audit-c", "2026-03-01", passed=False, mechanism="federated")
+    about = [{"sides": 1, "shared": False}, {"sides": 2, "shared": False}, {"sides": 2, "shared": True}]
+    found = [audits_of(open_artifacts(tmp_path), CLAIM | votes) for votes in about]
+    assert [[one.run_id for one in some] for some in found] == [["audit-a"], ["audit-b"], ["audit-c", "audit-b"]]
 
 
 @pytest.mark.parametrize("flow", ["wasp", "pre_text", "aug_pe"])
@@ -235,6 +240,21 @@ def test_the_officers_page_shows_the_audits_of_each_runs_own_mechanism(flow: str
     own = "wasp" if flow == "wasp" else "pe"
     shown = collect(book, tmp_path, "desk").runs[0].audits
     assert [(one.run_id, one.passed) for one in shown] == [(f"audit-{own}", False)]
+
+
+def test_a_partys_page_shows_the_audits_of_sums_as_well(tmp_path: Path) -> None:
+    _, noise = finished_run("wasp")
+    charge = shared_charge(shared(noise, Parties(4, 4, 1)))
+    book = open_ledger(tmp_path)
+    book.register("desk", "fingerprint", ["0" * 64], "Ada")
+    book.set_cap("desk", 9.0, noise.delta, "Ada", "agreed")
+    book.reserve("desk", BudgetPlan("run", "wasp", noise.delta, (charge,) * noise.releases), "Ada")
+    for number in range(noise.releases):
+        book.release_once(ReleaseRequest("desk", "run", f"vote-{number}", str(number), charge), lambda: b"noise")
+    written(tmp_path, "audit-sum", "2026-03-01", passed=True, **audited("wasp", noise) | {"mechanism": "federated"})
+    written(tmp_path, "audit-vote", "2026-03-01", passed=True, **audited("wasp", noise))
+    shown = collect(book, tmp_path, "desk").runs[0].audits
+    assert [one.run_id for one in shown] == ["audit-vote", "audit-sum"]
 
 
 def test_the_refusal_names_the_audit_and_what_was_proven(tmp_path: Path) -> None:

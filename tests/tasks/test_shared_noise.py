@@ -14,7 +14,7 @@ from scipy.signal import fftconvolve
 from scipy.stats import chi2
 
 from connectors.base import ConfigError
-from tasks.accounting import VotePrivacy, calibrate, vote_charge
+from tasks.accounting import VotePrivacy, calibrate, sides_of, vote_charge
 from tasks.composition import epsilon_of
 from tasks.masked_sum import unmasked
 from tasks.private.noise import add_noise_share
@@ -25,6 +25,7 @@ from tasks.shared_noise import (
     SharedNoise,
     guarantee,
     guarantees,
+    is_shared,
     require_enough,
     shared,
     shared_charge,
@@ -179,6 +180,9 @@ def test_a_release_is_charged_as_a_central_one_with_the_same_promise():
         central.noise_scale,
         central.sensitivity,
     )
+    assert is_shared(charge.sensitivity_reason)
+    assert not is_shared(central.sensitivity_reason)
+    assert sides_of(charge.sensitivity_reason) == sides_of(central.sensitivity_reason) == 2
     assert "10 parties' votes" in charge.sensitivity_reason
     assert "up to 3 of the parties" in charge.sensitivity_reason
     assert epsilon_of([shared_event(noise)] * 4, 1e-5) <= 4
