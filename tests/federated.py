@@ -192,7 +192,7 @@ class Federated:
             found[name] = party.ledger.status(dataset).open_runs if dataset else ()
         return found
 
-    def again(self) -> "Federated":
+    def again(self) -> Federated:
         """Start every process anew: nothing but files, books and the exchange is left."""
         run = open_federated(self.folder, **self.changes).run
         files = sorted((self.folder / "parties").glob("*/party.yaml"))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import chisquare
 
 from connectors.base import FinalError
 from tasks.guiding import candidates
@@ -11,7 +12,7 @@ from tasks.private.ballot import Ballot
 from tasks.private.release import private_vectors
 from tasks.private.rows import identify, open_rows
 from tasks.private.votes import clean_votes
-from tests.federated import Federated, killed_at, open_federated
+from tests.federated import PLANTED, Federated, killed_at, lying, open_federated
 
 SHORT = 0.03
 """Minutes that parties are waited for where one of them stays away."""
@@ -123,8 +124,6 @@ def test_a_party_killed_after_it_paid_sends_what_its_book_holds(tmp_path: Path) 
     def loses_it(name: str, data: bytes) -> bytes | None:
         return None if "/masked/party-1" in name else data
 
-    from tests.federated import lying
-
     with pytest.raises(FinalError, match="party-1: did not answer in time|party-1: ended without an answer"):
         found.vote(lying("party-1", loses_it), minutes=SHORT)
     assert found.releases() == {"party-1": 1, "party-2": 1, "party-3": 1, "coordinator": 0}
@@ -210,3 +209,34 @@ def test_a_party_without_persons_refuses_a_run_that_protects_them(tmp_path: Path
     found.changes["privacy"] = {"epsilon": "inf", "protects": "person"}
     with pytest.raises(FinalError, match="does not agree with the plan"):
         found.again().vote(minutes=SHORT)
+
+
+# --- what the coordinator's side holds
+def test_the_coordinators_files_hold_no_votes_of_one_party_and_no_row(tmp_path: Path) -> None:
+    """Without noise a party's own votes are known to this test, so that they can be looked for."""
+    found = open_federated(tmp_path / "f")
+    found.vote()
+    held = [path for place in ("home", "parties/exchange") for path in (found.folder / place).rglob("*")]
+    contents = {path: path.read_bytes() for path in held if path.is_file()}
+    assert len(contents) > 15
+    for party in found.parties:
+        votes = clear_votes(found, party)
+        for kind in ("<i4", "<i8"):
+            for vector in (votes[:, 0], votes[:, 1], votes.T.ravel()):
+                needle = np.ascontiguousarray(vector).astype(kind).tobytes()
+                assert not [path for path, data in contents.items() if needle in data], party
+    assert not [path for path, data in contents.items() if PLANTED.encode() in data]
+
+
+def test_masked_votes_look_like_random_bytes_even_without_noise(tmp_path: Path) -> None:
+    found = open_federated(tmp_path / "f")
+    for iteration in range(2):
+        found.vote(iteration=iteration)
+    masked = [path for path in (found.folder / "parties/exchange").rglob("masked/*") if path.is_file()]
+    assert len(masked) == 6
+    integers = b"".join(path.read_bytes()[-4 * 24 :] for path in masked)
+    counts = np.bincount(np.frombuffer(integers, np.uint8), minlength=256).reshape(16, 16).sum(axis=1)
+    assert chisquare(counts).pvalue > 1e-7
+    votes = np.concatenate([clear_votes(found, party).T.ravel() for party in found.parties]).astype("<u4").tobytes()
+    plain = np.bincount(np.frombuffer(votes, np.uint8), minlength=256).reshape(16, 16).sum(axis=1)
+    assert chisquare(plain).pvalue < 1e-30, "the same test tells plain votes from random bytes"
