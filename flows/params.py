@@ -193,6 +193,12 @@ class AnyConfig(Strict):
         return self
 
 
+def _as_if_given(field: Schema) -> None:
+    """Let the form show the group's own fields, and its server name the one that is wrong."""
+    (given,) = (one for one in field.pop("anyOf") if one != {"type": "null"})
+    field |= given
+
+
 WITH_PERSON: Schema = {"required": ["person"], "properties": {"person": {"type": "string", "minLength": 1}}}
 
 
@@ -201,7 +207,8 @@ class RunConfig(AnyConfig):
 
     private: PrivateRows | None = Field(
         None,
-        description="The private rows: where they lie; they are never sent anywhere. Empty where parties have them.",
+        json_schema_extra=_as_if_given,
+        description="The private rows: where they lie; never sent anywhere. Left out where parties have them.",
     )
     parties: PartiesChoice | None = Field(
         None, description="Several parties hold the private rows, each its own; in place of `private`."

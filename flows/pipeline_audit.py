@@ -177,7 +177,7 @@ def _on_file(wasp: WaspConfig, rows: Sequence[tuple[str, str]], folder: Path) ->
 
 
 def _carry_out(wasp: WaspConfig, folder: Path, advance: Advance) -> str:
-    from flows.tools import load_secret
+    from flows.paid_models import load_secret
 
     for plm in wasp.plms:
         if plm.key is not None:

@@ -227,10 +227,8 @@ class Run:
         spec, shared, federation = self.vote_spec(iteration), self.prepared.shared, self.prepared.federation
         if shared is None or federation is None:
             return cast(ArtifactRef, now(vote, self.tools, spec, votable))
-        choice, labels = federation.choice, self.prepared.card.label_names
-        job = FederatedVote(
-            spec, self.tools.called.flow, federation.registry, shared, labels, choice.embeddings, choice.minutes
-        )
+        labels, flow, choice = self.prepared.card.label_names, self.tools.called.flow, federation.choice
+        job = FederatedVote(spec, flow, federation.registry, shared, labels, choice.embeddings, choice.minutes)
         return cast(ArtifactRef, now(federated_vote, self.tools, job, votable, self.dropped))
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -24,9 +23,9 @@ from connectors.base import (
     digest,
 )
 from flows.live import shown
+from flows.paid_models import in_batches, load_secret
 from flows.params import AnyConfig, Plm
 from flows.places import default_name, model_spec, place, rows_ref
-from flows.progress import display
 from flows.stores import (
     Shared,
     open_artifacts,
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from connectors.artifacts import Artifacts
-    from connectors.batch_vendors import Progress
     from connectors.ledger import BudgetBook
     from connectors.purse import Purse
     from connectors.tracking import Tracker
@@ -256,7 +254,7 @@ class RunTools:
             load_secret(plm.key)
         model = self._raw_model(plm)
         if plm.batch_api:
-            model = _in_batches(plm, model, self.home / "batches")
+            model = in_batches(plm, model, self.home / "batches")
         scope = self.name.run_id if self.name else "preview"
         return Recording(model, CompletionStore(self.home / "completions"), scope, self.purse)
 
@@ -281,37 +279,3 @@ def reopened(config: AnyConfig, name: RunName | None, parts: Shared) -> RunTools
 def _page(address: str | None) -> str:
     """Return the address of a page; Prefect says 'None/...' where its server has no page."""
     return address if address and "://" in address else ""
-
-
-def _in_batches(plm: Plm, model: LanguageModel, folder: Path) -> LanguageModel:
-    from connectors.batch_calls import BatchModel
-    from connectors.vendor_calls import VendorModel
-
-    if not isinstance(model, VendorModel):
-        raise ConfigError(f"plms '{plm.name}': batch_api is for openai and anthropic, not for '{plm.connector}'")
-    return BatchModel(model, folder, partial(_tell_batch, plm.name), plm.batch_seconds)
-
-
-def _tell_batch(plm: str, progress: Progress) -> None:
-    display().say(f"batch of {plm:<20} {progress.done}/{progress.total} answered by the vendor")
-
-
-def load_secret(reference: str) -> None:
-    """Put the value of a Prefect Secret block where connectors look for it: the variable WASP_SECRET_<BLOCK>.
-
-    Connectors know nothing of Prefect, and a key stands in no configuration. ConfigError if the block cannot be had.
-    """
-    kind, _, block = reference.partition(":")
-    variable = f"WASP_SECRET_{block.upper().replace('-', '_')}"
-    if kind != "prefect" or variable in os.environ:
-        return
-    from prefect.blocks.system import Secret
-
-    try:
-        value = Secret.load(block)
-    except ValueError:
-        raise ConfigError(
-            f"key '{reference}': Prefect has no Secret block '{block}'; make it in the UI (Blocks), or name a variable "
-            "of the environment: env:NAME"
-        ) from None
-    os.environ[variable] = str(value.get())  # type: ignore[union-attr]

@@ -118,6 +118,8 @@ class PartyRound:
         self._wait(f"{self.at.folder}/{GO}", plan)
         output = release_masked(self.tools, job, candidates, mask).output
         self.keys.held.pop(self.at, None)
+        if plan.iteration + 1 == plan.privacy.releases:
+            give_back(self.tools, plan.run_id)  # the run's last vote: nothing more will be asked
         return self._send(output, "masked")
 
     def _agree(self, plan: RoundPlan, job: PartyJob, candidates: Candidates) -> tuple[Mask, PartyJob]:
