@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from flows.federated_values import parties_planned
 from flows.params import AnyConfig, Asks, Execution, RunConfig
 from tasks.accounting import Noise, VotePrivacy
 from tasks.dp_sgd import TrainingNoise
@@ -79,7 +80,8 @@ def plan_of(
         "protects": protected(noise.privacy),
         "group": config.private.group if config.private else None,
         "private": not noise.non_private,
-        "opens_rows": config.private is not None,
+        "opens_rows": config.opens_rows,
+        "parties": parties_planned(config, noise),
         "steps": _steps(config.execution),
         "other_calibration": _other(config),
         "export_approval": config.export.approval,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from flows.federated_words import happened_lines, planned_lines
 from flows.training_words import training_lines
 
 WIDE = 200
@@ -90,6 +91,8 @@ def _privacy(value: dict[str, Any]) -> list[str]:
         f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
         f"delta {value['delta']:g}, {value['adjacency']}",
     ]
+    if value["parties"] is not None:
+        lines += planned_lines(value["parties"], epsilon)
     if other is not None:
         lines.append(
             f"otherwise     calibration {other['calibration']}: sigma {other['sigma']:.4f}, "
@@ -124,6 +127,7 @@ def summary(value: dict[str, Any]) -> str:
         f"{scores(value)}; {outcome(value)}; {value['seconds']:.0f} s",
         *(f"degraded    {problem}" for problem in value["problems"]),
         *([f"cost        {value['dollars']:.4f} dollars"] if value["dollars"] else []),
+        *(happened_lines(value["parties"]) if value.get("parties") else []),
         *([f"removed     {value['removed']}"] if value.get("removed") else []),
         "",
         f"artifacts   {value['folder']}",

@@ -110,7 +110,8 @@ class MapPoints:
 @dataclass(frozen=True, slots=True)
 class Report:
     """Everything that the page of a run tells. `next` holds (command, what for); `places` holds name -> path;
-    `approval` says who approved the plan, '' where nobody was asked. `opens_rows`: whether it opened private rows.
+    `approval` says who approved the plan, '' where nobody was asked. `opens_rows`: whether it opened private rows;
+    `parties`: who held them and what travelled, where several did.
     """
 
     run_id: str
@@ -132,6 +133,7 @@ class Report:
     versions: Mapping[str, str] = field(default_factory=dict)
     approval: str = ""
     opens_rows: bool = True
+    parties: Mapping[str, Any] | None = None
 
     @property
     def not_private(self) -> bool:

@@ -12,6 +12,8 @@ VERSIONS = {
     "embed": 1,
     "reference": 1,
     "vote": 1,
+    "federated_vote": 1,
+    "party_vote": 1,
     "tune": 1,
     "select": 1,
     "weigh": 1,

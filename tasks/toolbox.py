@@ -6,19 +6,25 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from connectors.base import Advance, ArtifactStore, Embedder, LanguageModel, Ledger, PrivateRef, RowsRef, Weights
+from connectors.base import (
+    Advance,
+    ArtifactStore,
+    Embedder,
+    Exchange,
+    LanguageModel,
+    Ledger,
+    PrivateRef,
+    RowsRef,
+    Weights,
+)
 from tasks.private.rows import Zone
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Tools(Protocol):
-    """The opened connectors of one run; it travels between processes as references and reopens there."""
-
-    @property
-    def run_id(self) -> str:
-        """The run."""
+class RowTools(Protocol):
+    """What opening private rows takes: those of a run, or of a party of a federation."""
 
     @property
     def artifacts(self) -> ArtifactStore:
@@ -39,6 +45,18 @@ class Tools(Protocol):
     @property
     def zone(self) -> Zone:
         """What tasks/private needs to open it."""
+
+
+class Tools(RowTools, Protocol):
+    """The opened connectors of one run; it travels between processes as references and reopens there."""
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+
+    @property
+    def exchange(self) -> Exchange:
+        """Where the coordinator and the parties of a federation leave messages for each other."""
 
     @property
     def plms(self) -> Sequence[str]:

@@ -62,7 +62,7 @@ def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
         "votes": noise.privacy.votes,
         "sides": noise.privacy.sides,
         "adjacency": noise.privacy.adjacency,
-        **_persons(noise.privacy),
+        **persons_of(noise.privacy),
         **({"choices": choice_steps(noise.privacy), "plms": list(tools.plms)} if noise.privacy.choice_share else {}),
         "scope": spec.scope,
         "private": spec.fingerprint,
@@ -76,7 +76,8 @@ def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
     return step_key("vote", parameters, inputs)
 
 
-def _persons(privacy: VotePrivacy) -> dict[str, Any]:
+def persons_of(privacy: VotePrivacy) -> dict[str, Any]:
+    """Return what a vote's key says about persons; nothing where records are protected."""
     if privacy.protects == "record":
         return {}
     return {"rows_per_person": privacy.rows_per_person, "aggregation": privacy.aggregation}

@@ -1,15 +1,18 @@
 """Every configuration that ships can be loaded and planned; the plan tells both calibrations."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 
-from connectors.base import ConfigError
+from connectors.base import ConfigError, RowsRef
 from flows import audit_words, commands, compare_words, words
 from flows.config_files import load_config
 from flows.params import WaspConfig
 from flows.params_aug_pe import AugPeConfig
+from flows.partition import PartyFile, partition
+from tasks.partition import Partition
 from tests.conftest import ROOT
 
 CONFIGS = sorted((ROOT / "deployments" / "configs").rglob("*.yaml"))
@@ -19,7 +22,8 @@ AUDITS = [path for path in CONFIGS if path.stem.startswith("audit")]
 FUSEGEN = [path for path in CONFIGS if path.stem.startswith("fusegen")]
 ONLY_PRIVATE = [path for path in CONFIGS if path.stem.startswith("only_private")]
 COMPARISONS = [path for path in CONFIGS if path.stem.startswith("compare")]
-OTHERS = [*AUDITS, *COMPARISONS, *FUSEGEN, *ONLY_PRIVATE]
+FEDERATED = [path for path in CONFIGS if path.stem.startswith("federated")]
+OTHERS = [*AUDITS, *COMPARISONS, *FUSEGEN, *ONLY_PRIVATE, *FEDERATED]
 
 
 @pytest.mark.parametrize("path", [path for path in CONFIGS if path not in OTHERS], ids=lambda path: path.stem)
@@ -31,6 +35,24 @@ def test_it_loads_and_can_be_planned(path: Path) -> None:
     assert plan["epsilon_exact"] <= plan["epsilon_stated"]
     json.dumps(plan, allow_nan=False)
     assert ("noise" if flow == "dp_sgd_gen" else "sigma") in words.plan(plan)
+
+
+@pytest.mark.parametrize("path", FEDERATED, ids=lambda path: path.stem)
+def test_a_run_of_several_parties_loads_and_tells_what_each_is_charged(path: Path, tmp_path: Path) -> None:
+    partition(RowsRef("builtin:support_desk/private.parquet"), tmp_path / "parties", Partition(4), PartyFile())
+    flow = "pre_text" if "pre_text" in path.stem else "wasp"
+    plan = commands.plan(flow, path, [f"parties.registry={tmp_path}/parties/parties.yaml"])
+    json.dumps(plan, allow_nan=False)
+    told = plan["parties"]
+    assert (told["number"], told["minimum"], told["colluding"]) == (4, 4, 1)
+    assert told["share"] == pytest.approx(plan["sigma"] / math.sqrt(3))
+    kept = {one["colluding"]: one["promised"] for one in told["guarantees"]}
+    assert kept == {0: True, 1: True, 2: False, 3: False}
+    in_words = words.plan(plan)
+    assert "each party    pays these releases from its own budget book" in in_words
+    assert "if   1 collude (stated): epsilon 4.0000, the promise is kept" in in_words
+    histograms = 1 if flow == "pre_text" else 2
+    assert told["bytes_up_first_round"] == 4 * histograms * (240 if flow == "pre_text" else 120)
 
 
 @pytest.mark.parametrize("path", FUSEGEN, ids=lambda path: path.stem)
