@@ -151,6 +151,18 @@ FLOWS = (
         ),
     ),
     FlowEntry(
+        "dp_kps",
+        "flows.dp_kps",
+        "flows.params_dp_kps.DpKpsConfig",
+        "flows.plan.planned",
+        "phrases drawn from noisy densities of the private rows' phrases seed the prompts of language models",
+        (
+            Preset("demo", "dp_kps_here.yaml", "DP-KPS on the demo's texts with embedded models: about a minute."),
+            Preset("paper", "papers/dp_kps_dbpedia.yaml", "DBPedia-14 as the paper sets it (Table 4): a paid model."),
+            Preset("own-data", "dp_kps_own_data.yaml", OWN_DATA, ("private.path", "vocabulary.path")),
+        ),
+    ),
+    FlowEntry(
         "audit",
         "flows.audit",
         "flows.params_audit.AuditConfig",

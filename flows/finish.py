@@ -25,6 +25,7 @@ from tasks.dp_sgd import training_in_words
 from tasks.facts import Facts
 from tasks.jobs import Written
 from tasks.judging import map_points
+from tasks.keyphrase_noise import keyphrases_in_words
 from tasks.plots import confusion_plot, fid_accuracy_plot, map_plot, weights_plot
 from tasks.report import render
 from tasks.report_values import Happened, Plan, Report, Sample, Scores, Touched, from_json, to_json
@@ -150,6 +151,7 @@ def _plan(run: Run) -> Plan:
         samples=run.config.method.samples,
         calls=sum(one.number for one in run.config.asks),
         training=training_in_words(noise),
+        keyphrases=keyphrases_in_words(noise),
     )
 
 

@@ -55,10 +55,18 @@ class StudentChoice(Strict):
         None, ge=1, le=8192, exclude_if=_unset, description="Tokens of a text that are read; empty: 256. For finetune."
     )
 
+    adaptation: Literal["none", "coral"] = Field(
+        "none",
+        description="coral: the student is fitted to the texts of `public` as well, whose labels are not looked at "
+        "(Deep CORAL). Not for kind linear, and never with private rows.",
+    )
+    adaptation_weight: float = Field(1.0, gt=0, le=1e6, description="How much that counts beside the labels.")
+
     rules = (
         rule("learning_rate", {"type": "number"}, {"kind": {"enum": ["finetune", "mlp"]}})
         | rule("batch", {"type": "integer"}, {"kind": {"enum": ["finetune", "mlp"]}})
         | rule("max_length", {"type": "integer"}, {"kind": {"const": "finetune"}})
+        | rule("adaptation", {"const": "coral"}, {"kind": {"enum": ["finetune", "mlp"]}})
     )
 
     @property
@@ -77,6 +85,12 @@ class StudentChoice(Strict):
         for name in self.recipe:
             if name not in known[self.kind]:
                 raise ValueError(f"{name} means nothing to a student of kind {self.kind}; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _adapts_a_network(self) -> Self:
+        if self.adaptation == "coral" and self.kind == "linear":
+            raise ValueError("adaptation: coral changes a network; set kind to mlp or finetune")
         return self
 
 
@@ -229,6 +243,11 @@ class AnyConfig(Strict):
         fills = [plm.name for plm in self.plms if plm.connector == "fill_mask"]
         if fills:
             raise ValueError(f"plms: {fills[0]!r} is a fill_mask model, which fills gaps and cannot write by itself")
+        if self.student.adaptation == "coral" and self.public is None:
+            raise ValueError(
+                "student.adaptation is coral, but no public rows are given: name texts that may be learned from as "
+                "they are under public. Private rows would make the student NOT PRIVATE"
+            )
         if self.evaluation.fid_reference == "public" and self.public is None:
             raise ValueError("evaluation.fid_reference is 'public' but no public rows are given")
         return self

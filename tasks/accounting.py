@@ -113,6 +113,11 @@ class Noise:
         """One release as the ledger writes it."""
         return vote_charge(self)
 
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """All releases as the ledger writes them, in order."""
+        return (self.charge,) * self.releases if self.releases else ()
+
 
 # --- sensitivity
 def vote_sensitivity(votes: int, sides: int = 2, adjacency: Adjacency = "add_remove") -> float:

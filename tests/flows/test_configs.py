@@ -28,13 +28,17 @@ OTHERS = [*AUDITS, *COMPARISONS, *FUSEGEN, *ONLY_PRIVATE, *FEDERATED]
 
 @pytest.mark.parametrize("path", [path for path in CONFIGS if path not in OTHERS], ids=lambda path: path.stem)
 def test_it_loads_and_can_be_planned(path: Path) -> None:
-    flow = next((name for name in ("pre_text", "aug_pe", "dp_sgd_gen") if path.stem.startswith(name)), "wasp")
+    flow = next((name for name in ("pre_text", "aug_pe", "dp_sgd_gen", "dp_kps") if path.stem.startswith(name)), "wasp")
     plan = commands.plan(flow, path, [])
     last_round_votes = flow in ("pre_text", "dp_sgd_gen") or (flow == "aug_pe" and "wasp" not in path.stem)
-    assert plan["releases"] == plan["iterations"] - (not last_round_votes)
-    assert plan["epsilon_exact"] <= plan["epsilon_stated"]
+    if flow == "dp_kps":
+        assert [part["part"] for part in plan["keyphrases"]["parts"]] == ["vocabulary", "density"]
+    else:
+        assert plan["releases"] == plan["iterations"] - (not last_round_votes)
+    as_printed = flow == "dp_kps" and plan["keyphrases"]["setting"] == "paper"
+    assert (plan["epsilon_exact"] <= plan["epsilon_stated"]) != as_printed
     json.dumps(plan, allow_nan=False)
-    assert ("noise" if flow == "dp_sgd_gen" else "sigma") in words.plan(plan)
+    assert ("noise" if flow in ("dp_sgd_gen", "dp_kps") else "sigma") in words.plan(plan)
 
 
 @pytest.mark.parametrize("path", FEDERATED, ids=lambda path: path.stem)
@@ -178,6 +182,16 @@ def test_counted_first_choices_stay_within_the_budget_and_are_told() -> None:
 def test_counts_that_make_no_sense_are_refused(changes: list[str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         commands.plan("wasp", ROOT / "deployments/configs/demo.yaml", changes)
+
+
+def test_noise_as_printed_is_planned_at_what_a_document_costs() -> None:
+    changes = ["privacy={epsilon: 6, vocabulary_epsilon: 1, setting: paper}"]
+    plan = commands.plan("dp_kps", ROOT / "deployments/configs/dp_kps_here.yaml", changes)
+    assert [part["epsilon_stated"] for part in plan["keyphrases"]["parts"]] == [1.0, 5.0]
+    assert plan["epsilon_stated"] == 6.0
+    assert plan["epsilon_exact"] == pytest.approx(26, abs=0.1), "ten phrases of a document, half of the printed noise"
+    assert any("NO guarantee for a document" in warning for warning in plan["warnings"])
+    assert "NO guarantee" in words.plan(plan)
 
 
 def test_one_iteration_has_no_release_and_no_noise() -> None:
