@@ -17,6 +17,7 @@ from tasks.attack import Attack, Attacked, claim_of, likely_bound
 from tasks.composition import gaussian_epsilon
 from tasks.keyphrase_accounting import PARTS, KeyphraseNoise, PartPrivacy, calibrate_part
 from tasks.keyphrase_noise import apart
+from tasks.shared_noise import Parties, shared
 
 
 def attacks_of(config: AuditConfig) -> list[Attack]:
@@ -29,13 +30,26 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
         )
     noises: dict[str, Noise | KeyphraseNoise] = {}
     if "wasp" in config.mechanisms:
-        noises |= {f"wasp {one}": calibrate(replace(promise, calibration=one)) for one in config.calibrations}
+        for one in config.calibrations:  # the noise of the paper counts no first choices
+            share = promise.choice_share if one == "tight" else 0.0
+            noises[f"wasp {one}"] = calibrate(replace(promise, calibration=one, choice_share=share))
     if "pe" in config.mechanisms:
-        evolution = replace(promise, votes=1, sides=1, releases=promise.releases + 1, calibration="tight")
+        evolution = replace(
+            promise, votes=1, sides=1, releases=promise.releases + 1, calibration="tight", choice_share=0.0
+        )
         noises["pe"] = calibrate(evolution)
     if "dp_kps" in config.mechanisms:
         noises |= _keyphrases(config, promise)
-    return [Attack(name, noise, config.trials, config.confidence) for name, noise in noises.items()]
+    found = [Attack(name, noise, config.trials, config.confidence) for name, noise in noises.items()]
+    if "federated" in config.mechanisms:
+        noise = calibrate(replace(promise, calibration="tight"))
+        found.append(Attack("federated", noise, config.trials, config.confidence, _parties(config, noise)))
+    return found
+
+
+def _parties(config: AuditConfig, noise: Noise) -> Parties:
+    choice = config.federation
+    return shared(noise, Parties(choice.parties, choice.parties, choice.colluding)).parties
 
 
 def promise_of(config: AuditConfig) -> VotePrivacy:
@@ -99,6 +113,8 @@ def claims(attack: Attack) -> dict[str, Any]:
             "noise_scale": noise.scale,
             "releases": 1,
         }
+    if attack.parties is not None:
+        found |= {"parties": attack.parties.number, "colluding": attack.parties.colluding}
     return found | {
         "calibration": noise.calibration,
         "protects": noise.privacy.protects,

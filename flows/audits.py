@@ -15,26 +15,31 @@ if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
 
 SAME = ("noise_scale", "sensitivity", "releases", "delta", "protects", "adjacency")
-"""Numbers that a run and an audited mechanism of WASP must share for the audit to be about the run."""
+"""Numbers that a run and an audited mechanism must share for the audit to be about the run."""
 
 READ = ("mechanism", "passed", "epsilon_claimed", "epsilon_proven", *SAME)
 """What is read of each finding."""
 
-KINDS = {"wasp": "wasp", "whole": "whole run"}
-"""Audited mechanisms that are about a run of WASP, by the first word of their name."""
+SIDES = {"wasp": 2, "pe": 1, "federated": 2, "whole": 2}
+"""How rows vote in each audited mechanism, by the first word of its name: near and far, or near alone.
+
+An audit is about a run whose rows vote alike, and `federated` only about runs of several parties; an audit of a part of
+DP-KPS is about no vote.
+"""
 
 
 def audits_of(artifacts: Artifacts, claim: Mapping[str, Any]) -> tuple[AuditLine, ...]:
-    """Return the newest audit of the vote and the newest of a whole run with the noise of `claim`, if there are any.
+    """Return the newest audits of the vote, of sums of parties and of a whole run with the noise of `claim`, if any.
 
-    A red one of either kind is not made good by a newer one of the other. ArtifactError when findings are damaged.
+    `claim`: the numbers of `SAME`, `sides` of the run's vote, `shared`: whether several parties voted. A red audit of
+    one kind is not made good by a newer one of another. ArtifactError when findings are damaged.
     """
 
     def kind_of(found: Mapping[str, Any]) -> str | None:
-        kind = KINDS.get(found["mechanism"].split()[0])
-        return kind if kind is not None and same_noise(found, claim) else None
+        kind = found["mechanism"].split()[0]
+        return kind if _votes_alike(kind, claim) and same_noise(found, claim) else None
 
-    return _newest(artifacts, kind_of, tuple(KINDS.values()))
+    return _newest(artifacts, kind_of, tuple(SIDES))
 
 
 def audits_of_parts(artifacts: Artifacts, charges: Sequence[tuple[str, Charge]]) -> tuple[AuditLine, ...]:
@@ -97,7 +102,8 @@ def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple
     if isinstance(noise, KeyphrasesNoise):
         found = audits_of_parts(artifacts, [(part.privacy.part, part_charge(part)) for part in noise.parts])
     else:
-        found = audits_of(artifacts, claims(Attack("wasp", noise, 1, 0.0)))
+        votes = {"sides": noise.privacy.sides, "shared": bool(book["config"].get("parties"))}
+        found = audits_of(artifacts, claims(Attack("vote", noise, 1, 0.0)) | votes)
     if isinstance(noise, WordsNoise):
         found += audits_of_parts(artifacts, [("vocabulary", noise.charges[0])])
     for one in found:
@@ -109,6 +115,10 @@ def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple
                 "run anew (noise that was drawn stays as weak as it was), and audit again: wasp run audit"
             )
     return found
+
+
+def _votes_alike(kind: str, claim: Mapping[str, Any]) -> bool:
+    return SIDES.get(kind) == claim["sides"] and (kind != "federated" or bool(claim["shared"]))
 
 
 def same_noise(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -72,6 +72,7 @@ def _at(place: str) -> Any:
 
 
 OWN_DATA = "A start for your own rows: fill in the empty fields."
+PARTIES = "Several parties hold the rows and are running (wasp party): name their registry and the exchange."
 
 FLOWS = (
     FlowEntry(
@@ -86,6 +87,7 @@ FLOWS = (
             ),
             Preset("paper", "papers/wasp_imdb.yaml", "IMDb as the paper sets it (Table 1), six recorded models."),
             Preset("own-data", "own_data.yaml", OWN_DATA, ("private.path",)),
+            Preset("federated", "federated_here.yaml", PARTIES, ("parties.registry", "parties.exchange")),
         ),
     ),
     FlowEntry(
@@ -98,6 +100,7 @@ FLOWS = (
             Preset("demo", "pre_text_here.yaml", "PrE-Text on the demo's texts with embedded models: about a minute."),
             Preset("paper", "papers/pre_text_imdb.yaml", "PrE-Text's settings on IMDb, by hub ids: an accelerator."),
             Preset("own-data", "pre_text_own_data.yaml", OWN_DATA, ("private.path",)),
+            Preset("federated", "federated_pre_text_here.yaml", PARTIES, ("parties.registry", "parties.exchange")),
         ),
     ),
     FlowEntry(
@@ -186,7 +189,13 @@ FLOWS = (
         "flows.params_compare.CompareConfig",
         "flows.compare_values.planned",
         "carries out methods, settings and seeds as a matrix and puts the results beside published figures",
-        (Preset("demo", "compare_here.yaml", "WASP, its ablations and rivals on the demo texts: 15 minutes."),),
+        (
+            Preset("demo", "compare_here.yaml", "WASP, its ablations and rivals on the demo texts: 15 minutes."),
+            Preset(
+                "imdb", "papers/compare_imdb_here.yaml", "Tables 1, 4 and 5 of the WASP paper, IMDb, recorded models."
+            ),
+            Preset("paper", "papers/compare_table_1.yaml", "Table 1 of the WASP paper, by hub ids: an accelerator."),
+        ),
         words="flows.compare_words",
         opens_rows=False,
         continued=False,

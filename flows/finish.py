@@ -16,6 +16,7 @@ from prefect import runtime
 from connectors.base import ArtifactRef, Charge, ConfigError
 from connectors.tracking_address import redact
 from flows.approval import Approval
+from flows.federated_values import parties_happened
 from flows.outgoing import outgoing
 from flows.records import now, versions
 from flows.stores import tracking_store
@@ -25,16 +26,17 @@ from tasks.facts import Facts
 from tasks.jobs import Written
 from tasks.judging import map_points
 from tasks.keyphrase_noise import keyphrases_in_words
-from tasks.plots import fid_accuracy_plot, map_plot, weights_plot
+from tasks.plots import confusion_plot, fid_accuracy_plot, map_plot, weights_plot
 from tasks.report import render
 from tasks.report_values import Happened, MapPoints, Plan, Report, Sample, Scores, Touched, from_json, to_json
+from tasks.round_plans import end_run
 from tasks.writing import read_samples
 
 if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
     from flows.run import Run
 
-PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot}
+PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot, "confusion": confusion_plot}
 SAMPLES_SHOWN = 2
 
 
@@ -55,6 +57,8 @@ def finish_run(run: Run, made: Made) -> dict[str, Any]:
     name = run.tools.called
     if name.dataset:
         run.tools.ledger.finish(name.dataset, name.run_id)
+    if run.prepared.federation is not None:
+        end_run(run.tools.exchange, name.run_id)
     report = _report(run, made)
     run.tools.artifacts.write_text(f"runs/{name.run_id}/report.json", json.dumps(to_json(report)))
     page = write_report(run.tools.artifacts, name.run_id)
@@ -102,7 +106,8 @@ def _report(run: Run, made: Made) -> Report:
         next=_next(run),
         versions=versions(),
         approval=_approval(run),
-        opens_rows=config.private is not None,
+        opens_rows=config.opens_rows,
+        parties=parties_happened(run, made.releases),
     )
 
 
@@ -195,7 +200,7 @@ def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | N
         accuracy=test["accuracy"],
         macro_f1=test["macro_f1"],
         classes=classes,
-        per_class=test["per_class"],
+        per_class={name: test["per_class"][name] for name in classes},
         confusion=tuple(tuple(row) for row in test["confusion"]),
     )
 
@@ -227,6 +232,8 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef | None, page: Path) 
     tracker, artifacts = run.tools.tracker, run.tools.artifacts
     scores = report.scores
     final = {"student_accuracy": scores.accuracy, "student_macro_f1": scores.macro_f1} if scores else {}
+    if scores and synthetic is not None:
+        final |= scores.by_class
     tracker.metrics(final | {"epsilon_total": report.happened.epsilon}, run.iterations)
     if run.config.private is not None:
         tracker.dataset(run.tools.private.name, "private")
@@ -270,7 +277,12 @@ def _summary(run: Run, report: Report) -> dict[str, Any]:
         "n_synthetic": report.happened.samples,
         "accuracy": report.scores.accuracy if report.scores else None,
         "macro_f1": report.scores.macro_f1 if report.scores else None,
+        "classes": list(report.scores.classes) if report.scores else None,
+        "per_class": dict(report.scores.per_class) if report.scores else None,
+        "confusion": [list(row) for row in report.scores.confusion] if report.scores else None,
         "fid": last.fid if last else None,
+        "text_precision": last.text_precision if last else None,
+        "text_recall": last.text_recall if last else None,
         "fid_not_private": last.not_private if last else False,
         "mlflow_run_id": tracker.mlflow_run_id,
         "mlflow": _mlflow(run),
@@ -281,6 +293,7 @@ def _summary(run: Run, report: Report) -> dict[str, Any]:
         "seconds": report.seconds,
         "iterations": [_line(facts) for facts in report.iterations],
         "warnings": list(run.prepared.warnings),
+        "parties": report.parties,
     }
 
 
@@ -291,6 +304,8 @@ def _line(facts: Facts) -> dict[str, Any]:
         "weights": dict(facts.weights),
         "fid": facts.fid,
         "not_private": facts.not_private,
+        "text_precision": facts.text_precision,
+        "text_recall": facts.text_recall,
         "accuracy": facts.accuracy,
         "epsilon": facts.epsilon,
     }

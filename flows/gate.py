@@ -71,6 +71,12 @@ def search(home: Path, artifacts: Artifacts, book: dict[str, Any], texts: pd.Dat
     if fingerprint is None:
         return None
     config: Any = check_config(find_flow(book["flow"]).config_class(), book["config"], f"manifest of {book['run_id']}")
+    if config.parties is not None:
+        raise ConfigError(
+            f"Nothing is exported: the private rows of run {book['run_id']} lie with its parties, so the texts cannot "
+            "be searched for their passages here. To export without the search, which the bundle then says: "
+            "--no-overlap-check"
+        )
     tools = RunTools(config, home, RunName(book["run_id"], book["flow"], book["dataset"], fingerprint))
     by_id = dict(zip(texts["sample_id"].tolist(), texts["text"].tolist(), strict=True))
     what, where = "whether texts repeat passages of the private rows", "answer of wasp export, manifest of the bundle"

@@ -135,7 +135,8 @@ class AugPeConfig(RunConfig):
         """What the release of the vocabulary promises."""
         privacy = self.privacy
         epsilon, _ = apart(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
-        adjacency = "replace_one" if self.private.takes_exactly else privacy.adjacency
+        exactly = self.private is not None and self.private.takes_exactly
+        adjacency = "replace_one" if exactly else privacy.adjacency
         return PartPrivacy("vocabulary", epsilon, privacy.delta, terms=self.method.terms, adjacency=adjacency)
 
     @property
@@ -162,6 +163,11 @@ class AugPeConfig(RunConfig):
             return self
         if self.vocabulary is None:
             raise ValueError(NO_VOCABULARY)
+        if self.parties is not None:
+            raise ValueError(
+                "method.keywords is private_vocabulary, whose words several parties do not count together; write list "
+                "or none"
+            )
         if math.isinf(self.privacy.epsilon) or self.privacy.protects == "person":
             raise ValueError(
                 "method.keywords: private_vocabulary protects single rows at a finite epsilon; write list or none"

@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from flows.form import rule
-from flows.params import AnyMethod, Asks, Calibration, Plm, Privacy, Rows, RunConfig
+from flows.params import AnyMethod, Asks, Calibration, OwnRowsConfig, Plm, Privacy, Rows
 from flows.params_method import Casting
 from flows.params_vocabulary import VocabularyChoice
 from tasks.densities import Ensemble, Sampling, Shape
@@ -90,7 +90,7 @@ class DpKpsMethod(AnyMethod):
         return self
 
 
-class DpKpsConfig(RunConfig):
+class DpKpsConfig(OwnRowsConfig):
     """Everything that one run of DP-KPS needs."""
 
     plms: list[Plm] = Field([], description="The language models (K of them); none where method.texts is phrases.")
@@ -103,7 +103,7 @@ class DpKpsConfig(RunConfig):
     privacy: KeyphrasePrivacy = Field(KeyphrasePrivacy(), description="What is promised about the private rows.")
     method: DpKpsMethod = Field(DpKpsMethod(), description="The settings of DP-KPS.")
 
-    rules = RunConfig.rules | rule(
+    rules = OwnRowsConfig.rules | rule(
         "method",
         {"properties": {"texts": {"enum": ["models"]}}, "required": ["texts"]},
         {"plms": {"minItems": 1}},

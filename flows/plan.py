@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from flows.federated_values import parties_planned
 from flows.keyphrases import keyphrase_plan
 from flows.params import AnyConfig, Asks, Execution, RunConfig
 from tasks.accounting import Noise, VotePrivacy
@@ -73,6 +74,7 @@ def plan_of(
         "calibration": noise.calibration,
         "sigma": noise.sigma,
         "noise_multiplier": noise.noise_multiplier,
+        "choice_share": noise.privacy.choice_share,
         "epsilon_stated": finite(noise.epsilon_stated),
         "epsilon_exact": finite(noise.epsilon_exact),
         "delta": noise.delta,
@@ -80,7 +82,8 @@ def plan_of(
         "protects": protected(noise.privacy),
         "group": config.private.group if config.private else None,
         "private": not noise.non_private,
-        "opens_rows": config.private is not None,
+        "opens_rows": config.opens_rows,
+        "parties": parties_planned(config, noise),
         "steps": _steps(config.execution),
         "other_calibration": _other(config),
         "export_approval": config.export.approval,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.base import BudgetPlan, Charge, ConfigError, Look, PrivateInputError, digest
+from flows.federation import Federation, federation_of
 from flows.home import open_to_others, who
 from flows.keyphrases import (
     check_keyphrases,
@@ -32,12 +33,14 @@ from tasks.dp_sgd import calibrate_training
 from tasks.jobs import Reference
 from tasks.private.rows import Identity, identify
 from tasks.prompts import TaskCard
+from tasks.shared_noise import shared_charge
 from tasks.unnoised import exposure_charge, no_noise, no_release
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from flows.approval import Approval
+    from tasks.shared_noise import SharedNoise
 
     Ask = Callable[[RunTools, TaskCard, Noise, Sequence[str]], Approval | None]
 
@@ -63,6 +66,12 @@ class Prepared:
     warnings: tuple[str, ...]
     approval: Approval | None
     shown: Reference | None = None
+    federation: Federation | None = None
+
+    @property
+    def shared(self) -> SharedNoise | None:
+        """The noise as parties share it; None where there are none."""
+        return self.federation.shared(self.noise) if self.federation else None
 
 
 def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) -> Prepared:
@@ -86,15 +95,22 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     shown, shown_rows = _reference("few_shot", few_shot_of(config), config, card, tools)
     outside = (test_rows, public_rows, shown_rows)
     texts = [text for rows in outside if rows is not None for text in rows["text"].tolist()]
-    noise = make_noise(config)
+    noise, federation = make_noise(config), federation_of(config)
+    if federation is not None:
+        federation.shared(noise)
+        tools.exchange.below("rounds")
     warnings = tuple(warnings_of(config, card, noise))
     approval = ask(tools, card, noise, warnings) if ask is not None else None
     identity = _identify(tools, flow, card, texts) if config.private else None
+    if federation is not None:
+        identity = Identity(federation.fingerprint, ())
     contents = [reference.content if reference else None for reference in (test, public)]
     contents += [*([shown.content] if shown else []), *terms_content(tools)]
     run_name = _name(tools, flow, card, identity, contents)
-    plan = BudgetPlan(run_name.run_id, flow, noise.delta, charges_of(config, noise))
-    return Prepared(tools.named(run_name), config, card, noise, plan, test, public, warnings, approval, shown)
+    plan = BudgetPlan(run_name.run_id, flow, noise.delta, charges_of(config, noise, federation))
+    return Prepared(
+        tools.named(run_name), config, card, noise, plan, test, public, warnings, approval, shown, federation
+    )
 
 
 def _identify(tools: RunTools, flow: str, card: TaskCard, public_texts: Sequence[str]) -> Identity:
@@ -124,10 +140,12 @@ def make_noise(config: AnyConfig) -> Noise:
     return calibrate(vote_privacy_of(config))
 
 
-def charges_of(config: AnyConfig, noise: Noise) -> tuple[Charge, ...]:
+def charges_of(config: AnyConfig, noise: Noise, federation: Federation | None = None) -> tuple[Charge, ...]:
     """Return what a run will write into the budget book, in order; nothing where it opens no private row."""
     if not noise.releases:
         return ()
+    if federation is not None:
+        return (shared_charge(federation.shared(noise)),) * noise.releases
     return noise.charges if isinstance(config, RunConfig) else (exposure_charge(TRAINED),)
 
 
@@ -139,7 +157,8 @@ def vote_privacy_of(config: RunConfig) -> VotePrivacy:
     """
     privacy = config.privacy
     promise = vote_privacy(privacy, config.method.casting)
-    adjacency = "replace_one" if config.private.takes_exactly else privacy.adjacency
+    exactly = config.private is not None and config.private.takes_exactly
+    adjacency = "replace_one" if exactly else privacy.adjacency
     return replace(promise, calibration=privacy.calibration, adjacency=adjacency, paper=config.paper)
 
 
@@ -151,6 +170,7 @@ def vote_privacy(promise: Promise, casting: Casting) -> VotePrivacy:
         releases=casting.releases,
         votes=casting.votes,
         sides=casting.sides,
+        choice_share=casting.choice_share,
         adjacency=promise.adjacency,
         protects=promise.protects,
         rows_per_person=promise.rows_per_person if promise.protects == "person" else 1,
@@ -194,7 +214,8 @@ def _name(
     config, dataset, fingerprint = tools.config, "", ""
     if identity is not None:
         fingerprint = identity.fingerprint
-        dataset = tools.ledger.register(tools.private.name, fingerprint, identity.records, key=tools.zone.key)
+        key = tools.zone.key if config.private else ""
+        dataset = tools.ledger.register(tools.rows_name, fingerprint, identity.records, key=key)
         _join(tools, dataset)
         check_book(tools.artifacts, tools.ledger, dataset, fingerprint)
     aside = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms", "plms_used", "filler", "export"), True)
@@ -204,6 +225,10 @@ def _name(
             settings[rows] |= {"path": "", "name": ""}
     if settings.get("private") is not None:
         del settings["private"]["group"]  # whoever else pays, the run is the same
+    if settings.get("parties") is None:
+        settings.pop("parties", None)
+    else:  # who the parties are is in the fingerprint, how they are reached makes no other run
+        settings["parties"] = {name: settings["parties"][name] for name in ("minimum", "colluding", "embeddings")}
     models = [[model.name, tools.model(model.name).identity] for model in config.models]
     content = digest([flow, asdict(card), settings, models, tools.embedder.identity, fingerprint, *contents])
     task = Path(config.task).stem.replace("_", "-")
@@ -247,6 +272,8 @@ def _about_place(private: PrivateRows, config: AnyConfig) -> list[str]:
 
 
 def _about_privacy(config: RunConfig) -> list[str]:
+    if config.private is None:
+        return _about_parties(config)
     rows, privacy = config.private.rows, config.privacy
     found = []
     if config.private.takes_exactly and privacy.adjacency == "add_remove":
@@ -267,8 +294,17 @@ def _about_privacy(config: RunConfig) -> list[str]:
     return found
 
 
+def _about_parties(config: RunConfig) -> list[str]:
+    if config.parties is None or config.parties.colluding:
+        return []
+    return [
+        "parties.colluding is 0: the promise holds against whoever reads the sums, not against a party that takes its "
+        "own share of the noise off; 1 protects the parties from each other as well"
+    ]
+
+
 def _about_signal(config: RunConfig, card: TaskCard, noise: Noise) -> list[str]:
-    rows = config.private.rows
+    rows = config.private.rows if config.private else None
     if rows is None or noise.sigma <= 0 or not config.method.casting.releases:
         return []
     index = signal_index(rows, noise.sigma, config.method.candidates // len(card.labels))

@@ -15,6 +15,7 @@ from connectors.base import (
     Advance,
     ConfigError,
     Embedder,
+    Exchange,
     LanguageModel,
     PrivateRef,
     RowsRef,
@@ -23,12 +24,20 @@ from connectors.base import (
     digest,
 )
 from flows.live import shown
-from flows.opening import in_batches, load_secret
+from flows.paid_models import in_batches, load_secret
 from flows.params import AnyConfig, EmbedderChoice, Plm
 from flows.places import default_name, model_spec, place, rows_ref
-from flows.stores import Shared, open_artifacts, open_key, open_ledger, open_purse, shared, tracking_store
+from flows.stores import (
+    Shared,
+    open_artifacts,
+    open_exchange,
+    open_ledger,
+    open_purse,
+    open_zone,
+    shared,
+    tracking_store,
+)
 from flows.task_files import load_task
-from tasks.private.rows import Zone
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +46,7 @@ if TYPE_CHECKING:
     from connectors.ledger import BudgetBook
     from connectors.purse import Purse
     from connectors.tracking import Tracker
+    from tasks.private.rows import Zone
 
 Value = TypeVar("Value")
 
@@ -112,6 +122,14 @@ class RunTools:
         return self._once("ledger", partial(open_ledger, self.home))
 
     @property
+    def exchange(self) -> Exchange:
+        """Where coordinator and parties leave messages; ConfigError in a run without parties."""
+        parties = self.config.parties
+        if parties is None:
+            raise ConfigError("This run names no parties, so that there is nobody to exchange messages with.")
+        return self._once("exchange", partial(open_exchange, place(parties.exchange, self.config.data_root)))
+
+    @property
     def embedder(self) -> Embedder:
         """The run's embedder."""
         return self._once("embedder", lambda: self._open_embedder(self.config.embedder))
@@ -125,9 +143,14 @@ class RunTools:
         return PrivateRef(where.name or default_name(where.path), rows_ref(where, self.config.data_root))
 
     @property
+    def rows_name(self) -> str:
+        """What the private rows are called in the budget book: these, or those of all parties together."""
+        return self.config.parties.name if self.config.parties else self.private.name
+
+    @property
     def zone(self) -> Zone:
         """What the private zone needs to open rows and to name them."""
-        return self._once("zone", self._open_zone)
+        return self._once("zone", partial(open_zone, self.home))
 
     @property
     def plms(self) -> Sequence[str]:
@@ -235,20 +258,6 @@ class RunTools:
         journal = self.home / "runs" / self.run_id / "tracking.jsonl"
         return open_tracker(
             uri, root, journal, tracking.experiment or load_task(self.config.task).name, self.run_id, tags
-        )
-
-    def _open_zone(self) -> Zone:
-        from connectors.fingerprint import choice_key, dataset_fingerprint, key_name, record_hash
-        from connectors.rows import read_rows
-
-        secret = open_key(self.home)
-        return Zone(
-            read=read_rows,
-            record_hash=partial(record_hash, secret),
-            fingerprint=partial(dataset_fingerprint, secret),
-            folder=self.home / "private" / "problems",
-            key=key_name(secret),
-            choice=choice_key(secret),
         )
 
     def _raw_model(self, plm: Plm) -> LanguageModel:

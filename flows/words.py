@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from flows.federated_words import happened_lines, planned_lines
 from flows.keyphrases import keyphrase_lines
 from flows.training_words import training_lines
 
@@ -89,15 +90,25 @@ def _privacy(value: dict[str, Any]) -> list[str]:
         f"protects      one {value['protects']}",
         *([f"group         {value['group']}: charged to all datasets of this group"] if value["group"] else []),
         f"noise         sigma {value['sigma']:.4f} votes, calibration {value['calibration']}",
+        *_counted(value["choice_share"]),
         f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
         f"delta {value['delta']:g}, {value['adjacency']}",
     ]
+    if value["parties"] is not None:
+        lines += planned_lines(value["parties"], epsilon)
     if other is not None:
         lines.append(
             f"otherwise     calibration {other['calibration']}: sigma {other['sigma']:.4f}, "
             f"stated {epsilon(other['epsilon_stated'])}, exact {epsilon(other['epsilon_exact'])}"
         )
     return lines
+
+
+def _counted(share: float) -> list[str]:
+    """Say what of the loss tells the models' weights by itself."""
+    return (
+        [f"weights       {share:.0%} of each release's loss counts the models of rows' nearest texts"] if share else []
+    )
 
 
 def _basis(value: dict[str, Any]) -> str:
@@ -119,6 +130,7 @@ def summary(value: dict[str, Any]) -> str:
         f"{scores(value)}; {outcome(value)}; {value['seconds']:.0f} s",
         *(f"degraded    {problem}" for problem in value["problems"]),
         *([f"cost        {value['dollars']:.4f} dollars"] if value["dollars"] else []),
+        *(happened_lines(value["parties"]) if value.get("parties") else []),
         *([f"removed     {value['removed']}"] if value.get("removed") else []),
         "",
         f"artifacts   {value['folder']}",

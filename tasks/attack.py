@@ -4,7 +4,7 @@ The canary is a record (or a person) whose votes move the release as far as the 
 votes and everybody else's, projects each release on them, and decides at half the way. From its error rates follows a
 lower bound on mu of Gaussian differential privacy (Dong, Roth and Su 2022, Section 2). A pass proves nothing; a bound
 above the claim proves that the noise is too small. Votes near and far (WASP) and near alone (private evolution) are
-attacked here, the two parts of DP-KPS in tasks/attack_keyphrases.py.
+attacked here, the two parts of DP-KPS in tasks/attack_keyphrases.py, sums of parties in tasks/attack_federated.py.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from tasks.accounting import Noise
 from tasks.attack_bounds import CONFIDENCE, Finding, freshness, gaussian_finding, number_kept, silent, stacked
 from tasks.attack_bounds import likely_bound as likely_bound
 from tasks.attack_bounds import lower_bound as lower_bound
-from tasks.private.votes import Ballot, Candidates, NoisyVotes, clean_votes, noisy_votes
+from tasks.attack_federated import FederatedRun
+from tasks.private.votes import Ballot, Candidates, NoisyVotes, RawVotes, clean_votes, noisy_votes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tasks.keyphrase_accounting import KeyphraseNoise
+    from tasks.shared_noise import Parties
 
     Ints = NDArray[np.int64]
 
@@ -36,12 +38,16 @@ Mechanism = Callable[[Ballot, Candidates, Noise], Sequence[NoisyVotes]]
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One mechanism to attack: its name, the noise that it claims, and how often it is tried on each side."""
+    """One mechanism to attack: its name, the noise that it claims, and how often it is tried on each side.
+
+    `parties`: who adds the noise, where several parties vote.
+    """
 
     name: str
     noise: Noise | KeyphraseNoise
     trials: int
     confidence: float
+    parties: Parties | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,8 @@ class Attacked:
 def carry_out(attack: Attack, advance: Advance = silent) -> Attacked:
     """Attack one mechanism; `advance` hears of every run of it."""
     if isinstance(attack.noise, Noise):
-        found = audit_votes(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
+        run = releases_of_a_run if attack.parties is None else FederatedRun(attack.parties)
+        found = audit_votes(attack.noise, attack.trials, run, advance, attack.confidence)
     else:
         from tasks.attack_keyphrases import audit_keyphrases
 
@@ -98,27 +105,38 @@ def audit_votes(
         for seen, ballot in zip(runs, (others, both), strict=True):
             seen.append([_counts(one) for one in run(ballot, candidates, noise)])
         advance(2)
-    known, all_votes = (clean_votes(one, candidates, noise).counts for one in (others, both))
+    known, all_votes = (_flat(clean_votes(one, candidates, noise)) for one in (others, both))
     direction = (all_votes - known).astype(np.float64)
     sides = stacked(runs[0], known), stacked(runs[1], known)
     claimed = claim_of(noise)
     strengths = [
         gaussian_finding(f"who took part, by {name} votes", claimed, sides, view, noise.releases, confidence)
-        for name, view in _views(direction).items()
+        for name, view in _views(direction, len(candidates.ids), noise.privacy.sides).items()
     ]
     number = number_kept(max(side.shape[1] for side in sides), noise.releases, 2 * trials)
     return [*strengths, freshness(sides[0]), number]
 
 
-def _views(direction: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    if direction.shape[1] == 1:
-        return {"near": direction}
-    return {"near and far": direction, "near": direction * [1, 0], "far": direction * [0, 1]}
+def _views(direction: NDArray[np.float64], size: int, sides: int) -> dict[str, NDArray[np.float64]]:
+    """Return what an attack looks at: all bins together and, where there are several kinds, each of them alone."""
+    kinds = np.arange(len(direction)) // size
+    kinds[sides * size :] = 2
+    found = {
+        name: np.where(kinds == kind, direction, 0.0)
+        for kind, name in enumerate(("near", "far", "first choices"))
+        if (kinds == kind).any()
+    }
+    return found if len(found) == 1 else {" and ".join(found): direction} | found
+
+
+def _flat(votes: RawVotes) -> Ints:
+    """Return the clean counts of all bins, near, far, then first choices."""
+    return np.concatenate([votes.counts.T.ravel(), votes.choices])
 
 
 def _counts(votes: NoisyVotes) -> Ints:
-    """Return the counts of one release, (n, sides)."""
-    return np.stack([votes.near] if votes.far is None else [votes.near, votes.far], axis=1)
+    """Return the counts of all bins of one release, near, far, then first choices."""
+    return np.concatenate([part for part in (votes.near, votes.far, votes.choices) if part is not None])
 
 
 def claim_of(noise: Noise) -> float:
@@ -139,7 +157,8 @@ def canary_election(noise: Noise) -> tuple[Candidates, Ballot, Ballot]:
     line = np.concatenate([np.arange(size) + 1000.0 * number for number in range(classes)])
     labels = np.repeat([f"class {number}" for number in range(classes)], size).astype(object)
     vectors = line.astype(np.float32)[:, None]
-    candidates = Candidates(np.arange(len(line), dtype=np.int64), labels, vectors)
+    writers = np.repeat(np.arange(classes), size)  # first choices in different bins, as far apart as they can be
+    candidates = Candidates(np.arange(len(line), dtype=np.int64), labels, vectors, writers, classes)
     places = [1000.0 * (number % classes) for number in range(rows)]
     own = np.array(places, dtype=np.float32)[:, None]
     own_labels = [f"class {number % classes}" for number in range(rows)]

@@ -12,7 +12,7 @@ import numpy as np
 from connectors.base import ArtifactRef, Matrix, StepKey
 from tasks.heads import probe_accuracy
 from tasks.jobs import MeasureJob, Reference, TrainJob, Written
-from tasks.measure import fid, map_2d, null_fid
+from tasks.measure import NEIGHBOURS, fid, map_2d, null_fid, precision_recall
 from tasks.private.internal import fid_against_private
 from tasks.report_values import MapPoints
 from tasks.reuse import make_once, step_key
@@ -23,10 +23,12 @@ from tasks.writing import content, read_samples, read_vectors, reference_rows
 
 MAP_POINTS = 600
 """Most points of each kind on the map; more hide each other."""
+COVERED = 5000
+"""Most rows of each kind that precision and recall compare: every pair of them is looked at (Aug-PE takes as many)."""
 
 
 def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
-    """Write FID and the test accuracy of a linear probe for all texts so far.
+    """Write FID, precision and recall, and the test accuracy of a linear probe for all texts so far.
 
     The probe stands in for the student between iterations: it takes a second, the student minutes. A number that was
     computed on private rows without noise carries `not_private: true`.
@@ -86,7 +88,16 @@ def _distance(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
         return {"fid": None, "fid_reference": "none", "not_private": False, "fid_null": None}
     _, real = reference_rows(tools, reference)
     null = null_fid(real, (len(vectors), len(real)), job.seed)
-    return {"fid": fid(vectors, real), "fid_reference": job.fid, "not_private": False, "fid_null": null}
+    covered = _covered(vectors, real, job.seed)
+    return {"fid": fid(vectors, real), "fid_reference": job.fid, "not_private": False, "fid_null": null} | covered
+
+
+def _covered(vectors: Matrix, real: Matrix, seed: int) -> dict[str, float]:
+    """Return how many texts lie among the real rows and the other way round; nothing where there are too few rows."""
+    if min(len(vectors), len(real)) <= NEIGHBOURS:
+        return {}
+    precision, recall = precision_recall(thin(vectors, COVERED, seed), thin(real, COVERED, seed))
+    return {"text_precision": precision, "text_recall": recall}
 
 
 def _probe(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:

@@ -47,6 +47,9 @@ class Happened:
     charges: tuple[Charge, ...] = ()
 
 
+CLASSES_TRACKED = 50
+
+
 @dataclass(frozen=True, slots=True)
 class Scores:
     """How the student did on test rows; confusion[i][j] counts rows of class i taken for class j."""
@@ -56,6 +59,12 @@ class Scores:
     classes: tuple[str, ...] = ()
     per_class: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     confusion: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def by_class(self) -> dict[str, float]:
+        """Scores of the first classes as metrics of their own, by name; a tracker would drown in hundreds."""
+        named = list(self.per_class.items())[:CLASSES_TRACKED]
+        return {f"student_{what}.{name}": one[what] for name, one in named for what in ("precision", "recall", "f1")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +117,8 @@ class MapPoints:
 @dataclass(frozen=True, slots=True)
 class Report:
     """Everything that the page of a run tells. `next` holds (command, what for); `places` holds name -> path;
-    `approval` says who approved the plan, '' where nobody was asked. `opens_rows`: whether it opened private rows.
+    `approval` says who approved the plan, '' where nobody was asked. `opens_rows`: whether it opened private rows;
+    `parties`: who held them and what travelled, where several did.
     """
 
     run_id: str
@@ -130,6 +140,7 @@ class Report:
     versions: Mapping[str, str] = field(default_factory=dict)
     approval: str = ""
     opens_rows: bool = True
+    parties: Mapping[str, Any] | None = None
 
     @property
     def not_private(self) -> bool:

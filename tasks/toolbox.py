@@ -10,6 +10,7 @@ from connectors.base import (
     Advance,
     ArtifactStore,
     Embedder,
+    Exchange,
     LanguageModel,
     Ledger,
     PrivateRef,
@@ -23,12 +24,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Tools(Protocol):
-    """The opened connectors of one run; it travels between processes as references and reopens there."""
-
-    @property
-    def run_id(self) -> str:
-        """The run."""
+class RowTools(Protocol):
+    """What opening private rows takes: those of a run, or of a party of a federation."""
 
     @property
     def artifacts(self) -> ArtifactStore:
@@ -49,6 +46,18 @@ class Tools(Protocol):
     @property
     def zone(self) -> Zone:
         """What tasks/private needs to open it."""
+
+
+class Tools(RowTools, Protocol):
+    """The opened connectors of one run; it travels between processes as references and reopens there."""
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+
+    @property
+    def exchange(self) -> Exchange:
+        """Where the coordinator and the parties of a federation leave messages for each other."""
 
     @property
     def plms(self) -> Sequence[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from connectors.base import ArtifactRef, Release, StepKey, digest
-from tasks.accounting import VotePrivacy, vote_charge
+from tasks.accounting import VotePrivacy, choice_steps, vote_charge
 from tasks.guiding import candidates
 from tasks.jobs import VoteSpec, Written
 from tasks.private.release import VoteJob, release_votes
@@ -26,7 +26,10 @@ def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[Arti
 
     def told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
         votes = NoisyVotes.from_bytes(output)
-        return pd.DataFrame(votes.columns()), {"scale": votes.scale, "sigma_int": votes.sigma_int}
+        info: dict[str, Any] = {"scale": votes.scale, "sigma_int": votes.sigma_int}
+        if votes.choices is not None:
+            info["choices"] = votes.choices.tolist()
+        return pd.DataFrame(votes.columns()), info
 
     def draw() -> Release:
         return release_votes(tools, _job(spec, key), candidates(tools, written))
@@ -43,7 +46,8 @@ def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
         "votes": noise.privacy.votes,
         "sides": noise.privacy.sides,
         "adjacency": noise.privacy.adjacency,
-        **_persons(noise.privacy),
+        **persons_of(noise.privacy),
+        **({"choices": choice_steps(noise.privacy), "plms": list(tools.plms)} if noise.privacy.choice_share else {}),
         "scope": spec.scope,
         "private": spec.fingerprint,
         "embedder": tools.embedder.identity,
@@ -56,7 +60,8 @@ def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
     return step_key("vote", parameters, inputs)
 
 
-def _persons(privacy: VotePrivacy) -> dict[str, Any]:
+def persons_of(privacy: VotePrivacy) -> dict[str, Any]:
+    """Return what a vote's key says about persons; nothing where records are protected."""
     if privacy.protects == "record":
         return {}
     return {"rows_per_person": privacy.rows_per_person, "aggregation": privacy.aggregation}

@@ -1,4 +1,4 @@
-"""What opening a language model takes beside its connector: its key, and a vendor's batch API."""
+"""Models that are paid for: where their keys lie, and how they answer in batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def in_batches(plm: Plm, model: LanguageModel, folder: Path) -> LanguageModel:
-    """Return a vendor's model that is asked through its batch API; ConfigError where there is none."""
+    """Return the model that asks its vendor in batches; ConfigError for one that has no such API."""
     from connectors.batch_calls import BatchModel
     from connectors.vendor_calls import VendorModel
 
