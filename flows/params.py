@@ -5,6 +5,8 @@ Unknown keys are refused with the nearest known name (`flows.config_files` words
 
 from __future__ import annotations
 
+from functools import partial
+from operator import eq
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -57,10 +59,13 @@ class StudentChoice(Strict):
 
     adaptation: Literal["none", "coral"] = Field(
         "none",
+        exclude_if=partial(eq, "none"),
         description="coral: the student is fitted to the texts of `public` as well, whose labels are not looked at "
         "(Deep CORAL). Not for kind linear, and never with private rows.",
     )
-    adaptation_weight: float = Field(1.0, gt=0, le=1e6, description="How much that counts beside the labels.")
+    adaptation_weight: float = Field(
+        1.0, gt=0, le=1e6, exclude_if=partial(eq, 1.0), description="How much that counts beside the labels."
+    )
 
     rules = (
         rule("learning_rate", {"type": "number"}, {"kind": {"enum": ["finetune", "mlp"]}})
@@ -101,7 +106,9 @@ class Evaluation(Strict):
         "test", description="Rows that FID compares with. 'private' is computed without noise and marked not private."
     )
     map: Literal["axes", "tsne"] = Field(
-        "axes", description="How texts are put on the report's map: two principal axes, or t-SNE (seconds more)."
+        "axes",
+        exclude_if=partial(eq, "axes"),
+        description="How texts are put on the report's map: two principal axes, or t-SNE (seconds more).",
     )
 
 

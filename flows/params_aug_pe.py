@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from functools import partial
+from operator import eq, is_
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -25,6 +27,7 @@ class AugPePrivacy(Privacy):
     vocabulary_epsilon: float | None = Field(
         None,
         gt=0,
+        exclude_if=partial(is_, None),
         description="Epsilon of a private vocabulary (method.keywords); the votes have the rest. Empty: the same "
         "budget for both.",
     )
@@ -77,9 +80,19 @@ class AugPeMethod(AnyMethod):
         "words of the class if it is named; private_vocabulary draws words that are released from the private rows "
         "first, with noise (AugPE+V~ of Nagesh et al. 2025; `vocabulary` names the public one).",
     )
-    words: int = Field(1, ge=1, le=50, description="Words of the private vocabulary in each prompt for a new text.")
-    terms: int = Field(10, ge=1, le=1000, description="Most vocabulary terms of a row that count (S).")
-    vocabulary_terms: int = Field(1000, ge=2, le=100_000, description="Terms of the private vocabulary at most.")
+    words: int = Field(
+        1,
+        ge=1,
+        le=50,
+        exclude_if=partial(eq, 1),
+        description="Words of the private vocabulary in each prompt for a new text.",
+    )
+    terms: int = Field(
+        10, ge=1, le=1000, exclude_if=partial(eq, 10), description="Most vocabulary terms of a row that count (S)."
+    )
+    vocabulary_terms: int = Field(
+        1000, ge=2, le=100_000, exclude_if=partial(eq, 1000), description="Terms of the private vocabulary at most."
+    )
 
     @property
     def accumulates(self) -> bool:
@@ -114,7 +127,9 @@ class AugPeConfig(RunConfig):
     """Everything that one run of Aug-PE needs."""
 
     vocabulary: VocabularyChoice | None = Field(
-        None, description="The public vocabulary whose terms are counted; for method.keywords: private_vocabulary."
+        None,
+        exclude_if=partial(is_, None),
+        description="The public vocabulary whose terms are counted; for method.keywords: private_vocabulary.",
     )
     privacy: AugPePrivacy = Field(AugPePrivacy(), description="What is promised about the private rows.")
     method: AugPeMethod = Field(AugPeMethod(), description="Aug-PE's own settings.")
