@@ -130,6 +130,7 @@ class Party:
             PREFECT_API_SSL_CERT_FILE,
             PREFECT_API_URL,
             PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+            PREFECT_LOGGING_TO_API_ENABLED,
             PREFECT_WORKER_QUERY_SECONDS,
         )
 
@@ -141,6 +142,8 @@ class Party:
             PREFECT_WORKER_QUERY_SECONDS: self.config.poll_seconds,
             # the coordinator watches its own clock, and a heartbeat costs a second at the end of each round
             PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
+            # what a party's libraries say stays with the party
+            PREFECT_LOGGING_TO_API_ENABLED: False,
         }
         if self.config.certificate:
             found[PREFECT_API_SSL_CERT_FILE] = place(self.config.certificate, str(self.folder))
