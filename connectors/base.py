@@ -266,7 +266,9 @@ class ArtifactStore(Protocol):
 class Exchange(Protocol):
     """Files that a coordinator and the parties of a federation all reach: whole or not there, the last writer wins."""
 
-    address: str
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder that this machine reaches, where a look costs little."""
 
     def read(self, name: str) -> bytes | None:
         """Return a file's bytes, None if there is no such file; ArtifactError when the place does not answer."""

@@ -92,7 +92,7 @@ class Threads:
 
     def round_of(self, party: str, at: RoundId, tell: Any = None, exchange: Any = None) -> PartyRound:
         one = self.parties[party]
-        return PartyRound(one, exchange or one.exchange, one.member, at, one.keys, tell or (lambda stage: None), 0.01)
+        return PartyRound(one, exchange or one.exchange, one.member, at, one.keys, tell or (lambda stage: None))
 
     def _act(self, party: str, at: RoundId) -> None:
         said = self.act(self, party, at) if self.act else None
