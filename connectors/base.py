@@ -40,6 +40,7 @@ from connectors.keys import canonical as canonical
 from connectors.keys import digest as digest
 from connectors.prompt import Cloze as Cloze
 from connectors.prompt import Prompt as Prompt
+from connectors.prompt import Seeded as Seeded
 from connectors.redaction import guard_logs as guard_logs
 from connectors.redaction import redact as redact
 from connectors.redaction import redact_error as redact_error
@@ -171,6 +172,24 @@ class RowsRef:
     seed: int = 0
     of: int | None = None
     query: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TermsRef:
+    """Where a public vocabulary lies, and what of it counts.
+
+    `term`: column of the terms; `rank`: column of their rank, 1 first; empty: the order of the file. The first `skip`
+    terms, those shorter than `shortest` letters and, with `stop_words`, common English words never count, however they
+    are written; of the others the first `most`.
+    """
+
+    path: str
+    term: str = "term"
+    rank: str = "rank"
+    skip: int = 0
+    shortest: int = 1
+    stop_words: bool = True
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

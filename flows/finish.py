@@ -25,7 +25,8 @@ from tasks.dp_sgd import training_in_words
 from tasks.facts import Facts
 from tasks.jobs import Written
 from tasks.judging import map_points
-from tasks.plots import fid_accuracy_plot, map_plot, weights_plot
+from tasks.keyphrase_noise import keyphrases_in_words
+from tasks.plots import confusion_plot, fid_accuracy_plot, map_plot, weights_plot
 from tasks.report import render
 from tasks.report_values import Happened, Plan, Report, Sample, Scores, Touched, from_json, to_json
 from tasks.round_plans import end_run
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
     from flows.run import Run
 
-PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot}
+PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot, "confusion": confusion_plot}
 SAMPLES_SHOWN = 2
 
 
@@ -150,6 +151,7 @@ def _plan(run: Run) -> Plan:
         samples=run.config.method.samples,
         calls=sum(one.number for one in run.config.asks),
         training=training_in_words(noise),
+        keyphrases=keyphrases_in_words(noise),
     )
 
 
@@ -190,7 +192,7 @@ def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | N
         accuracy=test["accuracy"],
         macro_f1=test["macro_f1"],
         classes=classes,
-        per_class=test["per_class"],
+        per_class={name: test["per_class"][name] for name in classes},
         confusion=tuple(tuple(row) for row in test["confusion"]),
     )
 
@@ -222,6 +224,8 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef | None, page: Path) 
     tracker, artifacts = run.tools.tracker, run.tools.artifacts
     scores = report.scores
     final = {"student_accuracy": scores.accuracy, "student_macro_f1": scores.macro_f1} if scores else {}
+    if scores and synthetic is not None:
+        final |= scores.by_class
     tracker.metrics(final | {"epsilon_total": report.happened.epsilon}, run.iterations)
     if run.config.private is not None:
         tracker.dataset(run.tools.private.name, "private")
@@ -265,7 +269,12 @@ def _summary(run: Run, report: Report) -> dict[str, Any]:
         "n_synthetic": report.happened.samples,
         "accuracy": report.scores.accuracy if report.scores else None,
         "macro_f1": report.scores.macro_f1 if report.scores else None,
+        "classes": list(report.scores.classes) if report.scores else None,
+        "per_class": dict(report.scores.per_class) if report.scores else None,
+        "confusion": [list(row) for row in report.scores.confusion] if report.scores else None,
         "fid": last.fid if last else None,
+        "text_precision": last.text_precision if last else None,
+        "text_recall": last.text_recall if last else None,
         "fid_not_private": last.not_private if last else False,
         "mlflow_run_id": tracker.mlflow_run_id,
         "mlflow": _mlflow(run),
@@ -287,6 +296,8 @@ def _line(facts: Facts) -> dict[str, Any]:
         "weights": dict(facts.weights),
         "fid": facts.fid,
         "not_private": facts.not_private,
+        "text_precision": facts.text_precision,
+        "text_recall": facts.text_recall,
         "accuracy": facts.accuracy,
         "epsilon": facts.epsilon,
     }

@@ -37,6 +37,9 @@ MOST_VOTES: Final = 32
 MOST_ROWS_PER_PERSON: Final = 1024
 """Largest m: averages over more rows would leave 64 bits."""
 
+MOST_CHOICE_SHARE: Final = 0.5
+"""Largest part of a release's loss that first choices may have; the votes are what it is made for."""
+
 LEAST_SIGMA_INT: Final = 16.0
 """Below this the noise is a handful of integers and protects nobody."""
 
@@ -54,7 +57,8 @@ class VotePrivacy:
     `epsilon`, `delta`: for the whole run; infinite epsilon means no protection. `releases`: votes that happen, T-1.
     `votes`: Q, candidates each row votes for on each side. `sides`: 2 for near and far, 1 for near only.
     `protects`: one record (row), or one person with at most `rows_per_person` rows joined by `aggregation`.
-    `paper`: whose noise the calibration "paper" is.
+    `paper`: whose noise the calibration "paper" is. `choice_share`: part of each release's loss (mu squared)
+    that counts which PLM wrote each row's nearest text; 0: nothing is counted.
     """
 
     epsilon: float
@@ -68,6 +72,7 @@ class VotePrivacy:
     aggregation: Aggregation = "max"
     calibration: Calibration = "tight"
     paper: Paper = "wasp"
+    choice_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,11 @@ class Noise:
         """One release as the ledger writes it."""
         return vote_charge(self)
 
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """All releases as the ledger writes them, in order."""
+        return (self.charge,) * self.releases if self.releases else ()
+
 
 # --- sensitivity
 def vote_sensitivity(votes: int, sides: int = 2, adjacency: Adjacency = "add_remove") -> float:
@@ -145,10 +155,33 @@ def vote_scale(votes: int, shared_by: int = 1) -> int:
     return max(1 << (votes - 1), 128) << (shared_by - 1).bit_length()
 
 
+def choice_steps(privacy: VotePrivacy) -> int:
+    """Return how many integer steps a row's first choice counts in the bin of the PLM that wrote it; 0: no such bins.
+
+    With w = D sqrt(f / (1 - f)), rounded down, of all that a row gives, D^2 + w^2 squared, first choices have at most
+    the part f = `choice_share`. D is what the row gives as votes.
+    """
+    share, votes = privacy.choice_share, vote_sensitivity(privacy.votes, privacy.sides)
+    return math.floor(votes * math.sqrt(share / (1 - share)) * scale_of(privacy))
+
+
 def total_sensitivity(privacy: VotePrivacy) -> float:
-    """Return the L2 sensitivity, in votes, of what `privacy` protects."""
-    one_row = vote_sensitivity(privacy.votes, privacy.sides, privacy.adjacency)
+    """Return the L2 sensitivity, in votes, of what `privacy` protects: all bins of a release together.
+
+    Bins of first choices are further bins beside those of the votes. A row adds w to one of them, so that its votes
+    of length D become sqrt(D^2 + w^2). They are not negative either, hence sqrt(2) for replacing a row as before; and
+    `person_factor` holds for whatever non-negative bins rows give, joined bin by bin.
+    """
+    votes = vote_sensitivity(privacy.votes, privacy.sides, privacy.adjacency)
+    choice = choice_steps(privacy) / scale_of(privacy) * (math.sqrt(2) if privacy.adjacency == "replace_one" else 1.0)
+    one_row = math.hypot(votes, choice)
     return one_row * person_factor(privacy.rows_per_person, privacy.aggregation)
+
+
+def scale_of(privacy: VotePrivacy) -> int:
+    """Return how many integer steps one vote has in a run."""
+    averaged = privacy.rows_per_person if privacy.aggregation == "mean" else 1
+    return vote_scale(privacy.votes, averaged)
 
 
 # --- noise
@@ -209,8 +242,7 @@ def sides_of(reason: str) -> int:
 
 # --- inside
 def _noise(privacy: VotePrivacy, sigma: float) -> Noise:
-    averaged = privacy.rows_per_person if privacy.aggregation == "mean" else 1
-    sensitivity, scale = total_sensitivity(privacy), vote_scale(privacy.votes, averaged)
+    sensitivity, scale = total_sensitivity(privacy), scale_of(privacy)
     sigma_int, multiplier = sigma * scale, sigma / sensitivity
     if sigma > 0:
         need(sigma_int >= LEAST_SIGMA_INT, "epsilon", "smaller, or inf for a run without protection", privacy.epsilon)
@@ -253,6 +285,10 @@ def _reason(privacy: VotePrivacy) -> str:
     one_row = vote_sensitivity(votes, sides)
     sentence = f"one row gives 1, 1/2, ... to {votes} bins on {sides} side(s), "
     sentence += f"sqrt({sides}*4/3*(1-4^-{votes})) = {one_row:.6g}"
+    if privacy.choice_share:
+        weight = choice_steps(privacy) / scale_of(privacy)
+        sentence += f"; and {weight:.6g} to the bin of the PLM that wrote its nearest text, together "
+        sentence += f"{math.hypot(one_row, weight):.6g}"
     if privacy.adjacency == "replace_one":
         sentence += "; times sqrt(2) for replacing it"
     if privacy.protects == "person":
@@ -272,6 +308,10 @@ def _check(privacy: VotePrivacy) -> None:
     most = privacy.rows_per_person <= MOST_ROWS_PER_PERSON
     need(most, "rows_per_person", f"at most {MOST_ROWS_PER_PERSON}", privacy.rows_per_person)
     need(privacy.aggregation in ("sum", "max", "mean"), "aggregation", "max, sum or mean", privacy.aggregation)
+    share = privacy.choice_share
+    need(0 <= share <= MOST_CHOICE_SHARE, "choice_share", f"a number from 0 to {MOST_CHOICE_SHARE}", share)
+    own = share == 0 or privacy.calibration == "tight"
+    need(own, "calibration", "tight: no paper counts first choices", privacy.calibration)
 
 
 def need(holds: bool, field: str, wanted: str, got: Any) -> None:

@@ -21,6 +21,7 @@ FACES = (
     "evolution_steps",
     "federation_steps",
     "fusion_steps",
+    "keyphrase_steps",
 )
 PACKAGES = ("connectors", "tasks", "flows", "deployments")
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
