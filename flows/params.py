@@ -57,10 +57,13 @@ class StudentChoice(Strict):
 
     adaptation: Literal["none", "coral"] = Field(
         "none",
+        exclude_if="none".__eq__,
         description="coral: the student is fitted to the texts of `public` as well, whose labels are not looked at "
         "(Deep CORAL). Not for kind linear, and never with private rows.",
     )
-    adaptation_weight: float = Field(1.0, gt=0, le=1e6, description="How much that counts beside the labels.")
+    adaptation_weight: float = Field(
+        1.0, gt=0, le=1e6, exclude_if=(1.0).__eq__, description="How much that counts beside the labels."
+    )
 
     rules = (
         rule("learning_rate", {"type": "number"}, {"kind": {"enum": ["finetune", "mlp"]}})
