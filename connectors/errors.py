@@ -141,6 +141,17 @@ class AuditError(WaspError):
     """An audit proved more than is claimed, or found noise or releases that should not be: what, and what to do."""
 
 
+class PartyError(WaspError):
+    """A party of a federation did not send what a round needs: `party` says who, the message what and what to do."""
+
+    def __init__(self, party: str, problem: str) -> None:
+        super().__init__(f"Party '{party}' {problem}")
+        self.party, self.problem = party, problem
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.party, self.problem), self.__dict__
+
+
 class TemporaryError(WaspError):
     """Worth another try; `retry_after` is the other side's wish in seconds, None if it gave none."""
 

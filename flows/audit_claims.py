@@ -16,6 +16,7 @@ from tasks.accounting import Noise, VotePrivacy, calibrate
 from tasks.attack import Attack, Attacked, claim_of, likely_bound
 from tasks.composition import gaussian_epsilon
 from tasks.keyphrase_accounting import KeyphraseNoise, PartPrivacy, calibrate_part, shares
+from tasks.shared_noise import Parties, shared
 
 
 def attacks_of(config: AuditConfig) -> list[Attack]:
@@ -38,7 +39,16 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
         noises["pe"] = calibrate(evolution)
     if "dp_kps" in config.mechanisms:
         noises |= _keyphrases(config, promise)
-    return [Attack(name, noise, config.trials, config.confidence) for name, noise in noises.items()]
+    found = [Attack(name, noise, config.trials, config.confidence) for name, noise in noises.items()]
+    if "federated" in config.mechanisms:
+        noise = calibrate(replace(promise, calibration="tight"))
+        found.append(Attack("federated", noise, config.trials, config.confidence, _parties(config, noise)))
+    return found
+
+
+def _parties(config: AuditConfig, noise: Noise) -> Parties:
+    choice = config.federation
+    return shared(noise, Parties(choice.parties, choice.parties, choice.colluding)).parties
 
 
 def promise_of(config: AuditConfig) -> VotePrivacy:
@@ -102,6 +112,8 @@ def claims(attack: Attack) -> dict[str, Any]:
             "noise_scale": noise.scale,
             "releases": 1,
         }
+    if attack.parties is not None:
+        found |= {"parties": attack.parties.number, "colluding": attack.parties.colluding}
     return found | {
         "calibration": noise.calibration,
         "protects": noise.privacy.protects,

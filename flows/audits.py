@@ -15,26 +15,31 @@ if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
 
 SAME = ("noise_scale", "sensitivity", "releases", "delta", "protects", "adjacency")
-"""Numbers that a run and an audited mechanism of WASP must share for the audit to be about the run."""
+"""Numbers that a run and an audited mechanism must share for the audit to be about the run."""
 
 READ = ("mechanism", "passed", "epsilon_claimed", "epsilon_proven", *SAME)
 """What is read of each finding."""
 
-KINDS = {"wasp": "wasp", "whole": "whole run"}
-"""Audited mechanisms that are about a run of WASP, by the first word of their name."""
+SIDES = {"wasp": 2, "pe": 1, "federated": 2, "whole": 2}
+"""How rows vote in each audited mechanism, by the first word of its name: near and far, or near alone.
+
+An audit is about a run whose rows vote alike, and `federated` only about runs of several parties; an audit of a part of
+DP-KPS is about no vote.
+"""
 
 
 def audits_of(artifacts: Artifacts, claim: Mapping[str, Any]) -> tuple[AuditLine, ...]:
-    """Return the newest audit of the vote and the newest of a whole run with the noise of `claim`, if there are any.
+    """Return the newest audits of the vote, of sums of parties and of a whole run with the noise of `claim`, if any.
 
-    A red one of either kind is not made good by a newer one of the other. ArtifactError when findings are damaged.
+    `claim`: the numbers of `SAME`, `sides` of the run's vote, `shared`: whether several parties voted. A red audit of
+    one kind is not made good by a newer one of another. ArtifactError when findings are damaged.
     """
     newest: dict[str, AuditLine] = {}
     books = [book for book in artifacts.list_runs() if book.get("flow") == "audit" and book.get("ended")]
     for book in sorted(books, key=lambda one: str(one["ended"])):
         for found in _mechanisms(artifacts, book["run_id"]):
-            kind = KINDS.get(found["mechanism"].split()[0])
-            if kind is not None and same_noise(found, claim):
+            kind = found["mechanism"].split()[0]
+            if _votes_alike(kind, claim) and same_noise(found, claim):
                 newest[kind] = AuditLine(
                     run_id=book["run_id"],
                     ended=book["ended"],
@@ -43,7 +48,7 @@ def audits_of(artifacts: Artifacts, claim: Mapping[str, Any]) -> tuple[AuditLine
                     claimed=found["epsilon_claimed"],
                     proven=found["epsilon_proven"],
                 )
-    return tuple(newest[kind] for kind in KINDS.values() if kind in newest)
+    return tuple(newest[kind] for kind in SIDES if kind in newest)
 
 
 def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple[AuditLine, ...]:
@@ -58,7 +63,8 @@ def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple
     noise = make_noise(config)
     if isinstance(noise, TrainingNoise):
         return ()  # audits are about noise on votes
-    found = audits_of(artifacts, claims(Attack("wasp", noise, 1, 0.0)))
+    votes = {"sides": noise.privacy.sides, "shared": bool(book["config"].get("parties"))}
+    found = audits_of(artifacts, claims(Attack("vote", noise, 1, 0.0)) | votes)
     for one in found:
         if not one.passed:
             raise AuditError(
@@ -68,6 +74,10 @@ def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple
                 "run anew (noise that was drawn stays as weak as it was), and audit again: wasp run audit"
             )
     return found
+
+
+def _votes_alike(kind: str, claim: Mapping[str, Any]) -> bool:
+    return SIDES.get(kind) == claim["sides"] and (kind != "federated" or bool(claim["shared"]))
 
 
 def same_noise(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

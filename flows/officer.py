@@ -19,10 +19,11 @@ from flows.records import now
 from flows.release_files import verify
 from flows.stores import open_artifacts, open_ledger
 from tasks import officer
-from tasks.accounting import epsilon_of
+from tasks.accounting import epsilon_of, sides_of
 from tasks.officer_values import AuditLine, Noise, OfficerPage, RunLine, Sent
 from tasks.report_values import Report, from_json
 from tasks.report_words import certainty
+from tasks.shared_noise import is_shared
 
 if TYPE_CHECKING:
     from connectors.ledger import BudgetBook
@@ -128,15 +129,16 @@ def _run(home: Path, status: Status, delta: float, run_id: str, entries: Sequenc
 
 def _audits(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditLine, ...]:
     """Return the newest audits of equal releases; a run whose releases differ from each other has none."""
-    kinds = {(entry.noise_scale, entry.sensitivity, entry.protects, entry.adjacency) for entry in released}
-    if len(kinds) > 1:
+    first, *others = released
+    names = ("noise_scale", "sensitivity", "protects", "adjacency", "sensitivity_reason")
+    if any(getattr(one, name) != getattr(first, name) for one in others for name in names):
         return ()
-    scale, sensitivity, protects, adjacency = kinds.pop()
-    if not scale or not sensitivity:
+    reason = first.sensitivity_reason
+    votes = {"sides": sides_of(reason), "shared": is_shared(reason)}
+    if not first.noise_scale or not first.sensitivity or not votes["sides"]:
         return ()
-    names = ("noise_scale", "sensitivity", "protects", "adjacency", "releases", "delta")
-    values = (scale, sensitivity, protects, adjacency, len(released), delta)
-    return audits_of(open_artifacts(home), dict(zip(names, values, strict=True)))
+    numbers = {name: getattr(first, name) for name in names} | {"releases": len(released), "delta": delta}
+    return audits_of(open_artifacts(home), numbers | votes)
 
 
 def _state(status: Status, run_id: str, own: Sequence[Entry], released: Sequence[Entry]) -> str:

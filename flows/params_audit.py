@@ -32,6 +32,19 @@ class KeyphraseParts(Strict):
         return self
 
 
+class FederationParts(Strict):
+    """Whose sums are attacked where several parties vote: who reads them has the shares of those that collude."""
+
+    parties: int = Field(3, ge=2, le=20, description="Parties whose sum is released; as many as noise is made for.")
+    colluding: int = Field(1, ge=0, le=18, description="Parties that tell the attacker what they sent.")
+
+    @model_validator(mode="after")
+    def _somebody_is_left(self) -> Self:
+        if self.colluding >= self.parties:
+            raise ValueError(f"colluding ({self.colluding}) must be less than parties ({self.parties})")
+        return self
+
+
 class PipelineAttack(Strict):
     """One whole run of WASP with made-up records planted among its rows, and attacks on what it gives out."""
 
@@ -68,13 +81,13 @@ class AuditConfig(Strict):
         5, ge=2, le=100, description="Rounds of writing (T). WASP has T - 1 releases, private evolution T."
     )
     votes: int = Field(8, ge=1, le=32, description="Nearest and furthest texts that each private row votes for (Q).")
-    mechanisms: list[Literal["wasp", "pe", "dp_kps"]] = Field(
+    mechanisms: list[Literal["wasp", "pe", "dp_kps", "federated"]] = Field(
         ["wasp"],
         min_length=1,
-        max_length=3,
+        max_length=4,
         json_schema_extra={"uniqueItems": True},
         description="wasp: near and far votes; pe: private evolution's histogram of nearest votes; dp_kps: vocabulary "
-        "and density of keyphrases.",
+        "and density of keyphrases; federated: sums of several parties' votes.",
     )
     calibrations: list[Calibration] = Field(
         ["tight", "paper"],
@@ -85,6 +98,7 @@ class AuditConfig(Strict):
         "formula.",
     )
     keyphrases: KeyphraseParts = Field(KeyphraseParts(), description="How dp_kps is attacked.")
+    federation: FederationParts = Field(FederationParts(), description="How federated is attacked.")
     trials: int = Field(
         1000,
         ge=50,
@@ -103,7 +117,7 @@ class AuditConfig(Strict):
         if len(set(self.calibrations)) < len(self.calibrations):
             raise ValueError("calibrations: each of tight and paper at most once")
         if len(set(self.mechanisms)) < len(self.mechanisms):
-            raise ValueError("mechanisms: each of wasp, pe and dp_kps at most once")
+            raise ValueError("mechanisms: each of wasp, pe, dp_kps and federated at most once")
         if math.isinf(self.privacy.epsilon):
             raise ValueError("privacy.epsilon is infinite: that promises nothing, so there is nothing to audit")
         usual = [(name, type(self).model_fields[name].default) for name in ("privacy", "iterations", "votes")]

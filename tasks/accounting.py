@@ -7,6 +7,7 @@ can be imported from here.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -226,6 +227,12 @@ def vote_charge(noise: Noise) -> Charge:
         protects=privacy.protects,
         adjacency=privacy.adjacency,
     )
+
+
+def sides_of(reason: str) -> int:
+    """Return on how many sides rows voted, from the reason of a charge; 0 where they did not vote."""
+    told = re.search(r" bins on ([12]) side", reason)
+    return int(told[1]) if told else 0
 
 
 # --- inside

@@ -4,7 +4,7 @@ The canary is a record (or a person) whose votes move the release as far as the 
 votes and everybody else's, projects each release on them, and decides at half the way. From its error rates follows a
 lower bound on mu of Gaussian differential privacy (Dong, Roth and Su 2022, Section 2). A pass proves nothing; a bound
 above the claim proves that the noise is too small. Votes near and far (WASP) and near alone (private evolution) are
-attacked here, the two parts of DP-KPS in tasks/attack_keyphrases.py.
+attacked here, the two parts of DP-KPS in tasks/attack_keyphrases.py, sums of parties in tasks/attack_federated.py.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from tasks.accounting import Noise
 from tasks.attack_bounds import CONFIDENCE, Finding, freshness, gaussian_finding, number_kept, silent, stacked
 from tasks.attack_bounds import likely_bound as likely_bound
 from tasks.attack_bounds import lower_bound as lower_bound
+from tasks.attack_federated import FederatedRun
 from tasks.private.votes import Ballot, Candidates, NoisyVotes, RawVotes, clean_votes, noisy_votes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tasks.keyphrase_accounting import KeyphraseNoise
+    from tasks.shared_noise import Parties
 
     Ints = NDArray[np.int64]
 
@@ -36,12 +38,16 @@ Mechanism = Callable[[Ballot, Candidates, Noise], Sequence[NoisyVotes]]
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One mechanism to attack: its name, the noise that it claims, and how often it is tried on each side."""
+    """One mechanism to attack: its name, the noise that it claims, and how often it is tried on each side.
+
+    `parties`: who adds the noise, where several parties vote.
+    """
 
     name: str
     noise: Noise | KeyphraseNoise
     trials: int
     confidence: float
+    parties: Parties | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,8 @@ class Attacked:
 def carry_out(attack: Attack, advance: Advance = silent) -> Attacked:
     """Attack one mechanism; `advance` hears of every run of it."""
     if isinstance(attack.noise, Noise):
-        found = audit_votes(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
+        run = releases_of_a_run if attack.parties is None else FederatedRun(attack.parties)
+        found = audit_votes(attack.noise, attack.trials, run, advance, attack.confidence)
     else:
         from tasks.attack_keyphrases import audit_keyphrases
 

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from connectors.base import ConfigError
+from tasks.shared_noise import require_share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from tasks.shared_noise import SharedNoise
 
 
 def add_discrete_gaussian(
@@ -37,6 +40,16 @@ def add_discrete_gaussian(
     measurement = dp.m.make_gaussian(*space, scale=float(sigma_int))
     drawn = np.asarray(measurement(values.ravel()), dtype=np.int64)
     return drawn.reshape(values.shape)
+
+
+def add_noise_share(values: NDArray[np.int64], noise: SharedNoise) -> NDArray[np.int64]:
+    """Return `values` plus one party's share of the noise of `noise`, fresh for every entry; to be masked, not shown.
+
+    A share protects nobody by itself: only the sum of all parties may be read. No noise if the run is non-private.
+    """
+    if not noise.total.non_private:
+        require_share(noise.share_int)
+    return add_discrete_gaussian(values, noise.share_int, non_private=noise.total.non_private)
 
 
 def add_discrete_laplace(values: NDArray[np.int64], scale_int: float) -> NDArray[np.int64]:

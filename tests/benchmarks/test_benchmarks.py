@@ -9,8 +9,10 @@ import pytest
 from tests.benchmarks.__main__ import BENCHMARKS, main
 from tests.benchmarks.race import compare, line
 
+LONG = ("flow", "wire")
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "flow")) for n in BENCHMARKS])
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LONG)) for n in BENCHMARKS])
 def test_a_benchmark_gives_finite_positive_ratios(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

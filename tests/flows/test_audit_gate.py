@@ -10,15 +10,24 @@ from typing import Any
 import pytest
 import yaml
 
-from connectors.base import ArtifactError, AuditError
+from connectors.base import ArtifactError, AuditError, BudgetPlan, ReleaseRequest
+from flows.audit_claims import attacks_of, claims
 from flows.audits import audits_of, require_no_red_audit
+from flows.catalog import find_flow
+from flows.config_files import check_config
 from flows.officer import collect
+from flows.params import WaspConfig
+from flows.params_audit import AuditConfig
+from flows.prepare import make_noise
 from flows.stores import open_artifacts
 from flows.tools import open_ledger
+from tasks.accounting import Noise
+from tasks.attack import Attack
 from tasks.officer import LANGUAGES, render
+from tasks.shared_noise import Parties, shared, shared_charge
 from tests.conftest import ROOT
 from tests.flows.test_audit import SABOTAGED
-from tests.pipeline import SMALL, Pipeline, last_json
+from tests.pipeline import METHODS, SMALL, Pipeline, last_json
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +117,8 @@ def test_a_red_audit_of_other_noise_stops_nothing(
 
 
 CLAIM = {
+    "sides": 2,
+    "shared": False,
     "noise_scale": 3.5,
     "sensitivity": 1.6,
     "releases": 4,
@@ -152,6 +163,7 @@ def test_the_newest_audit_counts_of_each_kind(tmp_path: Path) -> None:
         {"protects": "person"},
         {"adjacency": "replace_one"},
         {"mechanism": "pe"},
+        {"mechanism": "federated"},
         {"mechanism": "dp_kps density paper"},
     ],
 )
@@ -174,13 +186,78 @@ def test_findings_that_cannot_be_read_stop_an_export(tmp_path: Path, text: str) 
         audits_of(open_artifacts(tmp_path), CLAIM)
 
 
-def test_the_refusal_names_the_audit_and_what_was_proven(tmp_path: Path) -> None:
-    from flows.audit_claims import claims
-    from flows.config_files import check_config
-    from flows.params import WaspConfig
-    from flows.prepare import make_noise
-    from tasks.attack import Attack
+def finished_run(flow: str) -> tuple[dict[str, Any], Noise]:
+    """Return what the gate reads of a run, and its noise."""
+    config: Any = check_config(find_flow(flow).config_class(), SMALL | {"method": METHODS[flow]}, "the test")
+    return {"run_id": f"{flow}-1", "flow": flow, "config": config.model_dump(mode="json")}, make_noise(config)
 
+
+def audited(mechanism: str, noise: Noise) -> dict[str, Any]:
+    """Return what an audit of one mechanism says about a run that releases as often as `noise`."""
+    rounds = noise.releases + (mechanism == "wasp")
+    config = AuditConfig(mechanisms=[mechanism], calibrations=["tight"], iterations=rounds, votes=4)  # type: ignore[list-item]
+    (attack,) = attacks_of(config)
+    return claims(attack) | {"epsilon_proven": 9.0}
+
+
+@pytest.mark.parametrize(
+    ("flow", "own", "other"), [("wasp", "wasp", "pe"), ("pre_text", "pe", "wasp"), ("aug_pe", "pe", "wasp")]
+)
+def test_a_red_audit_stops_the_flows_whose_rows_vote_as_its_mechanism_does(
+    flow: str, own: str, other: str, tmp_path: Path
+) -> None:
+    book, noise = finished_run(flow)
+    written(tmp_path, "audit-other", "2026-03-01", passed=False, **audited(other, noise))
+    written(tmp_path, "audit-own", "2026-03-02", passed=True, **audited(own, noise))
+    artifacts = open_artifacts(tmp_path)
+    assert [one.run_id for one in require_no_red_audit(artifacts, book)] == ["audit-own"]
+    written(tmp_path, "audit-red", "2026-03-03", passed=False, **audited(own, noise))
+    with pytest.raises(AuditError, match=f"audit-red of 2026-03-03 is red.*{own}"):
+        require_no_red_audit(artifacts, book)
+
+
+def test_equal_numbers_of_another_vote_are_not_about_the_run(tmp_path: Path) -> None:
+    written(tmp_path, "audit-a", "2026-03-01", passed=False, mechanism="pe")
+    written(tmp_path, "audit-b", "2026-03-01", passed=False, mechanism="whole run")
+    written(tmp_path, "audit-c", "2026-03-01", passed=False, mechanism="federated")
+    about = [{"sides": 1, "shared": False}, {"sides": 2, "shared": False}, {"sides": 2, "shared": True}]
+    found = [audits_of(open_artifacts(tmp_path), CLAIM | votes) for votes in about]
+    assert [[one.run_id for one in some] for some in found] == [["audit-a"], ["audit-b"], ["audit-c", "audit-b"]]
+
+
+@pytest.mark.parametrize("flow", ["wasp", "pre_text", "aug_pe"])
+def test_the_officers_page_shows_the_audits_of_each_runs_own_mechanism(flow: str, tmp_path: Path) -> None:
+    _, noise = finished_run(flow)
+    book = open_ledger(tmp_path)
+    book.register("desk", "fingerprint", ["0" * 64], "Ada")
+    book.set_cap("desk", 9.0, noise.delta, "Ada", "agreed")
+    charges = (noise.charge,) * noise.releases
+    book.reserve("desk", BudgetPlan("run", flow, noise.delta, charges), "Ada")
+    for number, charge in enumerate(charges):
+        book.release_once(ReleaseRequest("desk", "run", f"vote-{number}", str(number), charge), lambda: b"noise")
+    for mechanism in ("wasp", "pe"):
+        written(tmp_path, f"audit-{mechanism}", "2026-03-01", passed=False, **audited(mechanism, noise))
+    own = "wasp" if flow == "wasp" else "pe"
+    shown = collect(book, tmp_path, "desk").runs[0].audits
+    assert [(one.run_id, one.passed) for one in shown] == [(f"audit-{own}", False)]
+
+
+def test_a_partys_page_shows_the_audits_of_sums_as_well(tmp_path: Path) -> None:
+    _, noise = finished_run("wasp")
+    charge = shared_charge(shared(noise, Parties(4, 4, 1)))
+    book = open_ledger(tmp_path)
+    book.register("desk", "fingerprint", ["0" * 64], "Ada")
+    book.set_cap("desk", 9.0, noise.delta, "Ada", "agreed")
+    book.reserve("desk", BudgetPlan("run", "wasp", noise.delta, (charge,) * noise.releases), "Ada")
+    for number in range(noise.releases):
+        book.release_once(ReleaseRequest("desk", "run", f"vote-{number}", str(number), charge), lambda: b"noise")
+    written(tmp_path, "audit-sum", "2026-03-01", passed=True, **audited("wasp", noise) | {"mechanism": "federated"})
+    written(tmp_path, "audit-vote", "2026-03-01", passed=True, **audited("wasp", noise))
+    shown = collect(book, tmp_path, "desk").runs[0].audits
+    assert [one.run_id for one in shown] == ["audit-vote", "audit-sum"]
+
+
+def test_the_refusal_names_the_audit_and_what_was_proven(tmp_path: Path) -> None:
     config = check_config(WaspConfig, SMALL, "the test")
     claim = claims(Attack("wasp tight", make_noise(config), 1, 0.9))
     written(tmp_path, "audit-a", "2026-03-01T10:00:00", passed=False, **(claim | {"epsilon_proven": 9.0}))

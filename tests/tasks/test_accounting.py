@@ -21,6 +21,7 @@ from tasks.accounting import (
     laplace_event,
     person_factor,
     rho_of,
+    sides_of,
     signal_index,
     vote_charge,
     vote_scale,
@@ -260,3 +261,13 @@ def test_the_signal_index_tells_a_hundred_rows_from_a_thousand():
     assert signal_index(100, sigma, 600) == pytest.approx(3 / 12.63, rel=1e-3)
     assert signal_index(100, sigma, 600) < 1 < signal_index(1000, sigma, 600)
     assert signal_index(100, 0.0, 600) == math.inf
+
+
+@pytest.mark.parametrize("person", [{}, {"protects": "person", "rows_per_person": 3}], ids=["record", "person"])
+@pytest.mark.parametrize(("votes", "sides"), [(1, 1), (1, 2), (8, 1), (8, 2), (21, 2)])
+def test_the_reason_of_a_charge_tells_on_how_many_sides_rows_voted(
+    votes: int, sides: int, person: dict[str, Any]
+) -> None:
+    privacy = replace(USUAL, votes=votes, sides=sides, adjacency="replace_one", **person)
+    assert sides_of(vote_charge(calibrate(privacy)).sensitivity_reason) == sides
+    assert sides_of("vocabulary: a document adds 1 to 10 terms") == 0

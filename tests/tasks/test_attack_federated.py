@@ -1,0 +1,116 @@
+"""The audit of a federation: sound shares pass, whoever colludes; sabotaged ones are caught."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from connectors.base import ConfigError
+from flows.audit_claims import attacks_of, claims
+from flows.config_files import check_config
+from flows.params_audit import AuditConfig
+from tasks.accounting import Noise, VotePrivacy, calibrate
+from tasks.attack import audit_votes, canary_election, carry_out
+from tasks.attack_federated import FederatedRun, divided
+from tasks.private.votes import clean_votes
+from tasks.shared_noise import Parties, SharedNoise
+
+LOUD = calibrate(VotePrivacy(16, 1e-5, 1, votes=2))
+"""Where noise that is a square root of two too small misses the audit once in 10^7 audits of 700 trials."""
+TWICE = calibrate(VotePrivacy(4, 1e-5, 2, votes=2))
+
+
+class Sabotaged(FederatedRun):
+    """Adds up without masks, which hide nothing from this adversary; `turn`: whose it is to send."""
+
+    def __init__(self, parties: Parties) -> None:
+        super().__init__(parties)
+        self.turn = 0
+
+    def summed(self, iteration: int, values: Any) -> Any:
+        return values.sum(axis=0)
+
+
+class OneAddsNothing(Sabotaged):
+    def vectors(self, ballot: Any, candidates: Any, shares: SharedNoise) -> Any:
+        self.turn = (self.turn + 1) % self.parties.minimum
+        if self.turn == 1:
+            return np.tile(clean_votes(ballot, candidates, shares.total).counts.T.ravel(), (shares.total.releases, 1))
+        return super().vectors(ballot, candidates, shares)
+
+
+class NobodyIsThoughtToCollude(Sabotaged):
+    def vectors(self, ballot: Any, candidates: Any, shares: SharedNoise) -> Any:
+        number = self.parties.minimum
+        return super().vectors(ballot, candidates, SharedNoise(shares.total, Parties(number, number)))
+
+
+class OneShareForAllRounds(Sabotaged):
+    def vectors(self, ballot: Any, candidates: Any, shares: SharedNoise) -> Any:
+        drawn = super().vectors(ballot, candidates, shares)
+        return np.repeat(drawn[:1], len(drawn), axis=0)
+
+
+MUTANTS: dict[str, tuple[Noise, type[Sabotaged], Parties, int]] = {
+    "one party adds no noise": (LOUD, OneAddsNothing, Parties(3, 3, 1), 700),
+    "shares are made as if nobody colluded": (LOUD, NobodyIsThoughtToCollude, Parties(2, 2, 1), 700),
+    "a share is drawn once for all rounds": (TWICE, OneShareForAllRounds, Parties(3, 3, 1), 300),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_sabotaged_federation_is_caught(name: str) -> None:
+    noise, mutant, parties, trials = MUTANTS[name]
+    assert not all(finding.passed for finding in audit_votes(noise, trials, mutant(parties)))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("privacy", "parties"),
+    [
+        (VotePrivacy(16, 1e-5, 1, votes=2), Parties(3, 3, 1)),
+        (VotePrivacy(16, 1e-5, 1, votes=1, sides=1), Parties(2, 2)),
+        (VotePrivacy(16, 1e-5, 1, votes=2, protects="person", rows_per_person=3), Parties(4, 3, 2)),
+    ],
+    ids=["one of three colludes", "near alone", "person, two of three collude"],
+)
+def test_a_sound_federation_passes_and_the_bound_comes_near_the_claim(privacy: VotePrivacy, parties: Parties) -> None:
+    findings = audit_votes(calibrate(privacy), 150, FederatedRun(parties))
+    assert all(finding.passed for finding in findings), findings
+    assert findings[0].bound >= findings[0].claimed - 1.6
+
+
+@pytest.mark.parametrize("person", [{}, {"protects": "person", "rows_per_person": 3}], ids=["record", "person"])
+def test_without_noise_the_releases_are_the_clear_votes(person: dict[str, Any]) -> None:
+    noise = calibrate(VotePrivacy(math.inf, 1e-5, 2, votes=2, **person))
+    candidates, _, both = canary_election(noise)
+    found = FederatedRun(Parties(4, 4, 1))(both, candidates, noise)
+    clear = clean_votes(both, candidates, noise).counts
+    assert len(found) == 2
+    for one in found:
+        assert [one.near.tolist(), one.far.tolist()] == clear.T.tolist()
+
+
+def test_all_rows_of_a_person_lie_with_one_party() -> None:
+    noise = calibrate(VotePrivacy(4, 1e-5, 2, votes=2, protects="person", rows_per_person=3))
+    _, _, both = canary_election(noise)
+    parts = [set(part.persons) for part in divided(both, 2)]
+    assert parts[0] & parts[1] == set()
+    assert parts[0] | parts[1] == set(both.persons)
+
+
+def test_the_audit_of_a_federation_is_chosen_by_name_and_claims_what_a_central_vote_does() -> None:
+    config = check_config(AuditConfig, {"mechanisms": ["wasp", "federated"], "trials": 50, "iterations": 2}, "the test")
+    wasp, _, federated = attacks_of(config)
+    assert (federated.name, federated.parties) == ("federated", Parties(3, 3, 1))
+    assert claims(federated) == claims(wasp) | {"mechanism": "federated", "parties": 3, "colluding": 1}
+    assert carry_out(federated).passed
+
+
+def test_numbers_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ConfigError, match="must be less than parties"):
+        check_config(AuditConfig, {"federation": {"parties": 2, "colluding": 2}}, "the test")
