@@ -82,6 +82,9 @@ class Ledger(Protocol):
     def register(self, name: str, fingerprint: str, records: Sequence[str], who: str = "", key: str = "") -> str:
         """Return the id of the dataset with this content (hashes under `key`); known content keeps its budget."""
 
+    def known(self, name: str) -> str | None:
+        """Return the id of a dataset given by id or name, None if there is none."""
+
     def reserve(self, dataset: str, plan: BudgetPlan, who: str) -> None:
         """Set the plan's unspent part aside; BudgetError if the cap would be passed. Idempotent by run id."""
 

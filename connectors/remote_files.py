@@ -35,12 +35,18 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 class RemoteFiles:
     """Files below `address` by names with slashes. Connects on first use; pickles as its address."""
 
-    def __init__(self, address: str) -> None:
-        self.address = checked(address)
+    def __init__(self, address: str, setting: str = "WASP_ARTIFACTS") -> None:
+        self.setting = setting
+        self.address = checked(address, setting)
         self._opened: tuple[Any, str] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.address,)
+        return type(self), (self.address, self.setting)
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether the store is a folder that this machine reaches."""
+        return urlsplit(self.address).scheme in LOCAL
 
     def check(self, used: bool) -> None:
         """Read the store's mark, and set it if there is none; ArtifactError when the store cannot be used.
@@ -97,7 +103,7 @@ class RemoteFiles:
     def write(self, name: str, source: Path | bytes) -> None:
         """Write a file from bytes, or from a file of this machine; the last writer wins."""
         with self._answering(name) as (system, root):
-            if urlsplit(self.address).scheme in LOCAL:
+            if self.is_folder:
                 write_whole(Path(root) / name, lambda file: _fill(file, source))
             elif isinstance(source, bytes):
                 _in_time(system, "pipe_file", (f"{root}/{name}", source), len(source))
@@ -144,27 +150,30 @@ class RemoteFiles:
             raise ArtifactError(
                 f"The artifact store did not answer: {self.place(name)} ({type(error).__name__}: {error}). Check that "
                 "it can be reached, that the bucket exists and that these credentials may read, write, list and delete "
-                "there; then: wasp resume RUN_ID. Nothing is lost: what is finished is used again."
+                "there ({self.setting}); then: wasp resume RUN_ID. Nothing is lost: what is finished is used again."
             ) from error
 
 
-def checked(address: str) -> str:
-    """Return an address of a store without a slash at its end; ConfigError or MissingPackageError for what is none."""
+def checked(address: str, setting: str = "WASP_ARTIFACTS") -> str:
+    """Return an address of a store without a slash at its end; ConfigError or MissingPackageError for what is none.
+
+    `setting`: what names the address, for errors.
+    """
     parts = urlsplit(address)
     if parts.scheme not in {*PACKAGES, *LOCAL}:
         raise ConfigError(
-            f"WASP_ARTIFACTS: '{parts.scheme}://' is no store that is known; write s3://BUCKET/PREFIX, "
+            f"{setting}: '{parts.scheme}://' is no store that is known; write s3://BUCKET/PREFIX, "
             "gs://BUCKET/PREFIX, abfs://CONTAINER/PREFIX, or the path of a shared folder"
         )
     if "@" in parts.netloc or "?" in address:
-        raise ConfigError("WASP_ARTIFACTS: an address holds no password and no options; set them in the environment")
+        raise ConfigError(f"{setting}: an address holds no password and no options; set them in the environment")
     if parts.scheme in LOCAL:
         return str(Path(parts.path).expanduser().absolute())
     package = PACKAGES[parts.scheme]
     if importlib.util.find_spec(package) is None:
         if package == "s3fs":
             raise MissingPackageError(package, "s3")
-        raise ConfigError(f"WASP_ARTIFACTS: {parts.scheme}:// needs one more package. Type: pip install {package}")
+        raise ConfigError(f"{setting}: {parts.scheme}:// needs one more package. Type: pip install {package}")
     return address.rstrip("/")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 from pathlib import Path
@@ -9,13 +10,16 @@ from pathlib import Path
 from connectors.base import ArtifactError, ConfigError, LedgerError
 from connectors.fingerprint import KEY_BYTES, create_key
 
+LINE = "ed25519:"
+"""Begins a public key as a registry of parties has it."""
 
-def open_signing_key(folder: Path) -> bytes:
-    """Return the private key (32 bytes) from `private/signing.key` below `folder`, made on first use with mode 0600.
+
+def open_signing_key(folder: Path, name: str = "signing") -> bytes:
+    """Return the private key (32 bytes) from `private/NAME.key` below `folder`, made on first use with mode 0600.
 
     Raises LedgerError when the file is open to other users, has another length or cannot be read or made.
     """
-    path = folder / "private" / "signing.key"
+    path = folder / "private" / f"{name}.key"
     try:
         if not path.exists():
             create_key(path)
@@ -31,6 +35,24 @@ def public_pem(secret: bytes) -> bytes:
 
     public = Ed25519PrivateKey.from_private_bytes(secret).public_key()
     return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def public_line(secret: bytes) -> str:
+    """Return the public half of a key as a registry has it: ed25519: and the key in base64."""
+    return LINE + base64.b64encode(_public(public_pem(secret))).decode()
+
+
+def pem_of_line(line: str) -> bytes | None:
+    """Return the public key of `public_line` as PEM, None for anything else."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    try:
+        raw = base64.b64decode(line.removeprefix(LINE), validate=True)
+        public = Ed25519PublicKey.from_public_bytes(raw)
+    except ValueError:
+        return None
+    return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo) if line.startswith(LINE) else None
 
 
 def key_mark(pem: bytes) -> str:

@@ -15,7 +15,8 @@ from flows.prepare import vote_privacy, vote_privacy_of
 from tasks.accounting import Noise, VotePrivacy, calibrate
 from tasks.attack import Attack, Attacked, claim_of, likely_bound
 from tasks.composition import gaussian_epsilon
-from tasks.keyphrase_accounting import KeyphraseNoise, PartPrivacy, calibrate_part, shares
+from tasks.keyphrase_accounting import PARTS, KeyphraseNoise, PartPrivacy, calibrate_part
+from tasks.keyphrase_noise import apart
 from tasks.shared_noise import Parties, shared
 
 
@@ -63,11 +64,11 @@ def _keyphrases(config: AuditConfig, promise: VotePrivacy) -> dict[str, Keyphras
         raise ConfigError("mechanisms: dp_kps protects documents; take it out, or set privacy.protects to record")
     parts, found = config.keyphrases, {}
     for setting in parts.settings:
-        epsilons = shares(promise.epsilon, promise.delta, setting)
-        for part, epsilon in zip(("vocabulary", "density"), epsilons, strict=True):
+        epsilons = apart(promise.epsilon, promise.delta, setting, parts.vocabulary_epsilon)
+        for part, epsilon in zip(PARTS, epsilons, strict=True):
             found[f"dp_kps {part} {setting}"] = calibrate_part(
                 PartPrivacy(
-                    part=part,  # type: ignore[arg-type]
+                    part=part,
                     epsilon=epsilon,
                     delta=promise.delta,
                     setting=setting,

@@ -17,7 +17,6 @@ from flows.params_aug_pe import AugPeConfig
 from flows.runners import ConfiguredTaskRunner
 from tasks.evolution_steps import survive, vary
 from tasks.jobs import Written
-from tasks.private_steps import vote
 from tasks.steps import collect, embedded, generate, measure_iteration, now, record_iteration, train_student
 
 
@@ -56,7 +55,7 @@ def evolve(run: AugPeRun) -> tuple[list[Written], list[Written], list[ArtifactRe
         asked += [*children, *ahead]
 
         # each private row gives one vote to the nearest text of its class; those with most live on
-        release = now(vote, run.tools, run.vote_spec(iteration), votable)
+        release = run.vote(iteration, votable)
         releases.append(release)
         kept = now(survive, run.tools, run.survive_job(iteration), release, population)
 
@@ -78,7 +77,7 @@ def accumulate(run: AugPeRun) -> tuple[list[Written], list[Written], list[Artifa
 
         # private rows vote, once per iteration but the last: nothing would read that vote
         if iteration < run.iterations - 1:
-            release = now(vote, run.tools, run.vote_spec(iteration), written)
+            release = run.vote(iteration, written)
             releases.append(release)
             winners = now(survive, run.tools, run.survive_job(iteration), release, written)
         now(record_iteration, run.tools, run.facts(iteration, written, {}, measured, releases))

@@ -72,6 +72,7 @@ def _at(place: str) -> Any:
 
 
 OWN_DATA = "A start for your own rows: fill in the empty fields."
+PARTIES = "Several parties hold the rows and are running (wasp party): name their registry and the exchange."
 
 FLOWS = (
     FlowEntry(
@@ -86,6 +87,7 @@ FLOWS = (
             ),
             Preset("paper", "papers/wasp_imdb.yaml", "IMDb as the paper sets it (Table 1), six recorded models."),
             Preset("own-data", "own_data.yaml", OWN_DATA, ("private.path",)),
+            Preset("federated", "federated_here.yaml", PARTIES, ("parties.registry", "parties.exchange")),
         ),
     ),
     FlowEntry(
@@ -98,6 +100,7 @@ FLOWS = (
             Preset("demo", "pre_text_here.yaml", "PrE-Text on the demo's texts with embedded models: about a minute."),
             Preset("paper", "papers/pre_text_imdb.yaml", "PrE-Text's settings on IMDb, by hub ids: an accelerator."),
             Preset("own-data", "pre_text_own_data.yaml", OWN_DATA, ("private.path",)),
+            Preset("federated", "federated_pre_text_here.yaml", PARTIES, ("parties.registry", "parties.exchange")),
         ),
     ),
     FlowEntry(
@@ -145,6 +148,18 @@ FLOWS = (
             ),
             Preset("paper", "papers/dp_sgd_gen_imdb.yaml", "IMDb with GPT-2 of the hub, LoRA of rank 8."),
             Preset("own-data", "dp_sgd_gen_own_data.yaml", OWN_DATA, ("private.path", "method.declared_rows")),
+        ),
+    ),
+    FlowEntry(
+        "dp_kps",
+        "flows.dp_kps",
+        "flows.params_dp_kps.DpKpsConfig",
+        "flows.plan.planned",
+        "phrases drawn from noisy densities of the private rows' phrases seed the prompts of language models",
+        (
+            Preset("demo", "dp_kps_here.yaml", "DP-KPS on the demo's texts with embedded models: about a minute."),
+            Preset("paper", "papers/dp_kps_dbpedia.yaml", "DBPedia-14 as the paper sets it (Table 4): a paid model."),
+            Preset("own-data", "dp_kps_own_data.yaml", OWN_DATA, ("private.path", "vocabulary.path")),
         ),
     ),
     FlowEntry(

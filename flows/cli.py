@@ -18,6 +18,7 @@ from flows.cli_common import Json
 from flows.cli_common import answer as _answer
 from flows.cli_compare import compare
 from flows.cli_partition import partition
+from flows.cli_party import party, party_keys, party_leave
 from flows.home import prepare_environment
 
 FlowName = Annotated[str, typer.Argument(help=f"Name of the flow: {', '.join(entry.name for entry in FLOWS)}.")]
@@ -131,6 +132,9 @@ app.command()(compare)
 app.command()(export)
 app.command("verify-bundle")(verify_bundle)
 app.command()(partition)
+app.command()(party)
+app.command("party-keys")(party_keys)
+app.command("party-leave")(party_leave)
 
 
 @app.command()

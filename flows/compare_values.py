@@ -79,8 +79,9 @@ def _datasets(plans: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[dict[str,
     runs: dict[tuple[str, float], int] = defaultdict(int)
     for cell, plan in plans:
         if plan["events"]:
-            where = cell.config.private
-            name = (where.name or default_name(where.path), plan["delta"])
+            where, parties = cell.config.private, cell.config.parties
+            whose = parties.name if parties is not None else ""
+            name = (whose if where is None else where.name or default_name(where.path), plan["delta"])
             events[name] += plan["events"]
             runs[name] += 1
     return [

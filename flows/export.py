@@ -64,6 +64,8 @@ def export_run(
     gate.ledger_head(home, artifacts, book["dataset"])
     overlap = gate.search(home, artifacts, book, rows) if wish.overlap_check else None
     unsearched = "the search was switched off (--no-overlap-check)"
+    if book["config"].get("parties"):
+        unsearched = "the private rows lie with the parties of the run, who alone could search (--no-overlap-check)"
     if wish.overlap_check and overlap is None:
         unsearched = "this run opened no private row"
     card = load_task(book["config"]["task"])

@@ -16,6 +16,7 @@ from prefect import runtime
 from connectors.base import ArtifactRef, Charge, ConfigError
 from connectors.tracking_address import redact
 from flows.approval import Approval
+from flows.federated_values import parties_happened
 from flows.outgoing import outgoing
 from flows.records import now, versions
 from flows.stores import tracking_store
@@ -24,9 +25,11 @@ from tasks.dp_sgd import training_in_words
 from tasks.facts import Facts
 from tasks.jobs import Written
 from tasks.judging import map_points
+from tasks.keyphrase_noise import keyphrases_in_words
 from tasks.plots import confusion_plot, fid_accuracy_plot, map_plot, weights_plot
 from tasks.report import render
 from tasks.report_values import Happened, Plan, Report, Sample, Scores, Touched, from_json, to_json
+from tasks.round_plans import end_run
 from tasks.writing import read_samples
 
 if TYPE_CHECKING:
@@ -54,6 +57,8 @@ def finish_run(run: Run, made: Made) -> dict[str, Any]:
     name = run.tools.called
     if name.dataset:
         run.tools.ledger.finish(name.dataset, name.run_id)
+    if run.prepared.federation is not None:
+        end_run(run.tools.exchange, name.run_id)
     report = _report(run, made)
     run.tools.artifacts.write_text(f"runs/{name.run_id}/report.json", json.dumps(to_json(report)))
     page = write_report(run.tools.artifacts, name.run_id)
@@ -101,7 +106,8 @@ def _report(run: Run, made: Made) -> Report:
         next=_next(run),
         versions=versions(),
         approval=_approval(run),
-        opens_rows=config.private is not None,
+        opens_rows=config.opens_rows,
+        parties=parties_happened(run, made.releases),
     )
 
 
@@ -145,6 +151,7 @@ def _plan(run: Run) -> Plan:
         samples=run.config.method.samples,
         calls=sum(one.number for one in run.config.asks),
         training=training_in_words(noise),
+        keyphrases=keyphrases_in_words(noise),
     )
 
 
@@ -278,6 +285,7 @@ def _summary(run: Run, report: Report) -> dict[str, Any]:
         "seconds": report.seconds,
         "iterations": [_line(facts) for facts in report.iterations],
         "warnings": list(run.prepared.warnings),
+        "parties": report.parties,
     }
 
 

@@ -5,11 +5,11 @@ Unknown keys are refused with the nearest known name (`flows.config_files` words
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.form import Strict, rule, tasks
+from flows.form import Schema, Strict, rule, tasks
 from flows.params_method import AnyMethod as AnyMethod
 from flows.params_method import Asks as Asks
 from flows.params_method import Casting as Casting
@@ -17,6 +17,7 @@ from flows.params_method import Method as Method
 from flows.params_models import EmbedderChoice as EmbedderChoice
 from flows.params_models import Plm as Plm
 from flows.params_models import Price as Price
+from flows.params_parties import PartiesChoice as PartiesChoice
 from flows.params_privacy import Calibration as Calibration
 from flows.params_privacy import Epsilon as Epsilon
 from flows.params_privacy import Exposure as Exposure
@@ -54,10 +55,18 @@ class StudentChoice(Strict):
         None, ge=1, le=8192, exclude_if=_unset, description="Tokens of a text that are read; empty: 256. For finetune."
     )
 
+    adaptation: Literal["none", "coral"] = Field(
+        "none",
+        description="coral: the student is fitted to the texts of `public` as well, whose labels are not looked at "
+        "(Deep CORAL). Not for kind linear, and never with private rows.",
+    )
+    adaptation_weight: float = Field(1.0, gt=0, le=1e6, description="How much that counts beside the labels.")
+
     rules = (
         rule("learning_rate", {"type": "number"}, {"kind": {"enum": ["finetune", "mlp"]}})
         | rule("batch", {"type": "integer"}, {"kind": {"enum": ["finetune", "mlp"]}})
         | rule("max_length", {"type": "integer"}, {"kind": {"const": "finetune"}})
+        | rule("adaptation", {"const": "coral"}, {"kind": {"enum": ["finetune", "mlp"]}})
     )
 
     @property
@@ -76,6 +85,12 @@ class StudentChoice(Strict):
         for name in self.recipe:
             if name not in known[self.kind]:
                 raise ValueError(f"{name} means nothing to a student of kind {self.kind}; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _adapts_a_network(self) -> Self:
+        if self.adaptation == "coral" and self.kind == "linear":
+            raise ValueError("adaptation: coral changes a network; set kind to mlp or finetune")
         return self
 
 
@@ -159,6 +174,7 @@ class AnyConfig(Strict):
     )
     data_root: str | None = Field(None, description="Folder that relative paths of rows and models start from.")
     private: PrivateRows | None = Field(None, exclude=True, description="The private rows, where there are any.")
+    parties: PartiesChoice | None = Field(None, exclude=True, description="Who holds them, where several parties do.")
     test: Rows | None = Field(None, description="Real rows for accuracy and FID, never used in training.")
     public: Rows | None = Field(None, description="Public rows for metrics that may be shown.")
     plms: list[Plm] = Field(min_length=1, description="The language models (K of them).")
@@ -185,6 +201,11 @@ class AnyConfig(Strict):
     def epsilon(self) -> float:
         """What is asked for: 0 where no private row is opened, infinite where nothing is promised."""
         return 0.0
+
+    @property
+    def opens_rows(self) -> bool:
+        """Whether private rows are opened, here or by parties."""
+        return self.private is not None or self.parties is not None
 
     @property
     def models(self) -> list[Plm]:
@@ -222,22 +243,48 @@ class AnyConfig(Strict):
         fills = [plm.name for plm in self.plms if plm.connector == "fill_mask"]
         if fills:
             raise ValueError(f"plms: {fills[0]!r} is a fill_mask model, which fills gaps and cannot write by itself")
+        if self.student.adaptation == "coral" and self.public is None:
+            raise ValueError(
+                "student.adaptation is coral, but no public rows are given: name texts that may be learned from as "
+                "they are under public. Private rows would make the student NOT PRIVATE"
+            )
         if self.evaluation.fid_reference == "public" and self.public is None:
             raise ValueError("evaluation.fid_reference is 'public' but no public rows are given")
         return self
 
 
+def _as_if_given(field: Schema) -> None:
+    """Let the form show the group's own fields, and its server name the one that is wrong."""
+    (given,) = (one for one in field.pop("anyOf") if one != {"type": "null"})
+    field |= given
+
+
+WITH_PERSON: Schema = {"required": ["person"], "properties": {"person": {"type": "string", "minLength": 1}}}
+
+
 class RunConfig(AnyConfig):
     """Everything that a run on private rows needs, whatever its method."""
 
-    private: PrivateRows = Field(description="The private rows: where they lie; they are never sent anywhere.")
+    private: PrivateRows | None = Field(
+        None,
+        json_schema_extra=_as_if_given,
+        description="The private rows: where they lie; never sent anywhere. Left out where parties have them.",
+    )
+    parties: PartiesChoice | None = Field(
+        None, description="Several parties hold the private rows, each its own; in place of `private`."
+    )
     privacy: Privacy = Field(Privacy(), description="What is promised about the private rows.")
 
-    rules = AnyConfig.rules | rule(
-        "privacy",
-        {"properties": {"protects": {"const": "person"}}, "required": ["protects"]},
-        {"private": {"required": ["person"], "properties": {"person": {"type": "string", "minLength": 1}}}},
-    )
+    # where parties hold the rows there is no `private`, and each party names its own column
+    rules: ClassVar[dict[str, Schema]] = AnyConfig.rules | {
+        "privacy": {
+            "if": {
+                "properties": {"privacy": {"properties": {"protects": {"const": "person"}}, "required": ["protects"]}},
+                "required": ["privacy"],
+            },
+            "then": {"properties": {"private": WITH_PERSON}},
+        }
+    }
 
     @property
     def epsilon(self) -> float:
@@ -255,8 +302,19 @@ class RunConfig(AnyConfig):
         return ("tight", "paper")
 
     @model_validator(mode="after")
+    def _somebody_has_rows(self) -> Self:
+        if (self.private is None) == (self.parties is None):
+            raise ValueError(
+                "private: name the private rows (private.path), or the parties that hold them (parties.registry), and "
+                "not both"
+            )
+        if self.parties is not None and self.evaluation.fid_reference == "private":
+            raise ValueError("evaluation.fid_reference is 'private', but the rows are the parties'; write test or none")
+        return self
+
+    @model_validator(mode="after")
     def _person_fits(self) -> Self:
-        if self.privacy.protects != "person":
+        if self.privacy.protects != "person" or self.private is None:
             return self
         if self.private.person is None:
             raise ValueError(
@@ -270,10 +328,25 @@ class RunConfig(AnyConfig):
         return self
 
 
+class OwnRowsConfig(RunConfig):
+    """Everything that a run needs whose method cannot be carried out by several parties."""
+
+    private: PrivateRows = Field(description="The private rows: where they lie; they are never sent anywhere.")
+    parties: None = Field(None, exclude=True)
+
+    hidden: ClassVar[dict[str, str]] = {"parties": "this method is not carried out by several parties"}
+
+
 class WaspConfig(RunConfig):
     """Everything that one WASP run needs."""
 
     method: Method = Field(Method(), description="WASP's own settings (Algorithm 1).")
+
+    @model_validator(mode="after")
+    def _counted_in_one_place(self) -> Self:
+        if self.parties is not None and self.method.weights_from == "counts":
+            raise ValueError("method.weights_from is 'counts', which several parties do not count; write votes")
+        return self
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:

@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.params import AnyMethod, Calibration, Plm, Privacy, RunConfig
+from flows.params import AnyMethod, Calibration, OwnRowsConfig, Plm, Privacy
 from flows.params_method import Casting
 from tasks.dp_sgd import Clipping, Training
 
@@ -83,7 +83,7 @@ class DpSgdMethod(AnyMethod):
         return Training(self.steps, self.batch_rows, self.declared_rows, self.clip)
 
 
-class DpSgdGenConfig(RunConfig):
+class DpSgdGenConfig(OwnRowsConfig):
     """Everything that one run of DP-SGD + generation needs."""
 
     plms: list[Plm] = Field(

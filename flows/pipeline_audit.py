@@ -76,6 +76,11 @@ def pipeline_config(config: AuditConfig) -> WaspConfig:
         found = check_config(WaspConfig, values, "the audit")
     else:
         found = load_config(WaspConfig, Path(config.wasp_config))
+    if found.private is None:
+        raise ConfigError(
+            "wasp_config names parties, and an audit plants canaries among rows of its own: give it a configuration "
+            "with `private`; the votes, and the noise of their sum, are the same"
+        )
     values = found.model_dump(mode="json") | {"test": None, "public": None, "student": {"kind": "linear"}}
     values["private"] = _stand_ins(config.pipeline or PipelineAttack(), found)
     if found.private.takes_exactly:
@@ -95,6 +100,7 @@ def _stand_ins(attack: PipelineAttack, found: WaspConfig) -> dict[str, Any]:
                 "which play the private ones"
             )
         return {"path": EMBEDDED["private"]["path"], "name": "stand-ins"} | person
+    assert found.private is not None
     where, private = (place(rows.path, found.data_root) for rows in (attack.rows, found.private))
     if not private.startswith("builtin:") and _address(where) == _address(private):
         raise ConfigError(f"pipeline.rows: {attack.rows.path} holds the private rows; name made-up or public ones")
@@ -148,6 +154,7 @@ def run_with_canaries(config: AuditConfig, folder: Path, advance: Advance) -> Pl
 
     attack = config.pipeline or PipelineAttack()
     wasp = pipeline_config(config)
+    assert wasp.private is not None
     where = wasp.private.model_copy(update={"person": None})
     frame = RunTools(wasp, folder).read_rows(rows_ref(where, wasp.data_root))
     others = tuple(zip(frame["text"].tolist(), frame["label"].tolist(), strict=True))
@@ -170,7 +177,7 @@ def _on_file(wasp: WaspConfig, rows: Sequence[tuple[str, str]], folder: Path) ->
 
 
 def _carry_out(wasp: WaspConfig, folder: Path, advance: Advance) -> str:
-    from flows.tools import load_secret
+    from flows.paid_models import load_secret
 
     for plm in wasp.plms:
         if plm.key is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from flows.federated_values import parties_planned
+from flows.keyphrases import keyphrase_plan
 from flows.params import AnyConfig, Asks, Execution, RunConfig
 from tasks.accounting import Noise, VotePrivacy
 from tasks.dp_sgd import TrainingNoise
@@ -66,7 +68,8 @@ def plan_of(
         "max_dollars": config.limits.max_dollars,
         "training": _training(noise),
         "releases": noise.releases,
-        "events": [dict(noise.charge.event)] * noise.releases if noise.releases else [],
+        "events": [dict(charge.event) for charge in noise.charges],
+        "keyphrases": keyphrase_plan(noise),
         "sensitivity": noise.sensitivity,
         "calibration": noise.calibration,
         "sigma": noise.sigma,
@@ -79,7 +82,8 @@ def plan_of(
         "protects": protected(noise.privacy),
         "group": config.private.group if config.private else None,
         "private": not noise.non_private,
-        "opens_rows": config.private is not None,
+        "opens_rows": config.opens_rows,
+        "parties": parties_planned(config, noise),
         "steps": _steps(config.execution),
         "other_calibration": _other(config),
         "export_approval": config.export.approval,

@@ -18,7 +18,6 @@ from flows.pre_text_run import PreTextRun
 from flows.runners import ConfiguredTaskRunner
 from tasks.evolution_steps import survive, unite, vary
 from tasks.jobs import Written
-from tasks.private_steps import vote
 from tasks.steps import collect, embedded, generate, measure_iteration, now, record_iteration, train_student
 
 
@@ -54,7 +53,7 @@ def pre_text(config: PreTextConfig, resumes: str | None = None) -> dict[str, Any
             asked += [*population, *ahead]
 
             # each private row gives one vote to the nearest text of its class; survivors are drawn by their votes
-            release = now(vote, run.tools, run.vote_spec(iteration), votable)
+            release = run.vote(iteration, votable)
             releases.append(release)
             kept.append(now(survive, run.tools, run.survive_job(iteration), release, population))
             now(record_iteration, run.tools, run.facts(iteration, [*population, *ahead], {}, measured, releases))

@@ -9,9 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.base import BudgetPlan, Charge, ConfigError, Look, PrivateInputError, digest
+from flows.federation import Federation, federation_of
 from flows.home import open_to_others, who
+from flows.keyphrases import (
+    check_keyphrases,
+    few_shot_of,
+    keyphrases_noise,
+    terms_content,
+    warnings_of_keyphrases,
+)
 from flows.lost_book import check_book
 from flows.params import PACE, AnyConfig, Casting, PrivateRows, Promise, Rows, RunConfig
+from flows.params_dp_kps import DpKpsConfig
 from flows.places import rows_ref
 from flows.runners import check_runner
 from flows.task_files import load_task
@@ -22,12 +31,14 @@ from tasks.dp_sgd import calibrate_training
 from tasks.jobs import Reference
 from tasks.private.rows import Identity, identify
 from tasks.prompts import TaskCard
+from tasks.shared_noise import shared_charge
 from tasks.unnoised import exposure_charge, no_noise, no_release
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from flows.approval import Approval
+    from tasks.shared_noise import SharedNoise
 
     Ask = Callable[[RunTools, TaskCard, Noise, Sequence[str]], Approval | None]
 
@@ -52,6 +63,13 @@ class Prepared:
     public: Reference | None
     warnings: tuple[str, ...]
     approval: Approval | None
+    shown: Reference | None = None
+    federation: Federation | None = None
+
+    @property
+    def shared(self) -> SharedNoise | None:
+        """The noise as parties share it; None where there are none."""
+        return self.federation.shared(self.noise) if self.federation else None
 
 
 def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) -> Prepared:
@@ -63,6 +81,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     check_runner(config.execution)
     card = load_task(config.task)
     check_numbers(config, card)
+    check_keyphrases(config, card)
     tools = RunTools(config, home)
     tools.artifacts.check()
     for model in config.models:
@@ -71,14 +90,25 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
         check_trainable(tools.weights(tools.plms[0]), config.method.training_tokens)
     test, test_rows = _reference("test", config.test, config, card, tools)
     public, public_rows = _reference("public", config.public, config, card, tools)
-    texts = [text for rows in (test_rows, public_rows) if rows is not None for text in rows["text"].tolist()]
-    noise = make_noise(config)
+    shown, shown_rows = _reference("few_shot", few_shot_of(config), config, card, tools)
+    outside = (test_rows, public_rows, shown_rows)
+    texts = [text for rows in outside if rows is not None for text in rows["text"].tolist()]
+    noise, federation = make_noise(config), federation_of(config)
+    if federation is not None:
+        federation.shared(noise)
+        tools.exchange.below("rounds")
     warnings = tuple(warnings_of(config, card, noise))
     approval = ask(tools, card, noise, warnings) if ask is not None else None
     identity = _identify(tools, flow, card, texts) if config.private else None
-    run_name = _name(tools, flow, card, identity, (test, public))
-    plan = BudgetPlan(run_name.run_id, flow, noise.delta, charges_of(config, noise))
-    return Prepared(tools.named(run_name), config, card, noise, plan, test, public, warnings, approval)
+    if federation is not None:
+        identity = Identity(federation.fingerprint, ())
+    contents = [reference.content if reference else None for reference in (test, public)]
+    contents += [*([shown.content] if shown else []), *terms_content(tools)]
+    run_name = _name(tools, flow, card, identity, contents)
+    plan = BudgetPlan(run_name.run_id, flow, noise.delta, charges_of(config, noise, federation))
+    return Prepared(
+        tools.named(run_name), config, card, noise, plan, test, public, warnings, approval, shown, federation
+    )
 
 
 def _identify(tools: RunTools, flow: str, card: TaskCard, public_texts: Sequence[str]) -> Identity:
@@ -101,14 +131,18 @@ def make_noise(config: AnyConfig) -> Noise:
     training, privacy = config.method.tuning, config.privacy
     if training is not None:
         return calibrate_training(training, privacy.epsilon, privacy.delta)
+    if isinstance(config, DpKpsConfig):
+        return keyphrases_noise(config)
     return calibrate(vote_privacy_of(config))
 
 
-def charges_of(config: AnyConfig, noise: Noise) -> tuple[Charge, ...]:
+def charges_of(config: AnyConfig, noise: Noise, federation: Federation | None = None) -> tuple[Charge, ...]:
     """Return what a run will write into the budget book, in order; nothing where it opens no private row."""
     if not noise.releases:
         return ()
-    return (noise.charge,) * noise.releases if isinstance(config, RunConfig) else (exposure_charge(TRAINED),)
+    if federation is not None:
+        return (shared_charge(federation.shared(noise)),) * noise.releases
+    return noise.charges if isinstance(config, RunConfig) else (exposure_charge(TRAINED),)
 
 
 def vote_privacy_of(config: RunConfig) -> VotePrivacy:
@@ -119,7 +153,8 @@ def vote_privacy_of(config: RunConfig) -> VotePrivacy:
     """
     privacy = config.privacy
     promise = vote_privacy(privacy, config.method.casting)
-    adjacency = "replace_one" if config.private.takes_exactly else privacy.adjacency
+    exactly = config.private is not None and config.private.takes_exactly
+    adjacency = "replace_one" if exactly else privacy.adjacency
     return replace(promise, calibration=privacy.calibration, adjacency=adjacency, paper=config.paper)
 
 
@@ -170,24 +205,28 @@ def _reference(
 
 
 def _name(
-    tools: RunTools, flow: str, card: TaskCard, identity: Identity | None, references: Sequence[Reference | None]
+    tools: RunTools, flow: str, card: TaskCard, identity: Identity | None, contents: Sequence[str | None]
 ) -> RunName:
     config, dataset, fingerprint = tools.config, "", ""
     if identity is not None:
         fingerprint = identity.fingerprint
-        dataset = tools.ledger.register(tools.private.name, fingerprint, identity.records, key=tools.zone.key)
+        key = tools.zone.key if config.private else ""
+        dataset = tools.ledger.register(tools.rows_name, fingerprint, identity.records, key=key)
         _join(tools, dataset)
         check_book(tools.artifacts, tools.ledger, dataset, fingerprint)
     aside = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms", "plms_used", "filler", "export"), True)
     settings = config.model_dump(mode="json", exclude={**aside, **CARRYING_OUT})
-    for rows in ("private", "test", "public"):
+    for rows in ("private", "test", "public", "few_shot", "vocabulary"):
         if settings.get(rows) is not None:
             settings[rows] |= {"path": "", "name": ""}
     if settings.get("private") is not None:
         del settings["private"]["group"]  # whoever else pays, the run is the same
+    if settings.get("parties") is None:
+        settings.pop("parties", None)
+    else:  # who the parties are is in the fingerprint, how they are reached makes no other run
+        settings["parties"] = {name: settings["parties"][name] for name in ("minimum", "colluding", "embeddings")}
     models = [[model.name, tools.model(model.name).identity] for model in config.models]
-    compared = [reference.content if reference else None for reference in references]
-    content = digest([flow, asdict(card), settings, models, tools.embedder.identity, fingerprint, *compared])
+    content = digest([flow, asdict(card), settings, models, tools.embedder.identity, fingerprint, *contents])
     task = Path(config.task).stem.replace("_", "-")
     run_id = f"{flow}-{task}-e{config.epsilon:g}-s{config.execution.seed}-{content[:10]}"
     return RunName(run_id, flow, dataset, fingerprint)
@@ -217,7 +256,7 @@ def warnings_of(config: AnyConfig, card: TaskCard, noise: Noise) -> list[str]:
     if config.test is None:
         found.append("no test rows: accuracy and FID are not measured")
     if isinstance(config, RunConfig):
-        found += _about_privacy(config) + _about_signal(config, card, noise)
+        found += warnings_of_keyphrases(noise) + _about_privacy(config) + _about_signal(config, card, noise)
     return found
 
 
@@ -229,6 +268,8 @@ def _about_place(private: PrivateRows, config: AnyConfig) -> list[str]:
 
 
 def _about_privacy(config: RunConfig) -> list[str]:
+    if config.private is None:
+        return _about_parties(config)
     rows, privacy = config.private.rows, config.privacy
     found = []
     if config.private.takes_exactly and privacy.adjacency == "add_remove":
@@ -249,9 +290,18 @@ def _about_privacy(config: RunConfig) -> list[str]:
     return found
 
 
+def _about_parties(config: RunConfig) -> list[str]:
+    if config.parties is None or config.parties.colluding:
+        return []
+    return [
+        "parties.colluding is 0: the promise holds against whoever reads the sums, not against a party that takes its "
+        "own share of the noise off; 1 protects the parties from each other as well"
+    ]
+
+
 def _about_signal(config: RunConfig, card: TaskCard, noise: Noise) -> list[str]:
-    rows = config.private.rows
-    if rows is None or noise.sigma <= 0 or config.method.tuning is not None:
+    rows = config.private.rows if config.private else None
+    if rows is None or noise.sigma <= 0 or not config.method.casting.releases:
         return []
     index = signal_index(rows, noise.sigma, config.method.candidates // len(card.labels))
     if index >= 1:

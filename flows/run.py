@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 from connectors.base import ArtifactRef, FinalError, Look, TemporaryError, in_step
 from flows.budget_event import tell_high_budget
+from flows.federated_values import traffic_of
 from flows.home import who
 from flows.page import RunPage
 from flows.prepare import Prepared
@@ -16,11 +18,16 @@ from flows.records import RunBook
 from flows.spending import paid_for
 from flows.tools import RunTools
 from tasks.accounting import epsilon_of
+from tasks.coordinator import Dropped
 from tasks.facts import Facts, facts_of, with_privacy
+from tasks.federation import FederatedVote
+from tasks.federation_steps import federated_vote
 from tasks.guiding import shares
 from tasks.jobs import MeasureJob, TrainJob, VoteSpec, Weights, WriteJob, Written
+from tasks.private_steps import vote
 from tasks.prompts import TaskCard
 from tasks.report_values import Touched
+from tasks.steps import now
 from tasks.student import StudentSpec
 from tasks.unnoised import finite
 from tasks.variation import USUAL, Manner
@@ -47,6 +54,7 @@ class Run:
         self.iterations = prepared.config.method.iterations
         self.facts_so_far: list[Facts] = []
         self.page = RunPage()
+        self.dropped = Dropped()
 
     @property
     def plms(self) -> tuple[str, ...]:
@@ -214,16 +222,34 @@ class Run:
             respend=self.config.privacy.on_lost_artifacts == "respend",
         )
 
+    def vote(self, iteration: int, votable: Sequence[Written]) -> ArtifactRef:
+        """Let the private rows vote on texts: those of this run, or those of several parties where they are."""
+        spec, shared, federation = self.vote_spec(iteration), self.prepared.shared, self.prepared.federation
+        if shared is None or federation is None:
+            return cast(ArtifactRef, now(vote, self.tools, spec, votable))
+        labels, flow, choice = self.prepared.card.label_names, self.tools.called.flow, federation.choice
+        job = FederatedVote(spec, flow, federation.registry, shared, labels, choice.embeddings, choice.minutes)
+        return cast(ArtifactRef, now(federated_vote, self.tools, job, votable, self.dropped))
+
     @property
     def student_spec(self) -> StudentSpec:
         """How the student is trained."""
         student = self.config.student
-        seed = self.config.execution.seed
-        return StudentSpec(student.kind, student.model, epochs=student.epochs, seed=seed, **student.recipe)
+        return StudentSpec(
+            kind=student.kind,
+            model=student.model,
+            epochs=student.epochs,
+            seed=self.config.execution.seed,
+            adaptation=student.adaptation,
+            adaptation_weight=student.adaptation_weight,
+            **student.recipe,
+        )
 
     def train_job(self, written: Sequence[Written]) -> TrainJob:
         """Train the student on everything."""
-        return TrainJob(tuple(written), self.student_spec, self.prepared.card.label_names, self.prepared.test)
+        prepared, spec = self.prepared, self.student_spec
+        unlabelled = prepared.public if spec.adaptation == "coral" else None
+        return TrainJob(tuple(written), spec, prepared.card.label_names, prepared.test, unlabelled)
 
     def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:
         """Return the entries of the budget book that paid for these releases; LedgerError when one names none."""
@@ -250,6 +276,7 @@ class Run:
         epsilon = finite(self.loss(entries))
         tell_high_budget(self)
         facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(entries))
+        facts = replace(facts, traffic=traffic_of(self, releases, iteration))
         self.facts_so_far.append(facts)
         if self.dollars:
             self.book.update(dollars=self.dollars)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
     from connectors.ledger import BudgetBook
     from connectors.purse import Purse
+    from connectors.remote_files import RemoteFiles
+    from tasks.private.rows import Zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +78,36 @@ def open_artifacts(home: Path, address: str | None = None) -> Artifacts:
     return opened(home, address or artifacts_address())
 
 
+def open_exchange(address: str) -> RemoteFiles:
+    """Open the place where a coordinator and parties leave messages for each other."""
+    from connectors.remote_files import RemoteFiles
+
+    return RemoteFiles(address, "exchange")
+
+
 def open_key(home: Path) -> bytes:
     """Open the key that names private rows: the file WASP_LEDGER_KEY_FILE, else the one of the state folder."""
     from connectors.fingerprint import open_secret, read_secret
 
     file = os.environ.get("WASP_LEDGER_KEY_FILE")
     return read_secret(Path(file).expanduser()) if file else open_secret(home)
+
+
+def open_zone(home: Path) -> Zone:
+    """Open what the private zone needs to open rows and to name them."""
+    from connectors.fingerprint import choice_key, dataset_fingerprint, key_name, record_hash
+    from connectors.rows import read_rows
+    from tasks.private.rows import Zone
+
+    secret = open_key(home)
+    return Zone(
+        read=read_rows,
+        record_hash=partial(record_hash, secret),
+        fingerprint=partial(dataset_fingerprint, secret),
+        folder=home / "private" / "problems",
+        key=key_name(secret),
+        choice=choice_key(secret),
+    )
 
 
 def open_ledger(home: Path) -> BudgetBook:

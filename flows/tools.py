@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -12,23 +11,42 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from connectors.base import Advance, ConfigError, Embedder, LanguageModel, PrivateRef, RowsRef, Weights, digest
+from connectors.base import (
+    Advance,
+    ConfigError,
+    Embedder,
+    Exchange,
+    LanguageModel,
+    PrivateRef,
+    RowsRef,
+    TermsRef,
+    Weights,
+    digest,
+)
 from flows.live import shown
-from flows.params import AnyConfig, Plm
-from flows.places import default_name, model_spec, rows_ref
-from flows.progress import display
-from flows.stores import Shared, open_artifacts, open_key, open_ledger, open_purse, shared, tracking_store
+from flows.paid_models import in_batches, load_secret
+from flows.params import AnyConfig, EmbedderChoice, Plm
+from flows.places import default_name, model_spec, place, rows_ref
+from flows.stores import (
+    Shared,
+    open_artifacts,
+    open_exchange,
+    open_ledger,
+    open_purse,
+    open_zone,
+    shared,
+    tracking_store,
+)
 from flows.task_files import load_task
-from tasks.private.rows import Zone
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from connectors.artifacts import Artifacts
-    from connectors.batch_vendors import Progress
     from connectors.ledger import BudgetBook
     from connectors.purse import Purse
     from connectors.tracking import Tracker
+    from tasks.private.rows import Zone
 
 Value = TypeVar("Value")
 
@@ -104,9 +122,17 @@ class RunTools:
         return self._once("ledger", partial(open_ledger, self.home))
 
     @property
+    def exchange(self) -> Exchange:
+        """Where coordinator and parties leave messages; ConfigError in a run without parties."""
+        parties = self.config.parties
+        if parties is None:
+            raise ConfigError("This run names no parties, so that there is nobody to exchange messages with.")
+        return self._once("exchange", partial(open_exchange, place(parties.exchange, self.config.data_root)))
+
+    @property
     def embedder(self) -> Embedder:
         """The run's embedder."""
-        return self._once("embedder", self._open_embedder)
+        return self._once("embedder", lambda: self._open_embedder(self.config.embedder))
 
     @property
     def private(self) -> PrivateRef:
@@ -117,9 +143,14 @@ class RunTools:
         return PrivateRef(where.name or default_name(where.path), rows_ref(where, self.config.data_root))
 
     @property
+    def rows_name(self) -> str:
+        """What the private rows are called in the budget book: these, or those of all parties together."""
+        return self.config.parties.name if self.config.parties else self.private.name
+
+    @property
     def zone(self) -> Zone:
         """What the private zone needs to open rows and to name them."""
-        return self._once("zone", self._open_zone)
+        return self._once("zone", partial(open_zone, self.home))
 
     @property
     def plms(self) -> Sequence[str]:
@@ -171,6 +202,23 @@ class RunTools:
 
         return read_rows(where)
 
+    def read_terms(self, where: TermsRef) -> tuple[str, ...]:
+        """Open a public vocabulary."""
+        from connectors.terms import read_terms
+
+        return self._once(f"terms {where}", lambda: read_terms(where))
+
+    @property
+    def term_embedder(self) -> Embedder:
+        """The embedder of the run's vocabulary; the run's own where it names none."""
+        from flows.params_vocabulary import vocabulary_of
+
+        vocabulary = vocabulary_of(self.config)
+        chosen = vocabulary.embedder if vocabulary is not None else None
+        if chosen is None:
+            return self.embedder
+        return self._once("term embedder", lambda: self._open_embedder(chosen))
+
     @property
     def tracker(self) -> Tracker:
         """Where experiments are recorded; a journal in the run's folder comes first."""
@@ -184,11 +232,13 @@ class RunTools:
         """Show one piece of work on this process' display and on the run's page."""
         return shown(what, total, lambda: str(self.purse or ""))
 
-    def _open_embedder(self) -> Embedder:
+    def _open_embedder(self, choice: EmbedderChoice) -> Embedder:
         from connectors.embedders import open_embedder
 
-        choice = self.config.embedder
-        return open_embedder(choice.connector, choice.model, choice.options)
+        own = choice.connector == "word_vectors"
+        return open_embedder(
+            choice.connector, place(choice.model, self.config.data_root) if own else choice.model, choice.options
+        )
 
     def _open_tracker(self) -> Tracker:
         from prefect import runtime
@@ -210,20 +260,6 @@ class RunTools:
             uri, root, journal, tracking.experiment or load_task(self.config.task).name, self.run_id, tags
         )
 
-    def _open_zone(self) -> Zone:
-        from connectors.fingerprint import choice_key, dataset_fingerprint, key_name, record_hash
-        from connectors.rows import read_rows
-
-        secret = open_key(self.home)
-        return Zone(
-            read=read_rows,
-            record_hash=partial(record_hash, secret),
-            fingerprint=partial(dataset_fingerprint, secret),
-            folder=self.home / "private" / "problems",
-            key=key_name(secret),
-            choice=choice_key(secret),
-        )
-
     def _raw_model(self, plm: Plm) -> LanguageModel:
         from connectors.registry import open_model
 
@@ -238,7 +274,7 @@ class RunTools:
             load_secret(plm.key)
         model = self._raw_model(plm)
         if plm.batch_api:
-            model = _in_batches(plm, model, self.home / "batches")
+            model = in_batches(plm, model, self.home / "batches")
         scope = self.name.run_id if self.name else "preview"
         return Recording(model, CompletionStore(self.home / "completions"), scope, self.purse)
 
@@ -263,37 +299,3 @@ def reopened(config: AnyConfig, name: RunName | None, parts: Shared) -> RunTools
 def _page(address: str | None) -> str:
     """Return the address of a page; Prefect says 'None/...' where its server has no page."""
     return address if address and "://" in address else ""
-
-
-def _in_batches(plm: Plm, model: LanguageModel, folder: Path) -> LanguageModel:
-    from connectors.batch_calls import BatchModel
-    from connectors.vendor_calls import VendorModel
-
-    if not isinstance(model, VendorModel):
-        raise ConfigError(f"plms '{plm.name}': batch_api is for openai and anthropic, not for '{plm.connector}'")
-    return BatchModel(model, folder, partial(_tell_batch, plm.name), plm.batch_seconds)
-
-
-def _tell_batch(plm: str, progress: Progress) -> None:
-    display().say(f"batch of {plm:<20} {progress.done}/{progress.total} answered by the vendor")
-
-
-def load_secret(reference: str) -> None:
-    """Put the value of a Prefect Secret block where connectors look for it: the variable WASP_SECRET_<BLOCK>.
-
-    Connectors know nothing of Prefect, and a key stands in no configuration. ConfigError if the block cannot be had.
-    """
-    kind, _, block = reference.partition(":")
-    variable = f"WASP_SECRET_{block.upper().replace('-', '_')}"
-    if kind != "prefect" or variable in os.environ:
-        return
-    from prefect.blocks.system import Secret
-
-    try:
-        value = Secret.load(block)
-    except ValueError:
-        raise ConfigError(
-            f"key '{reference}': Prefect has no Secret block '{block}'; make it in the UI (Blocks), or name a variable "
-            "of the environment: env:NAME"
-        ) from None
-    os.environ[variable] = str(value.get())  # type: ignore[union-attr]

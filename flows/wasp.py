@@ -15,7 +15,6 @@ from flows.params import WaspConfig
 from flows.runners import ConfiguredTaskRunner
 from flows.wasp_run import WaspRun
 from tasks.jobs import Written
-from tasks.private_steps import vote
 from tasks.steps import (
     collect,
     embedded,
@@ -59,7 +58,7 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
             # private rows vote, once per iteration but the last: nothing would read that vote
             if iteration < run.iterations - 1:
                 votable = run.votable(iteration, written)
-                release = now(vote, run.tools, run.vote_spec(iteration), votable)
+                release = run.vote(iteration, votable)
                 releases.append(release)
                 examples = now(select_examples, run.tools, run.select_job(iteration), release, votable)
                 weights = now(weigh_models, run.tools, run.weigh_job(iteration, weights), release, votable)

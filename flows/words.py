@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from flows.federated_words import happened_lines, planned_lines
+from flows.keyphrases import keyphrase_lines
 from flows.training_words import training_lines
 
 WIDE = 200
@@ -79,6 +81,8 @@ def _privacy(value: dict[str, Any]) -> list[str]:
         ]
     if value["training"] is not None:
         return training_lines(value, epsilon)
+    if value["keyphrases"] is not None:
+        return keyphrase_lines(value, epsilon)
     other = value["other_calibration"]
     lines = [
         f"releases      {value['releases']} noisy votes, one {value['protects'].split()[0]} moves each by at most "
@@ -94,6 +98,8 @@ def _privacy(value: dict[str, Any]) -> list[str]:
         f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
         f"delta {value['delta']:g}, {value['adjacency']}",
     ]
+    if value["parties"] is not None:
+        lines += planned_lines(value["parties"], epsilon)
     if other is not None:
         lines.append(
             f"otherwise     calibration {other['calibration']}: sigma {other['sigma']:.4f}, "
@@ -121,6 +127,7 @@ def summary(value: dict[str, Any]) -> str:
         f"{scores(value)}; {outcome(value)}; {value['seconds']:.0f} s",
         *(f"degraded    {problem}" for problem in value["problems"]),
         *([f"cost        {value['dollars']:.4f} dollars"] if value["dollars"] else []),
+        *(happened_lines(value["parties"]) if value.get("parties") else []),
         *([f"removed     {value['removed']}"] if value.get("removed") else []),
         "",
         f"artifacts   {value['folder']}",

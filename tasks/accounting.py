@@ -89,6 +89,11 @@ class Noise:
         """One release as the ledger writes it."""
         return vote_charge(self)
 
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """All releases as the ledger writes them, in order."""
+        return (self.charge,) * self.releases if self.releases else ()
+
 
 # --- noise
 def calibrate(privacy: VotePrivacy) -> Noise:

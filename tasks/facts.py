@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from connectors.base import Usage
@@ -21,6 +21,7 @@ class Facts:
     `weights` are those for the next iteration. `fid` and `accuracy` are None where they were not measured;
     `not_private` marks numbers that were computed on private rows without noise. `text_precision`: the share of texts
     that lie among real rows; `text_recall`: the share of real rows that lie among the texts.
+    `traffic`: bytes of parties.
     """
 
     iteration: int
@@ -40,6 +41,7 @@ class Facts:
     releases: int
     text_precision: float | None = None
     text_recall: float | None = None
+    traffic: Mapping[str, int] = field(default_factory=dict)
 
     def metrics(self) -> dict[str, float | None]:
         """Return the numbers that may be tracked; what is not private stays out."""
@@ -52,6 +54,7 @@ class Facts:
         if not self.not_private:
             found |= {"fid": self.fid, "fid_null": self.fid_null}
             found |= {"text_precision": self.text_precision, "text_recall": self.text_recall}
+        found |= {f"bytes_{way}": float(size) for way, size in self.traffic.items()}
         found |= {f"weight.{plm}": weight for plm, weight in self.weights.items()}
         found |= {f"new.{plm}": float(count) for plm, count in self.new.items()}
         found |= {f"dollars.{plm}": usage.dollars for plm, usage in self.usage.items()}

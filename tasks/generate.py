@@ -13,6 +13,7 @@ import pandas as pd
 from connectors.base import Advance, Completion, ConfigError, FinalError, LanguageModel, Prompt, Usage
 from tasks.clean import clean, normalised
 from tasks.prompts import Call, TaskCard, prompt_for
+from tasks.seeding import Seeding, seeded
 from tasks.variation import USUAL, Manner, Parent, keyword, told
 
 ROW_TYPES = {
@@ -51,6 +52,7 @@ class Request:
     the zero-shot prompt. `examples` is S in the paper. `attempts`: rounds of topping up after the first.
     `earlier`: the normalised texts (tasks.clean.normalised) of the data set so far. `manner`: what prompts tell, and
     how texts are varied. `parents`: the texts of each class that are varied, in turn; none: new ones are written.
+    `seeding`: each prompt asks for phrases of its own instead.
     """
 
     card: TaskCard
@@ -67,6 +69,7 @@ class Request:
     earlier: frozenset[str] = frozenset()
     manner: Manner = USUAL
     parents: Mapping[str, tuple[Parent, ...]] = field(default_factory=dict)
+    seeding: Seeding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +194,8 @@ def _call(request: Request, label: str, ordinal: int, attempt: int) -> Call:
 
 
 def _prompt(request: Request, call: Call, parent: Parent | None) -> Prompt:
+    if request.seeding is not None:
+        return seeded(request.card, call, request.seeding)
     attribute = "" if parent else _attribute(request, call.label, call.ordinal)
     if parent is None and request.manner.usual:
         return prompt_for(request.card, call, attribute)

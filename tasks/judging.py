@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,8 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
     path, folder = f"runs/{tools.run_id}/student.json", f"runs/{tools.run_id}/student"
     parameters: dict[str, object] = {"student": settings(job.student), "labels": list(job.labels)}
     parameters["test"] = _content(job.test)
+    if job.unlabelled is not None:
+        parameters["unlabelled"] = job.unlabelled.content
     if job.student.kind != "finetune":
         parameters["embedder"] = tools.embedder.identity
     key = step_key("train", parameters, {"samples": content([one.samples for one in job.written])})
@@ -83,7 +86,7 @@ def _distance(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
     reference = job.test if job.fid == "test" else job.public if job.fid == "public" else None
     if reference is None:
         return {"fid": None, "fid_reference": "none", "not_private": False, "fid_null": None}
-    _, real = reference_rows(tools, reference.where)
+    _, real = reference_rows(tools, reference)
     null = null_fid(real, (len(vectors), len(real)), job.seed)
     covered = _covered(vectors, real, job.seed)
     return {"fid": fid(vectors, real), "fid_reference": job.fid, "not_private": False, "fid_null": null} | covered
@@ -100,7 +103,7 @@ def _covered(vectors: Matrix, real: Matrix, seed: int) -> dict[str, float]:
 def _probe(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
     if job.test is None:
         return {"accuracy": None}
-    frame, real = reference_rows(tools, job.test.where)
+    frame, real = reference_rows(tools, job.test)
     labels = read_samples(tools, job.written)["label"].tolist()
     return {"accuracy": probe_accuracy(vectors, labels, real, frame["label"].tolist())}
 
@@ -109,6 +112,9 @@ def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str,
     samples = read_samples(tools, job.written)
     vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
     rows = TrainingRows(samples["text"].tolist(), samples["label"].tolist(), job.labels, vectors)
+    if job.unlabelled is not None:
+        frame, found = reference_rows(tools, job.unlabelled)
+        rows = replace(rows, unlabelled=frame["text"].tolist(), unlabelled_vectors=np.asarray(found))
     with tools.progress("train student", units_of_work(job.student, len(samples))) as advance:
         trained = train_student(job.student, rows, folder, advance)
     table = samples[["sample_id", "plm"]].assign(weight=trained.weights if trained.weights is not None else 1.0)
@@ -128,7 +134,7 @@ def test_on(tools: Tools, test: Reference | None, labels: Sequence[str], student
     """Test a student on real rows: {"test": scores}, None without rows."""
     if test is None:
         return {"test": None}
-    frame, real = reference_rows(tools, test.where)
+    frame, real = reference_rows(tools, test)
     predict = load_student(tools.artifacts.read_folder(student))
     predicted = predict(frame["text"].tolist(), np.asarray(real))
     return {"test": evaluate(frame["label"].tolist(), predicted.labels, labels)}
@@ -139,7 +145,7 @@ def map_points(tools: Tools, written: Sequence[Written], test: Reference | None,
     vectors = thin(read_vectors(tools, written), MAP_POINTS, seed)
     real = vectors[:0]
     if test is not None:
-        _, real = reference_rows(tools, test.where)
+        _, real = reference_rows(tools, test)
         real = thin(real, MAP_POINTS, seed)
     points = map_2d(np.concatenate([vectors, real]), seed)
     pairs = tuple((float(x), float(y)) for x, y in points)

@@ -17,7 +17,8 @@ Point = tuple[float, float]
 class Plan:
     """What a run set out to do. `epsilon` was asked for (infinite: no protection), `epsilon_exact` is what the noise
     buys; `sigma` and `sensitivity` in votes, or of a gradient where private rows are learned from, which `training`
-    says in words; `calls`, `dollars` and `samples` of all PLMs together.
+    says in words, or of sums of features, which `keyphrases` does; `calls`, `dollars` and `samples` of all PLMs
+    together.
     """
 
     epsilon: float
@@ -33,6 +34,7 @@ class Plan:
     calls: int | None = None
     dollars: float | None = None
     training: str = ""
+    keyphrases: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,8 @@ class MapPoints:
 @dataclass(frozen=True, slots=True)
 class Report:
     """Everything that the page of a run tells. `next` holds (command, what for); `places` holds name -> path;
-    `approval` says who approved the plan, '' where nobody was asked. `opens_rows`: whether it opened private rows.
+    `approval` says who approved the plan, '' where nobody was asked. `opens_rows`: whether it opened private rows;
+    `parties`: who held them and what travelled, where several did.
     """
 
     run_id: str
@@ -132,6 +135,7 @@ class Report:
     versions: Mapping[str, str] = field(default_factory=dict)
     approval: str = ""
     opens_rows: bool = True
+    parties: Mapping[str, Any] | None = None
 
     @property
     def not_private(self) -> bool:

@@ -6,19 +6,26 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from connectors.base import Advance, ArtifactStore, Embedder, LanguageModel, Ledger, PrivateRef, RowsRef, Weights
+from connectors.base import (
+    Advance,
+    ArtifactStore,
+    Embedder,
+    Exchange,
+    LanguageModel,
+    Ledger,
+    PrivateRef,
+    RowsRef,
+    TermsRef,
+    Weights,
+)
 from tasks.private.rows import Zone
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Tools(Protocol):
-    """The opened connectors of one run; it travels between processes as references and reopens there."""
-
-    @property
-    def run_id(self) -> str:
-        """The run."""
+class RowTools(Protocol):
+    """What opening private rows takes: those of a run, or of a party of a federation."""
 
     @property
     def artifacts(self) -> ArtifactStore:
@@ -40,6 +47,18 @@ class Tools(Protocol):
     def zone(self) -> Zone:
         """What tasks/private needs to open it."""
 
+
+class Tools(RowTools, Protocol):
+    """The opened connectors of one run; it travels between processes as references and reopens there."""
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+
+    @property
+    def exchange(self) -> Exchange:
+        """Where the coordinator and the parties of a federation leave messages for each other."""
+
     @property
     def plms(self) -> Sequence[str]:
         """Names of the run's language models, in the order of the configuration."""
@@ -56,6 +75,13 @@ class Tools(Protocol):
 
     def read_rows(self, where: RowsRef) -> pd.DataFrame:
         """Open test or public rows."""
+
+    def read_terms(self, where: TermsRef) -> tuple[str, ...]:
+        """Open a public vocabulary: its terms in order of rank."""
+
+    @property
+    def term_embedder(self) -> Embedder:
+        """What turns terms of a vocabulary into vectors: an embedder of their own, else the run's."""
 
     def progress(self, what: str, total: int) -> AbstractContextManager[Advance]:
         """Show the progress of one piece of work with rate and time left."""

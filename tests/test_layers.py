@@ -13,7 +13,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-FACES = ("steps", "private_steps", "audit_steps", "compare_steps", "evolution_steps", "fusion_steps")
+FACES = (
+    "steps",
+    "private_steps",
+    "audit_steps",
+    "compare_steps",
+    "evolution_steps",
+    "federation_steps",
+    "fusion_steps",
+    "keyphrase_steps",
+)
 PACKAGES = ("connectors", "tasks", "flows", "deployments")
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 HEAVY = ("torch", "transformers", "sentence_transformers", "mlflow", "openai", "anthropic", "opacus")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tasks.accounting import Noise
-    from tasks.toolbox import Tools
+    from tasks.toolbox import RowTools, Tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def release_votes(tools: Tools, job: VoteJob, candidates: Candidates) -> Release
     return tools.ledger.release_once(request, lambda: _draw(tools, job, candidates))
 
 
-def private_vectors(tools: Tools, fingerprint: str, rows: PrivateRows) -> NDArray[np.float32]:
+def private_vectors(tools: RowTools, fingerprint: str, rows: PrivateRows) -> NDArray[np.float32]:
     """Return the embeddings of private rows, each encoded alone (design: batch effects), kept in the private zone.
 
     What is kept counts only for the same texts in the same order: the fingerprint of a dataset knows neither.

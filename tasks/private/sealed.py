@@ -23,7 +23,7 @@ def sealed(folder: Path) -> Iterator[None]:
     except WaspError as error:
         refusal: WaspError = error
     except Exception as error:  # noqa: BLE001  (the text of an unknown error may quote a row)
-        refusal = PrivateInputError("PRIVATE-STEP", _tell_owner(folder, error))
+        refusal = PrivateInputError("PRIVATE-STEP", tell_owner(folder, error))
     else:
         return
     try:
@@ -42,7 +42,8 @@ def write_for_owner(path: Path, text: str) -> None:
         file.write(text)
 
 
-def _tell_owner(folder: Path, error: Exception) -> Path:
+def tell_owner(folder: Path, error: Exception) -> Path:
+    """Write an error with its traceback into `folder` for the rows' owner; return the file."""
     path = folder / f"failure-{time.time_ns()}.txt"
     try:
         write_for_owner(path, "".join(traceback.format_exception(error)))

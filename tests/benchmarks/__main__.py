@@ -11,7 +11,19 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.benchmarks import api_concurrency, artifacts, embed, flow, masks, ngram, numbers, startup, vote, wire
+from tests.benchmarks import (
+    api_concurrency,
+    artifacts,
+    embed,
+    flow,
+    masks,
+    ngram,
+    numbers,
+    sequences,
+    startup,
+    vote,
+    wire,
+)
 from tests.benchmarks.race import Line
 
 BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
@@ -19,6 +31,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "incremental": vote.incremental,
     "wire": wire.wire,
     "masks": masks.masks,
+    "sequences": sequences.sequences,
     "embed": embed.embed,
     "fid": numbers.distance,
     "noise": numbers.noise,

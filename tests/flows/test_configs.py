@@ -1,15 +1,18 @@
 """Every configuration that ships can be loaded and planned; the plan tells both calibrations."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 
-from connectors.base import ConfigError
+from connectors.base import ConfigError, RowsRef
 from flows import audit_words, commands, compare_words, words
 from flows.config_files import load_config
 from flows.params import WaspConfig
 from flows.params_aug_pe import AugPeConfig
+from flows.partition import PartyFile, partition
+from tasks.partition import Partition
 from tests.conftest import ROOT
 
 CONFIGS = sorted((ROOT / "deployments" / "configs").rglob("*.yaml"))
@@ -19,18 +22,41 @@ AUDITS = [path for path in CONFIGS if path.stem.startswith("audit")]
 FUSEGEN = [path for path in CONFIGS if path.stem.startswith("fusegen")]
 ONLY_PRIVATE = [path for path in CONFIGS if path.stem.startswith("only_private")]
 COMPARISONS = [path for path in CONFIGS if path.stem.startswith("compare")]
-OTHERS = [*AUDITS, *COMPARISONS, *FUSEGEN, *ONLY_PRIVATE]
+FEDERATED = [path for path in CONFIGS if path.stem.startswith("federated")]
+OTHERS = [*AUDITS, *COMPARISONS, *FUSEGEN, *ONLY_PRIVATE, *FEDERATED]
 
 
 @pytest.mark.parametrize("path", [path for path in CONFIGS if path not in OTHERS], ids=lambda path: path.stem)
 def test_it_loads_and_can_be_planned(path: Path) -> None:
-    flow = next((name for name in ("pre_text", "aug_pe", "dp_sgd_gen") if path.stem.startswith(name)), "wasp")
+    flow = next((name for name in ("pre_text", "aug_pe", "dp_sgd_gen", "dp_kps") if path.stem.startswith(name)), "wasp")
     plan = commands.plan(flow, path, [])
     last_round_votes = flow in ("pre_text", "dp_sgd_gen") or (flow == "aug_pe" and "wasp" not in path.stem)
-    assert plan["releases"] == plan["iterations"] - (not last_round_votes)
-    assert plan["epsilon_exact"] <= plan["epsilon_stated"]
+    if flow == "dp_kps":
+        assert [part["part"] for part in plan["keyphrases"]["parts"]] == ["vocabulary", "density"]
+    else:
+        assert plan["releases"] == plan["iterations"] - (not last_round_votes)
+    as_printed = flow == "dp_kps" and plan["keyphrases"]["setting"] == "paper"
+    assert (plan["epsilon_exact"] <= plan["epsilon_stated"]) != as_printed
     json.dumps(plan, allow_nan=False)
-    assert ("noise" if flow == "dp_sgd_gen" else "sigma") in words.plan(plan)
+    assert ("noise" if flow in ("dp_sgd_gen", "dp_kps") else "sigma") in words.plan(plan)
+
+
+@pytest.mark.parametrize("path", FEDERATED, ids=lambda path: path.stem)
+def test_a_run_of_several_parties_loads_and_tells_what_each_is_charged(path: Path, tmp_path: Path) -> None:
+    partition(RowsRef("builtin:support_desk/private.parquet"), tmp_path / "parties", Partition(4), PartyFile())
+    flow = "pre_text" if "pre_text" in path.stem else "wasp"
+    plan = commands.plan(flow, path, [f"parties.registry={tmp_path}/parties/parties.yaml"])
+    json.dumps(plan, allow_nan=False)
+    told = plan["parties"]
+    assert (told["number"], told["minimum"], told["colluding"]) == (4, 4, 1)
+    assert told["share"] == pytest.approx(plan["sigma"] / math.sqrt(3))
+    kept = {one["colluding"]: one["promised"] for one in told["guarantees"]}
+    assert kept == {0: True, 1: True, 2: False, 3: False}
+    in_words = words.plan(plan)
+    assert "each party    pays these releases from its own budget book" in in_words
+    assert "if   1 collude (stated): epsilon 4.0000, the promise is kept" in in_words
+    histograms = 1 if flow == "pre_text" else 2
+    assert told["bytes_up_first_round"] == 4 * histograms * (240 if flow == "pre_text" else 120)
 
 
 @pytest.mark.parametrize("path", FUSEGEN, ids=lambda path: path.stem)
@@ -156,6 +182,16 @@ def test_counted_first_choices_stay_within_the_budget_and_are_told() -> None:
 def test_counts_that_make_no_sense_are_refused(changes: list[str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         commands.plan("wasp", ROOT / "deployments/configs/demo.yaml", changes)
+
+
+def test_noise_as_printed_is_planned_at_what_a_document_costs() -> None:
+    changes = ["privacy={epsilon: 6, vocabulary_epsilon: 1, setting: paper}"]
+    plan = commands.plan("dp_kps", ROOT / "deployments/configs/dp_kps_here.yaml", changes)
+    assert [part["epsilon_stated"] for part in plan["keyphrases"]["parts"]] == [1.0, 5.0]
+    assert plan["epsilon_stated"] == 6.0
+    assert plan["epsilon_exact"] == pytest.approx(26, abs=0.1), "ten phrases of a document, half of the printed noise"
+    assert any("NO guarantee for a document" in warning for warning in plan["warnings"])
+    assert "NO guarantee" in words.plan(plan)
 
 
 def test_one_iteration_has_no_release_and_no_noise() -> None:

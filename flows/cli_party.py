@@ -1,0 +1,64 @@
+"""The commands of a party of a federation: `wasp party`, `wasp party-keys`, `wasp party-leave`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli_common import Json, answer
+
+if TYPE_CHECKING:
+    from flows.party import Party
+
+Config = Annotated[Path, typer.Option("--config", "-c", help="The party's file (party.yaml).")]
+
+
+def party(config: Config) -> None:
+    """Take part in federated runs: a worker that votes with this party's rows, until it is interrupted."""
+    from flows.home import ended_in_order
+
+    found = _opened(config)
+    from flows.party_worker import serve_party
+
+    print(f"party {found.config.name}: waiting for rounds; Ctrl+C ends it", file=sys.stderr)
+    with ended_in_order():
+        try:
+            serve_party(found)
+        except KeyboardInterrupt:
+            print(f"party {found.config.name}: ended", file=sys.stderr)
+
+
+def party_keys(config: Config, json_: Json = False) -> None:
+    """Make the party's long-term key, if it has none, and print its line for the registry of parties."""
+    from flows.party import load_party
+
+    found = load_party(config)
+    line = found.public_line
+    answer({"party": found.config.name, "line": line}, json_, lambda value: str(value["line"]))
+
+
+def party_leave(config: Config, json_: Json = False) -> None:
+    """Take the party's work pool and deployment off the coordinator's server; its rows and budget book stay."""
+    found = _opened(config)
+    from flows.party_worker import leave
+
+    answer(
+        leave(found),
+        json_,
+        lambda value: f"{value['party']} left: work pool {value['pool']} is gone. Take its line out of the registry.",
+    )
+
+
+def _opened(config: Path) -> Party:
+    """Open a party, and keep Prefect's own files in its state folder; to be called before Prefect is imported."""
+    from flows.home import state_place
+    from flows.party import load_party
+
+    found = load_party(config)
+    if os.environ.get("PREFECT_HOME") == str(state_place() / "prefect"):
+        os.environ["PREFECT_HOME"] = str(found.home / "prefect")
+    return found

@@ -1,0 +1,102 @@
+"""The vote of a federation: key, parties' sum, budget book, artifact. WASP, Algorithm 2, the server's side.
+
+The coordinator sees round keys, that parties are ready, and masked integers: of the votes of one party nothing. It
+forms the sum of all, which stands in its own budget book from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pandas as pd
+
+from connectors.base import ArtifactRef, Release, ReleaseRequest, StepKey, digest
+from tasks.jobs import VoteSpec, Written
+from tasks.private.votes import NoisyVotes
+from tasks.released import write_release
+from tasks.reuse import step_key
+from tasks.shared_noise import SharedNoise, shared_charge
+from tasks.toolbox import Tools
+from tasks.voting import persons_of
+from tasks.writing import content
+
+if TYPE_CHECKING:
+    from tasks.coordinator import Caller, Dropped
+    from tasks.wire import Form
+
+
+@dataclass(frozen=True, slots=True)
+class FederatedVote:
+    """A vote held by several parties.
+
+    `registry`: every party's long-term public key (PEM) by name; `noise`: shared by them; `labels`: the classes;
+    `form`: how vectors of texts travel; `minutes`: how long a party is waited for.
+    """
+
+    spec: VoteSpec
+    flow: str
+    registry: Mapping[str, bytes]
+    noise: SharedNoise
+    labels: tuple[str, ...]
+    form: Form
+    minutes: float
+
+
+def vote(
+    tools: Tools, job: FederatedVote, written: Sequence[Written], caller: Caller, dropped: Dropped
+) -> tuple[ArtifactRef, str]:
+    """Release the noisy sum of all parties' votes for `written` once, and write it as release.parquet.
+
+    Raises FinalError with the names of the parties that failed when too few are left, or when some failed after all
+    were ready; nothing was summed then.
+    """
+    from tasks.coordinator import Coordinator
+
+    spec = job.spec
+    path = f"runs/{tools.run_id}/iteration={spec.iteration}/release.parquet"
+    key = _key(tools, job, written)
+    request = ReleaseRequest(
+        spec.dataset, tools.run_id, f"vote-{spec.iteration}", key.key, shared_charge(job.noise), spec.respend
+    )
+    facts: dict[str, Any] = {}
+
+    def draw() -> Release:
+        if tools.ledger.released(spec.dataset, key.key):
+            return tools.ledger.release_once(request, _never)
+        held = Coordinator(tools, job, key.key, caller, dropped).hold(written)
+        facts.update(held.facts())
+        return tools.ledger.release_once(request, held.votes.to_bytes)
+
+    def told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
+        votes = NoisyVotes.from_bytes(output)
+        return pd.DataFrame(votes.columns()), {"scale": votes.scale, "sigma_int": votes.sigma_int} | facts
+
+    return write_release(tools, spec.dataset, (path, key), draw, told)
+
+
+def _never() -> NoReturn:
+    raise AssertionError("a release that is in the book is read back")
+
+
+def _key(tools: Tools, job: FederatedVote, written: Sequence[Written]) -> StepKey:
+    noise, parties = job.noise.total, job.noise.parties
+    parameters = {
+        "event": noise.event,
+        "sigma_int": noise.sigma_int,
+        "scale": noise.scale,
+        "votes": noise.privacy.votes,
+        "sides": noise.privacy.sides,
+        "adjacency": noise.privacy.adjacency,
+        **persons_of(noise.privacy),
+        "scope": job.spec.scope,
+        "private": job.spec.fingerprint,
+        "embedder": tools.embedder.identity,
+        "parties": [parties.number, parties.minimum, parties.colluding, job.form],
+    }
+    inputs = {"candidates": content([one.samples for one in written])}
+    stands_on = [one.stands_on for one in written]
+    if any(stands_on):
+        inputs["stands on"] = digest(stands_on)
+    return step_key("federated_vote", parameters, inputs)
