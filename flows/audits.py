@@ -93,7 +93,7 @@ def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple
     from tasks.attack import Attack
     from tasks.dp_sgd import TrainingNoise
     from tasks.keyphrase_accounting import part_charge
-    from tasks.keyphrase_noise import KeyphrasesNoise
+    from tasks.keyphrase_noise import KeyphrasesNoise, WordsNoise
 
     config: Any = check_config(find_flow(book["flow"]).config_class(), book["config"], f"manifest of {book['run_id']}")
     noise = make_noise(config)
@@ -104,6 +104,8 @@ def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple
     else:
         votes = {"sides": noise.privacy.sides, "shared": bool(book["config"].get("parties"))}
         found = audits_of(artifacts, claims(Attack("vote", noise, 1, 0.0)) | votes)
+    if isinstance(noise, WordsNoise):
+        found += audits_of_parts(artifacts, [("vocabulary", noise.charges[0])])
     for one in found:
         if not one.passed:
             raise AuditError(

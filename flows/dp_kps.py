@@ -33,12 +33,12 @@ def dp_kps(config: DpKpsConfig, resumes: str | None = None) -> dict[str, Any]:
         if run.stands is not None:
             return run.stands
         # private vocabulary: in how many documents each public term stands, S terms of each
-        counted = now(count_terms, run.tools, run.spec)
-        terms = now(choose_terms, run.tools, run.spec, counted)
+        counted = now(count_terms, run.tools, run.vocabulary_spec)
+        terms = now(choose_terms, run.tools, run.vocabulary_spec, counted)
 
         # densities of the documents' phrases, per class; from here on everything is computed from noisy numbers
-        density = now(estimate_densities, run.tools, run.spec, terms)
-        sequences = now(draw_phrases, run.tools, run.spec, terms, density)
+        density = now(estimate_densities, run.tools, run.density_spec, terms)
+        sequences = now(draw_phrases, run.tools, run.density_spec, terms, density)
         releases = [counted, density]
 
         # a text around each sequence, or the sequences themselves

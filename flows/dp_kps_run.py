@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from connectors.base import ArtifactRef, digest
+from flows.keyphrases import vocabulary_spec
 from flows.params_dp_kps import DpKpsConfig
-from flows.params_vocabulary import terms_ref
 from flows.run import Run
 from tasks.jobs import Reference, Seeds, WriteJob, Written
+from tasks.keyphrase_accounting import KeyphraseNoise
 from tasks.keyphrase_noise import KeyphrasesNoise
 from tasks.keyphrase_steps import phrases_as_texts
-from tasks.keyphrasing import KeyphraseSpec, Terms
+from tasks.keyphrasing import DensitySpec, Terms, VocabularySpec
 from tasks.phrase_rows import PhraseRows
 from tasks.sequences import Choice
 from tasks.steps import embed_samples, now
@@ -25,18 +26,27 @@ class DpKpsRun(Run):
     config: DpKpsConfig
 
     @property
-    def spec(self) -> KeyphraseSpec:
-        """Describe both releases and the draw of sequences."""
-        method, name, noise = self.config.method, self.tools.called, self.prepared.noise
+    def noises(self) -> tuple[KeyphraseNoise, KeyphraseNoise]:
+        """The noise of vocabulary and densities."""
+        noise = self.prepared.noise
         assert isinstance(noise, KeyphrasesNoise)
-        return KeyphraseSpec(
+        return noise.parts
+
+    @property
+    def vocabulary_spec(self) -> VocabularySpec:
+        """Describe the release of the vocabulary."""
+        method = self.config.method
+        return vocabulary_spec(self, self.noises[0], method.vocabulary_terms, method.threshold)
+
+    @property
+    def density_spec(self) -> DensitySpec:
+        """Describe the release of the densities, and the draw of sequences."""
+        method, name = self.config.method, self.tools.called
+        return DensitySpec(
             dataset=name.dataset,
             fingerprint=name.fingerprint,
-            noise=noise,
-            where=terms_ref(self.config.vocabulary, self.config.data_root),
+            noise=self.noises[1],
             shape=self.config.shape,
-            kept=method.vocabulary_terms,
-            threshold=method.threshold,
             choice=Choice(method.top, method.sharpness),
             labels=self.prepared.card.label_names,
             count=math.ceil(method.samples / len(self.prepared.card.labels)),

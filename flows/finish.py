@@ -28,7 +28,7 @@ from tasks.judging import map_points
 from tasks.keyphrase_noise import keyphrases_in_words
 from tasks.plots import confusion_plot, fid_accuracy_plot, map_plot, weights_plot
 from tasks.report import render
-from tasks.report_values import Happened, Plan, Report, Sample, Scores, Touched, from_json, to_json
+from tasks.report_values import Happened, MapPoints, Plan, Report, Sample, Scores, Touched, from_json, to_json
 from tasks.round_plans import end_run
 from tasks.writing import read_samples
 
@@ -96,7 +96,7 @@ def _report(run: Run, made: Made) -> Report:
         samples=_samples(run, made.written),
         touched=_touched(run) + run.touched,
         outgoing=outgoing(run, made.asked, made.facts),
-        map=map_points(run.tools, made.written, run.prepared.test, config.execution.seed) if made.written else None,
+        map=_map(run, made),
         places={
             **({"synthetic texts": where(made.synthetic.path)} if made.synthetic else {}),
             "all artifacts": where(folder),
@@ -109,6 +109,14 @@ def _report(run: Run, made: Made) -> Report:
         opens_rows=config.opens_rows,
         parties=parties_happened(run, made.releases),
     )
+
+
+def _map(run: Run, made: Made) -> MapPoints | None:
+    if not made.written:
+        return None
+    config, shown = run.config, run.prepared.shown
+    by_tsne = config.evaluation.map == "tsne"
+    return map_points(run.tools, made.written, (run.prepared.test, shown), config.execution.seed, by_tsne)
 
 
 def _next(run: Run) -> tuple[tuple[str, str], ...]:
@@ -144,7 +152,7 @@ def _plan(run: Run) -> Plan:
         delta=noise.delta,
         sigma=noise.sigma,
         sensitivity=noise.sensitivity,
-        releases=noise.releases,
+        releases=len(noise.charges),
         calibration=noise.calibration,
         protects=noise.privacy.protects,
         adjacency=noise.privacy.adjacency,

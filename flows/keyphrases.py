@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from connectors.base import ConfigError
 from flows.params import AnyConfig, Rows
+from flows.params_aug_pe import AugPeConfig
 from flows.params_dp_kps import DpKpsConfig
 from flows.params_vocabulary import terms_ref, vocabulary_of
-from tasks.keyphrase_noise import SETTING_IN_WORDS, KeyphrasesNoise, apart, calibrate_keyphrases
-from tasks.keyphrasing import public_vocabulary
+from tasks.keyphrase_noise import (
+    SETTING_IN_WORDS,
+    KeyphrasesNoise,
+    WordsNoise,
+    apart,
+    calibrate_keyphrases,
+    calibrate_words,
+)
+from tasks.keyphrasing import VocabularySpec, public_vocabulary
 from tasks.unnoised import finite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from flows.run import Run
     from flows.tools import RunTools
-    from tasks.accounting import Noise
+    from tasks.accounting import Noise, VotePrivacy
+    from tasks.keyphrase_accounting import KeyphraseNoise
     from tasks.prompts import TaskCard
 
 
@@ -26,6 +37,29 @@ def keyphrases_noise(config: DpKpsConfig) -> KeyphrasesNoise:
     first, second = apart(privacy.epsilon, privacy.delta, privacy.setting, privacy.vocabulary_epsilon)
     return calibrate_keyphrases(
         config.part("vocabulary", first), config.part("density", second), privacy.epsilon, privacy.delta
+    )
+
+
+def words_noise(config: AugPeConfig, votes: VotePrivacy) -> WordsNoise:
+    """Return the noise of a private vocabulary and of the votes after it; `votes` with the epsilon of the whole run."""
+    privacy = config.privacy
+    _, rest = apart(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
+    return calibrate_words(config.vocabulary_privacy, replace(votes, epsilon=rest), privacy.epsilon)
+
+
+def vocabulary_spec(run: Run, noise: KeyphraseNoise, kept: int, threshold: float) -> VocabularySpec:
+    """Describe the release of a run's vocabulary; ConfigError for a run without one."""
+    choice, name = vocabulary_of(run.config), run.tools.called
+    if choice is None:
+        raise ConfigError("This run names no public vocabulary.")
+    return VocabularySpec(
+        dataset=name.dataset,
+        fingerprint=name.fingerprint,
+        noise=noise,
+        where=terms_ref(choice, run.config.data_root),
+        kept=kept,
+        threshold=threshold,
+        respend=run.config.privacy.on_lost_artifacts == "respend",
     )
 
 

@@ -131,8 +131,12 @@ def _run(home: Path, status: Status, delta: float, run_id: str, entries: Sequenc
 def _audits(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditLine, ...]:
     """Return the newest audits of equal releases, or of the two parts of DP-KPS; others that differ have none."""
     parts = [(entry.slot, _charge(entry)) for entry in released if entry.slot in PARTS]
-    if parts:
-        return audits_of_parts(open_artifacts(home), parts)
+    of_parts = audits_of_parts(open_artifacts(home), parts) if parts else ()
+    votes = [entry for entry in released if entry.slot not in PARTS]
+    return _audits_of_votes(home, votes, delta) + of_parts if votes else of_parts
+
+
+def _audits_of_votes(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditLine, ...]:
     first, *others = released
     names = ("noise_scale", "sensitivity", "protects", "adjacency", "sensitivity_reason")
     if any(getattr(one, name) != getattr(first, name) for one in others for name in names):

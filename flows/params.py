@@ -5,6 +5,8 @@ Unknown keys are refused with the nearest known name (`flows.config_files` words
 
 from __future__ import annotations
 
+from functools import partial
+from operator import eq
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -57,12 +59,12 @@ class StudentChoice(Strict):
 
     adaptation: Literal["none", "coral"] = Field(
         "none",
-        exclude_if="none".__eq__,
+        exclude_if=partial(eq, "none"),
         description="coral: the student is fitted to the texts of `public` as well, whose labels are not looked at "
         "(Deep CORAL). Not for kind linear, and never with private rows.",
     )
     adaptation_weight: float = Field(
-        1.0, gt=0, le=1e6, exclude_if=(1.0).__eq__, description="How much that counts beside the labels."
+        1.0, gt=0, le=1e6, exclude_if=partial(eq, 1.0), description="How much that counts beside the labels."
     )
 
     rules = (
@@ -102,6 +104,11 @@ class Evaluation(Strict):
 
     fid_reference: Literal["test", "private", "public", "none"] = Field(
         "test", description="Rows that FID compares with. 'private' is computed without noise and marked not private."
+    )
+    map: Literal["axes", "tsne"] = Field(
+        "axes",
+        exclude_if=partial(eq, "axes"),
+        description="How texts are put on the report's map: two principal axes, or t-SNE (seconds more).",
     )
 
 

@@ -67,7 +67,7 @@ def plan_of(
         "minutes_of_writing": max(minutes, default=0.0) if len(known) == len(config.models) else None,
         "max_dollars": config.limits.max_dollars,
         "training": _training(noise),
-        "releases": noise.releases,
+        "releases": len(noise.charges),
         "events": [dict(charge.event) for charge in noise.charges],
         "keyphrases": keyphrase_plan(noise),
         "sensitivity": noise.sensitivity,

@@ -17,9 +17,11 @@ from flows.keyphrases import (
     keyphrases_noise,
     terms_content,
     warnings_of_keyphrases,
+    words_noise,
 )
 from flows.lost_book import check_book
 from flows.params import PACE, AnyConfig, Casting, PrivateRows, Promise, Rows, RunConfig
+from flows.params_aug_pe import AugPeConfig
 from flows.params_dp_kps import DpKpsConfig
 from flows.places import rows_ref
 from flows.runners import check_runner
@@ -134,6 +136,8 @@ def make_noise(config: AnyConfig) -> Noise:
         return calibrate_training(training, privacy.epsilon, privacy.delta)
     if isinstance(config, DpKpsConfig):
         return keyphrases_noise(config)
+    if isinstance(config, AugPeConfig) and config.counts_words:
+        return words_noise(config, vote_privacy_of(config))
     return calibrate(vote_privacy_of(config))
 
 

@@ -82,7 +82,7 @@ class WriteJob:
     `manner`: what prompts tell, and how texts are varied. With `parents` the PLM varies texts of these tables, those
     of the PLM `only` if one is named: `copies` of each (as often as its column `times` says), or, without copies,
     `count` in all, parents in turn. `part`: a folder of its own within the iteration. With `seeds` each prompt asks for
-    phrases of its own.
+    phrases of its own; with `words`, a table of terms, each for a new text names some, drawn at random.
     """
 
     plm: str
@@ -102,6 +102,8 @@ class WriteJob:
     only: str = ""
     part: str = ""
     seeds: Seeds | None = None
+    words: ArtifactRef | None = None
+    words_per_prompt: int = 1
 
 
 @dataclass(frozen=True, slots=True)

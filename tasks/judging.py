@@ -140,16 +140,30 @@ def test_on(tools: Tools, test: Reference | None, labels: Sequence[str], student
     return {"test": evaluate(frame["label"].tolist(), predicted.labels, labels)}
 
 
-def map_points(tools: Tools, written: Sequence[Written], test: Reference | None, seed: int) -> MapPoints:
-    """Return synthetic texts and test rows on one plane (two principal axes); no private row is among them."""
+def map_points(
+    tools: Tools,
+    written: Sequence[Written],
+    real: tuple[Reference | None, Reference | None],
+    seed: int,
+    tsne: bool = False,
+) -> MapPoints:
+    """Return synthetic texts and `real` ones (test rows, examples of prompts) on one plane; none of them is private.
+
+    The plane is that of the two principal axes, or t-SNE's.
+    """
     vectors = thin(read_vectors(tools, written), MAP_POINTS, seed)
-    real = vectors[:0]
-    if test is not None:
-        _, real = reference_rows(tools, test)
-        real = thin(real, MAP_POINTS, seed)
-    points = map_2d(np.concatenate([vectors, real]), seed)
-    pairs = tuple((float(x), float(y)) for x, y in points)
-    return MapPoints(pairs[: len(vectors)], pairs[len(vectors) :])
+    parts = [vectors, *(_vectors(tools, rows, seed) if rows else vectors[:0] for rows in real)]
+    points = map_2d(np.concatenate(parts), seed, tsne)
+    pairs = [(float(x), float(y)) for x, y in points]
+    first, second = len(vectors), len(vectors) + len(parts[1])
+    return MapPoints(
+        tuple(pairs[:first]), tuple(pairs[first:second]), tuple(pairs[second:]), "t-SNE" if tsne else "principal axes"
+    )
+
+
+def _vectors(tools: Tools, rows: Reference, seed: int) -> Matrix:
+    _, found = reference_rows(tools, rows)
+    return thin(found, MAP_POINTS, seed)
 
 
 def thin(vectors: Matrix, most: int, seed: int) -> Matrix:

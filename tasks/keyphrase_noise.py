@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from connectors.base import Charge
-from tasks.accounting import Noise, VotePrivacy, need
+from tasks.accounting import Noise, VotePrivacy, calibrate, need, vote_charge
 from tasks.composition import epsilon_of, gaussian_epsilon, mu_of
 from tasks.keyphrase_accounting import KeyphraseNoise, PartPrivacy, calibrate_part, part_charge, shares
 
@@ -36,6 +36,30 @@ class KeyphrasesNoise(Noise):
     def charges(self) -> tuple[Charge, ...]:
         """What the run writes into the ledger, in order."""
         return tuple(part_charge(part) for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class WordsNoise(Noise):
+    """The noise of votes, and of a private vocabulary before them; epsilons are those of both together.
+
+    Everything else (sigma, sensitivity, releases) is of the votes.
+    """
+
+    vocabulary: KeyphraseNoise | None = None
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """What the run writes into the ledger, in order."""
+        assert self.vocabulary is not None
+        return (part_charge(self.vocabulary), *(vote_charge(self),) * self.releases)
+
+
+def calibrate_words(vocabulary: PartPrivacy, votes: VotePrivacy, epsilon: float) -> WordsNoise:
+    """Return the noise of a vocabulary and of the votes after it, whose epsilons are `epsilon` together."""
+    first, then = calibrate_part(vocabulary), calibrate(votes)
+    values = {field.name: getattr(then, field.name) for field in fields(Noise)}
+    exact = epsilon_of([first.event, *[then.event] * then.releases], then.delta)
+    return WordsNoise(**values | {"epsilon_stated": epsilon, "epsilon_exact": exact, "vocabulary": first})
 
 
 def calibrate_keyphrases(

@@ -6,21 +6,21 @@ from typing import Any
 
 from connectors.base import ArtifactRef
 from tasks import keyphrasing, phrase_rows
-from tasks.keyphrasing import KeyphraseSpec, Terms
+from tasks.keyphrasing import DensitySpec, Terms, VocabularySpec
 from tasks.phrase_rows import PhraseRows
 from tasks.steps import outcome, step
 from tasks.toolbox import Tools
 
 
 @step("choose terms")
-def choose_terms(tools: Tools, spec: KeyphraseSpec, release: ArtifactRef) -> Any:
+def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> Any:
     """Take the terms with the highest noisy counts as the private vocabulary, and embed them."""
     terms, why = keyphrasing.choose_terms(tools, spec, release)
     return outcome(terms, terms.table, why)
 
 
 @step("draw sequences")
-def draw_phrases(tools: Tools, spec: KeyphraseSpec, terms: Terms, density: ArtifactRef) -> Any:
+def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: ArtifactRef) -> Any:
     """Draw sequences of phrases for each class from the noisy densities."""
     ref, why = keyphrasing.draw_phrases(tools, spec, terms, density)
     return outcome(ref, ref, why)

@@ -16,7 +16,6 @@ from connectors.base import ArtifactRef, InputError, Release, StepKey, TermsRef
 from tasks.densities import Member, Shape, members_of
 from tasks.embed import embed_texts
 from tasks.keyphrase_accounting import KeyphraseNoise
-from tasks.keyphrase_noise import KeyphrasesNoise
 from tasks.phrases import Vocabulary, vocabulary_of
 from tasks.private.keyphrases import PartJob, read_sums, release_density, release_vocabulary
 from tasks.prompts import seed_of
@@ -27,20 +26,33 @@ from tasks.toolbox import Tools
 
 
 @dataclass(frozen=True, slots=True)
-class KeyphraseSpec:
-    """One run of DP-KPS; `fingerprint`, `dataset` name the private rows (see VoteSpec).
+class VocabularySpec:
+    """The release of a private vocabulary; `fingerprint`, `dataset` name the private rows (see VoteSpec).
 
-    `kept`: terms of the private vocabulary at most (N of them in the paper); `threshold`: standard deviations of the
-    noise that a count must reach. `count`: sequences of each class. `seed` rules frequencies and draws, never noise.
+    `where`: the public vocabulary. `kept`: terms at most (N of them in the paper); `threshold`: standard deviations of
+    the noise that a count must reach.
     """
 
     dataset: str
     fingerprint: str
-    noise: KeyphrasesNoise
+    noise: KeyphraseNoise
     where: TermsRef
-    shape: Shape
     kept: int
     threshold: float
+    respend: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DensitySpec:
+    """The densities of one run of DP-KPS, and the sequences that are drawn from them.
+
+    `count`: sequences of each class. `seed` rules frequencies and draws, never noise.
+    """
+
+    dataset: str
+    fingerprint: str
+    noise: KeyphraseNoise
+    shape: Shape
     choice: Choice
     labels: tuple[str, ...]
     count: int
@@ -64,19 +76,19 @@ def public_vocabulary(tools: Tools, where: TermsRef) -> Vocabulary:
     return found if where.most is None else found.taken(range(min(where.most, len(found.terms))))
 
 
-def count_terms(tools: Tools, spec: KeyphraseSpec) -> tuple[ArtifactRef, str]:
+def count_terms(tools: Tools, spec: VocabularySpec) -> tuple[ArtifactRef, str]:
     """Release in how many documents each public term stands, and write it as vocabulary/release.parquet."""
-    vocabulary, noise = public_vocabulary(tools, spec.where), spec.noise.parts[0]
-    key = _release_key(tools, spec, noise, {"vocabulary": vocabulary.content}, {})
+    vocabulary = public_vocabulary(tools, spec.where)
+    key = _release_key(tools, spec, {"vocabulary": vocabulary.content}, {})
     place = f"runs/{tools.run_id}/vocabulary/release.parquet", key
 
     def draw() -> Release:
-        return release_vocabulary(tools, _job(spec, noise, key), vocabulary)
+        return release_vocabulary(tools, _job(spec, key), vocabulary)
 
     return write_release(tools, spec.dataset, place, draw, _told)
 
 
-def choose_terms(tools: Tools, spec: KeyphraseSpec, release: ArtifactRef) -> tuple[Terms, str]:
+def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> tuple[Terms, str]:
     """Take the terms with the highest noisy counts as the private vocabulary, and turn them into vectors."""
     path = f"runs/{tools.run_id}/vocabulary/terms.parquet"
     parameters: dict[str, object] = {"kept": spec.kept, "threshold": spec.threshold}
@@ -89,22 +101,22 @@ def choose_terms(tools: Tools, spec: KeyphraseSpec, release: ArtifactRef) -> tup
     return Terms(table, _vectors(tools, table)), why
 
 
-def estimate_densities(tools: Tools, spec: KeyphraseSpec, terms: Terms) -> tuple[ArtifactRef, str]:
+def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> tuple[ArtifactRef, str]:
     """Release how close the documents of each class come to sequences of terms, as density/release.parquet."""
-    noise, chosen = spec.noise.parts[1], _private_vocabulary(tools, terms)
+    chosen = _private_vocabulary(tools, terms)
     public = {"shape": asdict(spec.shape), "labels": list(spec.labels), "seed": spec.seed}
     public["embedder"] = tools.term_embedder.identity
-    key = _release_key(tools, spec, noise, {"terms": chosen.content}, public)
+    key = _release_key(tools, spec, {"terms": chosen.content}, public)
     place = f"runs/{tools.run_id}/density/release.parquet", key
 
     def draw() -> Release:
         members = _members(tools, spec, terms)
-        return release_density(tools, _job(spec, noise, key), chosen, members, spec.labels)
+        return release_density(tools, _job(spec, key), chosen, members, spec.labels)
 
     return write_release(tools, spec.dataset, place, draw, _told)
 
 
-def draw_phrases(tools: Tools, spec: KeyphraseSpec, terms: Terms, density: ArtifactRef) -> tuple[ArtifactRef, str]:
+def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: ArtifactRef) -> tuple[ArtifactRef, str]:
     """Draw sequences of phrases for each class from the densities, as sequences.parquet."""
     path = f"runs/{tools.run_id}/sequences.parquet"
     parameters: dict[str, object] = {"shape": asdict(spec.shape), "choice": asdict(spec.choice), "count": spec.count}
@@ -132,9 +144,9 @@ def _common(where: TermsRef) -> list[str]:
 
 
 def _release_key(
-    tools: Tools, spec: KeyphraseSpec, noise: KeyphraseNoise, inputs: dict[str, str], public: dict[str, object]
+    tools: Tools, spec: VocabularySpec | DensitySpec, inputs: dict[str, str], public: dict[str, object]
 ) -> StepKey:
-    privacy, where = noise.privacy, tools.private.where
+    noise, privacy, where = spec.noise, spec.noise.privacy, tools.private.where
     parameters: dict[str, object] = {
         "event": noise.event,
         "setting": privacy.setting,
@@ -150,8 +162,8 @@ def _release_key(
     return step_key(privacy.part, parameters, inputs)
 
 
-def _job(spec: KeyphraseSpec, noise: KeyphraseNoise, key: StepKey) -> PartJob:
-    return PartJob(spec.dataset, spec.fingerprint, key.key, noise, spec.respend)
+def _job(spec: VocabularySpec | DensitySpec, key: StepKey) -> PartJob:
+    return PartJob(spec.dataset, spec.fingerprint, key.key, spec.noise, spec.respend)
 
 
 def _told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -159,10 +171,10 @@ def _told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
     return pd.DataFrame(sums.columns()), {"steps": sums.steps, "scale_int": sums.scale_int}
 
 
-def _chosen(tools: Tools, spec: KeyphraseSpec, release: ArtifactRef) -> pd.DataFrame:
+def _chosen(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> pd.DataFrame:
     vocabulary, info = public_vocabulary(tools, spec.where), tools.artifacts.info(release)
     counts = tools.artifacts.read_table(release)["sum"].to_numpy() / info["steps"]
-    least = spec.threshold * spec.noise.parts[0].scale
+    least = spec.threshold * spec.noise.scale
     best = np.argsort(-counts, kind="stable")[: spec.kept]
     best = best[counts[best] >= least] if spec.threshold else best
     if not len(best):
@@ -190,16 +202,16 @@ def _private_vocabulary(tools: Tools, terms: Terms) -> Vocabulary:
     return Vocabulary(tuple(tools.artifacts.read_table(terms.table)["term"].tolist()))
 
 
-def _members(tools: Tools, spec: KeyphraseSpec, terms: Terms) -> list[Member]:
+def _members(tools: Tools, spec: DensitySpec, terms: Terms) -> list[Member]:
     return members_of(spec.shape, tools.artifacts.read_matrix(terms.vectors).astype(np.float64), spec.seed)
 
 
-def _sums(tools: Tools, spec: KeyphraseSpec, density: ArtifactRef) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _sums(tools: Tools, spec: DensitySpec, density: ArtifactRef) -> np.ndarray[Any, np.dtype[np.float64]]:
     flat = tools.artifacts.read_table(density)["sum"].to_numpy() / tools.artifacts.info(density)["steps"]
     return np.asarray(flat.reshape(len(spec.labels), -1), dtype=np.float64)
 
 
-def _table(tools: Tools, spec: KeyphraseSpec, terms: Terms, drawn: Any) -> pd.DataFrame:
+def _table(tools: Tools, spec: DensitySpec, terms: Terms, drawn: Any) -> pd.DataFrame:
     words = _private_vocabulary(tools, terms).terms
     phrases = [json.dumps([words[number] for number in row], ensure_ascii=False) for row in drawn]
     labels = np.repeat(np.array(spec.labels, dtype=object), spec.count)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tasks import keyphrasing, tuning, voting
 from tasks.jobs import VoteSpec, Written
-from tasks.keyphrasing import KeyphraseSpec, Terms
+from tasks.keyphrasing import DensitySpec, Terms, VocabularySpec
 from tasks.private.plain_train import PlainJob, train_on_rows
 from tasks.steps import outcome, step
 from tasks.toolbox import Tools
@@ -36,14 +36,14 @@ def tune(tools: Tools, spec: TuneSpec) -> Any:
 
 
 @step("count terms", retries=0)
-def count_terms(tools: Tools, spec: KeyphraseSpec) -> Any:
+def count_terms(tools: Tools, spec: VocabularySpec) -> Any:
     """Count under differential privacy in how many private documents each public term stands."""
     ref, why = keyphrasing.count_terms(tools, spec)
     return outcome(ref, ref, why)
 
 
 @step("estimate densities", retries=0)
-def estimate_densities(tools: Tools, spec: KeyphraseSpec, terms: Terms) -> Any:
+def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> Any:
     """Estimate under differential privacy how close private documents come to sequences of terms."""
     ref, why = keyphrasing.estimate_densities(tools, spec, terms)
     return outcome(ref, ref, why)

@@ -103,10 +103,15 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class MapPoints:
-    """Embeddings on a plane: synthetic texts and test rows, never private ones."""
+    """Embeddings on a plane, of synthetic texts, test rows and examples of prompts, never of private rows.
+
+    `by`: which plane.
+    """
 
     synthetic: tuple[Point, ...]
     test: tuple[Point, ...]
+    shown: tuple[Point, ...] = ()
+    by: str = "principal axes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +188,15 @@ def from_json(values: Mapping[str, Any]) -> Report:
     made["scores"] = _scores(values["scores"]) if values["scores"] else None
     made["samples"] = tuple(Sample(**one) for one in values["samples"])
     made["touched"] = tuple(Touched(**one) for one in values["touched"])
-    made["map"] = MapPoints(**{k: tuple(map(tuple, v)) for k, v in values["map"].items()}) if values["map"] else None
+    made["map"] = MapPoints(**{k: _points(v) for k, v in values["map"].items()}) if values["map"] else None
     made["outgoing"] = tuple(_outgoing(one) for one in values["outgoing"])
     made["degraded"] = tuple(values["degraded"])
     made["next"] = tuple((command, purpose) for command, purpose in values["next"])
     return Report(**made)
+
+
+def _points(values: Any) -> Any:
+    return values if isinstance(values, str) else tuple(map(tuple, values))
 
 
 def _facts(values: Mapping[str, Any]) -> Facts:

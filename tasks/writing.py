@@ -153,6 +153,8 @@ def _request(tools: Tools, job: WriteJob) -> Request:
         manner=job.manner,
         parents=parents,
         seeding=_seeding(tools, job.seeds) if job.seeds else None,
+        words=tuple(tools.artifacts.read_table(job.words)["term"].tolist()) if job.words else (),
+        words_per_prompt=job.words_per_prompt,
     )
 
 
@@ -180,6 +182,8 @@ def _in_manner(job: WriteJob) -> dict[str, object]:
     found: dict[str, object] = {} if job.manner == USUAL else {"manner": asdict(job.manner)}
     if job.parents:
         found |= {"parents": content(job.parents), "copies": job.copies, "only": job.only, "part": job.part}
+    if job.words:
+        found["words"] = [job.words.sha256, job.words_per_prompt]
     if job.seeds:
         told = {"shown": job.seeds.shown.content if job.seeds.shown else "", "sequences": job.seeds.sequences.sha256}
         kept = (job.seeds.examples, job.seeds.disclose, job.seeds.first, job.seeds.models)

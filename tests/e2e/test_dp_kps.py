@@ -1,6 +1,7 @@
 """DP-KPS by the command: two charges, everything found again, phrases in the prompts and no class, what refuses it."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -71,10 +72,33 @@ def test_texts_hold_their_phrases(finished: tuple[Pipeline, dict[str, Any]]) -> 
 
 def test_the_phrases_alone_can_be_the_texts(finished: tuple[Pipeline, dict[str, Any]]) -> None:
     pipeline, first = finished
-    summary = pipeline.run(method={"texts": "phrases"}, plms=[])
+    summary = pipeline.run(method={"texts": "phrases"}, plms=[], evaluation={"map": "tsne"})
     assert summary["run_id"] != first["run_id"]
     assert len(released(pipeline)) == 2, "the same releases serve both"
     assert summary["accuracy"] is not None
     texts = pipeline.synthetic(summary["run_id"])
     assert set(texts["plm"]) == {"phrases"}
     assert all(len(text.split(", ")) == 4 for text in texts["text"])
+    report = json.loads((pipeline.home / "runs" / summary["run_id"] / "report.json").read_text())
+    assert report["map"]["by"] == "t-SNE"
+    assert len(report["map"]["synthetic"]) == 36
+
+
+def test_aug_pe_asks_with_words_of_a_private_vocabulary(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api, method="aug_pe")
+    method = {"keywords": "private_vocabulary", "disclosure": "none", "vocabulary_terms": 20, "words": 2}
+    shared = {"vocabulary": {"path": "builtin:vocabularies/demo.parquet"}, "privacy": {"vocabulary_epsilon": 1.0}}
+    planned = last_json(
+        pipeline.call("plan", "aug_pe", "--config", str(pipeline.config(method=method, **shared)), "--json").stdout
+    )
+    summary = pipeline.run(method=method, **shared)
+    assert [entry["slot"] for entry in released(pipeline)] == ["vocabulary", "vote-0", "vote-1"]
+    assert summary["releases"] == planned["releases"] == 3
+    assert summary["epsilon_spent"] == pytest.approx(planned["epsilon_exact"], rel=1e-4) == pytest.approx(4.0, rel=1e-3)
+    found = (pipeline, summary)
+    known = set(table(found, "vocabulary/terms.parquet")["term"])
+    prompts = table(found, "iteration=0/plm=clerk/prompts.parquet")
+    named = [text.split(' about "')[1].split('".')[0].split(", ") for text in prompts["text"]]
+    assert all(len(set(words)) == 2 and set(words) <= known for words in named)
+    assert len({tuple(words) for words in named}) > 5
+    assert not prompts["text"].str.contains("login_problem|billing_question", regex=True).any()

@@ -128,7 +128,7 @@ def test_the_plan_counts_every_call_of_a_population_that_is_varied() -> None:
 @pytest.mark.parametrize(
     ("flow", "change", "words"),
     [
-        ("aug_pe", "method.keywords=private_vocabulary", "needs words that were released"),
+        ("aug_pe", "method.keywords=private_vocabulary", "a public vocabulary must be named"),
         ("aug_pe", "privacy.calibration=paper", "set method.style to wasp_baseline"),
         ("aug_pe", "method={style: wasp_baseline, look_ahead: 2}", "look_ahead is for style original"),
         ("aug_pe", "method.votes=8", "did you mean 'style'|known here|did you mean"),

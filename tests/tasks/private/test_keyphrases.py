@@ -66,9 +66,9 @@ def drawn(run: DpKpsRun) -> list[NoisySums]:
 @pytest.mark.parametrize("setting", ["gaussian", "pure", "paper"])
 def test_each_part_is_charged_once_and_read_back_ever_after(tmp_path: Path, setting: str) -> None:
     run = opened(tmp_path, privacy={"setting": setting})
-    counted, _ = keyphrasing.count_terms(run.tools, run.spec)
-    terms, _ = keyphrasing.choose_terms(run.tools, run.spec, counted)
-    density, _ = keyphrasing.estimate_densities(run.tools, run.spec, terms)
+    counted, _ = keyphrasing.count_terms(run.tools, run.vocabulary_spec)
+    terms, _ = keyphrasing.choose_terms(run.tools, run.vocabulary_spec, counted)
+    density, _ = keyphrasing.estimate_densities(run.tools, run.density_spec, terms)
     entries = [entry for entry in run.tools.ledger.history("desk") if entry.kind == "release"]
     assert [entry.slot for entry in entries] == ["vocabulary", "density"]
     plan = run.prepared.noise
@@ -80,17 +80,17 @@ def test_each_part_is_charged_once_and_read_back_ever_after(tmp_path: Path, sett
     assert sums.sums.shape == (6, 2 * 20 * members)
     for ref in (counted, density):
         (run.tools.home / ref.path).unlink()
-    again, why = keyphrasing.count_terms(run.tools, run.spec)
+    again, why = keyphrasing.count_terms(run.tools, run.vocabulary_spec)
     assert again.reused
     assert "no noise drawn" in why
     assert again.sha256 == counted.sha256
-    keyphrasing.estimate_densities(run.tools, run.spec, terms)
+    keyphrasing.estimate_densities(run.tools, run.density_spec, terms)
     assert len(drawn(run)) == 2
 
 
 def test_another_private_row_is_another_release_and_the_same_draw_is_never_noise_twice(tmp_path: Path) -> None:
     first, second = opened(tmp_path / "a"), opened(tmp_path / "b")
-    one, other = (keyphrasing.count_terms(run.tools, run.spec)[0] for run in (first, second))
+    one, other = (keyphrasing.count_terms(run.tools, run.vocabulary_spec)[0] for run in (first, second))
     assert one.key != other.key, "another key names the rows"
     numbers = [run.tools.artifacts.read_table(ref)["sum"].to_numpy() for run, ref in ((first, one), (second, other))]
     assert not np.array_equal(*numbers)
@@ -119,23 +119,23 @@ def test_a_changed_source_stops_a_release_and_its_words_stay_in_the_private_zone
     rows = tmp_path / "rows.jsonl"
     rows.write_text(rows.read_text() + "\n" + json.dumps({"text": "a secret cable", "label": LABELS[0]}))
     with pytest.raises(PrivateInputError, match="PRIVATE-CHANGED") as refused:
-        keyphrasing.count_terms(run.tools, run.spec)
+        keyphrasing.count_terms(run.tools, run.vocabulary_spec)
     assert "secret" not in str(refused.value)
     assert not drawn(run)
 
 
 def test_the_private_vocabulary_is_that_of_the_noisy_counts(tmp_path: Path) -> None:
     run = opened(tmp_path, privacy={"epsilon": 200.0})
-    counted, _ = keyphrasing.count_terms(run.tools, run.spec)
-    terms, _ = keyphrasing.choose_terms(run.tools, run.spec, counted)
+    counted, _ = keyphrasing.count_terms(run.tools, run.vocabulary_spec)
+    terms, _ = keyphrasing.choose_terms(run.tools, run.vocabulary_spec, counted)
     table = run.tools.artifacts.read_table(terms.table)
     assert len(table) == 8
     assert table["count"].is_monotonic_decreasing
     assert "unused" not in table["term"].tolist()
     far = opened(tmp_path, method={"threshold": 100.0}, privacy={"epsilon": 0.5})
-    release, _ = keyphrasing.count_terms(far.tools, far.spec)
+    release, _ = keyphrasing.count_terms(far.tools, far.vocabulary_spec)
     with pytest.raises(InputError, match=r"lower method\.threshold"):
-        keyphrasing.choose_terms(far.tools, far.spec, release)
+        keyphrasing.choose_terms(far.tools, far.vocabulary_spec, release)
 
 
 def test_a_private_row_is_never_shown_in_a_prompt(tmp_path: Path) -> None:
