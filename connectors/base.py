@@ -36,6 +36,7 @@ from connectors.errors import TemporaryError as TemporaryError
 from connectors.errors import WaspError as WaspError
 from connectors.errors import in_step as in_step
 from connectors.errors import step_of as step_of
+from connectors.exchange import Exchange as Exchange
 from connectors.keys import canonical as canonical
 from connectors.keys import digest as digest
 from connectors.prompt import Cloze as Cloze
@@ -279,31 +280,6 @@ class ArtifactStore(Protocol):
 
     def info(self, ref: ArtifactRef) -> dict[str, Any]:
         """Return the `info` that was written with the artifact."""
-
-
-# --- several parties
-class Exchange(Protocol):
-    """Files that a coordinator and the parties of a federation all reach: whole or not there, the last writer wins."""
-
-    address: str
-
-    def read(self, name: str) -> bytes | None:
-        """Return a file's bytes, None if there is no such file; ArtifactError when the place does not answer."""
-
-    def read_all(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the bytes of many files at once, without those that are not there."""
-
-    def write(self, name: str, source: Path | bytes) -> None:
-        """Write a file."""
-
-    def exists(self, name: str) -> bool:
-        """Say whether there is a file of this name."""
-
-    def below(self, name: str) -> list[str]:
-        """Return the names of all files below a folder, sorted."""
-
-    def remove(self, names: Sequence[str]) -> None:
-        """Remove files; those that are gone already are no error."""
 
 
 # --- progress

@@ -42,7 +42,7 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
         noises |= _keyphrases(config, promise)
     found = [Attack(name, noise, config.trials, config.confidence) for name, noise in noises.items()]
     if "federated" in config.mechanisms:
-        noise = calibrate(replace(promise, calibration="tight"))
+        noise = calibrate(replace(promise, calibration="tight", choice_share=0.0))
         found.append(Attack("federated", noise, config.trials, config.confidence, _parties(config, noise)))
     return found
 

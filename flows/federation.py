@@ -39,7 +39,7 @@ class Federation:
     @property
     def fingerprint(self) -> str:
         """What names the rows of all parties together here: nothing of the rows, only whose they are."""
-        return digest(["federation", self.choice.name, registry_digest(self.registry)])
+        return digest(["federation", self.choice.name, registry_digest(self.registry, list(self.registry))])
 
 
 def federation_of(config: AnyConfig) -> Federation | None:

@@ -92,7 +92,11 @@ def _privacy(value: dict[str, Any]) -> list[str]:
         f"protects      one {value['protects']}",
         *([f"group         {value['group']}: charged to all datasets of this group"] if value["group"] else []),
         f"noise         sigma {value['sigma']:.4f} votes, calibration {value['calibration']}",
-        *_counted(value["choice_share"]),
+        *(
+            [f"weights       {value['choice_share']:.0%} of the loss counts first choices"]
+            if value["choice_share"]
+            else []
+        ),
         f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
         f"delta {value['delta']:g}, {value['adjacency']}",
     ]
@@ -104,13 +108,6 @@ def _privacy(value: dict[str, Any]) -> list[str]:
             f"stated {epsilon(other['epsilon_stated'])}, exact {epsilon(other['epsilon_exact'])}"
         )
     return lines
-
-
-def _counted(share: float) -> list[str]:
-    """Say what of the loss tells the models' weights by itself."""
-    return (
-        [f"weights       {share:.0%} of each release's loss counts the models of rows' nearest texts"] if share else []
-    )
 
 
 def _basis(value: dict[str, Any]) -> str:

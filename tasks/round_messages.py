@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from connectors.base import ArtifactError, PartyError, canonical
+from connectors.base import ArtifactError, Exchange, PartyError, canonical
 from tasks.accounting import Noise, VotePrivacy, calibrate
 from tasks.masked_round import Round
 from tasks.private.ballot import Candidates
@@ -86,7 +86,7 @@ class RoundPlan:
 
     `parties` of the round take part; `privacy` is the promise of the whole run, `number`, `minimum` and `colluding` say
     for whom the noise is made. `pieces` are the texts that stand for election. `registry`
-    is the digest of everybody's keys, `step` the key of the coordinator's release. `respend`: whether a party that has
+    is the digest of their keys, `step` the key of the coordinator's release. `respend`: whether a party that has
     paid for this vote before may pay again.
     """
 
@@ -150,6 +150,11 @@ class RoundPlan:
 def calibrated(privacy: VotePrivacy) -> Noise:
     """Return the noise of a promise."""
     return calibrate(privacy)
+
+
+def pause_of(exchange: Exchange) -> float:
+    """Return the seconds between two looks for a message."""
+    return 0.2 if exchange.is_folder else 1.0
 
 
 # --- texts

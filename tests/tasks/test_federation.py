@@ -15,7 +15,7 @@ from tasks.private.rows import identify, open_rows
 from tasks.private.votes import clean_votes
 from tests.federated import PLANTED, Federated, killed_at, lying, open_federated
 
-SHORT = 0.03
+SHORT = 0.06
 """Minutes that parties are waited for where one of them stays away."""
 
 
@@ -238,3 +238,22 @@ def test_masked_votes_look_like_random_bytes_even_without_noise(tmp_path: Path) 
     votes = np.concatenate([clear_votes(found, party).T.ravel() for party in found.parties]).astype("<u4").tobytes()
     plain = np.bincount(np.frombuffer(votes, np.uint8), minlength=256).reshape(16, 16).sum(axis=1)
     assert chisquare(plain).pvalue < 1e-30, "the same test tells plain votes from random bytes"
+
+
+def test_a_run_of_some_of_the_registry_needs_no_other_registry(tmp_path: Path) -> None:
+    found = open_federated(tmp_path / "f", parties={"only": ["party-1", "party-3"]})
+    votes, info, _ = found.vote()
+    assert info["parties"] == ["party-1", "party-3"]
+    assert np.array_equal(both_sides(votes), clear_sum(found, without=("party-2",)))
+
+
+def test_what_a_party_releases_is_charged_to_its_group(tmp_path: Path) -> None:
+    found = open_federated(tmp_path / "f", privacy={"epsilon": 4.0})
+    file = found.folder / "parties/party-1/party.yaml"
+    file.write_text(file.read_text().replace("label: label}", "label: label, group: clinic}"))
+    found = found.again()
+    found.vote()
+    party = found.parties["party-1"]
+    dataset = party.ledger.known(party.private.name)
+    assert dataset is not None
+    assert party.ledger.status(dataset).group == "clinic"
