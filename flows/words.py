@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.federated_words import happened_lines, planned_lines
-from flows.keyphrases import keyphrase_lines
+from flows.keyphrases import keyphrase_lines, words_lines
 from flows.training_words import training_lines
 
 WIDE = 200
@@ -85,7 +85,9 @@ def _privacy(value: dict[str, Any]) -> list[str]:
         return keyphrase_lines(value, epsilon)
     other = value["other_calibration"]
     lines = [
-        f"releases      {value['releases']} noisy votes, one {value['protects'].split()[0]} moves each by at most "
+        *words_lines(value["words"]),
+        f"releases      {value['releases'] - (value['words'] is not None)} noisy votes, one "
+        f"{value['protects'].split()[0]} moves each by at most "
         f"{value['sensitivity']:.4f} (L2)",
         f"protects      one {value['protects']}",
         *([f"group         {value['group']}: charged to all datasets of this group"] if value["group"] else []),
