@@ -26,9 +26,10 @@ def planned(config: AnyConfig) -> dict[str, Any]:
     Raises ConfigError for numbers, a task file or connectors that cannot be run.
     """
     from connectors.registry import check_connector
+    from flows.cautions import warnings_of
     from flows.home import state_folder
     from flows.measured import measured_lengths
-    from flows.prepare import check_numbers, make_noise, warnings_of
+    from flows.prepare import check_numbers, make_noise
     from flows.task_files import load_task
     from flows.tools import RunTools
 
