@@ -150,7 +150,7 @@ class RemoteFiles:
             raise ArtifactError(
                 f"The artifact store did not answer: {self.place(name)} ({type(error).__name__}: {error}). Check that "
                 "it can be reached, that the bucket exists and that these credentials may read, write, list and delete "
-                "there ({self.setting}); then: wasp resume RUN_ID. Nothing is lost: what is finished is used again."
+                f"there ({self.setting}); then: wasp resume RUN_ID. Nothing is lost: what is finished is used again."
             ) from error
 
 

@@ -3,6 +3,7 @@
 As a program: `python -m tests.party_processes PARTY.yaml ...`; it ends its parties when it is ended.
 """
 
+import gc
 import os
 import signal
 import subprocess
@@ -10,21 +11,42 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
 from tests.pipeline import ROOT
+from tests.served import ask
+
+LIBRARIES = (
+    "opendp.prelude",
+    "dp_accounting.pld",
+    "pandas",
+    "pyarrow.parquet",
+    "scipy.stats",
+    "sklearn.feature_extraction.text",
+    "sklearn.preprocessing",
+    "sqlalchemy.dialects.sqlite",
+    "fsspec.implementations.local",
+    "cryptography.hazmat.primitives.asymmetric.x25519",
+    "cryptography.hazmat.primitives.ciphers.modes",
+    "flows.party_worker",
+)
+"""What a party imports sooner or later: here once for all."""
+PAGE = 200
+"""Most deployments that the server tells at once."""
 
 
 def main(files: Sequence[str]) -> None:
     """Fork a party for each file; print its process."""
-    import opendp.prelude  # noqa: F401  (so that all share it)
-
-    import flows.party_worker  # noqa: F401
-    from connectors.embedders import open_embedder
     from flows.home import prepare_environment
 
     prepare_environment()
-    open_embedder("hashing")
+    for library in LIBRARIES:
+        import_module(library)
+    from prefect.plugins import load_prefect_collections
+
+    load_prefect_collections()  # as every worker does when it starts
+    gc.freeze()  # what is there is not looked through again, so that its memory stays shared
     children = []
     for file in files:
         child = os.fork()
@@ -69,6 +91,20 @@ def party_processes(files: Sequence[Path], environment: dict[str, str], log: Pat
     finally:
         process.terminate()
         process.wait(timeout=30)
+
+
+def wait_for_parties(api: str, names: Sequence[str], seconds: float = 300) -> None:
+    """Wait until every party has its deployment on the server, so that a coordinator can call it."""
+    deadline = time.monotonic() + seconds
+    missing = set(names)
+    while missing:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{len(missing)} parties did not register: {sorted(missing)[:3]}")
+        found = set()
+        for start in range(0, len(names), PAGE):
+            found |= {one["name"] for one in ask(api, "/deployments/filter", {"limit": PAGE, "offset": start})}
+        missing -= found
+        time.sleep(0.5)
 
 
 if __name__ == "__main__":

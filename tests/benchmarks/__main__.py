@@ -11,7 +11,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.benchmarks import api_concurrency, artifacts, embed, flow, ngram, numbers, startup, vote, wire
+from tests.benchmarks import api_concurrency, artifacts, embed, flow, ngram, numbers, parties, startup, vote, wire
 from tests.benchmarks.race import Line
 
 BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
@@ -26,6 +26,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "artifacts": artifacts.artifacts,
     "flow": flow.flow,
     "startup": startup.startup,
+    "parties": parties.parties,
 }
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS")
 PACKAGES = ("numpy", "scipy", "torch", "sentence-transformers", "opendp", "prefect", "pandas", "pyarrow")
