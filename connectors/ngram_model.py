@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 
@@ -74,7 +75,7 @@ class NgramOptions:
 
 
 class NgramModel:
-    """A language model made of word n-grams, trained on a small corpus when it is opened.
+    """A language model made of word n-grams, trained on a small corpus when it is first asked.
 
     It exists so that every pipeline runs anywhere in seconds; it does not write well. What it does truly: it follows
     the label (a model of the label's own texts, or, for labels the corpus does not have, of the texts that share words
@@ -86,19 +87,19 @@ class NgramModel:
 
     def __init__(self, name: str, options: NgramOptions) -> None:
         self._name, self._options = name, options
-        texts, labels, corpus = _read_corpus(options.corpus, name)
+        self._texts, self._of, corpus = _read_corpus(options.corpus, name)
         self._identity = canonical({"connector": "ngram", "version": VERSION, **asdict(options), "corpus": corpus})
-        raw = [tokenise(text) for text in texts]
-        self._case = Truecaser(raw)
-        tokens = [self._case.lower_starts(text) for text in raw]
-        self._general = KneserNey(tokens, options.order)
-        self._lengths = tuple(len(text) for text in tokens)
-        self._index = TopicIndex(tokens)
-        self._labels: dict[str, KneserNey] = {}
-        for label in sorted(set(labels) - {""}):
-            own = [text for text, its_label in zip(tokens, labels, strict=True) if its_label == label]
-            self._labels[label] = KneserNey(own, options.order, vocabulary=self._general.vocabulary)
         self._topics: dict[tuple[str, ...], tuple[Phrases, KneserNey | None, float]] = {}
+        self._kept: _Learned | None = None
+        self._training = Lock()
+
+    @property
+    def _learned(self) -> _Learned:
+        """What training found; trained when it is first asked, which a plan or a finished run never does."""
+        with self._training:
+            if self._kept is None:
+                self._kept = _Learned.of(self._texts, self._of, self._options.order)
+            return self._kept
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> NgramModel:
@@ -122,7 +123,7 @@ class NgramModel:
     @property
     def labels(self) -> tuple[str, ...]:
         """Labels that the corpus has texts of."""
-        return tuple(self._labels)
+        return tuple(sorted(set(self._of) - {""}))
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
         """Write one text per prompt, in order, and hand each to `keep` at once; tokens are counted as words."""
@@ -153,19 +154,49 @@ class NgramModel:
         return Completion(text, tokens_in=len(cloze.text.split()), tokens_out=len(text.split()))
 
     def _tokens(self, texts: Sequence[str]) -> list[list[str]]:
-        return [self._case.lower_starts(tokens) for text in texts if (tokens := tokenise(text))]
+        case = self._learned.case
+        return [case.lower_starts(tokens) for text in texts if (tokens := tokenise(text))]
 
     def _voice(self, prompt: Prompt) -> Voice:
-        options, own = self._options, self._labels.get(_plain(prompt.label))
+        options, learned = self._options, self._learned
+        own = learned.labels.get(_plain(prompt.label))
         style = Style(options.temperature, options.cache, options.discount)
         if own is not None:
-            return Voice(self._general, own, options.label_weight, (), self._lengths, style)
+            return Voice(learned.general, own, options.label_weight, (), learned.lengths, style)
         key = (prompt.label, prompt.attribute, prompt.description)
         if key not in self._topics:
             topic = Topic.of(prompt)
-            self._topics[key] = (topic.phrases, *self._index.learn(topic, self._general))
+            self._topics[key] = (topic.phrases, *learned.index.learn(topic, learned.general))
         phrases, special, trust = self._topics[key]
-        return Voice(self._general, special, options.label_weight * trust, phrases, self._lengths, style)
+        return Voice(learned.general, special, options.label_weight * trust, phrases, learned.lengths, style)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Learned:
+    """A trained model: of all texts, of each label's own, and how to find texts for labels that the corpus lacks."""
+
+    case: Truecaser
+    general: KneserNey
+    lengths: tuple[int, ...]
+    index: TopicIndex
+    labels: dict[str, KneserNey]
+
+    @classmethod
+    def of(cls, texts: Sequence[str], labels: Sequence[str], order: int) -> _Learned:
+        """Train on texts with their plain labels ('' where there is none)."""
+        raw = [tokenise(text) for text in texts]
+        case = Truecaser(raw)
+        tokens = [case.lower_starts(text) for text in raw]
+        general = KneserNey(tokens, order)
+        own = {
+            label: KneserNey(
+                [text for text, its in zip(tokens, labels, strict=True) if its == label],
+                order,
+                vocabulary=general.vocabulary,
+            )
+            for label in sorted(set(labels) - {""})
+        }
+        return cls(case, general, tuple(len(text) for text in tokens), TopicIndex(tokens), own)
 
 
 def _plain(label: str) -> str:

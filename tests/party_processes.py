@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
+from connectors.base import Embedder
 from tests.pipeline import ROOT
 from tests.served import ask
 
@@ -46,12 +47,13 @@ def main(files: Sequence[str]) -> None:
     from prefect.plugins import load_prefect_collections
 
     load_prefect_collections()  # as every worker does when it starts
+    embedder = _embedder(Path(files[0]))
     gc.freeze()  # what is there is not looked through again, so that its memory stays shared
     children = []
     for file in files:
         child = os.fork()
         if not child:
-            _serve(Path(file))
+            _serve(Path(file), embedder)
         children.append(child)
         sys.stdout.write(f"{Path(file).parent.name} {child}\n")
         sys.stdout.flush()
@@ -67,13 +69,24 @@ def main(files: Sequence[str]) -> None:
     time.sleep(3600)
 
 
-def _serve(file: Path) -> None:
+def _embedder(file: Path) -> Embedder:
+    """Load the embedder of a party, so that all have its weights in common: they must name the same one."""
+    from flows.party import load_party
+
+    found = load_party(file).embedder
+    found.embed_alone(["weights are read at the first text"])
+    return found
+
+
+def _serve(file: Path, embedder: Embedder) -> None:
     from flows.party import load_party
     from flows.party_worker import serve_party
 
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
-        serve_party(load_party(file))
+        party = load_party(file)
+        vars(party)["embedder"] = embedder
+        serve_party(party)
     finally:
         os._exit(1)
 

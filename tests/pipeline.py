@@ -16,6 +16,8 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from tests import forked
+
 ROOT = Path(__file__).resolve().parents[1]
 
 SMALL: dict[str, Any] = {
@@ -111,7 +113,9 @@ class Pipeline:
         for name, change in changes.items():
             both = isinstance(change, dict) and isinstance(values.get(name), dict)
             values[name] = values[name] | change if both else change
-        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not self.home.exists():
+            self.home.mkdir(mode=0o700, parents=True)
+            forked.tracking_database(self.home / "mlflow.db")
         path = self.home.parent / f"{self.home.name}-config.yaml"
         path.write_text(yaml.safe_dump(values), encoding="utf-8")
         return path
@@ -123,8 +127,8 @@ class Pipeline:
         )
 
     def call(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "flows.cli", *arguments]
-        return subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=600)
+        """Run the command to its end, in a process of its own."""
+        return forked.call(arguments, self.environment, timeout=600)
 
     @property
     def flow(self) -> str:

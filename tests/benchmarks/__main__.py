@@ -11,13 +11,26 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.benchmarks import api_concurrency, artifacts, embed, flow, ngram, numbers, parties, startup, vote, wire
+from tests.benchmarks import (
+    api_concurrency,
+    artifacts,
+    embed,
+    flow,
+    masks,
+    ngram,
+    numbers,
+    parties,
+    startup,
+    vote,
+    wire,
+)
 from tests.benchmarks.race import Line
 
 BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "vote": vote.vote,
     "incremental": vote.incremental,
     "wire": wire.wire,
+    "masks": masks.masks,
     "embed": embed.embed,
     "fid": numbers.distance,
     "noise": numbers.noise,
