@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -33,6 +33,8 @@ LIBRARIES = (
     "flows.party_worker",
 )
 """What a party imports sooner or later: here once for all."""
+APART_SECONDS = 0.3
+"""Between two parties: a server that many make themselves known to at once answers nobody in time."""
 PAGE = 200
 """Most deployments that the server tells at once."""
 
@@ -55,6 +57,7 @@ def main(files: Sequence[str]) -> None:
         if not child:
             _serve(Path(file), embedder)
         children.append(child)
+        time.sleep(APART_SECONDS)
         sys.stdout.write(f"{Path(file).parent.name} {child}\n")
         sys.stdout.flush()
 
@@ -107,17 +110,16 @@ def party_processes(files: Sequence[Path], environment: dict[str, str], log: Pat
 
 
 def wait_for_parties(api: str, names: Sequence[str], seconds: float = 300) -> None:
-    """Wait until every party has its deployment on the server, so that a coordinator can call it."""
+    """Wait until every party, 200 at most, has its deployment on the server, so that a coordinator can call it."""
     deadline = time.monotonic() + seconds
     missing = set(names)
     while missing:
         if time.monotonic() > deadline:
             raise RuntimeError(f"{len(missing)} parties did not register: {sorted(missing)[:3]}")
-        found = set()
-        for start in range(0, len(names), PAGE):
-            found |= {one["name"] for one in ask(api, "/deployments/filter", {"limit": PAGE, "offset": start})}
-        missing -= found
-        time.sleep(0.5)
+        with suppress(TimeoutError):
+            found = ask(api, "/deployments/filter", {"limit": PAGE, "offset": 0})
+            missing -= {one["name"] for one in found}
+        time.sleep(1)
 
 
 if __name__ == "__main__":

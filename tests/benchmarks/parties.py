@@ -33,8 +33,10 @@ SETTINGS: dict[str, Any] = {
     "embedder": {"connector": "hashing", "model": "", "options": {}},
     "evaluation": {"fid_reference": "none"},
 }
-POLLS_PER_SECOND = 15
-"""Questions for work that all parties together put to the server: it answers some thirty requests a second and core."""
+POLLS_PER_SECOND = 4
+"""Questions for work that all parties together put to the server; each costs it some 30 ms of a core."""
+
+PATIENCE = 1800
 
 
 @dataclass(frozen=True)
@@ -79,19 +81,21 @@ def _federation(folder: Path, number: int, samples: int) -> Found:
         files = sorted((folder / "parties").glob("*/party.yaml"))
         for one in files:
             one.write_text(one.read_text() + f"poll_seconds: {max(1.0, number / POLLS_PER_SECOND):.1f}\n")
-        pipeline = Pipeline(folder / "home", api)
+        (folder / "home").mkdir(mode=0o700)  # or one is copied from a process that forks, which has one thread alone
+        pipeline = Pipeline(folder / "home", api, {"PREFECT_WORKER_HEARTBEAT_SECONDS": "120"})
         chosen = {"registry": shares["registry"], "exchange": str(folder / "parties/exchange"), "minutes": 10}
         method = {"iterations": 3, "samples": samples, "votes": 4, "examples": 4}
         config = pipeline.config(**SETTINGS, parties=chosen, method=method)
         with party_processes(files, pipeline.environment, folder / "parties.log") as processes:
-            wait_for_parties(api, list(processes))
+            wait_for_parties(api, list(processes), 600)
             before = {pid: _processor(pid) for pid in processes.values()}
-            done = pipeline.call("run", "wasp", "--config", str(config), "--json")
+            coordinator = pipeline.start("run", "wasp", "--config", str(config), "--json")
+            printed, said = coordinator.communicate(timeout=PATIENCE)
             used = [_processor(pid) - before[pid] for pid in processes.values()]
             memory = [_megabytes(pid) for pid in processes.values()]
-        if done.returncode:
-            raise RuntimeError(done.stderr[-3000:] + (folder / "parties.log").read_text()[-2000:])
-        summary = last_json(done.stdout)
+        if coordinator.returncode:
+            raise RuntimeError(said[-3000:] + (folder / "parties.log").read_text()[-2000:])
+        summary = last_json(printed)
         rounds = summary["parties"]["rounds"]
         return Found(_took(api, summary["prefect_run_id"]), rounds, float(np.mean(memory)), float(np.mean(used)))
 
