@@ -147,13 +147,17 @@ def verify_bundle(folder: Path, key: Path | None) -> dict[str, Any]:
 
 
 def abandon(run_id: str) -> dict[str, Any]:
-    """Give a run up: what it reserved and did not spend goes back to its dataset; its files stay."""
+    """Give a run up: what it reserved and did not spend goes back to its dataset, and to its parties' if it has any."""
     home, book = state_folder(), _book_to_go_on(run_id)
     ledger = open_ledger(home)
     if is_held(home, run_id, ledger):
         raise ConfigError(f"Run {run_id} is being carried out; stop it first")
     if book["dataset"]:
         ledger.finish(book["dataset"], run_id)
+    if book["config"].get("parties"):
+        from flows.federation import tell_ended
+
+        tell_ended(book["config"], run_id)
     return {"run_id": run_id, "dataset": book["dataset"]}
 
 

@@ -12,8 +12,10 @@ import yaml
 from connectors.base import ConfigError, digest
 from flows.params import AnyConfig, PartiesChoice
 from flows.places import place
+from flows.stores import open_exchange
 from tasks.accounting import Noise
 from tasks.party import registry_digest
+from tasks.round_plans import end_run
 from tasks.shared_noise import Parties, SharedNoise, shared
 
 
@@ -37,7 +39,7 @@ class Federation:
     @property
     def fingerprint(self) -> str:
         """What names the rows of all parties together here: nothing of the rows, only whose they are."""
-        return digest(["federation", self.choice.name, registry_digest(self.registry)])
+        return digest(["federation", self.choice.name, registry_digest(self.registry, list(self.registry))])
 
 
 def federation_of(config: AnyConfig) -> Federation | None:
@@ -89,3 +91,9 @@ def check_name(name: str) -> None:
     plain = name.replace("-", "").replace("_", "").replace(".", "")
     if not (plain.isascii() and plain.isalnum() and name[0].isalnum() and len(name) <= 63):
         raise ConfigError(f"A party cannot be called '{name}': use letters, digits, - _ and ., at most 63.")
+
+
+def tell_ended(values: Mapping[str, Any], run_id: str) -> None:
+    """Tell the parties of a run, by its configuration, that it is given up."""
+    choice = PartiesChoice.model_validate(values["parties"])
+    end_run(open_exchange(place(choice.exchange, values.get("data_root"))), run_id)

@@ -14,6 +14,7 @@ from flows.federation import check_name, read_registry
 from flows.home import check_closed, who
 from flows.params_party import PartyConfig
 from flows.places import default_name, place, rows_ref
+from flows.prepare import join_group
 from flows.stores import open_exchange, open_ledger, open_zone
 from tasks.party import Member
 from tasks.party_round import Keys
@@ -106,10 +107,11 @@ class Party:
             raise ConfigError(
                 f"registry: {path} has no or another key for '{self.config.name}'; its line must be: {self.public_line}"
             )
-        return Member(self.config.name, self.secret, registry, self.config.colluding, who(), self._cap)
+        return Member(self.config.name, self.secret, registry, self.config.colluding, who(), self._settle)
 
-    def _cap(self, dataset: str) -> None:
-        """Write the cap of the file into the budget book where that has another one."""
+    def _settle(self, dataset: str) -> None:
+        """Write group and cap of the file into the budget book where that has others."""
+        join_group(self.ledger, self.config.private, dataset)
         cap = self.config.cap
         if math.isinf(cap.epsilon):
             return
@@ -128,6 +130,7 @@ class Party:
             PREFECT_API_SSL_CERT_FILE,
             PREFECT_API_URL,
             PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+            PREFECT_LOGGING_TO_API_ENABLED,
             PREFECT_WORKER_QUERY_SECONDS,
         )
 
@@ -139,6 +142,8 @@ class Party:
             PREFECT_WORKER_QUERY_SECONDS: self.config.poll_seconds,
             # the coordinator watches its own clock, and a heartbeat costs a second at the end of each round
             PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
+            # what a party's libraries say stays with the party
+            PREFECT_LOGGING_TO_API_ENABLED: False,
         }
         if self.config.certificate:
             found[PREFECT_API_SSL_CERT_FILE] = place(self.config.certificate, str(self.folder))

@@ -29,6 +29,7 @@ from tasks.unnoised import exposure_charge, no_noise, no_release
 if TYPE_CHECKING:
     import pandas as pd
 
+    from connectors.ledger import BudgetBook
     from flows.approval import Approval
     from tasks.shared_noise import SharedNoise
 
@@ -193,7 +194,8 @@ def _name(
         fingerprint = identity.fingerprint
         key = tools.zone.key if config.private else ""
         dataset = tools.ledger.register(tools.rows_name, fingerprint, identity.records, key=key)
-        _join(tools, dataset)
+        if config.private is not None:
+            join_group(tools.ledger, config.private, dataset)
         check_book(tools.artifacts, tools.ledger, dataset, fingerprint)
     aside = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms", "plms_used", "filler", "export"), True)
     settings = config.model_dump(mode="json", exclude={**aside, **CARRYING_OUT})
@@ -214,20 +216,19 @@ def _name(
     return RunName(run_id, flow, dataset, fingerprint)
 
 
-def _join(tools: RunTools, dataset: str) -> None:
+def join_group(ledger: BudgetBook, private: PrivateRows, dataset: str) -> None:
     """Put the dataset into the group that the configuration names; a group is never left."""
-    private = tools.config.private
-    group = " ".join((private.group or "").split()) if private else ""
+    group = " ".join((private.group or "").split())
     if not group:
         return
-    now = tools.ledger.status(dataset).group
+    now = ledger.status(dataset).group
     if now not in ("", group):
         raise ConfigError(
             f"private.group: dataset '{dataset}' is in group '{now}', which it cannot leave, not in '{group}'. Write "
             f"'{now}', or make one group of both: wasp budget group {shlex.quote(now)} {dataset} OTHER_DATASET"
         )
     if not now:
-        tools.ledger.join(group, [dataset], who())
+        ledger.join(group, [dataset], who())
 
 
 def warnings_of(config: AnyConfig, card: TaskCard, noise: Noise) -> list[str]:

@@ -49,7 +49,7 @@ class CoordinatorGoneError(WaspError):
         super().__init__("The coordinator did not go on with the round in time; nothing was sent by this party.")
 
 
-def _no_cap(dataset: str) -> None:
+def _as_it_is(dataset: str) -> None:
     """Leave the budget book as it is."""
 
 
@@ -57,8 +57,8 @@ def _no_cap(dataset: str) -> None:
 class Member:
     """One party: its name, its long-term key (32 bytes), everybody's public keys (PEM), and what it insists on.
 
-    `colluding`: a plan that protects against fewer colluding parties is refused. `cap` writes the party's cap into its
-    budget book; `who` is who reserves.
+    `colluding`: a plan that protects against fewer colluding parties is refused. `settle` writes cap and group of its
+    rows into its budget book; `who` is who reserves.
     """
 
     name: str
@@ -66,12 +66,12 @@ class Member:
     registry: Mapping[str, bytes]
     colluding: int = 0
     who: str = ""
-    cap: Callable[[str], None] = _no_cap
+    settle: Callable[[str], None] = _as_it_is
 
 
-def registry_digest(registry: Mapping[str, bytes]) -> str:
-    """Return what coordinator and parties compare: the digest of everybody's name and key."""
-    return digest({name: pem.decode() for name, pem in registry.items()})
+def registry_digest(registry: Mapping[str, bytes], parties: Sequence[str]) -> str:
+    """Return what coordinator and parties compare: the digest of the keys of those that take part."""
+    return digest({name: registry.get(name, b"").decode() for name in parties})
 
 
 def check_plan(tools: RowTools, member: Member, plan: RoundPlan) -> None:
@@ -81,7 +81,7 @@ def check_plan(tools: RowTools, member: Member, plan: RoundPlan) -> None:
     exactly = where.rows is not None and where.of is None
     wrong = {
         "this party is not in it": member.name not in plan.parties,
-        "its registry of parties is another one": plan.registry != registry_digest(member.registry),
+        "its registry of parties is another one": plan.registry != registry_digest(member.registry, plan.parties),
         f"it reckons with {plan.colluding} colluding parties, too few": plan.colluding < member.colluding,
         f"its embedder is {plan.embedder}, here {tools.embedder.identity}": plan.embedder != tools.embedder.identity,
         "it protects persons and private.person is empty": privacy.protects == "person" and where.person is None,

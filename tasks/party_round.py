@@ -152,7 +152,7 @@ class PartyRound:
         tools, member = self.tools, self.member
         identity = identify(tools.zone, tools.private, plan.labels, ())
         dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
-        member.cap(dataset)
+        member.settle(dataset)
         charges = (shared_charge(plan.noise),) * plan.privacy.releases
         tools.ledger.reserve(dataset, BudgetPlan(plan.run_id, plan.flow, plan.privacy.delta, charges), member.who)
         return dataset, identity.fingerprint

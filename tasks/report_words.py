@@ -90,6 +90,19 @@ def promise(report: Report) -> list[str]:
         f"Delta {plan.delta:g}: the promise may fail with a probability of at most {_one_in(plan.delta)}.",
         "The promise holds whatever else anybody knows or will learn, and for everything computed from "
         f"{_noisy(plan)}.",
+        *_among_parties(report),
+    ]
+
+
+def _among_parties(report: Report) -> list[str]:
+    """Return against whom the promise holds where several parties hold the rows."""
+    if report.parties is None:
+        return []
+    stated, number = report.parties["colluding"], report.parties["number"]
+    together = f", even together with {stated} of the parties" if stated else ", not against another party"
+    return [
+        f"The rows lie with {number} parties, and nobody else saw them or the votes of one party: sums of all parties' "
+        f"masked votes were read. The promise holds against whoever reads the sums{together}."
     ]
 
 
@@ -101,8 +114,10 @@ def uncovered(report: Report) -> list[str]:
     if report.plan.protects == "person":
         others = "rows of a person beyond the declared number per person: they are not used"
     declared = ["the declared number of private rows: it is public"] if report.plan.training else []
+    liars = ["parties that send made-up votes: the sum is then wrong, though no less private"] if report.parties else []
     return [
         *declared,
+        *liars,
         _ELSEWHERE,
         "what is true of the whole group rather than of one member (for example how frequent a class is)",
         others,

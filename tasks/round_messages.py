@@ -86,7 +86,7 @@ class RoundPlan:
 
     `parties` of the round take part; `privacy` is the promise of the whole run, `number`, `minimum` and `colluding` say
     for whom the noise is made. `pieces` are the texts that stand for election. `registry`
-    is the digest of everybody's keys, `step` the key of the coordinator's release. `respend`: whether a party that has
+    is the digest of their keys, `step` the key of the coordinator's release. `respend`: whether a party that has
     paid for this vote before may pay again.
     """
 

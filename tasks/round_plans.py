@@ -49,7 +49,7 @@ def publish(
         embedder=tools.embedder.identity,
         pieces=tuple(_put(tools, job, one, texts) for one in written),
         minutes=job.minutes,
-        registry=registry_digest(job.registry),
+        registry=registry_digest(job.registry, opening.parties),
         step=opening.step,
         respend=job.spec.respend,
     )

@@ -47,7 +47,7 @@ def test_three_parties_and_a_coordinator_from_start_to_end(api: str, tmp_path: P
     files = sorted(parties.glob("*/party.yaml"))
     changes = {
         "private": None,
-        "parties": {"registry": str(parties / "parties.yaml"), "exchange": str(parties / "exchange"), "minutes": 1},
+        "parties": {"registry": str(parties / "parties.yaml"), "exchange": str(parties / "exchange"), "minutes": 4},
         "embedder": {"connector": "hashing", "model": "", "options": {}},
         "method": {"iterations": 2, "samples": 48, "votes": 4, "examples": 4},
         "tracking": {"mlflow": f"sqlite:///{tmp_path}/mlflow.db"},

@@ -8,6 +8,7 @@ from scipy.stats import chisquare
 
 from connectors.base import FinalError
 from tasks.guiding import candidates
+from tasks.party_round import give_back_ended
 from tasks.private.ballot import Ballot
 from tasks.private.release import private_vectors
 from tasks.private.rows import identify, open_rows
@@ -63,14 +64,13 @@ def test_without_noise_the_sum_is_that_of_all_persons(tmp_path: Path) -> None:
     assert rows > 0
 
 
-@pytest.mark.parametrize("form", ["float16", "int8"])
-def test_shorter_vectors_move_few_votes(tmp_path: Path, form: str) -> None:
-    found = open_federated(tmp_path / "f", parties={"embeddings": form})
+def test_shorter_vectors_move_few_votes(tmp_path: Path) -> None:
+    found = open_federated(tmp_path / "f", parties={"embeddings": "int8"})
     votes, info, _ = found.vote()
     moved = np.abs(both_sides(votes) - clear_sum(found)).sum()
     assert moved <= 0.2 * both_sides(votes).sum()
     bytes_of_text = info["bytes"]["kinds"]["down"]["texts"] / 12
-    assert bytes_of_text < 512 * (3 if form == "float16" else 2)
+    assert bytes_of_text < 512 * 2
 
 
 def test_the_noise_of_the_sum_is_that_of_the_plan(tmp_path: Path) -> None:
@@ -111,8 +111,6 @@ def test_parties_give_back_what_they_set_aside_for_a_run_that_ended(tmp_path: Pa
     found = open_federated(tmp_path / "f")
     with pytest.raises(FinalError):
         found.vote(killed_at(("party-3", "joined")), minutes=SHORT)
-    from tasks.party_round import give_back_ended
-
     for party in found.again().parties.values():
         give_back_ended(party, party.exchange)
     assert set(found.reserved().values()) == {()}
@@ -240,3 +238,22 @@ def test_masked_votes_look_like_random_bytes_even_without_noise(tmp_path: Path) 
     votes = np.concatenate([clear_votes(found, party).T.ravel() for party in found.parties]).astype("<u4").tobytes()
     plain = np.bincount(np.frombuffer(votes, np.uint8), minlength=256).reshape(16, 16).sum(axis=1)
     assert chisquare(plain).pvalue < 1e-30, "the same test tells plain votes from random bytes"
+
+
+def test_a_run_of_some_of_the_registry_needs_no_other_registry(tmp_path: Path) -> None:
+    found = open_federated(tmp_path / "f", parties={"only": ["party-1", "party-3"]})
+    votes, info, _ = found.vote()
+    assert info["parties"] == ["party-1", "party-3"]
+    assert np.array_equal(both_sides(votes), clear_sum(found, without=("party-2",)))
+
+
+def test_what_a_party_releases_is_charged_to_its_group(tmp_path: Path) -> None:
+    found = open_federated(tmp_path / "f", privacy={"epsilon": 4.0})
+    file = found.folder / "parties/party-1/party.yaml"
+    file.write_text(file.read_text().replace("label: label}", "label: label, group: clinic}"))
+    found = found.again()
+    found.vote()
+    party = found.parties["party-1"]
+    dataset = party.ledger.known(party.private.name)
+    assert dataset is not None
+    assert party.ledger.status(dataset).group == "clinic"
