@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -90,7 +91,10 @@ def _serve(file: Path, embedder: Embedder) -> None:
         party = load_party(file)
         vars(party)["embedder"] = embedder
         serve_party(party)
+    except BaseException:  # whatever ended it stands in the log, and no fork goes on with its parent's work
+        traceback.print_exc()
     finally:
+        sys.stderr.flush()
         os._exit(1)
 
 

@@ -65,7 +65,11 @@ def prefect_server(folder: Path, database: str = "") -> Iterator[str]:
         "DO_NOT_TRACK": "1",
     }
     if database:
-        environment |= {"PREFECT_SERVER_DATABASE_CONNECTION_URL": database, "PREFECT_SERVER_DATABASE_TIMEOUT": "60"}
+        environment |= {
+            "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
+            "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
+            "PREFECT_SERVER_DATABASE_SQLALCHEMY_POOL_SIZE": "25",
+        }
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
