@@ -65,6 +65,18 @@ def test_without_noise_the_sum_is_that_of_all_persons(tmp_path: Path) -> None:
     assert rows > 0
 
 
+def test_a_party_without_a_row_takes_part_like_one_that_has_some(tmp_path: Path) -> None:
+    """Else everybody would see that somebody's only row, or person, is gone."""
+    open_federated(tmp_path / "f")
+    place = tmp_path / "f/parties/party-2/rows.parquet"
+    pd.read_parquet(place).iloc[:0].to_parquet(place)
+    found = open_federated(tmp_path / "f")
+    votes, info, caller = found.vote()
+    assert set(caller.said.values()) == {"masked"}
+    assert info["parties"] == list(found.parties)
+    assert np.array_equal(both_sides(votes), clear_votes(found, "party-1") + clear_votes(found, "party-3"))
+
+
 def test_shorter_vectors_move_few_votes(tmp_path: Path) -> None:
     found = open_federated(tmp_path / "f", parties={"embeddings": "int8"})
     votes, info, _ = found.vote()
