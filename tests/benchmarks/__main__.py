@@ -20,6 +20,7 @@ from tests.benchmarks import (
     ngram,
     numbers,
     parties,
+    rounds,
     startup,
     vote,
     wire,
@@ -39,6 +40,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "artifacts": artifacts.artifacts,
     "flow": flow.flow,
     "startup": startup.startup,
+    "rounds": rounds.rounds,
     "parties": parties.parties,
 }
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS")
