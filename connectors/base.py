@@ -37,10 +37,12 @@ from connectors.errors import TemporaryError as TemporaryError
 from connectors.errors import WaspError as WaspError
 from connectors.errors import in_step as in_step
 from connectors.errors import step_of as step_of
+from connectors.exchange import Exchange as Exchange
 from connectors.keys import canonical as canonical
 from connectors.keys import digest as digest
 from connectors.prompt import Cloze as Cloze
 from connectors.prompt import Prompt as Prompt
+from connectors.prompt import Seeded as Seeded
 from connectors.redaction import guard_logs as guard_logs
 from connectors.redaction import redact as redact
 from connectors.redaction import redact_error as redact_error
@@ -175,6 +177,24 @@ class RowsRef:
 
 
 @dataclass(frozen=True, slots=True)
+class TermsRef:
+    """Where a public vocabulary lies, and what of it counts.
+
+    `term`: column of the terms; `rank`: column of their rank, 1 first; empty: the order of the file. The first `skip`
+    terms, those shorter than `shortest` letters and, with `stop_words`, common English words never count, however they
+    are written; of the others the first `most`.
+    """
+
+    path: str
+    term: str = "term"
+    rank: str = "rank"
+    skip: int = 0
+    shortest: int = 1
+    stop_words: bool = True
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PrivateRef:
     """The private dataset of a run by name and place; opened in tasks/private alone. Never prints its place."""
 
@@ -261,31 +281,6 @@ class ArtifactStore(Protocol):
 
     def info(self, ref: ArtifactRef) -> dict[str, Any]:
         """Return the `info` that was written with the artifact."""
-
-
-# --- several parties
-class Exchange(Protocol):
-    """Files that a coordinator and the parties of a federation all reach: whole or not there, the last writer wins."""
-
-    address: str
-
-    def read(self, name: str) -> bytes | None:
-        """Return a file's bytes, None if there is no such file; ArtifactError when the place does not answer."""
-
-    def read_all(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the bytes of many files at once, without those that are not there."""
-
-    def write(self, name: str, source: Path | bytes) -> None:
-        """Write a file."""
-
-    def exists(self, name: str) -> bool:
-        """Say whether there is a file of this name."""
-
-    def below(self, name: str) -> list[str]:
-        """Return the names of all files below a folder, sorted."""
-
-    def remove(self, names: Sequence[str]) -> None:
-        """Remove files; those that are gone already are no error."""
 
 
 # --- progress

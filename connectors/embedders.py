@@ -13,7 +13,7 @@ from connectors.base import ConfigError, Embedder, chunks
 if TYPE_CHECKING:
     from connectors.base import Matrix
 
-CONNECTORS = ("sentence_transformers", "hashing")
+CONNECTORS = ("sentence_transformers", "word_vectors", "hashing")
 EMBEDDED = "embedded"
 """Model name of the installed package: works without network and download."""
 
@@ -22,8 +22,9 @@ def open_embedder(connector: str, model: str = "", options: Mapping[str, Any] | 
     """Return the embedder of a configuration; nothing heavy is imported until it embeds.
 
     `sentence_transformers`: `model` is a hub id, a folder, or `embedded` (the installed all-MiniLM-L6-v2); options
-    `device` (auto), `normalize` (true), `max_length`, `revision`, `offline`, `token_budget`. `hashing`: options
-    `dimension` (512). Raises ConfigError for unknown names, MissingPackageError without the package.
+    `device` (auto), `normalize` (true), `max_length`, `revision`, `offline`, `token_budget`. `word_vectors`: `model` is
+    a file or folder; option `most` (words that are read). `hashing`: options `dimension` (512). Raises ConfigError for
+    unknown names, MissingPackageError without the package.
     """
     given = dict(options or {})
     if connector == "hashing":
@@ -34,6 +35,11 @@ def open_embedder(connector: str, model: str = "", options: Mapping[str, Any] | 
 
         _check_options(connector, given, OPTIONS)
         return SentenceEmbedder(model or EMBEDDED, SentenceOptions(**given))
+    if connector == "word_vectors":
+        from connectors.word_vectors import WordVectors
+
+        _check_options(connector, given, ("most",))
+        return WordVectors(model, **given)
     known = ", ".join(CONNECTORS)
     raise ConfigError(
         f"embedder.connector: unknown embedder '{connector}'. Known: {known}.{_near(connector, CONNECTORS)}"

@@ -18,6 +18,7 @@ from connectors.base import (
     Keep,
     ModelSpec,
     Prompt,
+    Seeded,
     canonical,
     digest,
     keep_nothing,
@@ -25,6 +26,7 @@ from connectors.base import (
 from connectors.kneser_ney import KneserNey
 from connectors.ngram_filler import Filler
 from connectors.ngram_prompting import Topic, TopicIndex, words_in
+from connectors.ngram_seeded import SeededWriter
 from connectors.ngram_tokens import Truecaser, tokenise
 from connectors.ngram_writer import Phrases, Style, Voice, Writer
 from connectors.options import refuse_unknown
@@ -80,9 +82,9 @@ class NgramModel:
     It exists so that every pipeline runs anywhere in seconds; it does not write well. What it does truly: it follows
     the label (a model of the label's own texts, or, for labels the corpus does not have, of the texts that share words
     with label, attribute and description, plus the label's words in openings), it fills masks (a `Cloze`, see
-    `ngram_filler`), it moves towards good examples (an n-gram cache interpolated with the model) and away from bad
-    ones: p(w) is multiplied by (p / (p + p_bad))**discount (see `ngram_writer`). The same prompt gets the same answer,
-    whatever else is in the batch.
+    `ngram_filler`), it weaves given phrases in (a `Seeded`, see `ngram_seeded`), it moves towards good examples (an
+    n-gram cache interpolated with the model) and away from bad ones: p(w) is multiplied by (p / (p + p_bad))**discount
+    (see `ngram_writer`). The same prompt gets the same answer, whatever else is in the batch.
     """
 
     def __init__(self, name: str, options: NgramOptions) -> None:
@@ -140,7 +142,11 @@ class NgramModel:
         if isinstance(prompt, Cloze):
             return self._filled(prompt, rng)
         good, bad = (self._tokens(side) for side in (prompt.good, prompt.bad))
-        text, finished = Writer(self._voice(prompt), good, bad, rng).write(max(1, prompt.max_tokens))
+        voice = self._voice(prompt)
+        if isinstance(prompt, Seeded):
+            text, finished = SeededWriter(voice, prompt.phrases, good, rng).write(max(1, prompt.max_tokens))
+        else:
+            text, finished = Writer(voice, good, bad, rng).write(max(1, prompt.max_tokens))
         return Completion(
             text=text,
             finish_reason="stop" if finished else "length",

@@ -51,3 +51,10 @@ class Cloze(Prompt):
     def shown(self) -> tuple[str, ...]:
         """The text with blanks."""
         return (self.blanked,)
+
+
+@dataclass(frozen=True, slots=True)
+class Seeded(Prompt):
+    """A request for a text that contains `phrases`; `good` are examples that a client gave away for prompts."""
+
+    phrases: tuple[str, ...] = ()

@@ -15,7 +15,8 @@ from flows.prepare import vote_privacy, vote_privacy_of
 from tasks.accounting import Noise, VotePrivacy, calibrate
 from tasks.attack import Attack, Attacked, claim_of, likely_bound
 from tasks.composition import gaussian_epsilon
-from tasks.keyphrase_accounting import KeyphraseNoise, PartPrivacy, calibrate_part, shares
+from tasks.keyphrase_accounting import PARTS, KeyphraseNoise, PartPrivacy, calibrate_part
+from tasks.keyphrase_noise import apart
 from tasks.shared_noise import Parties, shared
 
 
@@ -29,15 +30,19 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
         )
     noises: dict[str, Noise | KeyphraseNoise] = {}
     if "wasp" in config.mechanisms:
-        noises |= {f"wasp {one}": calibrate(replace(promise, calibration=one)) for one in config.calibrations}
+        for one in config.calibrations:  # the noise of the paper counts no first choices
+            share = promise.choice_share if one == "tight" else 0.0
+            noises[f"wasp {one}"] = calibrate(replace(promise, calibration=one, choice_share=share))
     if "pe" in config.mechanisms:
-        evolution = replace(promise, votes=1, sides=1, releases=promise.releases + 1, calibration="tight")
+        evolution = replace(
+            promise, votes=1, sides=1, releases=promise.releases + 1, calibration="tight", choice_share=0.0
+        )
         noises["pe"] = calibrate(evolution)
     if "dp_kps" in config.mechanisms:
         noises |= _keyphrases(config, promise)
     found = [Attack(name, noise, config.trials, config.confidence) for name, noise in noises.items()]
     if "federated" in config.mechanisms:
-        noise = calibrate(replace(promise, calibration="tight"))
+        noise = calibrate(replace(promise, calibration="tight", choice_share=0.0))
         found.append(Attack("federated", noise, config.trials, config.confidence, _parties(config, noise)))
     return found
 
@@ -59,11 +64,11 @@ def _keyphrases(config: AuditConfig, promise: VotePrivacy) -> dict[str, Keyphras
         raise ConfigError("mechanisms: dp_kps protects documents; take it out, or set privacy.protects to record")
     parts, found = config.keyphrases, {}
     for setting in parts.settings:
-        epsilons = shares(promise.epsilon, promise.delta, setting)
-        for part, epsilon in zip(("vocabulary", "density"), epsilons, strict=True):
+        epsilons = apart(promise.epsilon, promise.delta, setting, parts.vocabulary_epsilon)
+        for part, epsilon in zip(PARTS, epsilons, strict=True):
             found[f"dp_kps {part} {setting}"] = calibrate_part(
                 PartPrivacy(
-                    part=part,  # type: ignore[arg-type]
+                    part=part,
                     epsilon=epsilon,
                     delta=promise.delta,
                     setting=setting,

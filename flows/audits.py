@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ArtifactError, AuditError
+from connectors.base import ArtifactError, AuditError, Charge
 from flows.catalog import find_flow
 from tasks.officer_values import AuditLine
 
@@ -34,12 +34,46 @@ def audits_of(artifacts: Artifacts, claim: Mapping[str, Any]) -> tuple[AuditLine
     `claim`: the numbers of `SAME`, `sides` of the run's vote, `shared`: whether several parties voted. A red audit of
     one kind is not made good by a newer one of another. ArtifactError when findings are damaged.
     """
+
+    def kind_of(found: Mapping[str, Any]) -> str | None:
+        kind = found["mechanism"].split()[0]
+        return kind if _votes_alike(kind, claim) and same_noise(found, claim) else None
+
+    return _newest(artifacts, kind_of, tuple(SIDES))
+
+
+def audits_of_parts(artifacts: Artifacts, charges: Sequence[tuple[str, Charge]]) -> tuple[AuditLine, ...]:
+    """Return the newest audit of each part of DP-KPS with the noise of its charge, (part, charge), if there is one.
+
+    An audit attacks few terms and frequencies and proves the same for any number: what counts is the noise in units of
+    what a document adds.
+    """
+    wanted = {f"dp_kps {part}": charge for part, charge in charges}
+
+    def kind_of(found: Mapping[str, Any]) -> str | None:
+        kind = " ".join(found["mechanism"].split()[:2])
+        charge = wanted.get(kind)
+        return kind if charge is not None and _same_part(found, charge) else None
+
+    return _newest(artifacts, kind_of, tuple(wanted))
+
+
+def _same_part(found: Mapping[str, Any], charge: Charge) -> bool:
+    same_kind = charge.mechanism.endswith(str(found["noise"]))
+    ours, theirs = charge.noise_scale / charge.sensitivity, found["noise_scale"] / found["sensitivity"]
+    return same_kind and charge.adjacency == found["adjacency"] and math.isclose(ours, theirs, rel_tol=1e-4)
+
+
+def _newest(
+    artifacts: Artifacts, kind_of: Callable[[Mapping[str, Any]], str | None], kinds: Sequence[str]
+) -> tuple[AuditLine, ...]:
+    """Return the newest finding of each kind; `kind_of` says None of findings that are about other noise."""
     newest: dict[str, AuditLine] = {}
     books = [book for book in artifacts.list_runs() if book.get("flow") == "audit" and book.get("ended")]
     for book in sorted(books, key=lambda one: str(one["ended"])):
         for found in _mechanisms(artifacts, book["run_id"]):
-            kind = found["mechanism"].split()[0]
-            if _votes_alike(kind, claim) and same_noise(found, claim):
+            kind = kind_of(found)
+            if kind is not None:
                 newest[kind] = AuditLine(
                     run_id=book["run_id"],
                     ended=book["ended"],
@@ -48,7 +82,7 @@ def audits_of(artifacts: Artifacts, claim: Mapping[str, Any]) -> tuple[AuditLine
                     claimed=found["epsilon_claimed"],
                     proven=found["epsilon_proven"],
                 )
-    return tuple(newest[kind] for kind in SIDES if kind in newest)
+    return tuple(newest[kind] for kind in kinds if kind in newest)
 
 
 def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple[AuditLine, ...]:
@@ -58,13 +92,20 @@ def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple
     from flows.prepare import make_noise
     from tasks.attack import Attack
     from tasks.dp_sgd import TrainingNoise
+    from tasks.keyphrase_accounting import part_charge
+    from tasks.keyphrase_noise import KeyphrasesNoise, WordsNoise
 
     config: Any = check_config(find_flow(book["flow"]).config_class(), book["config"], f"manifest of {book['run_id']}")
     noise = make_noise(config)
     if isinstance(noise, TrainingNoise):
         return ()  # audits are about noise on votes
-    votes = {"sides": noise.privacy.sides, "shared": bool(book["config"].get("parties"))}
-    found = audits_of(artifacts, claims(Attack("vote", noise, 1, 0.0)) | votes)
+    if isinstance(noise, KeyphrasesNoise):
+        found = audits_of_parts(artifacts, [(part.privacy.part, part_charge(part)) for part in noise.parts])
+    else:
+        votes = {"sides": noise.privacy.sides, "shared": bool(book["config"].get("parties"))}
+        found = audits_of(artifacts, claims(Attack("vote", noise, 1, 0.0)) | votes)
+    if isinstance(noise, WordsNoise):
+        found += audits_of_parts(artifacts, [("vocabulary", noise.charges[0])])
     for one in found:
         if not one.passed:
             raise AuditError(
@@ -98,7 +139,7 @@ def _mechanisms(artifacts: Artifacts, run_id: str) -> list[dict[str, Any]]:
         found = json.loads(text)
         whole = found.get("pipeline")
         lines = [*found["mechanisms"], *([whole] if whole else [])]
-        return [{name: one[name] for name in READ} for one in lines]
+        return [{name: one[name] for name in READ} | {"noise": one.get("noise", "")} for one in lines]
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise ArtifactError(
             f"{artifacts.where(place)} cannot be read ({type(error).__name__}: damaged, or of another version), so "

@@ -34,18 +34,20 @@ def aug_pe(config: AugPeConfig, resumes: str | None = None) -> dict[str, Any]:
     with running("aug_pe", config, resumes, AugPeRun) as run:
         if run.stands is not None:
             return run.stands
-        written, asked, releases = (accumulate if config.method.accumulates else evolve)(run)
+        # words that prompts for new texts name, where they come from the private rows: released with noise first
+        words = run.release_words()
+        written, asked, releases = (accumulate if config.method.accumulates else evolve)(run, words)
         synthetic = now(collect, run.tools, written)
         student = now(train_student, run.tools, run.train_job(written))
         return run.finish(written, releases, synthetic, student, asked)
 
 
-def evolve(run: AugPeRun) -> tuple[list[Written], list[Written], list[ArtifactRef]]:
+def evolve(run: AugPeRun, words: list[ArtifactRef]) -> tuple[list[Written], list[Written], list[ArtifactRef]]:
     """Replace the population by its survivors and their variations, T times; the last survivors are the result."""
     # RANDOM_API: every model writes its share without examples
     parents = embedded(run.tools, generate, run.write_jobs(0, run.equal_weights(), None, ()))
     run.require_texts(0, parents)
-    asked, releases = list(parents), list[ArtifactRef]()
+    asked, releases = list(parents), list(words)
 
     for iteration in range(run.iterations):
         # VARIATION_API: each model varies what it wrote
@@ -66,9 +68,9 @@ def evolve(run: AugPeRun) -> tuple[list[Written], list[Written], list[ArtifactRe
     return parents, asked, releases
 
 
-def accumulate(run: AugPeRun) -> tuple[list[Written], list[Written], list[ArtifactRef]]:
+def accumulate(run: AugPeRun, words: list[ArtifactRef]) -> tuple[list[Written], list[Written], list[ArtifactRef]]:
     """Add variations of a few winners of each class in every round, and keep all texts, as WASP's authors compare."""
-    written, releases = list[Written](), list[ArtifactRef]()
+    written, releases = list[Written](), list(words)
     winners: Written | None = None
     for iteration in range(run.iterations):
         written += embedded(run.tools, generate, run.more_jobs(iteration, winners, written))

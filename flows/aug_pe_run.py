@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from connectors.base import ArtifactRef
 from flows.evolution_run import EvolutionRun
+from flows.keyphrases import vocabulary_spec
 from flows.params_aug_pe import AugPeConfig
 from tasks.evolving import SURVIVORS
-from tasks.jobs import WriteJob, Written
+from tasks.jobs import Weights, WriteJob, Written
+from tasks.keyphrase_noise import WordsNoise
+from tasks.keyphrase_steps import choose_terms
+from tasks.keyphrasing import Terms
+from tasks.private_steps import count_terms
+from tasks.steps import now
 from tasks.survive import Survival
 from tasks.variation import Manner
 
@@ -23,6 +30,35 @@ class AugPeRun(EvolutionRun):
         """What prompts for new texts tell."""
         method = self.config.method
         return Manner(disclose=method.disclosure == "label", keywords=method.keywords == "list")
+
+    words: Terms | None = None
+    """The private vocabulary, once it is released."""
+
+    def release_words(self) -> list[ArtifactRef]:
+        """Release the private vocabulary that new texts are asked for with, where keywords come from one."""
+        noise, method = self.prepared.noise, self.config.method
+        if not isinstance(noise, WordsNoise) or noise.vocabulary is None:
+            return []
+        spec = vocabulary_spec(self, noise.vocabulary, method.vocabulary_terms, 0.0)
+        release = now(count_terms, self.tools, spec)
+        self.words = now(choose_terms, self.tools, spec, release)
+        return [release]
+
+    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:
+        """The vocabulary, if there is one, and the votes."""
+        votes = super().slots(releases if self.words is None else releases[1:])
+        return votes if self.words is None else {"vocabulary"} | votes
+
+    def write_jobs(
+        self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[Written]
+    ) -> list[WriteJob]:
+        """Share the texts; prompts name words of the private vocabulary, if there is one."""
+        jobs = super().write_jobs(iteration, weights, examples, written)
+        if self.words is None:
+            return jobs
+        count = self.config.method.words
+        card = replace(self.prepared.card, attribute="", values=())
+        return [replace(job, card=card, words=self.words.table, words_per_prompt=count) for job in jobs]
 
     @property
     def variation(self) -> Manner:
@@ -86,4 +122,4 @@ class AugPeRun(EvolutionRun):
         jobs = self.write_jobs(iteration, self.equal_weights(), None, written)
         if winners is None:
             return jobs
-        return [replace(job, manner=self.variation, parents=(winners.samples,)) for job in jobs]
+        return [replace(job, manner=self.variation, parents=(winners.samples,), words=None) for job in jobs]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.base import ConfigError, LedgerError
 from flows.home import book_address, state_folder
+from flows.lost_book import RELEASES
 from flows.records import alone
-from flows.release_files import RELEASES
 from flows.stores import open_artifacts
 from tasks.accounting import filter_epsilon
 from tasks.composition import second_opinion

@@ -151,6 +151,18 @@ FLOWS = (
         ),
     ),
     FlowEntry(
+        "dp_kps",
+        "flows.dp_kps",
+        "flows.params_dp_kps.DpKpsConfig",
+        "flows.plan.planned",
+        "phrases drawn from noisy densities of the private rows' phrases seed the prompts of language models",
+        (
+            Preset("demo", "dp_kps_here.yaml", "DP-KPS on the demo's texts with embedded models: about a minute."),
+            Preset("paper", "papers/dp_kps_dbpedia.yaml", "DBPedia-14 as the paper sets it (Table 4): a paid model."),
+            Preset("own-data", "dp_kps_own_data.yaml", OWN_DATA, ("private.path", "vocabulary.path")),
+        ),
+    ),
+    FlowEntry(
         "audit",
         "flows.audit",
         "flows.params_audit.AuditConfig",
@@ -177,7 +189,13 @@ FLOWS = (
         "flows.params_compare.CompareConfig",
         "flows.compare_values.planned",
         "carries out methods, settings and seeds as a matrix and puts the results beside published figures",
-        (Preset("demo", "compare_here.yaml", "WASP, its ablations and rivals on the demo texts: 15 minutes."),),
+        (
+            Preset("demo", "compare_here.yaml", "WASP, its ablations and rivals on the demo texts: 15 minutes."),
+            Preset(
+                "imdb", "papers/compare_imdb_here.yaml", "Tables 1, 4 and 5 of the WASP paper, IMDb, recorded models."
+            ),
+            Preset("paper", "papers/compare_table_1.yaml", "Table 1 of the WASP paper, by hub ids: an accelerator."),
+        ),
         words="flows.compare_words",
         opens_rows=False,
         continued=False,

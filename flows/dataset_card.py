@@ -162,6 +162,11 @@ def _privacy(told: Told) -> str:
 def _seen(report: Report) -> str:
     if report.plan.training:
         return f"One language model learned from the private records under noise: {report.plan.training}."
+    if report.plan.keyphrases:
+        return (
+            "No text of the private records was shown to a language model; prompts hold terms of a public vocabulary. "
+            f"Released under noise: {report.plan.keyphrases}."
+        )
     return "No text of the private records was shown to a language model; they only voted on synthetic texts."
 
 

@@ -25,9 +25,10 @@ from tasks.dp_sgd import training_in_words
 from tasks.facts import Facts
 from tasks.jobs import Written
 from tasks.judging import map_points
-from tasks.plots import fid_accuracy_plot, map_plot, weights_plot
+from tasks.keyphrase_noise import keyphrases_in_words
+from tasks.plots import confusion_plot, fid_accuracy_plot, map_plot, weights_plot
 from tasks.report import render
-from tasks.report_values import Happened, Plan, Report, Sample, Scores, Touched, from_json, to_json
+from tasks.report_values import Happened, MapPoints, Plan, Report, Sample, Scores, Touched, from_json, to_json
 from tasks.round_plans import end_run
 from tasks.writing import read_samples
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
     from flows.run import Run
 
-PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot}
+PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot, "confusion": confusion_plot}
 SAMPLES_SHOWN = 2
 
 
@@ -95,7 +96,7 @@ def _report(run: Run, made: Made) -> Report:
         samples=_samples(run, made.written),
         touched=_touched(run) + run.touched,
         outgoing=outgoing(run, made.asked, made.facts),
-        map=map_points(run.tools, made.written, run.prepared.test, config.execution.seed) if made.written else None,
+        map=_map(run, made),
         places={
             **({"synthetic texts": where(made.synthetic.path)} if made.synthetic else {}),
             "all artifacts": where(folder),
@@ -108,6 +109,14 @@ def _report(run: Run, made: Made) -> Report:
         opens_rows=config.opens_rows,
         parties=parties_happened(run, made.releases),
     )
+
+
+def _map(run: Run, made: Made) -> MapPoints | None:
+    if not made.written:
+        return None
+    config, shown = run.config, run.prepared.shown
+    by_tsne = config.evaluation.map == "tsne"
+    return map_points(run.tools, made.written, (run.prepared.test, shown), config.execution.seed, by_tsne)
 
 
 def _next(run: Run) -> tuple[tuple[str, str], ...]:
@@ -143,13 +152,14 @@ def _plan(run: Run) -> Plan:
         delta=noise.delta,
         sigma=noise.sigma,
         sensitivity=noise.sensitivity,
-        releases=noise.releases,
+        releases=len(noise.charges),
         calibration=noise.calibration,
         protects=noise.privacy.protects,
         adjacency=noise.privacy.adjacency,
         samples=run.config.method.samples,
         calls=sum(one.number for one in run.config.asks),
         training=training_in_words(noise),
+        keyphrases=keyphrases_in_words(noise),
     )
 
 
@@ -190,7 +200,7 @@ def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | N
         accuracy=test["accuracy"],
         macro_f1=test["macro_f1"],
         classes=classes,
-        per_class=test["per_class"],
+        per_class={name: test["per_class"][name] for name in classes},
         confusion=tuple(tuple(row) for row in test["confusion"]),
     )
 
@@ -222,6 +232,8 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef | None, page: Path) 
     tracker, artifacts = run.tools.tracker, run.tools.artifacts
     scores = report.scores
     final = {"student_accuracy": scores.accuracy, "student_macro_f1": scores.macro_f1} if scores else {}
+    if scores and synthetic is not None:
+        final |= scores.by_class
     tracker.metrics(final | {"epsilon_total": report.happened.epsilon}, run.iterations)
     if run.config.private is not None:
         tracker.dataset(run.tools.private.name, "private")
@@ -265,7 +277,12 @@ def _summary(run: Run, report: Report) -> dict[str, Any]:
         "n_synthetic": report.happened.samples,
         "accuracy": report.scores.accuracy if report.scores else None,
         "macro_f1": report.scores.macro_f1 if report.scores else None,
+        "classes": list(report.scores.classes) if report.scores else None,
+        "per_class": dict(report.scores.per_class) if report.scores else None,
+        "confusion": [list(row) for row in report.scores.confusion] if report.scores else None,
         "fid": last.fid if last else None,
+        "text_precision": last.text_precision if last else None,
+        "text_recall": last.text_recall if last else None,
         "fid_not_private": last.not_private if last else False,
         "mlflow_run_id": tracker.mlflow_run_id,
         "mlflow": _mlflow(run),
@@ -287,6 +304,8 @@ def _line(facts: Facts) -> dict[str, Any]:
         "weights": dict(facts.weights),
         "fid": facts.fid,
         "not_private": facts.not_private,
+        "text_precision": facts.text_precision,
+        "text_recall": facts.text_recall,
         "accuracy": facts.accuracy,
         "epsilon": facts.epsilon,
     }

@@ -40,7 +40,10 @@ class FuseGenRun(Run):
     def judge_jobs(self, iteration: int, written: Sequence[Written]) -> list[JudgeJob]:
         """Let a student for each PLM learn from its texts so far and judge those of all."""
         method, labels = self.config.method, self.prepared.card.label_names
-        spec = self._boosted(replace(super().student_spec, kind=method.judge))
+        spec = super().student_spec
+        if method.judge != spec.kind:  # steps that suit one kind do not suit another
+            spec = StudentSpec(method.judge, spec.model, epochs=spec.epochs, seed=spec.seed)
+        spec = self._boosted(spec)
         return [JudgeJob(plm, iteration, tuple(written), spec, labels) for plm in self.plms]
 
     def fuse_job(self, iteration: int) -> FuseJob:

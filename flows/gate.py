@@ -11,6 +11,9 @@ from connectors.base import ArtifactError, ConfigError, LedgerError, Look, Place
 from flows.catalog import find_flow
 from flows.config_files import check_config
 from flows.home import who
+from flows.keyphrases import few_shot_of
+from flows.lost_book import RELEASES
+from flows.params_vocabulary import terms_ref, vocabulary_of
 from flows.places import rows_ref
 from flows.release_files import verify
 from flows.removal import lost
@@ -95,8 +98,8 @@ def search(home: Path, artifacts: Artifacts, book: dict[str, Any], texts: pd.Dat
 
 
 def _fingerprint(artifacts: Artifacts, run_id: str) -> str | None:
-    """Return the name of the rows that voted, None if none did; ArtifactError when it cannot be known."""
-    releases = artifacts.finished(f"runs/{run_id}/iteration=*/release.parquet")
+    """Return the name of the rows that were used, None if none were; ArtifactError when it cannot be known."""
+    releases = artifacts.finished(RELEASES.replace("*", run_id, 1))
     found = {str(release.get("parameters", {}).get("private") or "") for release in releases.values()}
     if len(found) > 1 or "" in found:
         raise ArtifactError(f"Releases of run {run_id} are damaged; read them back: wasp resume {run_id}")
@@ -109,6 +112,8 @@ def _public(tools: RunTools, card: TaskCard) -> Iterator[str]:
     for label in card.labels:
         yield from (label.name, label.description, " ".join(label.words))
         yield from (zero_shot(card, label.name, value, 0).text for value in card.values or ("",))
-    for rows in (tools.config.test, tools.config.public):
+    if (vocabulary := vocabulary_of(tools.config)) is not None:
+        yield from tools.read_terms(terms_ref(vocabulary, tools.config.data_root))
+    for rows in (tools.config.test, tools.config.public, few_shot_of(tools.config)):
         if rows is not None:
             yield from tools.read_rows(rows_ref(rows, tools.config.data_root))["text"].tolist()

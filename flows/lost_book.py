@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
     from connectors.ledger import BudgetBook
 
+RELEASES = "runs/*/*/release.parquet"
+"""Where releases lie among the artifacts: in the folder of an iteration, or of what was released."""
+
 
 def check_book(artifacts: Artifacts, book: BudgetBook, dataset: str, fingerprint: str) -> None:
     """Raise LedgerError when a finished release of this dataset is unknown to the book: it was lost or replaced."""
     found = {
         path: release.get("info", {}).get("ledger_entry")
-        for path, release in artifacts.finished("runs/*/iteration=*/release.parquet").items()
+        for path, release in artifacts.finished(RELEASES).items()
         if is_of(artifacts, release, path, dataset, fingerprint)
     }
     # The book is read after the files: another run may release at this moment, and writes the book first.
@@ -32,9 +35,9 @@ def check_book(artifacts: Artifacts, book: BudgetBook, dataset: str, fingerprint
 
 
 def is_of(artifacts: Artifacts, release: dict[str, Any], path: str, dataset: str, fingerprint: str) -> bool:
-    """Say whether a release belongs to a dataset: by the rows that voted, or by what its run says."""
+    """Say whether a release belongs to a dataset: by the rows it was made of, or by what its run says."""
     if not release:
-        return False  # damaged: the vote reads it back from the book
+        return False  # damaged: the step reads it back from the book
     if release.get("parameters", {}).get("private") == fingerprint:
         return True
     run = PurePosixPath(path).parents[1]

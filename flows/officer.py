@@ -9,17 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ConfigError, LedgerError
+from connectors.base import Charge, ConfigError, LedgerError
 from connectors.files import write_text_whole
 from connectors.ledger_state import GROUP, RELEASING, Entry
 from flows import officer_lines as lines
-from flows.audits import audits_of
+from flows.audits import audits_of, audits_of_parts
 from flows.home import state_folder
 from flows.records import now
 from flows.release_files import verify
 from flows.stores import open_artifacts, open_ledger
 from tasks import officer
 from tasks.accounting import epsilon_of, sides_of
+from tasks.keyphrase_accounting import PARTS
 from tasks.officer_values import AuditLine, Noise, OfficerPage, RunLine, Sent
 from tasks.report_values import Report, from_json
 from tasks.report_words import certainty
@@ -128,7 +129,14 @@ def _run(home: Path, status: Status, delta: float, run_id: str, entries: Sequenc
 
 
 def _audits(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditLine, ...]:
-    """Return the newest audits of equal releases; a run whose releases differ from each other has none."""
+    """Return the newest audits of equal releases, or of the two parts of DP-KPS; others that differ have none."""
+    parts = [(entry.slot, _charge(entry)) for entry in released if entry.slot in PARTS]
+    of_parts = audits_of_parts(open_artifacts(home), parts) if parts else ()
+    votes = [entry for entry in released if entry.slot not in PARTS]
+    return _audits_of_votes(home, votes, delta) + of_parts if votes else of_parts
+
+
+def _audits_of_votes(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditLine, ...]:
     first, *others = released
     names = ("noise_scale", "sensitivity", "protects", "adjacency", "sensitivity_reason")
     if any(getattr(one, name) != getattr(first, name) for one in others for name in names):
@@ -139,6 +147,18 @@ def _audits(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditL
         return ()
     numbers = {name: getattr(first, name) for name in names} | {"releases": len(released), "delta": delta}
     return audits_of(open_artifacts(home), numbers | votes)
+
+
+def _charge(entry: Entry) -> Charge:
+    return Charge(
+        mechanism=entry.mechanism,
+        event=entry.event,
+        sensitivity=entry.sensitivity or 1.0,
+        sensitivity_reason=entry.sensitivity_reason,
+        noise_scale=entry.noise_scale or 0.0,
+        protects=entry.protects,
+        adjacency=entry.adjacency,
+    )
 
 
 def _state(status: Status, run_id: str, own: Sequence[Entry], released: Sequence[Entry]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from connectors.base import ArtifactRef
 from connectors.ledger_state import RELEASING
@@ -41,17 +41,11 @@ class OnlyPrivateRun(Run):
         """To convergence on rows of which a tenth is held back, or one pass over all of them as published."""
         student, method, seed = self.config.student, self.config.method, self.config.execution.seed
         if method.training == "to_convergence":
-            return StudentSpec(student.kind, student.model, epochs=method.passes, patience=PATIENCE, seed=seed)
-        return StudentSpec(
-            student.kind,
-            student.model,
-            epochs=1,
-            learning_rate=PUBLISHED_RATE,
-            batch=PUBLISHED_BATCH,
-            validation_share=0.0,
-            seed=seed,
-            head="random",
-        )
+            recipe: dict[str, Any] = {"epochs": method.passes, "patience": PATIENCE}
+        else:
+            recipe = {"epochs": 1, "learning_rate": PUBLISHED_RATE, "batch": PUBLISHED_BATCH}
+            recipe |= {"validation_share": 0.0, "head": "random"}
+        return StudentSpec(student.kind, student.model, seed=seed, **(recipe | student.recipe))
 
     def plain_job(self) -> PlainJob:
         """Train on the private rows, which the budget book is told of first."""

@@ -5,6 +5,8 @@ Unknown keys are refused with the nearest known name (`flows.config_files` words
 
 from __future__ import annotations
 
+from functools import partial
+from operator import eq
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -29,6 +31,10 @@ from flows.params_rows import Rows as Rows
 from tasks.accounting import Paper
 
 
+def _unset(value: object) -> bool:
+    return value is None
+
+
 class StudentChoice(Strict):
     """The small task model (STM) that is trained on the result."""
 
@@ -37,6 +43,60 @@ class StudentChoice(Strict):
     )
     model: str = Field("embedded", description="Hub id or folder of the transformer; 'embedded': the demo's.")
     epochs: int = Field(5, ge=1, le=1000, description="Most epochs; stops early on synthetic validation texts.")
+    learning_rate: float | None = Field(
+        None, gt=0, lt=1, exclude_if=_unset, description="Step size; empty: what suits the kind. Not for linear."
+    )
+    batch: int | None = Field(
+        None,
+        ge=1,
+        le=4096,
+        exclude_if=_unset,
+        description="Rows of a step; empty: 32 texts, 128 vectors. Not for linear.",
+    )
+    max_length: int | None = Field(
+        None, ge=1, le=8192, exclude_if=_unset, description="Tokens of a text that are read; empty: 256. For finetune."
+    )
+
+    adaptation: Literal["none", "coral"] = Field(
+        "none",
+        exclude_if=partial(eq, "none"),
+        description="coral: the student is fitted to the texts of `public` as well, whose labels are not looked at "
+        "(Deep CORAL). Not for kind linear, and never with private rows.",
+    )
+    adaptation_weight: float = Field(
+        1.0, gt=0, le=1e6, exclude_if=partial(eq, 1.0), description="How much that counts beside the labels."
+    )
+
+    rules = (
+        rule("learning_rate", {"type": "number"}, {"kind": {"enum": ["finetune", "mlp"]}})
+        | rule("batch", {"type": "integer"}, {"kind": {"enum": ["finetune", "mlp"]}})
+        | rule("max_length", {"type": "integer"}, {"kind": {"const": "finetune"}})
+        | rule("adaptation", {"const": "coral"}, {"kind": {"enum": ["finetune", "mlp"]}})
+    )
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """What is said of steps and texts, for a StudentSpec."""
+        given = {"learning_rate": self.learning_rate, "batch": self.batch, "max_length": self.max_length}
+        return {name: value for name, value in given.items() if value is not None}
+
+    @model_validator(mode="after")
+    def _recipe_means_something(self) -> Self:
+        known = {
+            "finetune": {"learning_rate", "batch", "max_length"},
+            "mlp": {"learning_rate", "batch"},
+            "linear": set(),
+        }
+        for name in self.recipe:
+            if name not in known[self.kind]:
+                raise ValueError(f"{name} means nothing to a student of kind {self.kind}; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _adapts_a_network(self) -> Self:
+        if self.adaptation == "coral" and self.kind == "linear":
+            raise ValueError("adaptation: coral changes a network; set kind to mlp or finetune")
+        return self
 
 
 class Evaluation(Strict):
@@ -44,6 +104,11 @@ class Evaluation(Strict):
 
     fid_reference: Literal["test", "private", "public", "none"] = Field(
         "test", description="Rows that FID compares with. 'private' is computed without noise and marked not private."
+    )
+    map: Literal["axes", "tsne"] = Field(
+        "axes",
+        exclude_if=partial(eq, "axes"),
+        description="How texts are put on the report's map: two principal axes, or t-SNE (seconds more).",
     )
 
 
@@ -188,6 +253,11 @@ class AnyConfig(Strict):
         fills = [plm.name for plm in self.plms if plm.connector == "fill_mask"]
         if fills:
             raise ValueError(f"plms: {fills[0]!r} is a fill_mask model, which fills gaps and cannot write by itself")
+        if self.student.adaptation == "coral" and self.public is None:
+            raise ValueError(
+                "student.adaptation is coral, but no public rows are given: name texts that may be learned from as "
+                "they are under public. Private rows would make the student NOT PRIVATE"
+            )
         if self.evaluation.fid_reference == "public" and self.public is None:
             raise ValueError("evaluation.fid_reference is 'public' but no public rows are given")
         return self
@@ -281,6 +351,17 @@ class WaspConfig(RunConfig):
     """Everything that one WASP run needs."""
 
     method: Method = Field(Method(), description="WASP's own settings (Algorithm 1).")
+
+    @model_validator(mode="after")
+    def _counted_in_one_place(self) -> Self:
+        if self.parties is not None and self.method.weights_from == "counts":
+            raise ValueError("method.weights_from is 'counts', which several parties do not count; write votes")
+        return self
+
+    @property
+    def calibrations(self) -> tuple[Calibration, ...]:
+        """The paper's noise counts no first choices."""
+        return ("tight",) if self.method.weights_from == "counts" else ("tight", "paper")
 
     @property
     def asks(self) -> list[Asks]:

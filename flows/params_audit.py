@@ -24,6 +24,11 @@ class KeyphraseParts(Strict):
     terms: int = Field(1, ge=1, le=50, description="Most vocabulary terms of a document (S).")
     keyphrases: int = Field(10, ge=1, le=100, description="Most keyphrases of a document (M).")
     frequencies: int = Field(1, ge=1, le=500, description="Random frequencies of the density (D).")
+    vocabulary_epsilon: float | None = Field(
+        None,
+        gt=0,
+        description="Epsilon of the vocabulary, as in the run that is meant; empty: the same budget for both.",
+    )
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
+from operator import eq, is_
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from flows.form import rule
-from flows.params import AnyMethod, Asks, Calibration, Casting, RunConfig
+from flows.params import AnyMethod, Asks, Calibration, Casting, Privacy, RunConfig
+from flows.params_vocabulary import VocabularyChoice
+from tasks.keyphrase_accounting import PartPrivacy
+from tasks.keyphrase_noise import apart
 
 NO_VOCABULARY = (
-    "keywords: private_vocabulary needs words that were released from the private rows under privacy, and no flow of "
-    "this version releases any; write list or none"
+    "method.keywords is private_vocabulary: its words are released from the private rows, so that a public vocabulary "
+    "must be named under vocabulary"
 )
+
+
+class AugPePrivacy(Privacy):
+    """What is promised about the private rows."""
+
+    vocabulary_epsilon: float | None = Field(
+        None,
+        gt=0,
+        exclude_if=partial(is_, None),
+        description="Epsilon of a private vocabulary (method.keywords); the votes have the rest. Empty: the same "
+        "budget for both.",
+    )
 
 
 class AugPeMethod(AnyMethod):
@@ -59,10 +77,22 @@ class AugPeMethod(AnyMethod):
     keywords: Literal["list", "none", "private_vocabulary"] = Field(
         "list",
         description="A keyword of its own in each prompt for a new text: list takes the task's attribute, else the "
-        "words of the class if it is named; private_vocabulary is refused until a flow makes one.",
+        "words of the class if it is named; private_vocabulary draws words that are released from the private rows "
+        "first, with noise (AugPE+V~ of Nagesh et al. 2025; `vocabulary` names the public one).",
     )
-
-    rules = rule("keywords", {"type": "string"}, {"keywords": {"enum": ["list", "none"]}})
+    words: int = Field(
+        1,
+        ge=1,
+        le=50,
+        exclude_if=partial(eq, 1),
+        description="Words of the private vocabulary in each prompt for a new text.",
+    )
+    terms: int = Field(
+        10, ge=1, le=1000, exclude_if=partial(eq, 10), description="Most vocabulary terms of a row that count (S)."
+    )
+    vocabulary_terms: int = Field(
+        1000, ge=2, le=100_000, exclude_if=partial(eq, 1000), description="Terms of the private vocabulary at most."
+    )
 
     @property
     def accumulates(self) -> bool:
@@ -86,8 +116,6 @@ class AugPeMethod(AnyMethod):
 
     @model_validator(mode="after")
     def _style_fits(self) -> Self:
-        if self.keywords == "private_vocabulary":
-            raise ValueError(NO_VOCABULARY)
         if self.accumulates and self.samples < self.iterations:
             raise ValueError(f"samples ({self.samples}) must be at least iterations ({self.iterations})")
         if self.accumulates and self.look_ahead:
@@ -98,7 +126,33 @@ class AugPeMethod(AnyMethod):
 class AugPeConfig(RunConfig):
     """Everything that one run of Aug-PE needs."""
 
+    vocabulary: VocabularyChoice | None = Field(
+        None,
+        exclude_if=partial(is_, None),
+        description="The public vocabulary whose terms are counted; for method.keywords: private_vocabulary.",
+    )
+    privacy: AugPePrivacy = Field(AugPePrivacy(), description="What is promised about the private rows.")
     method: AugPeMethod = Field(AugPeMethod(), description="Aug-PE's own settings.")
+
+    rules = RunConfig.rules | rule(
+        "method",
+        {"properties": {"keywords": {"const": "private_vocabulary"}}, "required": ["keywords"]},
+        {"vocabulary": {"type": "object"}},
+    )
+
+    @property
+    def counts_words(self) -> bool:
+        """Whether a private vocabulary is released before the votes."""
+        return self.method.keywords == "private_vocabulary"
+
+    @property
+    def vocabulary_privacy(self) -> PartPrivacy:
+        """What the release of the vocabulary promises."""
+        privacy = self.privacy
+        epsilon, _ = apart(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
+        exactly = self.private is not None and self.private.takes_exactly
+        adjacency = "replace_one" if exactly else privacy.adjacency
+        return PartPrivacy("vocabulary", epsilon, privacy.delta, terms=self.method.terms, adjacency=adjacency)
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
@@ -117,6 +171,26 @@ class AugPeConfig(RunConfig):
         varied = population - method.samples + later * (method.iterations - 1)
         ahead = population * method.look_ahead * method.iterations
         return [Asks(writers, method.samples), Asks(writers, varied + ahead, varies=True)]
+
+    @model_validator(mode="after")
+    def _words_can_be_counted(self) -> Self:
+        if not self.counts_words:
+            return self
+        if self.vocabulary is None:
+            raise ValueError(NO_VOCABULARY)
+        if self.parties is not None:
+            raise ValueError(
+                "method.keywords is private_vocabulary, whose words several parties do not count together; write list "
+                "or none"
+            )
+        if math.isinf(self.privacy.epsilon) or self.privacy.protects == "person":
+            raise ValueError(
+                "method.keywords: private_vocabulary protects single rows at a finite epsilon; write list or none"
+            )
+        given = self.privacy.vocabulary_epsilon
+        if given is not None and given >= self.privacy.epsilon:
+            raise ValueError(f"privacy.vocabulary_epsilon ({given:g}) must be below privacy.epsilon")
+        return self
 
     @model_validator(mode="after")
     def _noise_fits(self) -> Self:

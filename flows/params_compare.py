@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from flows.form import Strict
 from flows.params import Execution, Tracking
 
-Metric = Literal["accuracy", "macro_f1", "fid"]
+Metric = Literal["accuracy", "macro_f1", "fid", "text_precision", "text_recall"]
 Changes = dict[str, Any]
 """Changes of a configuration: 'method.votes' -> value."""
 

@@ -7,17 +7,25 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.form import Strict
+from flows.form import Strict, rule
+from tasks.accounting import MOST_CHOICE_SHARE
 from tasks.dp_sgd import Training
+
+COUNTS_SHARE = 0.15
+"""Part of a release's loss (mu squared) that counts of first choices have where nothing else is said: 10 to 20 % do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Casting:
-    """How private rows vote in a run: how often, for how many texts (Q), on how many sides (near, or near and far)."""
+    """How private rows vote in a run: how often, for how many texts (Q), on how many sides (near, or near and far).
+
+    `choice_share`: part of each release's loss that counts the PLMs of rows' nearest texts.
+    """
 
     releases: int
     votes: int = 1
     sides: int = 1
+    choice_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +111,35 @@ class Method(RoundsMethod):
     )
     temperature: float = Field(1.0, gt=0, le=1000, description="What weights are divided by before the softmax.")
     vote_scope: Literal["all", "latest"] = Field("all", description="Vote on all texts so far, or on the latest round.")
+    weights_from: Literal["votes", "counts"] = Field(
+        "votes",
+        exclude_if=lambda value: value == "votes",
+        description="What tells the models' weights: the votes on their texts (paper), or a noisy count by itself, of "
+        "the rows whose nearest text each wrote.",
+    )
+    counts_share: float | None = Field(
+        None,
+        gt=0,
+        le=MOST_CHOICE_SHARE,
+        exclude_if=lambda value: value is None,
+        description="Part of the budget for that count; the votes have the rest. Empty: 0.15.",
+    )
+
+    rules = rule("counts_share", {"type": "number"}, {"weights_from": {"const": "counts"}})
 
     @property
     def casting(self) -> Casting:
         """T - 1 times for Q texts on both sides; the last round's texts are not voted on."""
-        return Casting(self.iterations - 1, self.votes, 2)
+        share = (self.counts_share or COUNTS_SHARE) if self.weights_from == "counts" else 0.0
+        return Casting(self.iterations - 1, self.votes, 2, share)
+
+    @model_validator(mode="after")
+    def _counts_are_used(self) -> Self:
+        if self.counts_share is not None and self.weights_from == "votes":
+            raise ValueError("counts_share is for weights_from: counts; leave it out, or count")
+        if self.weights_from == "counts" and not self.weighting:
+            raise ValueError("weights_from: counts pays for weights that weighting: false does not use; write votes")
+        return self
 
     @property
     def candidates(self) -> int:

@@ -65,8 +65,14 @@ class Plm(Strict):
 class EmbedderChoice(Strict):
     """The model that turns texts into vectors (phi in the paper)."""
 
-    connector: Literal["sentence_transformers", "hashing"] = Field(
-        "sentence_transformers", description="sentence_transformers needs the extra 'local'; hashing needs nothing."
+    connector: Literal["sentence_transformers", "word_vectors", "hashing"] = Field(
+        "sentence_transformers",
+        description="sentence_transformers needs the extra 'local'; word_vectors (GloVe, fastText as text) and hashing "
+        "need nothing.",
     )
-    model: str = Field("embedded", description="Hub id, folder, or 'embedded' (the package of the extra 'demo').")
+    model: str = Field(
+        "embedded",
+        description="Hub id, folder, or 'embedded' (the package of the extra 'demo'); word_vectors: their file or "
+        "folder.",
+    )
     options: dict[str, Any] = Field(default_factory=dict, description="Options of the embedder.")

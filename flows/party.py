@@ -119,11 +119,6 @@ class Party:
         if (now.cap, now.delta, now.cap_protects) != (cap.epsilon, cap.delta, cap.protects):
             self.ledger.set_cap(dataset, cap.epsilon, cap.delta, who(), "party.yaml", cap.protects)
 
-    @property
-    def pause(self) -> float:
-        """Seconds between two looks into the exchange."""
-        return 0.2 if self.exchange.is_folder else 1.0
-
     def settings(self) -> dict[Any, Any]:
         """Return the settings of Prefect under which this party speaks to the coordinator's server."""
         from prefect.settings import (

@@ -35,7 +35,7 @@ def party_round(run_id: str, iteration: int, attempt: int) -> Any:
         raise ConfigError("A round is carried out by the process of a party: wasp party --config party.yaml")
     party = _HERE[0]
     at = RoundId(run_id, iteration, attempt)
-    done = PartyRound(party, party.exchange, party.member, at, party.keys, _tell, party.pause).take_part()
+    done = PartyRound(party, party.exchange, party.member, at, party.keys, _tell).take_part()
     if done == "aborted":
         return Cancelled(name="Dropped", message="the coordinator gave this attempt up; nothing was sent")
     return Completed(name="Masked", message=redact(f"{done}; the sum of all parties is all that can be read"))

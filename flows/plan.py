@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from flows.federated_values import parties_planned
+from flows.keyphrases import keyphrase_plan
 from flows.params import AnyConfig, Asks, Execution, RunConfig
 from tasks.accounting import Noise, VotePrivacy
 from tasks.dp_sgd import TrainingNoise
@@ -66,12 +67,14 @@ def plan_of(
         "minutes_of_writing": max(minutes, default=0.0) if len(known) == len(config.models) else None,
         "max_dollars": config.limits.max_dollars,
         "training": _training(noise),
-        "releases": noise.releases,
-        "events": [dict(noise.charge.event)] * noise.releases if noise.releases else [],
+        "releases": len(noise.charges),
+        "events": [dict(charge.event) for charge in noise.charges],
+        "keyphrases": keyphrase_plan(noise),
         "sensitivity": noise.sensitivity,
         "calibration": noise.calibration,
         "sigma": noise.sigma,
         "noise_multiplier": noise.noise_multiplier,
+        "choice_share": noise.privacy.choice_share,
         "epsilon_stated": finite(noise.epsilon_stated),
         "epsilon_exact": finite(noise.epsilon_exact),
         "delta": noise.delta,

@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING
 from connectors.base import BudgetPlan, Charge, ConfigError, Look, PrivateInputError, digest
 from flows.federation import Federation, federation_of
 from flows.home import open_to_others, who
+from flows.keyphrases import (
+    check_keyphrases,
+    few_shot_of,
+    keyphrases_noise,
+    terms_content,
+    warnings_of_keyphrases,
+    words_noise,
+)
 from flows.lost_book import check_book
 from flows.params import PACE, AnyConfig, Casting, PrivateRows, Promise, Rows, RunConfig
+from flows.params_aug_pe import AugPeConfig
+from flows.params_dp_kps import DpKpsConfig
 from flows.places import rows_ref
 from flows.runners import check_runner
 from flows.task_files import load_task
@@ -56,6 +66,7 @@ class Prepared:
     public: Reference | None
     warnings: tuple[str, ...]
     approval: Approval | None
+    shown: Reference | None = None
     federation: Federation | None = None
 
     @property
@@ -73,6 +84,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     check_runner(config.execution)
     card = load_task(config.task)
     check_numbers(config, card)
+    check_keyphrases(config, card)
     tools = RunTools(config, home)
     tools.artifacts.check()
     for model in config.models:
@@ -81,7 +93,9 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
         check_trainable(tools.weights(tools.plms[0]), config.method.training_tokens)
     test, test_rows = _reference("test", config.test, config, card, tools)
     public, public_rows = _reference("public", config.public, config, card, tools)
-    texts = [text for rows in (test_rows, public_rows) if rows is not None for text in rows["text"].tolist()]
+    shown, shown_rows = _reference("few_shot", few_shot_of(config), config, card, tools)
+    outside = (test_rows, public_rows, shown_rows)
+    texts = [text for rows in outside if rows is not None for text in rows["text"].tolist()]
     noise, federation = make_noise(config), federation_of(config)
     if federation is not None:
         federation.shared(noise)
@@ -91,9 +105,13 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     identity = _identify(tools, flow, card, texts) if config.private else None
     if federation is not None:
         identity = Identity(federation.fingerprint, ())
-    run_name = _name(tools, flow, card, identity, (test, public))
+    contents = [reference.content if reference else None for reference in (test, public)]
+    contents += [*([shown.content] if shown else []), *terms_content(tools)]
+    run_name = _name(tools, flow, card, identity, contents)
     plan = BudgetPlan(run_name.run_id, flow, noise.delta, charges_of(config, noise, federation))
-    return Prepared(tools.named(run_name), config, card, noise, plan, test, public, warnings, approval, federation)
+    return Prepared(
+        tools.named(run_name), config, card, noise, plan, test, public, warnings, approval, shown, federation
+    )
 
 
 def _identify(tools: RunTools, flow: str, card: TaskCard, public_texts: Sequence[str]) -> Identity:
@@ -116,6 +134,10 @@ def make_noise(config: AnyConfig) -> Noise:
     training, privacy = config.method.tuning, config.privacy
     if training is not None:
         return calibrate_training(training, privacy.epsilon, privacy.delta)
+    if isinstance(config, DpKpsConfig):
+        return keyphrases_noise(config)
+    if isinstance(config, AugPeConfig) and config.counts_words:
+        return words_noise(config, vote_privacy_of(config))
     return calibrate(vote_privacy_of(config))
 
 
@@ -125,7 +147,7 @@ def charges_of(config: AnyConfig, noise: Noise, federation: Federation | None = 
         return ()
     if federation is not None:
         return (shared_charge(federation.shared(noise)),) * noise.releases
-    return (noise.charge,) * noise.releases if isinstance(config, RunConfig) else (exposure_charge(TRAINED),)
+    return noise.charges if isinstance(config, RunConfig) else (exposure_charge(TRAINED),)
 
 
 def vote_privacy_of(config: RunConfig) -> VotePrivacy:
@@ -149,6 +171,7 @@ def vote_privacy(promise: Promise, casting: Casting) -> VotePrivacy:
         releases=casting.releases,
         votes=casting.votes,
         sides=casting.sides,
+        choice_share=casting.choice_share,
         adjacency=promise.adjacency,
         protects=promise.protects,
         rows_per_person=promise.rows_per_person if promise.protects == "person" else 1,
@@ -187,7 +210,7 @@ def _reference(
 
 
 def _name(
-    tools: RunTools, flow: str, card: TaskCard, identity: Identity | None, references: Sequence[Reference | None]
+    tools: RunTools, flow: str, card: TaskCard, identity: Identity | None, contents: Sequence[str | None]
 ) -> RunName:
     config, dataset, fingerprint = tools.config, "", ""
     if identity is not None:
@@ -199,7 +222,7 @@ def _name(
         check_book(tools.artifacts, tools.ledger, dataset, fingerprint)
     aside = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms", "plms_used", "filler", "export"), True)
     settings = config.model_dump(mode="json", exclude={**aside, **CARRYING_OUT})
-    for rows in ("private", "test", "public"):
+    for rows in ("private", "test", "public", "few_shot", "vocabulary"):
         if settings.get(rows) is not None:
             settings[rows] |= {"path": "", "name": ""}
     if settings.get("private") is not None:
@@ -209,8 +232,7 @@ def _name(
     else:  # who the parties are is in the fingerprint, how they are reached makes no other run
         settings["parties"] = {name: settings["parties"][name] for name in ("minimum", "colluding", "embeddings")}
     models = [[model.name, tools.model(model.name).identity] for model in config.models]
-    compared = [reference.content if reference else None for reference in references]
-    content = digest([flow, asdict(card), settings, models, tools.embedder.identity, fingerprint, *compared])
+    content = digest([flow, asdict(card), settings, models, tools.embedder.identity, fingerprint, *contents])
     task = Path(config.task).stem.replace("_", "-")
     run_id = f"{flow}-{task}-e{config.epsilon:g}-s{config.execution.seed}-{content[:10]}"
     return RunName(run_id, flow, dataset, fingerprint)
@@ -239,7 +261,7 @@ def warnings_of(config: AnyConfig, card: TaskCard, noise: Noise) -> list[str]:
     if config.test is None:
         found.append("no test rows: accuracy and FID are not measured")
     if isinstance(config, RunConfig):
-        found += _about_privacy(config) + _about_signal(config, card, noise)
+        found += warnings_of_keyphrases(noise) + _about_privacy(config) + _about_signal(config, card, noise)
     return found
 
 
@@ -284,7 +306,7 @@ def _about_parties(config: RunConfig) -> list[str]:
 
 def _about_signal(config: RunConfig, card: TaskCard, noise: Noise) -> list[str]:
     rows = config.private.rows if config.private else None
-    if rows is None or noise.sigma <= 0 or config.method.tuning is not None:
+    if rows is None or noise.sigma <= 0 or not config.method.casting.releases:
         return []
     index = signal_index(rows, noise.sigma, config.method.candidates // len(card.labels))
     if index >= 1:

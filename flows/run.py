@@ -236,12 +236,20 @@ class Run:
         """How the student is trained."""
         student = self.config.student
         return StudentSpec(
-            kind=student.kind, model=student.model, epochs=student.epochs, seed=self.config.execution.seed
+            kind=student.kind,
+            model=student.model,
+            epochs=student.epochs,
+            seed=self.config.execution.seed,
+            adaptation=student.adaptation,
+            adaptation_weight=student.adaptation_weight,
+            **student.recipe,
         )
 
     def train_job(self, written: Sequence[Written]) -> TrainJob:
         """Train the student on everything."""
-        return TrainJob(tuple(written), self.student_spec, self.prepared.card.label_names, self.prepared.test)
+        prepared, spec = self.prepared, self.student_spec
+        unlabelled = prepared.public if spec.adaptation == "coral" else None
+        return TrainJob(tuple(written), spec, prepared.card.label_names, prepared.test, unlabelled)
 
     def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:
         """Return the entries of the budget book that paid for these releases; LedgerError when one names none."""

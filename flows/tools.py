@@ -19,12 +19,13 @@ from connectors.base import (
     LanguageModel,
     PrivateRef,
     RowsRef,
+    TermsRef,
     Weights,
     digest,
 )
 from flows.live import shown
 from flows.paid_models import in_batches, load_secret
-from flows.params import AnyConfig, Plm
+from flows.params import AnyConfig, EmbedderChoice, Plm
 from flows.places import default_name, model_spec, place, rows_ref
 from flows.stores import (
     Shared,
@@ -131,7 +132,7 @@ class RunTools:
     @property
     def embedder(self) -> Embedder:
         """The run's embedder."""
-        return self._once("embedder", self._open_embedder)
+        return self._once("embedder", lambda: self._open_embedder(self.config.embedder))
 
     @property
     def private(self) -> PrivateRef:
@@ -201,6 +202,23 @@ class RunTools:
 
         return read_rows(where)
 
+    def read_terms(self, where: TermsRef) -> tuple[str, ...]:
+        """Open a public vocabulary."""
+        from connectors.terms import read_terms
+
+        return self._once(f"terms {where}", lambda: read_terms(where))
+
+    @property
+    def term_embedder(self) -> Embedder:
+        """The embedder of the run's vocabulary; the run's own where it names none."""
+        from flows.params_vocabulary import vocabulary_of
+
+        vocabulary = vocabulary_of(self.config)
+        chosen = vocabulary.embedder if vocabulary is not None else None
+        if chosen is None:
+            return self.embedder
+        return self._once("term embedder", lambda: self._open_embedder(chosen))
+
     @property
     def tracker(self) -> Tracker:
         """Where experiments are recorded; a journal in the run's folder comes first."""
@@ -214,11 +232,13 @@ class RunTools:
         """Show one piece of work on this process' display and on the run's page."""
         return shown(what, total, lambda: str(self.purse or ""))
 
-    def _open_embedder(self) -> Embedder:
+    def _open_embedder(self, choice: EmbedderChoice) -> Embedder:
         from connectors.embedders import open_embedder
 
-        choice = self.config.embedder
-        return open_embedder(choice.connector, choice.model, choice.options)
+        own = choice.connector == "word_vectors"
+        return open_embedder(
+            choice.connector, place(choice.model, self.config.data_root) if own else choice.model, choice.options
+        )
 
     def _open_tracker(self) -> Tracker:
         from prefect import runtime

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.federated_words import happened_lines, planned_lines
+from flows.keyphrases import keyphrase_lines
 from flows.training_words import training_lines
 
 WIDE = 200
@@ -80,6 +81,8 @@ def _privacy(value: dict[str, Any]) -> list[str]:
         ]
     if value["training"] is not None:
         return training_lines(value, epsilon)
+    if value["keyphrases"] is not None:
+        return keyphrase_lines(value, epsilon)
     other = value["other_calibration"]
     lines = [
         f"releases      {value['releases']} noisy votes, one {value['protects'].split()[0]} moves each by at most "
@@ -87,6 +90,11 @@ def _privacy(value: dict[str, Any]) -> list[str]:
         f"protects      one {value['protects']}",
         *([f"group         {value['group']}: charged to all datasets of this group"] if value["group"] else []),
         f"noise         sigma {value['sigma']:.4f} votes, calibration {value['calibration']}",
+        *(
+            [f"weights       {value['choice_share']:.0%} of the loss counts first choices"]
+            if value["choice_share"]
+            else []
+        ),
         f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
         f"delta {value['delta']:g}, {value['adjacency']}",
     ]

@@ -1,7 +1,7 @@
-"""How much noise a vote needs: sensitivity, scale, sigma, and the charge that tells the ledger.
+"""How much noise a vote needs: sigma, and the charge that tells the ledger.
 
-What releases cost together (events, `epsilon_of`, the gate's `filter_epsilon`) is computed in tasks/composition.py and
-can be imported from here.
+How far votes move is in tasks/sensitivity.py, what releases cost together (events, `epsilon_of`, the gate's
+`filter_epsilon`) in tasks/composition.py; both can be imported from here.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final
 
-from connectors.base import Charge, ConfigError
+from connectors.base import Charge
 from tasks.composition import Adjacency as Adjacency
 from tasks.composition import Event as Event
 from tasks.composition import discrete_gaussian_event as discrete_gaussian_event
@@ -25,17 +25,21 @@ from tasks.composition import laplace_event as laplace_event
 from tasks.composition import non_private_event as non_private_event
 from tasks.composition import rho_of as rho_of
 from tasks.composition import zcdp_epsilon as zcdp_epsilon
-
-Aggregation = Literal["sum", "max", "mean"]
-Protects = Literal["record", "person"]
-Calibration = Literal["tight", "paper"]
-Paper = Literal["wasp", "pre_text"]
-
-MOST_VOTES: Final = 32
-"""Largest Q: with it the smallest vote is one integer step and sums still fit 64 bits for four million rows."""
-
-MOST_ROWS_PER_PERSON: Final = 1024
-"""Largest m: averages over more rows would leave 64 bits."""
+from tasks.sensitivity import MOST_CHOICE_SHARE as MOST_CHOICE_SHARE
+from tasks.sensitivity import MOST_ROWS_PER_PERSON as MOST_ROWS_PER_PERSON
+from tasks.sensitivity import MOST_VOTES as MOST_VOTES
+from tasks.sensitivity import Aggregation as Aggregation
+from tasks.sensitivity import Calibration as Calibration
+from tasks.sensitivity import Paper as Paper
+from tasks.sensitivity import Protects as Protects
+from tasks.sensitivity import VotePrivacy as VotePrivacy
+from tasks.sensitivity import choice_steps as choice_steps
+from tasks.sensitivity import need as need
+from tasks.sensitivity import person_factor as person_factor
+from tasks.sensitivity import scale_of as scale_of
+from tasks.sensitivity import total_sensitivity as total_sensitivity
+from tasks.sensitivity import vote_scale as vote_scale
+from tasks.sensitivity import vote_sensitivity as vote_sensitivity
 
 LEAST_SIGMA_INT: Final = 16.0
 """Below this the noise is a handful of integers and protects nobody."""
@@ -45,29 +49,6 @@ PAPER_L1_PER_SIDE: Final = 2.0
 
 PRE_TEXT_EXCESS: Final = 1.541 * math.sqrt(2)
 """How many times the noise that it accounts for the published code of PrE-Text draws."""
-
-
-@dataclass(frozen=True, slots=True)
-class VotePrivacy:
-    """What a run promises about its votes; every number is public.
-
-    `epsilon`, `delta`: for the whole run; infinite epsilon means no protection. `releases`: votes that happen, T-1.
-    `votes`: Q, candidates each row votes for on each side. `sides`: 2 for near and far, 1 for near only.
-    `protects`: one record (row), or one person with at most `rows_per_person` rows joined by `aggregation`.
-    `paper`: whose noise the calibration "paper" is.
-    """
-
-    epsilon: float
-    delta: float
-    releases: int
-    votes: int = 8
-    sides: int = 2
-    adjacency: Adjacency = "add_remove"
-    protects: Protects = "record"
-    rows_per_person: int = 1
-    aggregation: Aggregation = "max"
-    calibration: Calibration = "tight"
-    paper: Paper = "wasp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,47 +89,10 @@ class Noise:
         """One release as the ledger writes it."""
         return vote_charge(self)
 
-
-# --- sensitivity
-def vote_sensitivity(votes: int, sides: int = 2, adjacency: Adjacency = "add_remove") -> float:
-    """Return by how much one row can move the released votes, L2 norm over all histograms together.
-
-    One row gives 1, 1/2, ..., 2^-(Q-1) on each side, to different bins: sqrt(sides * 4/3 * (1 - 4^-Q)); WASP
-    Theorem D.2 with the L2 norm in place of the L1 norm. Replacing a row costs sqrt(2) times that, not twice: votes
-    are never negative, so the old and the new ones cannot point in opposite directions.
-    """
-    need(1 <= votes <= MOST_VOTES, "votes", f"a whole number from 1 to {MOST_VOTES}", votes)
-    need(sides in (1, 2), "sides", "1 (near) or 2 (near and far)", sides)
-    need(adjacency in ("add_remove", "replace_one"), "adjacency", "add_remove or replace_one", adjacency)
-    one_row = math.sqrt(sides * (4.0**votes - 1) * 4 / (3 * 4.0**votes))
-    return one_row * (math.sqrt(2) if adjacency == "replace_one" else 1.0)
-
-
-def person_factor(rows_per_person: int, aggregation: Aggregation) -> float:
-    """Return how many times a row's sensitivity a person with `rows_per_person` rows has.
-
-    sum: m, reached by m equal rows. max: sqrt(m), because per bin max(a_j)^2 <= sum of a_j^2. mean: 1, since an
-    average is no longer than the longest, and rounding it down to whole steps only shortens it.
-    """
-    need(rows_per_person >= 1, "rows_per_person", "a whole number from 1", rows_per_person)
-    factors = {"sum": float(rows_per_person), "max": math.sqrt(rows_per_person), "mean": 1.0}
-    need(aggregation in factors, "aggregation", "sum, max or mean", aggregation)
-    return factors[aggregation]
-
-
-def vote_scale(votes: int, shared_by: int = 1) -> int:
-    """Return how many integer steps one vote has: 2^(Q-1), at least 128, times a power of two that is `shared_by`.
-
-    The smallest vote, or its share where `shared_by` rows are averaged, is then about a whole step, and noise is so
-    wide in steps that its grid costs nothing.
-    """
-    return max(1 << (votes - 1), 128) << (shared_by - 1).bit_length()
-
-
-def total_sensitivity(privacy: VotePrivacy) -> float:
-    """Return the L2 sensitivity, in votes, of what `privacy` protects."""
-    one_row = vote_sensitivity(privacy.votes, privacy.sides, privacy.adjacency)
-    return one_row * person_factor(privacy.rows_per_person, privacy.aggregation)
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """All releases as the ledger writes them, in order."""
+        return (self.charge,) * self.releases if self.releases else ()
 
 
 # --- noise
@@ -209,8 +153,7 @@ def sides_of(reason: str) -> int:
 
 # --- inside
 def _noise(privacy: VotePrivacy, sigma: float) -> Noise:
-    averaged = privacy.rows_per_person if privacy.aggregation == "mean" else 1
-    sensitivity, scale = total_sensitivity(privacy), vote_scale(privacy.votes, averaged)
+    sensitivity, scale = total_sensitivity(privacy), scale_of(privacy)
     sigma_int, multiplier = sigma * scale, sigma / sensitivity
     if sigma > 0:
         need(sigma_int >= LEAST_SIGMA_INT, "epsilon", "smaller, or inf for a run without protection", privacy.epsilon)
@@ -253,6 +196,10 @@ def _reason(privacy: VotePrivacy) -> str:
     one_row = vote_sensitivity(votes, sides)
     sentence = f"one row gives 1, 1/2, ... to {votes} bins on {sides} side(s), "
     sentence += f"sqrt({sides}*4/3*(1-4^-{votes})) = {one_row:.6g}"
+    if privacy.choice_share:
+        weight = choice_steps(privacy) / scale_of(privacy)
+        sentence += f"; and {weight:.6g} to the bin of the PLM that wrote its nearest text, together "
+        sentence += f"{math.hypot(one_row, weight):.6g}"
     if privacy.adjacency == "replace_one":
         sentence += "; times sqrt(2) for replacing it"
     if privacy.protects == "person":
@@ -272,9 +219,7 @@ def _check(privacy: VotePrivacy) -> None:
     most = privacy.rows_per_person <= MOST_ROWS_PER_PERSON
     need(most, "rows_per_person", f"at most {MOST_ROWS_PER_PERSON}", privacy.rows_per_person)
     need(privacy.aggregation in ("sum", "max", "mean"), "aggregation", "max, sum or mean", privacy.aggregation)
-
-
-def need(holds: bool, field: str, wanted: str, got: Any) -> None:
-    """Raise ConfigError with the field of `privacy` and what to write, unless it holds."""
-    if not holds:
-        raise ConfigError(f"privacy.{field} is {got!r}; write {wanted}.")
+    share = privacy.choice_share
+    need(0 <= share <= MOST_CHOICE_SHARE, "choice_share", f"a number from 0 to {MOST_CHOICE_SHARE}", share)
+    own = share == 0 or privacy.calibration == "tight"
+    need(own, "calibration", "tight: no paper counts first choices", privacy.calibration)

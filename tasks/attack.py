@@ -22,7 +22,7 @@ from tasks.attack_bounds import CONFIDENCE, Finding, freshness, gaussian_finding
 from tasks.attack_bounds import likely_bound as likely_bound
 from tasks.attack_bounds import lower_bound as lower_bound
 from tasks.attack_federated import FederatedRun
-from tasks.private.votes import Ballot, Candidates, NoisyVotes, clean_votes, noisy_votes
+from tasks.private.votes import Ballot, Candidates, NoisyVotes, RawVotes, clean_votes, noisy_votes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,27 +105,38 @@ def audit_votes(
         for seen, ballot in zip(runs, (others, both), strict=True):
             seen.append([_counts(one) for one in run(ballot, candidates, noise)])
         advance(2)
-    known, all_votes = (clean_votes(one, candidates, noise).counts for one in (others, both))
+    known, all_votes = (_flat(clean_votes(one, candidates, noise)) for one in (others, both))
     direction = (all_votes - known).astype(np.float64)
     sides = stacked(runs[0], known), stacked(runs[1], known)
     claimed = claim_of(noise)
     strengths = [
         gaussian_finding(f"who took part, by {name} votes", claimed, sides, view, noise.releases, confidence)
-        for name, view in _views(direction).items()
+        for name, view in _views(direction, len(candidates.ids), noise.privacy.sides).items()
     ]
     number = number_kept(max(side.shape[1] for side in sides), noise.releases, 2 * trials)
     return [*strengths, freshness(sides[0]), number]
 
 
-def _views(direction: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    if direction.shape[1] == 1:
-        return {"near": direction}
-    return {"near and far": direction, "near": direction * [1, 0], "far": direction * [0, 1]}
+def _views(direction: NDArray[np.float64], size: int, sides: int) -> dict[str, NDArray[np.float64]]:
+    """Return what an attack looks at: all bins together and, where there are several kinds, each of them alone."""
+    kinds = np.arange(len(direction)) // size
+    kinds[sides * size :] = 2
+    found = {
+        name: np.where(kinds == kind, direction, 0.0)
+        for kind, name in enumerate(("near", "far", "first choices"))
+        if (kinds == kind).any()
+    }
+    return found if len(found) == 1 else {" and ".join(found): direction} | found
+
+
+def _flat(votes: RawVotes) -> Ints:
+    """Return the clean counts of all bins, near, far, then first choices."""
+    return np.concatenate([votes.counts.T.ravel(), votes.choices])
 
 
 def _counts(votes: NoisyVotes) -> Ints:
-    """Return the counts of one release, (n, sides)."""
-    return np.stack([votes.near] if votes.far is None else [votes.near, votes.far], axis=1)
+    """Return the counts of all bins of one release, near, far, then first choices."""
+    return np.concatenate([part for part in (votes.near, votes.far, votes.choices) if part is not None])
 
 
 def claim_of(noise: Noise) -> float:
@@ -146,7 +157,8 @@ def canary_election(noise: Noise) -> tuple[Candidates, Ballot, Ballot]:
     line = np.concatenate([np.arange(size) + 1000.0 * number for number in range(classes)])
     labels = np.repeat([f"class {number}" for number in range(classes)], size).astype(object)
     vectors = line.astype(np.float32)[:, None]
-    candidates = Candidates(np.arange(len(line), dtype=np.int64), labels, vectors)
+    writers = np.repeat(np.arange(classes), size)  # first choices in different bins, as far apart as they can be
+    candidates = Candidates(np.arange(len(line), dtype=np.int64), labels, vectors, writers, classes)
     places = [1000.0 * (number % classes) for number in range(rows)]
     own = np.array(places, dtype=np.float32)[:, None]
     own_labels = [f"class {number % classes}" for number in range(rows)]

@@ -9,8 +9,14 @@ from typing import Any
 from tasks.comparing import Answer, Difference, Mean, Verdict, difference, mean_of, verdict
 from tasks.pages import template
 
-DIGITS = {"accuracy": 3, "macro_f1": 3, "fid": 3}
-TITLES = {"accuracy": "Accuracy of the student", "macro_f1": "Macro F1 of the student", "fid": "FID (lower is better)"}
+TITLES = {
+    "accuracy": "Accuracy of the student",
+    "macro_f1": "Macro F1 of the student",
+    "fid": "FID (lower is better)",
+    "text_precision": "Precision of the texts: the share that lies among real rows",
+    "text_recall": "Recall of the texts: the share of real rows that lies among them",
+}
+DIGITS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +95,17 @@ def cell_words(comparison: Comparison, metric: str, row: str, column: str) -> st
     published = comparison.published.get((metric, row, column))
     words = "failed" if _all_failed(comparison, row, column) else "not measured"
     if found is not None:
-        words = _mean_words(found, metric)
+        words = _mean_words(found)
         missing = len(comparison.seeds) - found.number
         words += f" ({found.number} of {len(comparison.seeds)} seeds)" if missing else ""
-    return words if published is None else f"{words} [{published:.{DIGITS[metric]}f}]"
+    return words if published is None else f"{words} [{published:.{DIGITS}f}]"
 
 
-def difference_words(found: Difference, metric: str) -> str:
+def difference_words(found: Difference) -> str:
     """Return a difference with its interval."""
-    digits = DIGITS[metric]
     if found.low is None or found.high is None:
-        return f"{found.mean:+.{digits}f} (one seed: no interval)"
-    return f"{found.mean:+.{digits}f} [{found.low:+.{digits}f}, {found.high:+.{digits}f}]"
+        return f"{found.mean:+.{DIGITS}f} (one seed: no interval)"
+    return f"{found.mean:+.{DIGITS}f} [{found.low:+.{DIGITS}f}, {found.high:+.{DIGITS}f}]"
 
 
 def markdown(comparison: Comparison) -> str:
@@ -121,12 +126,12 @@ CLAIM_HEADS = ("metric", "row", "column", "ours", "published", "the published cl
 
 def claim_cells(claim: Claim) -> list[str]:
     """Return the cells of one line of the differences."""
-    published = "" if claim.published is None else f"{claim.published:+.{DIGITS[claim.metric]}f}"
+    published = "" if claim.published is None else f"{claim.published:+.{DIGITS}f}"
     return [
         claim.metric,
         claim.row,
         claim.column,
-        difference_words(claim.ours, claim.metric),
+        difference_words(claim.ours),
         published,
         claim.verdict,
     ]
@@ -174,9 +179,8 @@ def _all_failed(comparison: Comparison, row: str, column: str) -> bool:
     return all(one.state == "failed" for one in comparison.answers if (one.row, one.column) == (row, column))
 
 
-def _mean_words(found: Mean, metric: str) -> str:
-    digits = DIGITS[metric]
-    return f"{found.mean:.{digits}f}" + ("" if found.spread is None else f" ± {found.spread:.{digits}f}")
+def _mean_words(found: Mean) -> str:
+    return f"{found.mean:.{DIGITS}f}" + ("" if found.spread is None else f" ± {found.spread:.{DIGITS}f}")
 
 
 def _about(comparison: Comparison) -> str:

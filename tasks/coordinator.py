@@ -34,6 +34,7 @@ from tasks.round_messages import (
     RoundId,
     RoundPlan,
     opened,
+    pause_of,
     values_of,
 )
 from tasks.round_plans import Opening, end_run, fresh_pieces, last_plan, publish
@@ -103,14 +104,13 @@ class Held:
 
 @dataclass(slots=True)
 class Coordinator:
-    """Holds attempts of one vote until one gives a sum; `pause`: seconds between two looks into the exchange."""
+    """Holds attempts of one vote until one gives a sum."""
 
     tools: Tools
     job: FederatedVote
     step: str
     caller: Caller
     dropped: Dropped
-    pause: float = 0.2
     stages: dict[str, str] = field(default_factory=dict)
     stale: dict[str, bytes] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
@@ -196,7 +196,7 @@ class Coordinator:
                 gone = dict.fromkeys(missing, LATE) | gone
             if gone:
                 raise DropOutError(gone)
-            time.sleep(self.pause)
+            time.sleep(pause_of(self.tools.exchange))
 
     def _refused(self, plan: RoundPlan, missing: Sequence[str]) -> dict[str, str]:
         gone = {}

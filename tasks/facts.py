@@ -19,7 +19,9 @@ class Facts:
     """One iteration. `epsilon` is None where no number describes the loss (no noise); counts are by PLM.
 
     `weights` are those for the next iteration. `fid` and `accuracy` are None where they were not measured;
-    `not_private` marks numbers that were computed on private rows without noise. `traffic`: bytes of parties.
+    `not_private` marks numbers that were computed on private rows without noise. `text_precision`: the share of texts
+    that lie among real rows; `text_recall`: the share of real rows that lie among the texts.
+    `traffic`: bytes of parties.
     """
 
     iteration: int
@@ -37,6 +39,8 @@ class Facts:
     weights: Weights
     epsilon: float | None
     releases: int
+    text_precision: float | None = None
+    text_recall: float | None = None
     traffic: Mapping[str, int] = field(default_factory=dict)
 
     def metrics(self) -> dict[str, float | None]:
@@ -49,6 +53,7 @@ class Facts:
         }
         if not self.not_private:
             found |= {"fid": self.fid, "fid_null": self.fid_null}
+            found |= {"text_precision": self.text_precision, "text_recall": self.text_recall}
         found |= {f"bytes_{way}": float(size) for way, size in self.traffic.items()}
         found |= {f"weight.{plm}": weight for plm, weight in self.weights.items()}
         found |= {f"new.{plm}": float(count) for plm, count in self.new.items()}
@@ -78,6 +83,8 @@ def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured:
         weights={},
         epsilon=0.0,
         releases=0,
+        text_precision=measured.get("text_precision"),
+        text_recall=measured.get("text_recall"),
     )
 
 

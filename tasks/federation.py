@@ -7,16 +7,19 @@ forms the sum of all, which stands in its own budget book from then on.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from connectors.base import ArtifactRef, LedgerError, ReleaseRequest, StepKey, digest
+import pandas as pd
+
+from connectors.base import ArtifactRef, Release, ReleaseRequest, StepKey, digest
 from tasks.jobs import VoteSpec, Written
 from tasks.private.votes import NoisyVotes
+from tasks.released import write_release
 from tasks.reuse import step_key
 from tasks.shared_noise import SharedNoise, shared_charge
 from tasks.toolbox import Tools
-from tasks.voting import persons_of, table_of
+from tasks.voting import persons_of
 from tasks.writing import content
 
 if TYPE_CHECKING:
@@ -54,31 +57,23 @@ def vote(
     spec = job.spec
     path = f"runs/{tools.run_id}/iteration={spec.iteration}/release.parquet"
     key = _key(tools, job, written)
-    why, found = tools.artifacts.why(path, key), tools.artifacts.find(path, key)
-    paid = tools.ledger.released(spec.dataset, key.key)
-    if found is not None and not paid:
-        raise LedgerError(
-            f"{path} is a finished release, but the budget book of '{spec.dataset}' does not know it: the book was "
-            "lost or replaced. Restore it from a backup; the parties were not asked again."
-        )
-    if found is not None:
-        return replace(found, reused=True), why
     request = ReleaseRequest(
         spec.dataset, tools.run_id, f"vote-{spec.iteration}", key.key, shared_charge(job.noise), spec.respend
     )
     facts: dict[str, Any] = {}
-    if paid:
-        release = tools.ledger.release_once(request, _never)
-    else:
+
+    def draw() -> Release:
+        if tools.ledger.released(spec.dataset, key.key):
+            return tools.ledger.release_once(request, _never)
         held = Coordinator(tools, job, key.key, caller, dropped).hold(written)
-        facts, output = held.facts(), held.votes.to_bytes()
-        release = tools.ledger.release_once(request, lambda: output)
-    votes = NoisyVotes.from_bytes(release.output)
-    info = {"scale": votes.scale, "sigma_int": votes.sigma_int, "ledger_entry": release.entry_hash} | facts
-    ref = tools.artifacts.write_table(path, table_of(release.output), key, info)
-    if release.reused:
-        return replace(ref, reused=True), "reused because the budget book holds this sum: no party was asked"
-    return ref, why
+        facts.update(held.facts())
+        return tools.ledger.release_once(request, held.votes.to_bytes)
+
+    def told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
+        votes = NoisyVotes.from_bytes(output)
+        return pd.DataFrame(votes.columns()), {"scale": votes.scale, "sigma_int": votes.sigma_int} | facts
+
+    return write_release(tools, spec.dataset, (path, key), draw, told)
 
 
 def _never() -> NoReturn:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tasks.adaptation import Adaptation, used
 from tasks.heads import PROBE_STRENGTH, fit_logistic
 from tasks.network import Network, load_network, open_network, save_network
 from tasks.student import Predict, Prediction, StudentSpec
@@ -96,6 +97,20 @@ class _Training:
     boost: Boost
 
 
+def _adaptation(job: Job, network: Network) -> Adaptation | None:
+    """Return what fits the network to unlabelled texts, where the spec says so."""
+    if job.spec.adaptation == "none":
+        return None
+    taken = used(len(job.rows.unlabelled), len(job.train), job.spec.seed)
+    encoded, device = network.encode([job.rows.unlabelled[row] for row in taken]), _device(job.spec)
+
+    def scores(drawn: Any) -> Any:
+        with _autocast(job.spec):
+            return network.logits(*_padded(network, [encoded[row] for row in drawn.tolist()], device))
+
+    return Adaptation(len(encoded), job.spec.adaptation_weight, scores)
+
+
 def _passes(training: _Training, best: BestEpoch, report: Reporter) -> int:
     job, network, encoded = training.job, training.network, training.encoded
     torch, device = import_torch(), _device(job.spec)
@@ -103,6 +118,7 @@ def _passes(training: _Training, best: BestEpoch, report: Reporter) -> int:
     optimizer, schedule = _optimizer(job, network, steps)
     targets = torch.from_numpy(job.targets).to(device)
     parameters = [parameter for parameter in network.modules.parameters() if parameter.requires_grad]
+    adaptation = _adaptation(job, network)
     for epoch in range(1, job.epochs + 1):
         network.modules.train()
         weights = torch.from_numpy(training.boost.weights.astype(np.float32)).to(device)
@@ -111,7 +127,8 @@ def _passes(training: _Training, best: BestEpoch, report: Reporter) -> int:
                 logits = network.logits(*_padded(network, [encoded[row] for row in batch], device))
             losses = torch.nn.functional.cross_entropy(logits.float(), targets[batch], reduction="none")
             optimizer.zero_grad()
-            (losses * weights[batch]).mean().backward()
+            further = adaptation.loss(logits) if adaptation else 0.0
+            ((losses * weights[batch]).mean() + further).backward()
             torch.nn.utils.clip_grad_norm_(parameters, 1.0)
             optimizer.step()
             schedule.step()

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from connectors.base import Advance, Completion, ConfigError, FinalError, LanguageModel, Prompt, Usage
 from tasks.clean import clean, normalised
-from tasks.prompts import Call, TaskCard, prompt_for
+from tasks.prompts import Call, TaskCard, place_of, prompt_for, seed_of
+from tasks.seeding import Seeding, seeded
 from tasks.variation import USUAL, Manner, Parent, keyword, told
 
 ROW_TYPES = {
@@ -51,6 +53,8 @@ class Request:
     the zero-shot prompt. `examples` is S in the paper. `attempts`: rounds of topping up after the first.
     `earlier`: the normalised texts (tasks.clean.normalised) of the data set so far. `manner`: what prompts tell, and
     how texts are varied. `parents`: the texts of each class that are varied, in turn; none: new ones are written.
+    `seeding`: each prompt asks for phrases of its own instead. `words`: terms of which each prompt for a new text names
+    `words_per_prompt`, drawn at random.
     """
 
     card: TaskCard
@@ -67,6 +71,9 @@ class Request:
     earlier: frozenset[str] = frozenset()
     manner: Manner = USUAL
     parents: Mapping[str, tuple[Parent, ...]] = field(default_factory=dict)
+    seeding: Seeding | None = None
+    words: tuple[str, ...] = ()
+    words_per_prompt: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +198,22 @@ def _call(request: Request, label: str, ordinal: int, attempt: int) -> Call:
 
 
 def _prompt(request: Request, call: Call, parent: Parent | None) -> Prompt:
-    attribute = "" if parent else _attribute(request, call.label, call.ordinal)
+    if request.seeding is not None:
+        return seeded(request.card, call, request.seeding)
+    attribute = "" if parent else _drawn_words(request, call) or _attribute(request, call.label, call.ordinal)
     if parent is None and request.manner.usual:
         return prompt_for(request.card, call, attribute)
     said = keyword(request.card, call.label, request.manner, call.ordinal + request.plm_index + request.iteration)
     return told(request.card, call, request.manner, attribute or said, parent)
+
+
+def _drawn_words(request: Request, call: Call) -> str:
+    """Draw the words that a prompt names; empty where there are none to draw from."""
+    if not request.words:
+        return ""
+    generator = np.random.default_rng(seed_of("words", *place_of(call)))
+    order = generator.permutation(len(request.words))[: request.words_per_prompt]
+    return ", ".join(request.words[place] for place in order)
 
 
 def _attribute(request: Request, label: str, ordinal: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
+import pandas as pd
 
 from connectors.base import ArtifactRef
 from tasks.clean import normalised
@@ -27,10 +28,14 @@ def candidates(tools: Tools, written: Sequence[Written]) -> Candidates:
     samples = read_samples(tools, written)
     key = samples["label"] + "\x00" + samples["text"].map(normalised)
     first = ~key.duplicated().to_numpy()
+    writers = pd.Index(tools.plms).get_indexer(pd.Index(samples["plm"])).astype(np.int64)
+    known = bool((writers >= 0).all())  # texts may be by a model that only varies, whose first choices are not counted
     return Candidates(
         ids=samples["sample_id"].to_numpy(dtype=np.int64)[first],
         labels=samples["label"].to_numpy(dtype=str)[first],
         vectors=read_vectors(tools, written)[first],
+        writers=writers[first] if known else None,
+        models=len(tools.plms) if known else 0,
     )
 
 
@@ -53,7 +58,8 @@ def weigh_models(
 ) -> tuple[ArtifactRef, str]:
     """Write the weight of each PLM (Eq. 8)."""
     path = f"runs/{tools.run_id}/iteration={job.iteration}/weights.parquet"
-    source: Source = "histogram" if job.weighting else "uniform"
+    counted = tools.artifacts.info(release).get("choices") if job.weighting else None
+    source: Source = "uniform" if not job.weighting else "histogram" if counted is None else "choices"
     weighting = Weighting(source, job.transform, job.temperature)
     key = step_key(
         "weigh", {"weighting": asdict(weighting), "previous": dict(job.previous)}, {"release": release.sha256}
@@ -61,7 +67,8 @@ def weigh_models(
 
     def make() -> ArtifactRef:
         noisy = tools.artifacts.read_table(release)
-        table = weigh(noisy, read_samples(tools, written), job.plms, weighting, job.previous)
+        choices = dict(zip(tools.plms, counted, strict=True)) if counted is not None else None
+        table = weigh(noisy, read_samples(tools, written), job.plms, weighting, job.previous, choices)
         return tools.artifacts.write_table(path, table, key)
 
     return make_once(tools.artifacts, path, key, make)

@@ -6,7 +6,7 @@ Stored as plain arrays (npz without pickle), predicted with numpy alone.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors.base import ArtifactError, InputError
+from tasks.adaptation import Adaptation, used
 from tasks.student import Predict, Prediction
 from tasks.training import (
     BestEpoch,
@@ -171,7 +172,8 @@ def _train_mlp(job: Job, vectors: Matrix, report: Reporter, boost: Boost) -> tup
         for wide, narrow in pairwise(sizes):
             parts += [torch.nn.Linear(wide, narrow), torch.nn.ReLU(), torch.nn.Dropout(0.2)]
         network = torch.nn.Sequential(*parts[:-2])
-        passes = _mlp_passes(job, network, scaled, _Course(best, report, boost))
+        adaptation = _adaptation(job, network, lambda vectors: (vectors - center) / spread)
+        passes = _mlp_passes(job, network, scaled, _Course(best, report, boost, adaptation))
     if best.state:
         network.load_state_dict(best.state)
     linear = [part for part in network if isinstance(part, torch.nn.Linear)]
@@ -183,11 +185,22 @@ def _train_mlp(job: Job, vectors: Matrix, report: Reporter, boost: Boost) -> tup
 
 @dataclass(frozen=True, slots=True)
 class _Course:
-    """What accompanies the passes of a training: the best so far, progress, the rows' weights."""
+    """What accompanies the passes of a training: the best so far, progress, the rows' weights, unlabelled texts."""
 
     best: BestEpoch
     report: Reporter
     boost: Boost
+    adaptation: Adaptation | None = None
+
+
+def _adaptation(job: Job, network: Any, scale: Callable[[Matrix], Matrix]) -> Adaptation | None:
+    """Return what fits the network to unlabelled texts, where the spec says so."""
+    if job.spec.adaptation == "none":
+        return None
+    found = _checked(job.rows.unlabelled_vectors)
+    taken = found[used(len(found), len(job.train), job.spec.seed)]
+    rows = import_torch().from_numpy(np.asarray(scale(taken), dtype=np.float32))
+    return Adaptation(len(rows), job.spec.adaptation_weight, lambda drawn: network(rows[drawn]))
 
 
 def _mlp_passes(job: Job, network: Any, scaled: Any, course: _Course) -> int:
@@ -201,16 +214,18 @@ def _mlp_passes(job: Job, network: Any, scaled: Any, course: _Course) -> int:
         network.train()
         weights = torch.from_numpy(course.boost.weights.astype(np.float32))
         for batch in rows[torch.randperm(len(rows))].split(batch_of(job.spec)):
-            losses = torch.nn.functional.cross_entropy(network(scaled[batch]), targets[batch], reduction="none")
+            scores = network(scaled[batch])
+            losses = torch.nn.functional.cross_entropy(scores, targets[batch], reduction="none")
             optimizer.zero_grad()
-            (losses * weights[batch]).mean().backward()
+            further = course.adaptation.loss(scores) if course.adaptation else 0.0
+            ((losses * weights[batch]).mean() + further).backward()
             optimizer.step()
         course.report(len(job.rows.texts))
         network.eval()
         course.boost.after_pass(lambda: _guesses(network, scaled[rows]))
         if len(job.validation):
-            scores = accuracy_and_loss(_guesses(network, scaled[job.validation]), job.targets[job.validation])
-            if course.best.note(epoch, scores, network):
+            found = accuracy_and_loss(_guesses(network, scaled[job.validation]), job.targets[job.validation])
+            if course.best.note(epoch, found, network):
                 return epoch
     return job.epochs
 

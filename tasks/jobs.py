@@ -43,6 +43,36 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """Real rows to measure against: `kind` test | public, where they lie, the digest of their content.
+
+    With `terms`, a table of terms, only the first `phrases` different ones of each text are measured against.
+    """
+
+    kind: str
+    where: RowsRef
+    content: str
+    terms: ArtifactRef | None = None
+    phrases: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """What prompts are seeded with: a table of sequences (label, phrases), real texts that are shown in prompts.
+
+    `shown`: rows that their owner gave away for prompts; `examples` of them in each. `disclose`: the class is named.
+    `first`, `models`: the place of the PLM among those that share the sequences, and how many they are.
+    """
+
+    sequences: ArtifactRef
+    shown: Reference | None = None
+    examples: int = 0
+    disclose: bool = False
+    first: int = 0
+    models: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class WriteJob:
     """One PLM writes `count` texts in one iteration, balanced over the classes of `card`.
 
@@ -51,7 +81,8 @@ class WriteJob:
 
     `manner`: what prompts tell, and how texts are varied. With `parents` the PLM varies texts of these tables, those
     of the PLM `only` if one is named: `copies` of each (as often as its column `times` says), or, without copies,
-    `count` in all, parents in turn. `part`: a folder of its own within the iteration.
+    `count` in all, parents in turn. `part`: a folder of its own within the iteration. With `seeds` each prompt asks for
+    phrases of its own; with `words`, a table of terms, each for a new text names some, drawn at random.
     """
 
     plm: str
@@ -70,15 +101,9 @@ class WriteJob:
     copies: int = 0
     only: str = ""
     part: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """Real rows to measure against: `kind` test | public, where they lie, the digest of their content."""
-
-    kind: str
-    where: RowsRef
-    content: str
+    seeds: Seeds | None = None
+    words: ArtifactRef | None = None
+    words_per_prompt: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +172,13 @@ class MeasureJob:
 
 @dataclass(frozen=True, slots=True)
 class TrainJob:
-    """Train the student on all texts and test it on real rows."""
+    """Train the student on all texts and test it on real rows; `unlabelled`: public rows that it adapts to."""
 
     written: tuple[Written, ...]
     student: StudentSpec
     labels: tuple[str, ...]
     test: Reference | None
+    unlabelled: Reference | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from connectors.base import ArtifactRef, Matrix, StepKey
 from tasks.heads import probe_accuracy
 from tasks.jobs import MeasureJob, Reference, TrainJob, Written
-from tasks.measure import fid, map_2d, null_fid
+from tasks.measure import NEIGHBOURS, fid, map_2d, null_fid, precision_recall
 from tasks.private.internal import fid_against_private
 from tasks.report_values import MapPoints
 from tasks.reuse import make_once, step_key
@@ -22,10 +23,12 @@ from tasks.writing import content, read_samples, read_vectors, reference_rows
 
 MAP_POINTS = 600
 """Most points of each kind on the map; more hide each other."""
+COVERED = 5000
+"""Most rows of each kind that precision and recall compare: every pair of them is looked at (Aug-PE takes as many)."""
 
 
 def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
-    """Write FID and the test accuracy of a linear probe for all texts so far.
+    """Write FID, precision and recall, and the test accuracy of a linear probe for all texts so far.
 
     The probe stands in for the student between iterations: it takes a second, the student minutes. A number that was
     computed on private rows without noise carries `not_private: true`.
@@ -53,6 +56,8 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
     path, folder = f"runs/{tools.run_id}/student.json", f"runs/{tools.run_id}/student"
     parameters: dict[str, object] = {"student": settings(job.student), "labels": list(job.labels)}
     parameters["test"] = _content(job.test)
+    if job.unlabelled is not None:
+        parameters["unlabelled"] = job.unlabelled.content
     if job.student.kind != "finetune":
         parameters["embedder"] = tools.embedder.identity
     key = step_key("train", parameters, {"samples": content([one.samples for one in job.written])})
@@ -81,15 +86,24 @@ def _distance(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
     reference = job.test if job.fid == "test" else job.public if job.fid == "public" else None
     if reference is None:
         return {"fid": None, "fid_reference": "none", "not_private": False, "fid_null": None}
-    _, real = reference_rows(tools, reference.where)
+    _, real = reference_rows(tools, reference)
     null = null_fid(real, (len(vectors), len(real)), job.seed)
-    return {"fid": fid(vectors, real), "fid_reference": job.fid, "not_private": False, "fid_null": null}
+    covered = _covered(vectors, real, job.seed)
+    return {"fid": fid(vectors, real), "fid_reference": job.fid, "not_private": False, "fid_null": null} | covered
+
+
+def _covered(vectors: Matrix, real: Matrix, seed: int) -> dict[str, float]:
+    """Return how many texts lie among the real rows and the other way round; nothing where there are too few rows."""
+    if min(len(vectors), len(real)) <= NEIGHBOURS:
+        return {}
+    precision, recall = precision_recall(thin(vectors, COVERED, seed), thin(real, COVERED, seed))
+    return {"text_precision": precision, "text_recall": recall}
 
 
 def _probe(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
     if job.test is None:
         return {"accuracy": None}
-    frame, real = reference_rows(tools, job.test.where)
+    frame, real = reference_rows(tools, job.test)
     labels = read_samples(tools, job.written)["label"].tolist()
     return {"accuracy": probe_accuracy(vectors, labels, real, frame["label"].tolist())}
 
@@ -98,6 +112,9 @@ def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str,
     samples = read_samples(tools, job.written)
     vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
     rows = TrainingRows(samples["text"].tolist(), samples["label"].tolist(), job.labels, vectors)
+    if job.unlabelled is not None:
+        frame, found = reference_rows(tools, job.unlabelled)
+        rows = replace(rows, unlabelled=frame["text"].tolist(), unlabelled_vectors=np.asarray(found))
     with tools.progress("train student", units_of_work(job.student, len(samples))) as advance:
         trained = train_student(job.student, rows, folder, advance)
     table = samples[["sample_id", "plm"]].assign(weight=trained.weights if trained.weights is not None else 1.0)
@@ -117,22 +134,36 @@ def test_on(tools: Tools, test: Reference | None, labels: Sequence[str], student
     """Test a student on real rows: {"test": scores}, None without rows."""
     if test is None:
         return {"test": None}
-    frame, real = reference_rows(tools, test.where)
+    frame, real = reference_rows(tools, test)
     predict = load_student(tools.artifacts.read_folder(student))
     predicted = predict(frame["text"].tolist(), np.asarray(real))
     return {"test": evaluate(frame["label"].tolist(), predicted.labels, labels)}
 
 
-def map_points(tools: Tools, written: Sequence[Written], test: Reference | None, seed: int) -> MapPoints:
-    """Return synthetic texts and test rows on one plane (two principal axes); no private row is among them."""
+def map_points(
+    tools: Tools,
+    written: Sequence[Written],
+    real: tuple[Reference | None, Reference | None],
+    seed: int,
+    tsne: bool = False,
+) -> MapPoints:
+    """Return synthetic texts and `real` ones (test rows, examples of prompts) on one plane; none of them is private.
+
+    The plane is that of the two principal axes, or t-SNE's.
+    """
     vectors = thin(read_vectors(tools, written), MAP_POINTS, seed)
-    real = vectors[:0]
-    if test is not None:
-        _, real = reference_rows(tools, test.where)
-        real = thin(real, MAP_POINTS, seed)
-    points = map_2d(np.concatenate([vectors, real]), seed)
-    pairs = tuple((float(x), float(y)) for x, y in points)
-    return MapPoints(pairs[: len(vectors)], pairs[len(vectors) :])
+    parts = [vectors, *(_vectors(tools, rows, seed) if rows else vectors[:0] for rows in real)]
+    points = map_2d(np.concatenate(parts), seed, tsne)
+    pairs = [(float(x), float(y)) for x, y in points]
+    first, second = len(vectors), len(vectors) + len(parts[1])
+    return MapPoints(
+        tuple(pairs[:first]), tuple(pairs[first:second]), tuple(pairs[second:]), "t-SNE" if tsne else "principal axes"
+    )
+
+
+def _vectors(tools: Tools, rows: Reference, seed: int) -> Matrix:
+    _, found = reference_rows(tools, rows)
+    return thin(found, MAP_POINTS, seed)
 
 
 def thin(vectors: Matrix, most: int, seed: int) -> Matrix:

@@ -30,6 +30,9 @@ from tasks.composition import (
 Part = Literal["vocabulary", "density"]
 Setting = Literal["gaussian", "pure", "paper"]
 
+PARTS: Final[tuple[Part, Part]] = ("vocabulary", "density")
+"""The two releases in order; their names are their places in a run."""
+
 FEATURE_STEPS: Final = 4096
 """Integer steps of one feature: documents are rounded to multiples of 2^-12."""
 

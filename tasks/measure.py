@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # Below this ratio of a Cholesky factor's diagonal the covariance is too close to singular to be formed at all.
 _WELL_CONDITIONED = 1e-3
 _BLOCK = 1024
+NEIGHBOURS = 3
+"""k of precision and recall, as their paper has it."""
 
 
 def fid(a: Vectors, b: Vectors) -> float:
@@ -73,7 +75,7 @@ def fid_with_null(synthetic: Vectors, reference: Vectors, seed: int, draws: int 
     return float(distance), float(null)
 
 
-def precision_recall(synthetic: Vectors, reference: Vectors, neighbours: int = 3) -> tuple[float, float]:
+def precision_recall(synthetic: Vectors, reference: Vectors, neighbours: int = NEIGHBOURS) -> tuple[float, float]:
     """Return (precision, recall) of k-nearest-neighbour manifolds (Kynkaanniemi et al. 2019, Eq. 1-2), each 0 to 1.
 
     precision: share of synthetic rows within some reference row's distance to its k-th neighbour; recall: the same

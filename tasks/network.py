@@ -148,7 +148,15 @@ def _standard(tokenizer: Any, model: Any, spec: StudentSpec) -> Network:
 
 def _longest(tokenizer: Any, model: Any, spec: StudentSpec) -> int:
     positions = getattr(model.config, "max_position_embeddings", None) or spec.max_length
-    return int(min(spec.max_length, tokenizer.model_max_length, positions))
+    return int(min(spec.max_length, tokenizer.model_max_length, positions - _reserved(model)))
+
+
+def _reserved(model: Any) -> int:
+    """Return how many positions hold no token: RoBERTa and its kin count from the one after the padding's."""
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            return int(module.padding_idx) + 1
+    return 0
 
 
 def _transformers() -> Any:

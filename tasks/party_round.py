@@ -38,6 +38,7 @@ from tasks.round_messages import (
     RoundId,
     RoundPlan,
     joined,
+    pause_of,
     run_folder,
     signed,
     unpack,
@@ -73,7 +74,7 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class PartyRound:
-    """A party in one round; `keys` outlives it within the process. `pause`: seconds between two looks."""
+    """A party in one round; `keys` outlives it within the process."""
 
     tools: RowTools
     exchange: Exchange
@@ -81,7 +82,6 @@ class PartyRound:
     at: RoundId
     keys: Keys
     tell: Tell
-    pause: float = 0.2
 
     def take_part(self) -> str:
         """Carry the round out: 'masked', 'sent before' or 'aborted'.
@@ -209,7 +209,7 @@ class PartyRound:
             self._stop_if_aborted()
             if time.monotonic() > deadline:
                 raise CoordinatorGoneError
-            time.sleep(self.pause)
+            time.sleep(pause_of(self.exchange))
 
     def _stop_if_aborted(self) -> None:
         if self.exchange.exists(f"{self.at.folder}/{ABORT}"):

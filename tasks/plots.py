@@ -116,7 +116,7 @@ def confusion_plot(report: Report, form: Form = "svg") -> bytes | None:
 
 
 def map_plot(report: Report, form: Form = "svg") -> bytes | None:
-    """Synthetic texts and test rows on one plane."""
+    """Synthetic texts, test rows and examples of prompts on one plane."""
     points = report.map
     if points is None or not points.synthetic:
         return None
@@ -125,8 +125,13 @@ def map_plot(report: Report, form: Form = "svg") -> bytes | None:
         axes = figure.subplots()
         axes.scatter(*_columns(points.synthetic), s=9, c=PALETTE[0], alpha=0.45, linewidths=0, label="synthetic")
         axes.scatter(*_columns(points.test), s=11, c=PALETTE[1], alpha=0.75, linewidths=0, marker="D", label="test")
+        if points.shown:
+            axes.scatter(
+                *_columns(points.shown), s=60, c=PALETTE[2], linewidths=0, marker="*", label="shown in prompts"
+            )
         bare(axes)
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, markerscale=2)
+        axes.set_title(f"By {points.by}")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3, markerscale=2)
 
     return picture("map", _TALL, draw, form)
 

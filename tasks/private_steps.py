@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tasks import tuning, voting
+from tasks import keyphrasing, tuning, voting
 from tasks.jobs import VoteSpec, Written
+from tasks.keyphrasing import DensitySpec, Terms, VocabularySpec
 from tasks.private.plain_train import PlainJob, train_on_rows
 from tasks.steps import outcome, step
 from tasks.toolbox import Tools
@@ -32,3 +33,17 @@ def tune(tools: Tools, spec: TuneSpec) -> Any:
     """A language model learns from the private rows under differential privacy; the ledger is charged once."""
     tuned, why = tuning.tune(tools, spec)
     return outcome(tuned, tuned.model, why)
+
+
+@step("count terms", retries=0)
+def count_terms(tools: Tools, spec: VocabularySpec) -> Any:
+    """Count under differential privacy in how many private documents each public term stands."""
+    ref, why = keyphrasing.count_terms(tools, spec)
+    return outcome(ref, ref, why)
+
+
+@step("estimate densities", retries=0)
+def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> Any:
+    """Estimate under differential privacy how close private documents come to sequences of terms."""
+    ref, why = keyphrasing.estimate_densities(tools, spec, terms)
+    return outcome(ref, ref, why)

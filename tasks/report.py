@@ -21,7 +21,8 @@ from tasks.report_values import Touched as Touched
 from tasks.report_values import from_json as from_json
 from tasks.report_values import to_json as to_json
 
-_COLUMNS = ("iteration", "samples", "FID", "null FID", "accuracy", "epsilon", "missing", "left out")
+_MEASURED = ("FID", "null FID", "precision", "recall", "accuracy")
+_COLUMNS = ("iteration", "samples", *_MEASURED, "epsilon", "missing", "left out")
 _ROUNDING = 1e-9
 
 
@@ -74,6 +75,8 @@ def _cells(facts: Facts) -> tuple[str, ...]:
         words.count(facts.total),
         words.number(facts.fid) + (" (not private)" if facts.not_private else ""),
         words.number(facts.fid_null),
+        words.percent(facts.text_precision),
+        words.percent(facts.text_recall),
         words.percent(facts.accuracy),
         words.epsilon(facts.epsilon),
         words.count(sum(facts.shortfall.values())),

@@ -17,7 +17,8 @@ Point = tuple[float, float]
 class Plan:
     """What a run set out to do. `epsilon` was asked for (infinite: no protection), `epsilon_exact` is what the noise
     buys; `sigma` and `sensitivity` in votes, or of a gradient where private rows are learned from, which `training`
-    says in words; `calls`, `dollars` and `samples` of all PLMs together.
+    says in words, or of sums of features, which `keyphrases` does; `calls`, `dollars` and `samples` of all PLMs
+    together.
     """
 
     epsilon: float
@@ -33,6 +34,7 @@ class Plan:
     calls: int | None = None
     dollars: float | None = None
     training: str = ""
+    keyphrases: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,9 @@ class Happened:
     charges: tuple[Charge, ...] = ()
 
 
+CLASSES_TRACKED = 50
+
+
 @dataclass(frozen=True, slots=True)
 class Scores:
     """How the student did on test rows; confusion[i][j] counts rows of class i taken for class j."""
@@ -54,6 +59,12 @@ class Scores:
     classes: tuple[str, ...] = ()
     per_class: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     confusion: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def by_class(self) -> dict[str, float]:
+        """Scores of the first classes as metrics of their own, by name; a tracker would drown in hundreds."""
+        named = list(self.per_class.items())[:CLASSES_TRACKED]
+        return {f"student_{what}.{name}": one[what] for name, one in named for what in ("precision", "recall", "f1")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +103,15 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class MapPoints:
-    """Embeddings on a plane: synthetic texts and test rows, never private ones."""
+    """Embeddings on a plane, of synthetic texts, test rows and examples of prompts, never of private rows.
+
+    `by`: which plane.
+    """
 
     synthetic: tuple[Point, ...]
     test: tuple[Point, ...]
+    shown: tuple[Point, ...] = ()
+    by: str = "principal axes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +188,15 @@ def from_json(values: Mapping[str, Any]) -> Report:
     made["scores"] = _scores(values["scores"]) if values["scores"] else None
     made["samples"] = tuple(Sample(**one) for one in values["samples"])
     made["touched"] = tuple(Touched(**one) for one in values["touched"])
-    made["map"] = MapPoints(**{k: tuple(map(tuple, v)) for k, v in values["map"].items()}) if values["map"] else None
+    made["map"] = MapPoints(**{k: _points(v) for k, v in values["map"].items()}) if values["map"] else None
     made["outgoing"] = tuple(_outgoing(one) for one in values["outgoing"])
     made["degraded"] = tuple(values["degraded"])
     made["next"] = tuple((command, purpose) for command, purpose in values["next"])
     return Report(**made)
+
+
+def _points(values: Any) -> Any:
+    return values if isinstance(values, str) else tuple(map(tuple, values))
 
 
 def _facts(values: Mapping[str, Any]) -> Facts:

@@ -128,6 +128,8 @@ def uncovered(report: Report) -> list[str]:
 
 
 def _noisy(plan: Plan) -> str:
+    if plan.keyphrases:
+        return "the noisy counts and sums: phrases, prompts, synthetic texts, student"
     if plan.training:
         return "the noisy steps: the trained model, its texts, the student"
     return "the noisy votes: selected examples, weights, prompts, synthetic texts, student"

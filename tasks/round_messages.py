@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from connectors.base import ArtifactError, PartyError, canonical
+from connectors.base import ArtifactError, Exchange, PartyError, canonical
 from tasks.accounting import Noise, VotePrivacy, calibrate
 from tasks.masked_round import Round
 from tasks.private.ballot import Candidates
@@ -150,6 +150,11 @@ class RoundPlan:
 def calibrated(privacy: VotePrivacy) -> Noise:
     """Return the noise of a promise."""
     return calibrate(privacy)
+
+
+def pause_of(exchange: Exchange) -> float:
+    """Return the seconds between two looks for a message."""
+    return 0.2 if exchange.is_folder else 1.0
 
 
 # --- texts

@@ -91,7 +91,12 @@ class Guarantee:
 
 
 def shared(noise: Noise, parties: Parties) -> SharedNoise:
-    """Return `noise` as shares for `parties`; ConfigError if a share would be too few integer steps to sum well."""
+    """Return `noise` as shares for `parties`; ConfigError if a share would be too few integer steps to sum well.
+
+    ConfigError as well for noise that was made for first choices: rounds of several parties sum votes alone.
+    """
+    if noise.privacy.choice_share:
+        raise ConfigError("method.weights_from: counts is for one party; several sum votes alone, write votes.")
     made = SharedNoise(noise, parties)
     if noise.sigma_int > 0:
         require_share(made.share_int)

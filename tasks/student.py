@@ -29,6 +29,8 @@ class StudentSpec:
     differed on dbpedia14), weights stay float32; `float32` gives the same student on processors of either sort.
     device: `auto` takes an accelerator if there is one. boost: adjust the rows' weights after every pass
     (tasks/boosting.py). head: sentence encoders start from a fitted head, or, as other models do, from a random one.
+    adaptation: `coral` fits the scores to unlabelled texts as well (tasks/adaptation.py), `adaptation_weight` times;
+    not for `linear`.
     """
 
     kind: Kind = "finetune"
@@ -44,12 +46,18 @@ class StudentSpec:
     seed: int = 0
     boost: bool = False
     head: Literal["fitted", "random"] = "fitted"
+    adaptation: Literal["none", "coral"] = "none"
+    adaptation_weight: float = 1.0
 
     def __post_init__(self) -> None:
         if self.kind not in ("finetune", "linear", "mlp"):
             raise ConfigError(f"student.kind is '{self.kind}'; write finetune, linear or mlp.")
         if self.precision not in ("auto", "float32"):
             raise ConfigError(f"student.precision is '{self.precision}'; write auto or float32.")
+        if self.adaptation not in ("none", "coral"):
+            raise ConfigError(f"student.adaptation is '{self.adaptation}'; write none or coral.")
+        if self.adaptation == "coral" and self.kind == "linear":
+            raise ConfigError("student.adaptation: coral changes a network; student.kind must be mlp or finetune.")
         if not 0.0 <= self.validation_share <= 0.5:
             raise ConfigError(f"student.validation_share is {self.validation_share}; write a number from 0 to 0.5.")
         for name in ("epochs", "learning_rate", "batch", "max_length", "patience"):
@@ -61,9 +69,8 @@ class StudentSpec:
 def settings(spec: StudentSpec) -> dict[str, object]:
     """Return a spec as the parameters of a step's key; what came later is left out where it changes nothing."""
     values = asdict(spec)
-    return {
-        name: value for name, value in values.items() if (name, value) not in (("boost", False), ("head", "fitted"))
-    }
+    later: dict[str, object] = {"boost": False, "head": "fitted", "adaptation": "none", "adaptation_weight": 1.0}
+    return {name: value for name, value in values.items() if name not in later or value != later[name]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,7 @@ class TrainingRows:
     """What a student learns from: texts with labels, all classes of the task, and vectors or weights where needed.
 
     vectors: float32, shape (texts, dimension), for kinds `linear` and `mlp`. weights: one per row, not negative.
+    unlabelled: texts for the adaptation, with their vectors where texts have some.
     """
 
     texts: Sequence[str]
@@ -78,6 +86,8 @@ class TrainingRows:
     classes: Sequence[str]
     vectors: Matrix | None = None
     weights: Sequence[float] | None = None
+    unlabelled: Sequence[str] = ()
+    unlabelled_vectors: Matrix | None = None
 
     def targets(self) -> NDArray[np.int64]:
         """Return each row's class number, after checking that the rows can be learned from; InputError if not."""

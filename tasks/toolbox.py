@@ -15,6 +15,7 @@ from connectors.base import (
     Ledger,
     PrivateRef,
     RowsRef,
+    TermsRef,
     Weights,
 )
 from tasks.private.rows import Zone
@@ -74,6 +75,13 @@ class Tools(RowTools, Protocol):
 
     def read_rows(self, where: RowsRef) -> pd.DataFrame:
         """Open test or public rows."""
+
+    def read_terms(self, where: TermsRef) -> tuple[str, ...]:
+        """Open a public vocabulary: its terms in order of rank."""
+
+    @property
+    def term_embedder(self) -> Embedder:
+        """What turns terms of a vocabulary into vectors: an embedder of their own, else the run's."""
 
     def progress(self, what: str, total: int) -> AbstractContextManager[Advance]:
         """Show the progress of one piece of work with rate and time left."""

@@ -3,52 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from connectors.base import ArtifactRef, LedgerError, StepKey, digest
-from tasks.accounting import VotePrivacy, vote_charge
+from connectors.base import ArtifactRef, Release, StepKey, digest
+from tasks.accounting import VotePrivacy, choice_steps, vote_charge
 from tasks.guiding import candidates
 from tasks.jobs import VoteSpec, Written
 from tasks.private.release import VoteJob, release_votes
 from tasks.private.votes import NoisyVotes
+from tasks.released import write_release
 from tasks.reuse import step_key
 from tasks.toolbox import Tools
 from tasks.writing import content
 
 
 def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
-    """Release the noisy votes for `written` once, and write them as release.parquet.
-
-    The ledger is asked even when the file exists: a file without its entry means that the book was replaced, and
-    drawing again would spend what nobody counts.
-    """
+    """Release the noisy votes for `written` once, and write them as release.parquet (see tasks/released.py)."""
     path = f"runs/{tools.run_id}/iteration={spec.iteration}/release.parquet"
     key = _key(tools, spec, written)
-    why = tools.artifacts.why(path, key)
-    found = tools.artifacts.find(path, key)
-    if found is not None:
-        if not tools.ledger.released(spec.dataset, key.key):
-            raise LedgerError(
-                f"{path} is a finished release, but the budget book of dataset '{spec.dataset}' does not know it: the "
-                "book was lost or replaced. Restore it from a backup; nothing was drawn."
-            )
-        return replace(found, reused=True), why
-    release = release_votes(tools, _job(spec, key), candidates(tools, written))
-    votes, table = NoisyVotes.from_bytes(release.output), table_of(release.output)
-    info = {"scale": votes.scale, "sigma_int": votes.sigma_int, "ledger_entry": release.entry_hash}
-    ref = tools.artifacts.write_table(path, table, key, info)
-    if release.reused:
-        return replace(ref, reused=True), "reused because the budget book holds this release: no noise drawn, no charge"
-    return ref, why
 
+    def told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
+        votes = NoisyVotes.from_bytes(output)
+        info: dict[str, Any] = {"scale": votes.scale, "sigma_int": votes.sigma_int}
+        if votes.choices is not None:
+            info["choices"] = votes.choices.tolist()
+        return pd.DataFrame(votes.columns()), info
 
-def table_of(output: bytes) -> pd.DataFrame:
-    """Return the table (release.parquet) of what a vote gave out."""
-    votes = NoisyVotes.from_bytes(output)
-    return pd.DataFrame(votes.columns())
+    def draw() -> Release:
+        return release_votes(tools, _job(spec, key), candidates(tools, written))
+
+    return write_release(tools, spec.dataset, (path, key), draw, told)
 
 
 def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
@@ -61,6 +47,7 @@ def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
         "sides": noise.privacy.sides,
         "adjacency": noise.privacy.adjacency,
         **persons_of(noise.privacy),
+        **({"choices": choice_steps(noise.privacy), "plms": list(tools.plms)} if noise.privacy.choice_share else {}),
         "scope": spec.scope,
         "private": spec.fingerprint,
         "embedder": tools.embedder.identity,

@@ -17,13 +17,13 @@ from connectors.base import ArtifactError, ConfigError
 Floats = NDArray[np.float64]
 
 
-Source = Literal["histogram", "uniform"]
+Source = Literal["histogram", "choices", "uniform"]
 Transform = Literal["linear", "softmax"]
 
 
 @dataclass(frozen=True, slots=True)
 class Weighting:
-    """How weights come about: from the noisy histogram or uniform; linear, or by softmax(w / temperature)."""
+    """How weights come about: from the noisy histogram, from noisy first choices, or uniform; linear, or by softmax."""
 
     source: Source = "histogram"
     transform: Transform = "linear"
@@ -36,19 +36,25 @@ def weigh(
     plms: Sequence[str],
     weighting: Weighting = Weighting(),
     previous: Mapping[str, float] | None = None,
+    choices: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
     """Weigh each PLM by the near votes of its samples against the share of samples it wrote (Eq. 8).
 
     s_i = H_i / sum H;  w_k = (sum of s_i over D_k) / (|D_k| / |D|); a PLM's negative total counts as 0. If all noisy
     votes together are not positive, they say nothing and the previous weights stay (uniform at first). A PLM without
-    samples has w_k = 1, the mean. `release`: sample_id, near; `samples`: sample_id, plm. Returns plm, share (of the
-    votes, adds up to 1), weight (normalised, adds up to 1), in the order of `plms`.
+    samples has w_k = 1, the mean. With source "choices" the noisy number of rows whose nearest text a PLM wrote stands
+    in place of the sum of noisy votes on its texts, whose noise grows with their number.
+
+    `release`: sample_id, near; `samples`: sample_id, plm; `choices`: by PLM. Returns plm, share (of the votes, adds up
+    to 1), weight (normalised, adds up to 1), in the order of `plms`.
     """
     uniform = np.full(len(plms), 1 / len(plms))
     before = uniform if previous is None else _normalised([previous[plm] for plm in plms])
     shares, weights = uniform, uniform
-    if weighting.source == "histogram":
+    if weighting.source != "uniform":
         totals, sizes = _totals(release, samples, plms)
+        if weighting.source == "choices":
+            totals = np.array([(choices or {})[plm] for plm in plms], dtype=np.float64)
         shares, weights = before, before
         if totals.sum() > 0:
             shares = _normalised(np.maximum(totals, 0))

@@ -8,12 +8,14 @@ from dataclasses import asdict
 import numpy as np
 import pandas as pd
 
-from connectors.base import ArtifactRef, FinalError, Matrix, RowsRef, TemporaryError, digest
+from connectors.base import ArtifactRef, FinalError, Matrix, TemporaryError, digest
 from tasks.clean import normalised
-from tasks.embed import embed_texts
+from tasks.embed import embed_texts, memory_of
 from tasks.generate import ROW_TYPES, Generated, Request, generate, nothing
-from tasks.jobs import WriteJob, Written
+from tasks.jobs import Reference, Seeds, WriteJob, Written
+from tasks.phrases import Vocabulary, as_text
 from tasks.reuse import make_once, step_key
+from tasks.seeding import Seeding, read_sequences
 from tasks.select import examples_of
 from tasks.toolbox import Tools
 from tasks.variation import USUAL, Parent
@@ -75,14 +77,18 @@ def embed_samples(tools: Tools, samples: ArtifactRef) -> tuple[ArtifactRef, str]
     def make() -> ArtifactRef:
         texts = tools.artifacts.read_table(samples)["text"].tolist()
         with tools.progress("embed", len(texts)) as advance:
-            return tools.artifacts.write_matrix(path, embed_texts(tools.embedder, texts, advance), key)
+            vectors = embed_texts(tools.embedder, texts, advance, memory_of(tools.embedder.identity))
+            return tools.artifacts.write_matrix(path, vectors, key)
 
     return make_once(tools.artifacts, path, key, make)
 
 
-def reference_rows(tools: Tools, where: RowsRef) -> tuple[pd.DataFrame, Matrix]:
+def reference_rows(tools: Tools, reference: Reference) -> tuple[pd.DataFrame, Matrix]:
     """Return real rows to measure against, with their embeddings; the latter stay in the private zone."""
-    frame = tools.read_rows(where)
+    frame = tools.read_rows(reference.where)
+    if reference.terms is not None:
+        vocabulary = Vocabulary(tuple(tools.artifacts.read_table(reference.terms)["term"].tolist()))
+        frame["text"] = [as_text(vocabulary.first(text, reference.phrases)) for text in frame["text"].tolist()]
     texts = frame["text"].tolist()
     key = step_key("reference", {"embedder": tools.embedder.identity}, {"texts": digest(texts)})
     path = f"private/reference/{key.key[:32]}.parquet"
@@ -146,7 +152,16 @@ def _request(tools: Tools, job: WriteJob) -> Request:
         earlier=frozenset(earlier),
         manner=job.manner,
         parents=parents,
+        seeding=_seeding(tools, job.seeds) if job.seeds else None,
+        words=tuple(tools.artifacts.read_table(job.words)["term"].tolist()) if job.words else (),
+        words_per_prompt=job.words_per_prompt,
     )
+
+
+def _seeding(tools: Tools, seeds: Seeds) -> Seeding:
+    shown = tuple(tools.read_rows(seeds.shown.where)["text"].tolist()) if seeds.shown else ()
+    sequences = read_sequences(tools.artifacts.read_table(seeds.sequences))
+    return Seeding(sequences, shown, seeds.examples, seeds.disclose, seeds.first, seeds.models)
 
 
 def _parents(tools: Tools, job: WriteJob) -> dict[str, tuple[Parent, ...]]:
@@ -167,6 +182,12 @@ def _in_manner(job: WriteJob) -> dict[str, object]:
     found: dict[str, object] = {} if job.manner == USUAL else {"manner": asdict(job.manner)}
     if job.parents:
         found |= {"parents": content(job.parents), "copies": job.copies, "only": job.only, "part": job.part}
+    if job.words:
+        found["words"] = [job.words.sha256, job.words_per_prompt]
+    if job.seeds:
+        told = {"shown": job.seeds.shown.content if job.seeds.shown else "", "sequences": job.seeds.sequences.sha256}
+        kept = (job.seeds.examples, job.seeds.disclose, job.seeds.first, job.seeds.models)
+        found["seeds"] = {**told, "manner": list(kept)}
     return found
 
 

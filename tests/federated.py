@@ -92,7 +92,7 @@ class Threads:
 
     def round_of(self, party: str, at: RoundId, tell: Any = None, exchange: Any = None) -> PartyRound:
         one = self.parties[party]
-        return PartyRound(one, exchange or one.exchange, one.member, at, one.keys, tell or (lambda stage: None), 0.01)
+        return PartyRound(one, exchange or one.exchange, one.member, at, one.keys, tell or (lambda stage: None))
 
     def _act(self, party: str, at: RoundId) -> None:
         said = self.act(self, party, at) if self.act else None
@@ -227,8 +227,10 @@ class Federated:
         """Hold the vote of an iteration; return the votes, what is written beside them, and who was called."""
         caller = Threads(self.parties, act)
         written = [self.texts(one) for one in range(iteration + 1)]
-        ref, _ = federation.vote(self.run.tools, self.job(iteration, **job), written, caller, dropped or Dropped())
-        caller.wait()
+        try:
+            ref, _ = federation.vote(self.run.tools, self.job(iteration, **job), written, caller, dropped or Dropped())
+        finally:
+            caller.wait()
         table, info = self.run.tools.artifacts.read_table(ref), self.run.tools.artifacts.info(ref)
         columns = [table[name].to_numpy(dtype=np.int64) for name in ("sample_id", "near", "far")]
         return NoisyVotes(*columns, info["scale"], info["sigma_int"]), info, caller

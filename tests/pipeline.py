@@ -40,12 +40,16 @@ METHODS: dict[str, dict[str, Any]] = {
     "pre_text": {"iterations": 2, "samples": 36, "population": 24, "look_ahead": 2, "mask_rounds": 1},
     "aug_pe": {"iterations": 2, "samples": 24, "variations": 2, "variation": "blanks", "look_ahead": 1},
     "dp_sgd_gen": {"samples": 36, "declared_rows": 120, "batch_rows": 60, "steps": 12, "rank": 2, "tokens": 64},
+    "dp_kps": {"samples": 36, "vocabulary_terms": 30, "length": 4, "frequencies": 40, "top": 8},
     "aug_pe as in WASP": {"style": "wasp_baseline", "iterations": 3, "samples": 36, "winners": 2},
 }
 """Settings of each method that make two releases; one, of a model, by dp_sgd_gen."""
 
-PLMS: dict[str, list[dict[str, Any]]] = {"dp_sgd_gen": [{"name": "learner", "connector": "hf", "model": "embedded"}]}
-"""The PLMs of methods that cannot work with those of SMALL."""
+FURTHER: dict[str, dict[str, Any]] = {
+    "dp_sgd_gen": {"plms": [{"name": "learner", "connector": "hf", "model": "embedded"}]},
+    "dp_kps": {"vocabulary": {"path": "builtin:vocabularies/demo.parquet"}},
+}
+"""What methods need that cannot work with the rest of SMALL."""
 
 
 def free_port() -> int:
@@ -111,9 +115,7 @@ class Pipeline:
 
     def config(self, **changes: Any) -> Path:
         """Write a small configuration with `changes` of its groups; return its place."""
-        values = json.loads(
-            json.dumps(SMALL | {"method": METHODS[self.method], "plms": PLMS.get(self.method, SMALL["plms"])})
-        )
+        values = json.loads(json.dumps(SMALL | {"method": METHODS[self.method], **FURTHER.get(self.method, {})}))
         for name, change in changes.items():
             both = isinstance(change, dict) and isinstance(values.get(name), dict)
             values[name] = values[name] | change if both else change

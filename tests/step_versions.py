@@ -16,6 +16,7 @@ MEANING = {
         "tasks/clean.py",
         "tasks/clean_patterns.py",
         "tasks/prompts.py",
+        "tasks/seeding.py",
         "tasks/variation.py",
     ],
     "embed": ["tasks/embed.py"],
@@ -49,6 +50,24 @@ MEANING = {
         "tasks/masked_round.py",
         "tasks/shared_noise.py",
     ],
+    "vocabulary": [
+        "tasks/phrases.py",
+        "tasks/private/keyphrases.py",
+        "tasks/private/keyphrase_release.py",
+        "tasks/private/noise.py",
+        "tasks/private/rows.py",
+    ],
+    "choose_terms": ["tasks/keyphrasing.py"],
+    "density": [
+        "tasks/phrases.py",
+        "tasks/densities.py",
+        "tasks/private/keyphrases.py",
+        "tasks/private/keyphrase_release.py",
+        "tasks/private/noise.py",
+        "tasks/private/rows.py",
+    ],
+    "draw_phrases": ["tasks/sequences.py", "tasks/densities.py", "tasks/keyphrasing.py"],
+    "phrases": ["tasks/phrase_rows.py", "tasks/phrases.py"],
     "tune": [
         "tasks/private/dp_train.py",
         "tasks/private/entropy.py",
@@ -73,7 +92,14 @@ MEANING = {
         "tasks/heads.py",
         "tasks/training.py",
     ],
-    "train": ["tasks/train.py", "tasks/finetune.py", "tasks/network.py", "tasks/heads.py", "tasks/training.py"],
+    "train": [
+        "tasks/train.py",
+        "tasks/adaptation.py",
+        "tasks/finetune.py",
+        "tasks/network.py",
+        "tasks/heads.py",
+        "tasks/training.py",
+    ],
 }
 
 

@@ -109,6 +109,25 @@ def save_t5(folder: Path) -> Path:
     return _save(folder, T5ForConditionalGeneration, config, words)
 
 
+def save_roberta(folder: Path) -> Path:
+    """A masked model, as students are fine-tuned from."""
+    from transformers import RobertaConfig, RobertaModel
+
+    words = tokenizer()
+    config = RobertaConfig(
+        vocab_size=len(words),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=66,
+        pad_token_id=words.pad_token_id,
+        bos_token_id=words.bos_token_id,
+        eos_token_id=words.eos_token_id,
+    )
+    return _save(folder, RobertaModel, config, words)
+
+
 def _save(folder: Path, family, config, words) -> Path:
     import torch
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
@@ -39,6 +39,7 @@ class Secret:
 class Candidates:
     """Public synthetic rows that stand for election: `ids` (n,) unique, from 0; `labels` (n,); `vectors` (n, d).
 
+    `writers` (n,): the number of the PLM that wrote each, below `models`; only where first choices are counted.
     Exact duplicate texts are the caller's to leave out. Raises InputError for ids that are not int64, unique and
     from 0, and for vectors that are not finite float32.
     """
@@ -46,8 +47,12 @@ class Candidates:
     ids: Ints
     labels: NDArray[Any]
     vectors: Vectors
+    writers: Ints | None = None
+    models: int = 0
 
     def __post_init__(self) -> None:
+        if self.writers is not None:
+            self._check_writers(self.writers)
         shapes = self.ids.shape, self.labels.shape, self.vectors.shape[:1]
         if self.vectors.ndim != 2 or len(set(shapes)) != 1:
             raise InputError(f"Candidates disagree in length: ids, labels and vectors have shapes {shapes}.")
@@ -61,7 +66,15 @@ class Candidates:
 
     def take(self, places: Ints) -> Candidates:
         """Return the candidates at these places, in this order."""
-        return replace(self, ids=self.ids[places], labels=self.labels[places], vectors=self.vectors[places])
+        writers = None if self.writers is None else self.writers[places]
+        ids, labels, vectors = self.ids[places], self.labels[places], self.vectors[places]
+        return Candidates(ids, labels, vectors, writers, self.models)
+
+    def _check_writers(self, writers: Ints) -> None:
+        if writers.shape != self.ids.shape or writers.dtype != np.int64:
+            raise InputError("Candidates need one int64 number of a writer each.")
+        if len(writers) and not 0 <= writers.min() <= writers.max() < self.models:
+            raise InputError(f"A candidate was written by none of the {self.models} models.")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

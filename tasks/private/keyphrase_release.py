@@ -8,7 +8,7 @@ how much one document can add; every function here keeps to that for any input.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 MAGIC: Final = b"KPS-SUMS"
 
+WIDTH: Final = (
+    "The density needs noise that was calibrated for it and {width} features of each document; calibrate with the same "
+    "frequencies and members."
+)
+
 LONGEST: Final = 1e9
 """Features beyond this are cut here, which is still too long to be counted, so that no square overflows."""
 
@@ -47,6 +52,15 @@ class NoisySums:
     def to_bytes(self) -> bytes:
         """Return one byte string, the same for equal sums on every machine."""
         return pack(MAGIC, (self.steps, self.scale_int, len(self.sums)), (self.sums.ravel(),))
+
+    def columns(self) -> dict[str, Ints]:
+        """Return the columns of a table: row, position (of a term, or of a feature), sum."""
+        rows, width = self.sums.shape
+        return {
+            "row": np.repeat(np.arange(rows), width),
+            "position": np.tile(np.arange(width), rows),
+            "sum": self.sums.ravel(),
+        }
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> NoisySums:
@@ -75,10 +89,17 @@ class Frequencies:
         """Return the features of vectors (n, d), shape (n, 2 D): pairs (cos, sin), or sqrt(2) cos(. + phase)."""
         # a vector that is not finite must not be heard of: its features are not finite either, and count for nothing
         with np.errstate(all="ignore"):
-            angles = np.sqrt(2.0) * (np.asarray(vectors, dtype=np.float64) @ self.weights.T)
-            if self.phases is None:
-                return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
-            return np.asarray(np.sqrt(2.0) * np.cos(angles + self.phases))
+            return features_at(np.sqrt(2.0) * (np.asarray(vectors, dtype=np.float64) @ self.weights.T), self.phases)
+
+
+def features_at(angles: Floats, phases: Floats | None) -> Floats:
+    """Return the features of points by their angles (n, F), shape (n, 2 D).
+
+    Pairs (cos, sin), or sqrt(2) cos(. + phase) where there are phases.
+    """
+    if phases is None:
+        return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+    return np.asarray(np.sqrt(2.0) * np.cos(angles + phases))
 
 
 def document_features(vectors: Floats, frequencies: Frequencies, privacy: PartPrivacy) -> Floats:
@@ -86,11 +107,18 @@ def document_features(vectors: Floats, frequencies: Frequencies, privacy: PartPr
 
     `vectors` (k, d), divided by the bandwidth. Nothing for a document without keyphrases. ``paper``: their sum.
     """
-    kept = np.asarray(vectors, dtype=np.float64)[: privacy.keyphrases]
-    found = frequencies.features(kept)
+    return contribution(frequencies.features(np.asarray(vectors, dtype=np.float64)[: privacy.keyphrases]), privacy)
+
+
+def contribution(features: Floats, privacy: PartPrivacy) -> Floats:
+    """Return what a document adds by the features of its points (k, width): their average; ``paper``: their sum.
+
+    No more than M points count; without any it adds nothing.
+    """
+    kept = features[: privacy.keyphrases]
     if not len(kept):
-        return np.zeros(found.shape[1])
-    return np.asarray(found.sum(axis=0) if privacy.setting == "paper" else found.mean(axis=0))
+        return np.zeros(features.shape[1])
+    return np.asarray(kept.sum(axis=0) if privacy.setting == "paper" else kept.mean(axis=0))
 
 
 def clean_vocabulary(documents: Sequence[Sequence[int]], size: int, noise: KeyphraseNoise) -> CleanSums:
@@ -116,32 +144,31 @@ def noisy_vocabulary(documents: Sequence[Sequence[int]], size: int, noise: Keyph
     return _noisy(clean_vocabulary(documents, size, noise), noise)
 
 
-def clean_density(features: Floats, classes: Sequence[int], number: int, noise: KeyphraseNoise) -> CleanSums:
+def clean_density(features: Iterable[Floats], classes: Sequence[int], number: int, noise: KeyphraseNoise) -> CleanSums:
     """Return the sums of features without noise, a row for each of `number` classes.
 
-    `features` (documents, width): of `document_features`, those of ensemble members side by side. They are rounded to
-    integer steps; a document whose features are longer than the promise allows, or not finite, or whose class is none,
-    adds nothing.
+    `features`: (width,) of each document, what it adds to ensemble members side by side. They are rounded to integer
+    steps; a document whose features are longer than the promise allows, or not finite, or whose class is none, adds
+    nothing. ConfigError for features of another width, which no document can bring about.
     """
     sums = np.zeros((number, noise.privacy.width), dtype=np.int64)
     for row, label in zip(features, classes, strict=True):
+        if row.shape != (noise.privacy.width,):
+            raise ConfigError(WIDTH.format(width=noise.privacy.width))
         rounded = np.rint(np.clip(row, -LONGEST, LONGEST) * noise.steps)
         if 0 <= label < number and _allowed(rounded, noise):
             sums[label] += rounded.astype(np.int64)
     return CleanSums(sums)
 
 
-def noisy_density(features: Floats, classes: Sequence[int], number: int, noise: KeyphraseNoise) -> NoisySums:
+def noisy_density(features: Iterable[Floats], classes: Sequence[int], number: int, noise: KeyphraseNoise) -> NoisySums:
     """Return the noisy sums of features per class, (number, width).
 
     A document belongs to one class, so all classes are one release. Raises ConfigError when the noise was made for the
     other part or another width.
     """
-    if noise.privacy.part != "density" or features.ndim != 2 or features.shape[1] != noise.privacy.width:
-        raise ConfigError(
-            f"The density needs noise that was calibrated for it and {noise.privacy.width} features of each document; "
-            "calibrate with the same frequencies and members."
-        )
+    if noise.privacy.part != "density":
+        raise ConfigError(WIDTH.format(width=noise.privacy.width))
     return _noisy(clean_density(features, classes, number, noise), noise)
 
 

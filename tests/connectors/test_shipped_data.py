@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import connectors
-from connectors.data import make_corpora, make_support_desk
+from connectors.data import make_corpora, make_support_desk, make_vocabulary
 from connectors.ngram_tokens import tokenise
 
 DATA = Path(connectors.__file__).parent / "data"
@@ -32,6 +32,13 @@ def test_the_demo_task_is_made_again_byte_for_byte_by_its_script(tmp_path):
 @pytest.mark.parametrize("name", list(make_corpora.TEXTS_PER_LABEL))
 def test_each_corpus_is_made_again_by_its_script(name):
     pd.testing.assert_frame_equal(make_corpora.make(name), shipped(f"corpora/{name}.parquet"))
+
+
+def test_the_demo_vocabulary_is_made_again_by_its_script():
+    found = shipped("vocabularies/demo.parquet")
+    pd.testing.assert_frame_equal(make_vocabulary.make(), found)
+    assert found["term"].is_unique
+    assert found["rank"].tolist() == list(range(1, len(found) + 1))
 
 
 def writer(path):

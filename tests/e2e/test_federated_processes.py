@@ -16,16 +16,19 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
-from connectors.base import RowsRef
+from connectors.base import ArtifactError, RowsRef
 from flows.partition import PartyFile, partition
 from flows.stores import open_ledger
 from tasks.partition import Partition
+from tests.connectors.s3_server import s3_server
 from tests.e2e.test_federated import planted_rows
-from tests.federated import PLANTED
+from tests.federated import PLANTED, open_federated
 from tests.pipeline import ROOT, SMALL, Pipeline, free_port, last_json, prefect_server
+from tests.tasks.test_federation import both_sides, clear_sum
 
 pytestmark = pytest.mark.slow
 
@@ -291,3 +294,22 @@ def test_two_parties_on_two_addresses_speak_tls_with_a_password(
 def _rows(server: Path, query: str) -> list[Any]:
     with contextlib.closing(sqlite3.connect(server / "prefect.db", timeout=20)) as db:
         return db.execute(query).fetchall()
+
+
+def test_parties_meet_on_s3_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with s3_server(tmp_path) as store, tls(int(store.url.rsplit(":", 1)[1]), tmp_path, ("127.0.0.1",)) as (port, ca):
+        bucket = store.bucket("parties")
+        environment = store.environment | {"AWS_ENDPOINT_URL": f"https://127.0.0.1:{port}", "AWS_CA_BUNDLE": str(ca)}
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        found = open_federated(tmp_path / "f", parties={"exchange": bucket})
+        for file in (tmp_path / "f/parties").glob("*/party.yaml"):
+            file.write_text(file.read_text().replace("exchange: ../exchange", f"exchange: {bucket}"))
+        found = found.again()
+        votes, info, _ = found.vote()
+        assert np.array_equal(both_sides(votes), clear_sum(found))
+        assert len([name for name in store.names("parties") if "/masked/" in name]) == 3
+        assert info["parties"] == ["party-1", "party-2", "party-3"]
+        monkeypatch.delenv("AWS_CA_BUNDLE")
+        with pytest.raises(ArtifactError, match=r"did not answer.*\(exchange\)"):
+            found.again()

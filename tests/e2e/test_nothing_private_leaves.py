@@ -65,6 +65,7 @@ def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
         ("pre_text", {"protects": "person", "rows_per_person": 2}),
         ("aug_pe", {"protects": "record"}),
         ("dp_sgd_gen", {"protects": "record"}),
+        ("dp_kps", {"protects": "record"}),
     ],
 )
 def test_nothing_of_a_private_row_is_found_after_a_run(

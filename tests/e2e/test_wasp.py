@@ -33,6 +33,49 @@ def test_the_answer_holds_what_is_promised(finished) -> None:
     assert summary["fid"] > 0
 
 
+def test_the_answer_tells_what_the_student_did_with_every_class(finished) -> None:
+    _, summary = finished
+    confusion = summary["confusion"]
+    assert list(summary["per_class"]) == summary["classes"]
+    assert sum(map(sum, confusion)) == sum(one["rows"] for one in summary["per_class"].values()) == 90
+    right = sum(row[place] for place, row in enumerate(confusion))
+    assert right / 90 == pytest.approx(summary["accuracy"])
+    for place, name in enumerate(summary["classes"]):
+        one, rows = summary["per_class"][name], sum(confusion[place])
+        assert one["recall"] == pytest.approx(confusion[place][place] / rows)
+        assert one["f1"] <= max(one["precision"], one["recall"])
+
+
+def test_the_answer_tells_how_much_of_the_texts_is_real_and_of_the_real_is_there(finished) -> None:
+    _, summary = finished
+    for name in ("text_precision", "text_recall"):
+        course = [one[name] for one in summary["iterations"]]
+        assert len(course) == 3
+        assert all(0 <= value <= 1 for value in course)
+        assert summary[name] == course[-1]
+
+
+def test_weights_come_from_counted_first_choices_and_are_read_back_from_the_book(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    asked = {"weights_from": "counts", "counts_share": 0.2}
+    counted = pipeline.run(method=asked)
+    folder = pipeline.home / "runs" / counted["run_id"]
+    assert 3.9 < counted["epsilon_spent"] <= 4.0
+    kept = folder / "iteration=0" / "_release.parquet.json"
+    choices = json.loads(kept.read_text())["info"]["choices"]
+    assert len(choices) == 2
+    weights = pd.read_parquet(folder / "iteration=0/weights.parquet").set_index("plm")["share"]
+    if sum(choices) > 0:
+        wanted = [max(one, 0) / sum(max(one, 0) for one in choices) for one in choices]
+        assert weights[["clerk", "novelist"]].tolist() == pytest.approx(wanted)
+    page = Path(counted["report"]).read_text(encoding="utf-8")
+    assert "to the bin of the PLM that wrote its nearest text" in page
+    (folder / "iteration=0/release.parquet").unlink()
+    again = pipeline.run(method=asked)
+    assert again["epsilon_spent"] == counted["epsilon_spent"]
+    assert json.loads(kept.read_text())["info"]["choices"] == choices
+
+
 def test_every_step_left_its_artifact(finished) -> None:
     pipeline, summary = finished
     folder = pipeline.home / "runs" / summary["run_id"]
@@ -89,7 +132,10 @@ def test_mlflow_holds_each_iteration_once(finished) -> None:
         rows = database.execute(
             "select key, step, count(*) from metrics where run_uuid = ? group by key, step", (summary["mlflow_run_id"],)
         ).fetchall()
-    assert {(key, step) for key, step, _ in rows} >= {(k, s) for k in ("fid", "epsilon_spent") for s in range(3)}
+    each = ("fid", "epsilon_spent", "text_precision", "text_recall")
+    assert {(key, step) for key, step, _ in rows} >= {(k, s) for k in each for s in range(3)}
+    scored = {key for key, *_ in rows if key.startswith(("student_precision.", "student_recall.", "student_f1."))}
+    assert len(scored) == 3 * len(summary["classes"])
     assert {count for *_, count in rows} == {1}
 
 

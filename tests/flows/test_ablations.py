@@ -64,6 +64,8 @@ def asked(home: Path, **changes: Any) -> dict[str, Any]:
         ({"privacy": {"calibration": "paper"}}, {"vote"}),
         ({"private": {"rows": 60, "of": 120}}, {"private"}),
         ({"plms_used": ["novelist"]}, {"write", "weigh", "votable"}),
+        ({"method": {"weights_from": "counts"}}, {"vote"}),
+        ({"student": {"kind": "finetune", "max_length": 64}}, {"student"}),
     ],
     ids=lambda one: "changes" if isinstance(one, set) else str(one),  # a set is named in another order by each process
 )

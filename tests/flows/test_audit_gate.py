@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -264,3 +265,31 @@ def test_the_refusal_names_the_audit_and_what_was_proven(tmp_path: Path) -> None
     book = {"run_id": "run", "flow": "wasp", "config": config.model_dump(mode="json")}
     with pytest.raises(AuditError, match="audit-a of 2026-03-01 is red.*4.0000 is claimed, at least 9.0000 was proven"):
         require_no_red_audit(open_artifacts(tmp_path), book)
+
+
+def test_an_audit_of_a_part_of_dp_kps_is_found_by_its_noise_for_a_document(tmp_path: Path) -> None:
+    from flows.audit_claims import claims
+    from flows.config_files import load_config
+    from flows.params_dp_kps import DpKpsConfig
+    from flows.prepare import make_noise
+    from tasks.attack import Attack
+    from tasks.keyphrase_accounting import calibrate_part
+
+    config = load_config(DpKpsConfig, ROOT / "deployments/configs/dp_kps_here.yaml")
+    book = {"run_id": "run", "flow": "dp_kps", "config": config.model_dump(mode="json")}
+    artifacts = open_artifacts(tmp_path)
+    assert require_no_red_audit(artifacts, book) == ()
+    vocabulary, density = make_noise(config).parts
+    few = calibrate_part(replace(density.privacy, frequencies=1))
+    told = claims(Attack("dp_kps density gaussian", few, 1, 0.9))
+    written(tmp_path, "audit-a", "2026-03-01", passed=True, **(told | {"epsilon_proven": 1.0}))
+    assert [one.run_id for one in require_no_red_audit(artifacts, book)] == ["audit-a"]
+    other = calibrate_part(replace(density.privacy, epsilon=1.0, frequencies=1))
+    told = claims(Attack("dp_kps density gaussian", other, 1, 0.9))
+    written(tmp_path, "audit-b", "2026-03-02", passed=False, **(told | {"epsilon_proven": 9.0}))
+    assert [one.run_id for one in require_no_red_audit(artifacts, book)] == ["audit-a"]
+    few = calibrate_part(replace(vocabulary.privacy, terms=1))
+    told = claims(Attack("dp_kps vocabulary gaussian", few, 1, 0.9))
+    written(tmp_path, "audit-c", "2026-03-03", passed=False, **(told | {"epsilon_proven": 9.0}))
+    with pytest.raises(AuditError, match="audit-c of 2026-03-03 is red"):
+        require_no_red_audit(artifacts, book)

@@ -10,6 +10,7 @@ from connectors.base import ConfigError, RowsRef
 from flows import audit_words, commands, compare_words, words
 from flows.config_files import load_config
 from flows.params import WaspConfig
+from flows.params_aug_pe import AugPeConfig
 from flows.partition import PartyFile, partition
 from tasks.partition import Partition
 from tests.conftest import ROOT
@@ -28,13 +29,17 @@ OTHERS = [*AUDITS, *COMPARISONS, *FUSEGEN, *ONLY_PRIVATE, *FEDERATED, *FEDERATED
 
 @pytest.mark.parametrize("path", [path for path in CONFIGS if path not in OTHERS], ids=lambda path: path.stem)
 def test_it_loads_and_can_be_planned(path: Path) -> None:
-    flow = next((name for name in ("pre_text", "aug_pe", "dp_sgd_gen") if path.stem.startswith(name)), "wasp")
+    flow = next((name for name in ("pre_text", "aug_pe", "dp_sgd_gen", "dp_kps") if path.stem.startswith(name)), "wasp")
     plan = commands.plan(flow, path, [])
     last_round_votes = flow in ("pre_text", "dp_sgd_gen") or (flow == "aug_pe" and "wasp" not in path.stem)
-    assert plan["releases"] == plan["iterations"] - (not last_round_votes)
-    assert plan["epsilon_exact"] <= plan["epsilon_stated"]
+    if flow == "dp_kps":
+        assert [part["part"] for part in plan["keyphrases"]["parts"]] == ["vocabulary", "density"]
+    else:
+        assert plan["releases"] == plan["iterations"] - (not last_round_votes)
+    as_printed = flow == "dp_kps" and plan["keyphrases"]["setting"] == "paper"
+    assert (plan["epsilon_exact"] <= plan["epsilon_stated"]) != as_printed
     json.dumps(plan, allow_nan=False)
-    assert ("noise" if flow == "dp_sgd_gen" else "sigma") in words.plan(plan)
+    assert ("noise" if flow in ("dp_sgd_gen", "dp_kps") else "sigma") in words.plan(plan)
 
 
 @pytest.mark.parametrize("path", FEDERATED, ids=lambda path: path.stem)
@@ -85,7 +90,7 @@ def test_a_run_on_private_rows_alone_loads_and_can_be_planned(path: Path) -> Non
 
 @pytest.mark.parametrize("path", COMPARISONS, ids=lambda path: path.stem)
 def test_a_comparison_loads_and_every_cell_can_be_planned(path: Path) -> None:
-    plan = commands.plan("compare", path, [])
+    plan = commands.plan("compare", path, ["seeds=[0]"])
     assert plan["cells"] >= plan["open"] == len(plan["matrix"]) > 1
     json.dumps(plan, allow_nan=False)
     assert "cells         " in compare_words.plan(plan)
@@ -135,7 +140,7 @@ def test_the_plan_counts_every_call_of_a_population_that_is_varied() -> None:
 @pytest.mark.parametrize(
     ("flow", "change", "words"),
     [
-        ("aug_pe", "method.keywords=private_vocabulary", "needs words that were released"),
+        ("aug_pe", "method.keywords=private_vocabulary", "a public vocabulary must be named"),
         ("aug_pe", "privacy.calibration=paper", "set method.style to wasp_baseline"),
         ("aug_pe", "method={style: wasp_baseline, look_ahead: 2}", "look_ahead is for style original"),
         ("aug_pe", "method.votes=8", "did you mean 'style'|known here|did you mean"),
@@ -147,6 +152,58 @@ def test_the_plan_counts_every_call_of_a_population_that_is_varied() -> None:
 def test_what_a_method_cannot_do_is_refused_with_what_to_write(flow: str, change: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         commands.plan(flow, ROOT / f"deployments/configs/{flow}_here.yaml", [change])
+
+
+def test_the_student_of_aug_pe_is_trained_as_its_paper_says() -> None:
+    config = load_config(AugPeConfig, ROOT / "deployments/configs/papers/aug_pe_yelp.yaml")
+    assert config.student.model == "roberta-base"
+    assert config.student.recipe == {"learning_rate": 3e-5, "batch": 32, "max_length": 512}
+
+
+@pytest.mark.parametrize("setting", ["learning_rate: 0.001", "batch: 4", "max_length: 64"])
+def test_what_means_nothing_to_a_student_is_refused(setting: str) -> None:
+    with pytest.raises(ConfigError, match="means nothing to a student of kind linear"):
+        commands.plan("wasp", ROOT / "deployments/configs/wasp_here.yaml", [f"student={{kind: linear, {setting}}}"])
+
+
+def test_a_setting_of_the_student_that_is_left_out_makes_no_other_run() -> None:
+    config = load_config(WaspConfig, ROOT / "deployments/configs/demo.yaml")
+    assert set(config.model_dump(mode="json")["student"]) == {"kind", "model", "epochs"}
+
+
+def test_counted_first_choices_stay_within_the_budget_and_are_told() -> None:
+    path = ROOT / "deployments/configs/demo.yaml"
+    plain, counted = commands.plan("wasp", path, []), commands.plan("wasp", path, ["method.weights_from=counts"])
+    assert counted["epsilon_exact"] <= counted["epsilon_stated"] == plain["epsilon_stated"]
+    assert plain["sigma"] < counted["sigma"] < 1.1 * plain["sigma"]
+    assert counted["other_calibration"] is None
+    assert "15% of the loss counts first choices" in words.plan(counted)
+    assert "first choices" not in words.plan(plain)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (["method.counts_share=0.1"], "counts_share is for weights_from: counts"),
+        (["method.weights_from=counts", "method.weighting=false"], "weighting: false does not use"),
+        (["method.weights_from=counts", "privacy.calibration=paper"], "no paper counts first choices"),
+        (["method.weights_from=counts", "method.counts_share=0.9"], "less than or equal to 0.5"),
+    ],
+    ids=["no count", "no weights", "noise of the paper", "too much"],
+)
+def test_counts_that_make_no_sense_are_refused(changes: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        commands.plan("wasp", ROOT / "deployments/configs/demo.yaml", changes)
+
+
+def test_noise_as_printed_is_planned_at_what_a_document_costs() -> None:
+    changes = ["privacy={epsilon: 6, vocabulary_epsilon: 1, setting: paper}"]
+    plan = commands.plan("dp_kps", ROOT / "deployments/configs/dp_kps_here.yaml", changes)
+    assert [part["epsilon_stated"] for part in plan["keyphrases"]["parts"]] == [1.0, 5.0]
+    assert plan["epsilon_stated"] == 6.0
+    assert plan["epsilon_exact"] == pytest.approx(26, abs=0.1), "ten phrases of a document, half of the printed noise"
+    assert any("NO guarantee for a document" in warning for warning in plan["warnings"])
+    assert "NO guarantee" in words.plan(plan)
 
 
 def test_one_iteration_has_no_release_and_no_noise() -> None:

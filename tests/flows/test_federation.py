@@ -40,6 +40,12 @@ def test_distance_to_private_rows_is_no_choice_where_parties_have_them() -> None
         check_config(WaspConfig, values, "the test")
 
 
+def test_first_choices_are_not_counted_by_parties() -> None:
+    values = SMALL | {"private": None, "parties": BOTH, "method": {"weights_from": "counts"}}
+    with pytest.raises(ConfigError, match="which several parties do not count"):
+        check_config(WaspConfig, values, "the test")
+
+
 def key(folder: Path, name: str) -> str:
     folder.mkdir(mode=0o700, exist_ok=True)
     return public_line(open_signing_key(folder, name))

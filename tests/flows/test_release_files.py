@@ -22,7 +22,7 @@ from flows.retention import Going
 from flows.stores import open_ledger
 from tasks.accounting import vote_charge
 from tasks.private.votes import NoisyVotes
-from tasks.voting import table_of
+from tasks.released import table_of
 from tests.flows.test_bad_input import good_rows, start, table
 
 Check = Callable[[], Compared]
@@ -100,7 +100,7 @@ def test_other_votes_under_a_manifest_that_fits_are_red(run: Prepared) -> None:
     pd.read_parquet(path).assign(near=7).to_parquet(buffer, index=False)
     path.write_bytes(buffer.getvalue())
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"sha256": file_sha256(path)}))
-    assert "its votes are not those in the book" in check(run).problems[0]
+    assert "its numbers are not those in the book" in check(run).problems[0]
 
 
 def test_a_damaged_manifest_is_red(run: Prepared) -> None:

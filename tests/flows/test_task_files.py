@@ -27,7 +27,9 @@ def task(tmp_path):
 def test_the_tasks_of_the_paper_and_the_support_desk_ship():
     assert shipped_tasks() == [
         "banking10",
+        "dbpedia14",
         "imdb",
+        "mtsamples",
         "openreview_area",
         "openreview_rating",
         "support_desk",
@@ -136,5 +138,5 @@ def test_a_wrong_task_file_is_refused_with_file_and_field(task, text, said):
 
 
 def test_an_unknown_name_lists_the_tasks_that_ship():
-    with pytest.raises(ConfigError, match=r"'imbd'.*banking10, imdb, "):
+    with pytest.raises(ConfigError, match=r"'imbd'.*banking10, dbpedia14, imdb, "):
         load_task("imbd")

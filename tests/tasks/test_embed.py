@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from connectors.base import FinalError
-from tasks.embed import embed_texts
+from tasks.embed import Memory, embed_texts, memory_of
 
 
 class LetterEmbedder:
@@ -49,6 +49,32 @@ def test_progress_counts_every_text_repeated_ones_too():
     seen = []
     embed_texts(LetterEmbedder(), ["a", "b", "a", "a"], seen.append)
     assert sum(seen) == 4
+
+
+def test_a_text_that_is_remembered_is_not_embedded_again():
+    embedder, memory, seen = LetterEmbedder(), Memory(), []
+    embed_texts(embedder, ["a", "ab"], memory=memory)
+    vectors = embed_texts(embedder, ["b", "ab", "b", "a"], seen.append, memory)
+    assert vectors.tolist() == [[0, 1], [1, 1], [0, 1], [1, 0]]
+    assert embedder.asked == ["a", "ab", "b"]
+    assert sum(seen) == 4
+
+
+def test_a_memory_forgets_the_oldest_and_gives_nothing_of_its_own_away():
+    embedder, memory = LetterEmbedder(), Memory(2)
+    embed_texts(embedder, ["a", "b", "ab"], memory=memory)
+    embed_texts(embedder, ["ab", "b"], memory=memory)[:] = 9
+    assert embed_texts(embedder, ["ab", "b", "a"], memory=memory).tolist() == [[1, 1], [0, 1], [1, 0]]
+    assert embedder.asked == ["a", "b", "ab", "a"]
+
+
+def test_each_embedder_has_a_memory_of_its_own_and_broken_vectors_are_not_remembered():
+    assert memory_of("one") is memory_of("one")
+    assert memory_of("one") is not memory_of("two")
+    memory = Memory()
+    with pytest.raises(FinalError, match="infinite"):
+        embed_texts(Broken(np.array([[1, np.nan]], dtype=np.float32)), ["a"], memory=memory)
+    assert memory.find(["a"]) == {}
 
 
 def test_no_texts_give_an_empty_matrix_without_asking():

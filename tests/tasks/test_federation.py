@@ -16,7 +16,7 @@ from tasks.private.rows import identify, open_rows
 from tasks.private.votes import clean_votes
 from tests.federated import PLANTED, Federated, killed_at, lying, open_federated
 
-SHORT = 0.03
+SHORT = 0.06
 """Minutes that parties are waited for where one of them stays away."""
 
 

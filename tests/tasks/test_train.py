@@ -10,6 +10,7 @@ from connectors.base import ArtifactError, ConfigError, InputError, MissingPacka
 from tasks.train import StudentSpec, TrainingRows, evaluate, load_student, train_student, units_of_work
 from tasks.training import split
 from tests.tasks.student_rows import CLASSES, FILLER, WORDS, clouds, sentences, vector_rows
+from tests.tiny_models import save_roberta
 
 DATA = Path(os.environ.get("WASP_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 
@@ -33,6 +34,12 @@ def tiny(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def tiny_roberta(tmp_path_factory):
+    """A two-layer RoBERTa, which counts positions from behind its padding's: one of 66 holds no token."""
+    return save_roberta(tmp_path_factory.mktemp("roberta"))
+
+
+@pytest.fixture(scope="module")
 def tiny_encoder(tiny, tmp_path_factory):
     """A sentence encoder of the same size, which has learned the words before; laid out as such models are."""
     folder = tmp_path_factory.mktemp("encoder")
@@ -46,7 +53,7 @@ def _tiny_spec(folder, **changes):
     return StudentSpec(**{"model": str(folder), "epochs": 6, "learning_rate": 5e-3, "batch": 16, **changes})
 
 
-@pytest.mark.parametrize("layout", ["tiny", "tiny_encoder"])
+@pytest.mark.parametrize("layout", ["tiny", "tiny_encoder", "tiny_roberta"])
 def test_a_fine_tuned_student_learns_and_predicts_the_same_when_loaded(layout, request, tmp_path):
     texts, labels = sentences(150, 0)
     spec = _tiny_spec(request.getfixturevalue(layout), epochs=12, patience=12)
@@ -124,10 +131,11 @@ def test_without_a_validation_share_every_pass_is_made_and_no_score_is_claimed(t
     assert (trained.epochs, trained.best_epoch, trained.validation_rows, trained.metrics) == (3, 3, 0, {})
 
 
-def test_texts_longer_than_the_model_can_read_are_cut(tiny, tmp_path):
+@pytest.mark.parametrize("layout", ["tiny", "tiny_roberta"])
+def test_texts_longer_than_the_model_can_read_are_cut(layout, request, tmp_path):
     texts, labels = sentences(30, 0)
     texts[0] = " ".join(["apple"] * 500)
-    train_student(_tiny_spec(tiny, epochs=1), TrainingRows(texts, labels, CLASSES), tmp_path)
+    train_student(_tiny_spec(request.getfixturevalue(layout), epochs=1), TrainingRows(texts, labels, CLASSES), tmp_path)
     assert len(load_student(tmp_path)(texts, None).labels) == 30
     assert load_student(tmp_path)([], None).probabilities.shape == (0, 3)
 

@@ -1,0 +1,58 @@
+"""Sequences of phrases as texts: what DP-KPS is worth without a language model (the paper's ablation)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import pandas as pd
+
+from connectors.base import ArtifactRef, Usage
+from tasks.generate import ROW_TYPES
+from tasks.jobs import Written
+from tasks.phrases import as_text
+from tasks.reuse import make_once, step_key
+from tasks.seeding import read_sequences
+from tasks.toolbox import Tools
+from tasks.weigh import per_class
+
+WRITER = "phrases"
+"""Who wrote them, in the column of language models."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseRows:
+    """Take `count` of the sequences as texts, balanced over the classes."""
+
+    sequences: ArtifactRef
+    labels: tuple[str, ...]
+    count: int
+
+
+def write(tools: Tools, job: PhraseRows) -> tuple[Written, str]:
+    """Write the sequences as samples.parquet of iteration 0; equal ones of a class stand there once."""
+    path = f"runs/{tools.run_id}/iteration=0/plm={WRITER}/samples.parquet"
+    parameters: dict[str, object] = {"labels": list(job.labels), "count": job.count}
+    key = step_key("phrases", parameters, {"sequences": job.sequences.sha256})
+
+    def make() -> ArtifactRef:
+        counts = per_class(job.count, job.labels)
+        table = _table(tools, job, counts)
+        missing = {label: count - int((table["label"] == label).sum()) for label, count in counts.items()}
+        info = {"usage": asdict(Usage()), "failures": {}, "down": ""}
+        info["shortfall"] = {label: count for label, count in missing.items() if count}
+        return tools.artifacts.write_table(path, table, key, info)
+
+    ref, why = make_once(tools.artifacts, path, key, make)
+    return Written(WRITER, 0, ref), why
+
+
+def _table(tools: Tools, job: PhraseRows, counts: dict[str, int]) -> pd.DataFrame:
+    sequences = read_sequences(tools.artifacts.read_table(job.sequences))
+    rows = [
+        {"text": text, "label": label, "attribute": "", "plm": WRITER, "iteration": 0, "prompt_key": ""}
+        for label, count in counts.items()
+        for text in dict.fromkeys(as_text(phrases) for phrases in sequences[label][:count])
+    ]
+    told = {"finish_reason": "stop", "tokens_in": 0, "tokens_out": 0}
+    numbered = [{"sample_id": number, **row, **told} for number, row in enumerate(rows)]
+    return pd.DataFrame(numbered, columns=list(ROW_TYPES)).astype(ROW_TYPES)

@@ -1,0 +1,79 @@
+"""Vocabularies from files, in order of rank, and word vectors as an embedder."""
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from connectors.base import ConfigError, InputError, TermsRef
+from connectors.embedders import open_embedder
+from connectors.terms import read_terms
+
+
+def test_terms_come_in_order_of_rank_from_every_kind_of_file(tmp_path: Path) -> None:
+    table = pd.DataFrame({"term": ["second", "first one", "third"], "rank": [2, 1, 2]})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    table.to_parquet(tmp_path / "a.parquet")
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(row) for row in table.to_dict("records")))
+    for name in ("a.csv", "a.parquet", "a.jsonl"):
+        assert read_terms(TermsRef(str(tmp_path / name))) == ("first one", "second", "third")
+    (tmp_path / "a.txt").write_text("second\n\n first one \nthird\n")
+    assert read_terms(TermsRef(str(tmp_path / "a.txt"))) == ("second", "first one", "third")
+    assert read_terms(TermsRef(str(tmp_path / "a.csv"), rank=""))[0] == "second"
+
+
+def test_what_is_wrong_with_a_vocabulary_is_told_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("word,rank\nx,1\n")
+    with pytest.raises(InputError, match="no column 'term'"):
+        read_terms(TermsRef(str(tmp_path / "a.csv")))
+    with pytest.raises(InputError, match="no column 'place' of ranks"):
+        read_terms(TermsRef(str(tmp_path / "a.csv"), term="word", rank="place"))
+    (tmp_path / "b.csv").write_text("term,rank\nx,high\n")
+    with pytest.raises(InputError, match="row 0: the rank of a term is no number"):
+        read_terms(TermsRef(str(tmp_path / "b.csv")))
+    with pytest.raises(InputError, match="does not exist"):
+        read_terms(TermsRef(str(tmp_path / "none.csv")))
+    with pytest.raises(InputError, match="UTF-8"):
+        read_terms(TermsRef(str(tmp_path / "none.txt")))
+
+
+@pytest.fixture
+def glove(tmp_path: Path) -> Path:
+    path = tmp_path / "vectors" / "small.vec"
+    path.parent.mkdir()
+    path.write_text("4 2\nheart 3 4\nattack 0 2\nUSA 1 0\nrate -4 3\n")
+    return path
+
+
+def test_a_text_is_the_mean_of_its_words_of_length_one(glove: Path) -> None:
+    embedder = open_embedder("word_vectors", str(glove.parent))
+    texts = ["heart", "heart attack", "Heart, ATTACK!", "heart-rate", "USA", "zzz", "zzy"]
+    found = embedder.embed(texts)
+    assert found.shape == (7, embedder.dimension) == (7, 2)
+    assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(7), abs=1e-6)
+    assert found[0] == pytest.approx([0.6, 0.8])
+    assert found[1] == pytest.approx(np.array([1.5, 3]) / np.linalg.norm([1.5, 3]), abs=1e-6)
+    assert np.array_equal(found[1], found[2])
+    assert found[3] == pytest.approx(np.array([-0.5, 3.5]) / np.linalg.norm([-0.5, 3.5]), abs=1e-6)
+    assert found[4] == pytest.approx([1, 0])
+    assert not np.array_equal(found[5], found[6])
+    assert np.array_equal(found, embedder.embed_alone(texts))
+
+
+def test_a_packed_file_reads_the_same_and_its_content_names_it(glove: Path) -> None:
+    packed = glove.with_suffix(".txt.gz")
+    with gzip.open(packed, "wt") as file:
+        file.write(glove.read_text())
+    plain, other = open_embedder("word_vectors", str(glove)), open_embedder("word_vectors", str(packed))
+    assert np.array_equal(plain.embed(["heart attack"]), other.embed(["heart attack"]))
+    assert plain.identity != other.identity
+    with pytest.raises(ConfigError, match="the folder holds 2 such files"):
+        open_embedder("word_vectors", str(glove.parent))
+    with pytest.raises(ConfigError, match="no such file or folder"):
+        open_embedder("word_vectors", str(glove.parent / "none"))
+    glove.write_text("heart 3 4\nattack 0\n")
+    with pytest.raises(ConfigError, match="has 1 numbers, others 2"):
+        open_embedder("word_vectors", str(glove)).embed(["heart"])

@@ -1,0 +1,120 @@
+"""Densities of sequences against exact kernels: unbiased, as far off as theory says, and padding changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from connectors.base import ConfigError
+from tasks.densities import Member, Shape, members_of, windows
+from tasks.private.keyphrase_release import features_at
+from tasks.sequences import estimates
+
+TERMS, DIMENSION = 12, 5
+
+
+def vectors(seed: int = 0) -> np.ndarray:
+    found = np.random.default_rng(seed).standard_normal((TERMS, DIMENSION))
+    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
+
+
+def shape(**changes: object) -> Shape:
+    usual = {"sampling": "iterative", "ensemble": "logarithmic", "length": 4, "frequencies": 200, "block": 0.5}
+    return Shape(**(usual | changes))  # type: ignore[arg-type]
+
+
+def kernel(block: float, one: list[int], other: list[int], held: int) -> float:
+    """Return exp(-|x - y|^2) of sequences, missing phrases as zeros."""
+    rows = np.sqrt(block) * vectors()
+    padded = [
+        np.concatenate([rows[sequence].ravel(), np.zeros((held - len(sequence)) * DIMENSION)])
+        for sequence in (one, other)
+    ]
+    return float(np.exp(-((padded[0] - padded[1]) ** 2).sum()))
+
+
+def estimated(member: Member, document: list[int], prefix: list[int], term: int) -> float:
+    sums = features_at(member.of(np.array([document])), member.phases)
+    return float(estimates(member, sums, np.array([prefix], dtype=np.int64), len(prefix))[0, term])
+
+
+@pytest.mark.parametrize("paired", [True, False], ids=["paired", "as printed"])
+def test_the_estimate_is_unbiased_and_its_error_follows_the_theory(paired: bool) -> None:
+    frequencies, document, prefix, term = 50, [1, 2, 3, 4], [5], 7
+    wanted = shape(frequencies=frequencies, paired=paired)
+    exact = kernel(0.5, document[:2], [5, 7], 2)
+    draws = 1500
+    found = [estimated(members_of(wanted, vectors(), seed)[0], document[:2], prefix, term) for seed in range(draws)]
+    squared = -np.log(exact)
+    if paired:
+        variance = (1 - exact**2) ** 2 / 2 / frequencies
+    else:
+        variance = (1 + np.exp(-4 * squared) / 2 - exact**2) / (2 * frequencies)
+    assert abs(np.mean(found) - exact) < 5 * np.sqrt(variance / draws)
+    assert np.std(found) == pytest.approx(np.sqrt(variance), rel=0.15)
+
+
+def test_the_density_of_many_documents_comes_close_to_the_exact_one() -> None:
+    wanted = shape(sampling="independent", length=1, frequencies=4000, block=2.0)
+    (member,) = members_of(wanted, vectors(), 0)
+    documents = np.random.default_rng(1).integers(0, TERMS, (200, 1))
+    sums = features_at(member.of(documents), None).sum(axis=0, keepdims=True)
+    found = estimates(member, sums, np.zeros((1, 0), dtype=np.int64), 0)[0]
+    exact = [sum(kernel(2.0, [int(one)], [term], 1) for one in documents[:, 0]) for term in range(TERMS)]
+    assert np.abs(found - exact).max() < 5 * 200 / np.sqrt(2 * 4000)
+
+
+def test_padding_with_zeros_multiplies_every_kernel_by_the_same_factor() -> None:
+    block, held = 0.5, 4
+    for prefix in ([1], [1, 2], [3, 4, 5]):
+        missing = held - len(prefix)
+        for document in ([1, 2, 3, 4], [7, 8, 9, 10], [5, 5, 5, 5]):
+            short = kernel(block, document[: len(prefix)], prefix, len(prefix))
+            assert kernel(block, document, prefix, held) == pytest.approx(np.exp(-block * missing) * short, rel=1e-12)
+
+
+def test_chances_after_a_padded_prefix_are_those_without_padding() -> None:
+    """Theorem A.1 through the features: a density of longer sequences ranks phrases as one of the right length does."""
+    wanted = shape(ensemble="linear", frequencies=20_000)
+    members, documents = members_of(wanted, vectors(), 0), [[1, 2, 3, 4], [5, 6, 7, 8]]
+    chances = []
+    for member in (members[1], members[3]):
+        held = [document[: member.places] for document in documents]
+        sums = features_at(member.of(np.array(held)), None).sum(axis=0, keepdims=True)
+        found = estimates(member, sums, np.array([[1]]), 1)[0].astype(np.float64)
+        chances.append(found / found.sum())
+    assert np.abs(chances[0] - chances[1]).max() < 0.01
+
+
+@pytest.mark.parametrize(
+    ("length", "members"), [(10, (2, 4, 8, 10)), (8, (2, 4, 8)), (5, (2, 4, 5)), (2, (2,)), (1, (1,))], ids=str
+)
+def test_the_logarithmic_ensemble_never_pads_more_than_half(length: int, members: tuple[int, ...]) -> None:
+    wanted = shape(length=length)
+    assert wanted.members == members
+    for phrases in range(1, length + 1):
+        held = wanted.members[wanted.member_for(phrases)]
+        assert phrases <= held <= max(2, 2 * (phrases - 1)) or held == length
+
+
+def test_the_linear_ensemble_has_a_density_for_every_prefix() -> None:
+    wanted = shape(ensemble="linear", length=6)
+    assert wanted.members == (1, 2, 3, 4, 5, 6)
+    assert [wanted.member_for(phrases) for phrases in range(1, 7)] == list(range(6))
+    assert shape(sampling="independent").members == (1,)
+
+
+def test_a_documents_sequences_begin_at_each_phrase_and_go_round() -> None:
+    assert windows([3, 5, 9], 2).tolist() == [[3, 5], [5, 9], [9, 3]]
+    assert windows([3], 4).tolist() == [[3, 3, 3, 3]]
+    assert windows([], 4).shape == (0, 4)
+
+
+def test_frequencies_hang_on_the_seed_and_a_term_without_a_vector_is_refused() -> None:
+    first, again, other = (members_of(shape(), vectors(), seed)[1].angles for seed in (0, 0, 1))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+    without = vectors()
+    without[3] = 0
+    with pytest.raises(ConfigError, match="no vector of its own"):
+        members_of(shape(), without, 0)

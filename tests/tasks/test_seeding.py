@@ -1,0 +1,63 @@
+"""Prompts that are seeded with phrases: theirs alone, no class, examples only where somebody gave them away."""
+
+from __future__ import annotations
+
+from connectors.base import Completion, Seeded
+from tasks.generate import Request, generate
+from tasks.prompts import Call, Label, TaskCard
+from tasks.seeding import Seeding, seeded
+
+CARD = TaskCard("notes", "discharge note", (Label("heart", "of the heart"), Label("lung")), max_tokens=50)
+SEQUENCES = {
+    "heart": (("angina", "heart failure"), ("stent", "aorta"), ("valve", "bypass")),
+    "lung": (("asthma", "cough"),),
+}
+
+
+def call(label: str, ordinal: int, attempt: int = 0) -> Call:
+    return Call(seed=0, iteration=0, plm_index=0, label=label, ordinal=ordinal, attempt=attempt)
+
+
+def test_a_prompt_names_its_phrases_the_kind_of_text_and_no_class() -> None:
+    prompt = seeded(CARD, call("heart", 0), Seeding(SEQUENCES))
+    assert isinstance(prompt, Seeded)
+    assert prompt.phrases == ("angina", "heart failure")
+    assert "Write one discharge note that contains these terms: angina; heart failure." in prompt.text
+    assert (prompt.label, prompt.description, prompt.good) == ("", "", ())
+    assert "of the heart" not in prompt.text
+    told = seeded(CARD, call("heart", 0), Seeding(SEQUENCES, disclose=True))
+    assert 'of the class "heart" (of the heart)' in told.text
+    assert told.label == "heart"
+
+
+def test_models_take_the_sequences_of_a_class_in_turn_and_begin_again() -> None:
+    taken = [[Seeding(SEQUENCES, first=first, models=2).phrases("heart", n)[0] for n in range(3)] for first in (0, 1)]
+    assert taken == [["angina", "valve", "stent"], ["stent", "angina", "valve"]]
+    first, again = (seeded(CARD, call("lung", n), Seeding(SEQUENCES)) for n in (0, 1))
+    assert first.phrases == again.phrases
+    assert first.key != again.key
+
+
+def test_examples_are_shown_as_they_were_given_and_drawn_for_each_prompt() -> None:
+    given = Seeding(SEQUENCES, tuple(f"example\nnumber {n}" for n in range(9)), examples=3)
+    one, other = (seeded(CARD, call("heart", n), given) for n in (0, 1))
+    assert len(one.good) == 3
+    assert set(one.good) != set(other.good)
+    assert f"discharge note 1: {' '.join(one.good[0].split())}" in one.text
+    assert "examples" not in seeded(CARD, call("heart", 0), Seeding(SEQUENCES)).text
+
+
+class Echo:
+    name, identity = "echo", "echo"
+
+    def complete(self, prompts, keep=None):  # type: ignore[no-untyped-def]
+        return [Completion(f"A note about {' and '.join(prompt.phrases)}, number {prompt.seed}.") for prompt in prompts]
+
+
+def test_each_text_is_asked_for_with_a_sequence_of_its_class() -> None:
+    request = Request(CARD, "echo", 0, 0, {"heart": 3, "lung": 2}, seeding=Seeding(SEQUENCES))
+    made = generate(Echo(), request)
+    assert len(made.rows) == 5
+    for label, text in zip(made.rows["label"], made.rows["text"], strict=True):
+        assert any(phrases[0] in text for phrases in SEQUENCES[label])
+    assert set(made.rows["attribute"]) == {""}

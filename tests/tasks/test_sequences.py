@@ -1,0 +1,87 @@
+"""Drawing sequences: chances as the estimates, no phrase twice, uniform where nothing is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from connectors.base import ConfigError
+from tasks.densities import Shape, members_of, windows
+from tasks.private.keyphrase_release import features_at
+from tasks.sequences import Choice, draw, draw_sequences, estimates
+
+TERMS = 9
+ALL = Choice(0, 1.0)
+
+
+def unit(rows: int, wide: int = 6) -> np.ndarray:
+    found = np.random.default_rng(3).standard_normal((rows, wide))
+    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
+
+
+def shape(sampling: str = "iterative", paired: bool = True, length: int = 3) -> Shape:
+    return Shape(sampling, "logarithmic", length, 40, 0.7, paired)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("paired", [True, False], ids=["paired", "as printed"])
+def test_estimates_are_the_products_of_sums_and_features(paired: bool) -> None:
+    wanted = shape(paired=paired)
+    member = members_of(wanted, unit(TERMS), 0)[1]
+    sums = np.random.default_rng(0).standard_normal((2, wanted.features))
+    prefixes = np.array([[1, 4], [7, 2]])
+    found = estimates(member, sums, prefixes, 2)
+    for row, prefix in enumerate(prefixes):
+        for term in range(TERMS):
+            features = features_at(member.of(np.array([[*prefix, term]])), member.phases)[0]
+            count = wanted.features / (1 if not paired else 2)
+            assert found[row, term] == pytest.approx(float(sums[row] @ features) / count, abs=1e-4)
+
+
+def test_phrases_are_drawn_in_proportion_to_their_estimates() -> None:
+    scores = np.tile(np.array([4.0, 2.0, -5.0, 0.0, 1.0], dtype=np.float32), (40_000, 1))
+    drawn = draw(scores, ALL, np.random.default_rng(0))
+    share = np.bincount(drawn, minlength=5) / len(drawn)
+    assert np.abs(share - np.array([4, 2, 0, 0, 1]) / 7).max() < 0.02
+    sharp = draw(scores, Choice(0, 2.0), np.random.default_rng(0))
+    assert np.abs(np.bincount(sharp, minlength=5) / len(sharp) - np.array([16, 4, 0, 0, 1]) / 21).max() < 0.02
+    top = draw(scores, Choice(2, 1.0), np.random.default_rng(0))
+    assert set(top.tolist()) == {0, 1}
+
+
+def test_where_no_estimate_is_above_zero_every_allowed_phrase_is_equally_likely() -> None:
+    scores = np.tile(np.array([-1.0, -2.0, -np.inf, 0.0], dtype=np.float32), (9000, 1))
+    share = np.bincount(draw(scores, ALL, np.random.default_rng(0)), minlength=4) / 9000
+    assert share[2] == 0
+    assert np.abs(share[[0, 1, 3]] - 1 / 3).max() < 0.03
+
+
+@pytest.mark.parametrize("sampling", ["independent", "iterative"])
+def test_sequences_follow_their_class_repeat_no_phrase_and_can_be_drawn_again(sampling: str) -> None:
+    wanted, vectors = shape(sampling), np.eye(TERMS)
+    wanted = Shape(wanted.sampling, wanted.ensemble, 3, 3000, 4.0 if sampling == "independent" else 1.5, True)
+    members = members_of(wanted, vectors, 0)
+    documents = ([0, 1, 2], [4, 5, 6])
+    sums = np.stack(
+        [
+            np.concatenate(
+                [30 * features_at(one.of(windows(phrases, one.places)), None).mean(axis=0) for one in members]
+            )
+            for phrases in documents
+        ]
+    )
+    first = draw_sequences(wanted, members, sums, 60, Choice(3, 1.0), np.random.default_rng(0))
+    again = draw_sequences(wanted, members, sums, 60, Choice(3, 1.0), np.random.default_rng(0))
+    assert np.array_equal(first, again)
+    assert first.shape == (120, 3)
+    assert all(len(set(row)) == 3 for row in first.tolist())
+    for number, phrases in enumerate(documents):
+        of_class = first[60 * number : 60 * (number + 1)]
+        assert np.isin(of_class, phrases).mean() > 0.8
+    assert len(np.unique(first[:60], axis=0)) > 1
+
+
+def test_more_phrases_than_terms_are_refused() -> None:
+    wanted = shape(length=10)
+    members = members_of(wanted, unit(4), 0)
+    with pytest.raises(ConfigError, match="lower method.length"):
+        draw_sequences(wanted, members, np.zeros((1, 4 * wanted.features)), 1, ALL, np.random.default_rng(0))
