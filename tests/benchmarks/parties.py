@@ -2,7 +2,7 @@
 
 The server's database is PostgreSQL: with SQLite, Prefect 3.8 stands still for minutes when ten parties speak at once.
 L is 10: on two busy cores Prefect's server does not register fifty workers in time (`rounds` has L = 50 and 150 without
-Prefect). The floor is the arithmetic of the masked sum alone: every party's masks, one after the other, then the sum.
+Prefect). The floor is the arithmetic of the masked sum alone, in seconds of a core: every party's masks, then the sum.
 """
 
 import os
