@@ -18,9 +18,9 @@ budget = typer.Typer(no_args_is_help=True, help="The budget book: what is spent,
 @budget.command("show")
 def budget_show(dataset: str | None = typer.Argument(None), json_: Json = False) -> None:
     """Show cap, spent and left of a dataset, or of all."""
-    from flows import budget_commands, words
+    from flows import budget_commands, budget_words
 
-    _answer(budget_commands.show(dataset), json_, words.budgets)
+    _answer(budget_commands.show(dataset), json_, budget_words.budgets)
 
 
 @budget.command("cap")
@@ -36,9 +36,9 @@ def budget_cap(  # noqa: PLR0913 - the options of a command
     json_: Json = False,
 ) -> None:
     """Set the cap of a dataset; every change stays in the book."""
-    from flows import budget_commands, words
+    from flows import budget_commands, budget_words
 
-    _answer(budget_commands.cap(dataset, epsilon, delta, reason, declare, protects), json_, words.budgets)
+    _answer(budget_commands.cap(dataset, epsilon, delta, reason, declare, protects), json_, budget_words.budgets)
 
 
 @budget.command("group")
@@ -48,17 +48,17 @@ def budget_group(
     json_: Json = False,
 ) -> None:
     """Declare that datasets hold the same people: what one releases is charged to all. It cannot be taken back."""
-    from flows import budget_commands, words
+    from flows import budget_commands, budget_words
 
-    _answer(budget_commands.group(name, datasets), json_, words.budgets)
+    _answer(budget_commands.group(name, datasets), json_, budget_words.budgets)
 
 
 @budget.command("history")
 def budget_history(dataset: str, json_: Json = False) -> None:
     """List every entry of a dataset, oldest first."""
-    from flows import budget_commands, words
+    from flows import budget_commands, budget_words
 
-    _answer(budget_commands.history(dataset), json_, words.history)
+    _answer(budget_commands.history(dataset), json_, budget_words.history)
 
 
 @budget.command("backup")
@@ -96,10 +96,10 @@ def budget_report(
 @budget.command("verify")
 def budget_verify(dataset: str | None = typer.Argument(None), json_: Json = False) -> None:
     """Recompute the chain and every total, compare the files of releases; exit 1 if anything does not fit."""
-    from flows import budget_commands, words
+    from flows import budget_commands, budget_words
 
     found = budget_commands.verify(dataset)
-    _answer(found, json_, words.verified)
+    _answer(found, json_, budget_words.verified)
     if found["problems"]:
         raise SystemExit(1)
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prefect import runtime
-
 from connectors.base import ArtifactRef, Charge, ConfigError
 from connectors.tracking_address import redact
 from flows.approval import Approval
@@ -20,6 +18,7 @@ from flows.federated_values import parties_happened
 from flows.outgoing import outgoing
 from flows.records import now, versions
 from flows.stores import tracking_store
+from flows.summary import summary
 from flows.tracked import serving
 from tasks.dp_sgd import training_in_words
 from tasks.facts import Facts
@@ -63,12 +62,12 @@ def finish_run(run: Run, made: Made) -> dict[str, Any]:
     run.tools.artifacts.write_text(f"runs/{name.run_id}/report.json", json.dumps(to_json(report)))
     page = write_report(run.tools.artifacts, name.run_id)
     _track(run, report, made.synthetic, page)
-    summary = _summary(run, report)
-    run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(summary, indent=2, allow_nan=False))
-    run.page.result(summary, run.tools.tracker.ui_link())
+    found = summary(run, report, _mlflow(run))
+    run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(found, indent=2, allow_nan=False))
+    run.page.result(found, run.tools.tracker.ui_link())
     ended = {"state": "done", "ended": now(), "not_private": report.not_private}
-    run.book.update(**ended, dollars=run.dollars, mlflow_run_id=summary["mlflow_run_id"], error=None)
-    return summary
+    run.book.update(**ended, dollars=run.dollars, mlflow_run_id=found["mlflow_run_id"], error=None)
+    return found
 
 
 def write_report(artifacts: Artifacts, run_id: str) -> Path:
@@ -256,56 +255,3 @@ def _track_pictures(run: Run, report: Report, page: Path) -> None:
             tracker.artifact(artifacts.write_bytes(f"{folder}/{name}.png", picture), "plots")
     if not any(facts.not_private for facts in report.iterations):
         tracker.artifact(page)
-
-
-def _summary(run: Run, report: Report) -> dict[str, Any]:
-    name, tracker = run.tools.called, run.tools.tracker
-    last = report.iterations[-1] if report.iterations else None
-    return {
-        "run_id": name.run_id,
-        "flow": name.flow,
-        "task": report.task,
-        "dataset": name.dataset,
-        "state": "done",
-        "degraded": len(report.degraded) > len(run.prepared.warnings),
-        "problems": list(report.degraded[len(run.prepared.warnings) :]),
-        "dollars": run.dollars,
-        "epsilon_spent": report.happened.epsilon,
-        "not_private": report.not_private,
-        "delta": run.prepared.noise.delta,
-        "releases": report.happened.releases,
-        "n_synthetic": report.happened.samples,
-        "accuracy": report.scores.accuracy if report.scores else None,
-        "macro_f1": report.scores.macro_f1 if report.scores else None,
-        "classes": list(report.scores.classes) if report.scores else None,
-        "per_class": dict(report.scores.per_class) if report.scores else None,
-        "confusion": [list(row) for row in report.scores.confusion] if report.scores else None,
-        "fid": last.fid if last else None,
-        "text_precision": last.text_precision if last else None,
-        "text_recall": last.text_recall if last else None,
-        "fid_not_private": last.not_private if last else False,
-        "mlflow_run_id": tracker.mlflow_run_id,
-        "mlflow": _mlflow(run),
-        "tracking_problem": tracker.problem,
-        "prefect_run_id": str(runtime.flow_run.id) if runtime.flow_run.id else None,
-        "folder": run.tools.artifacts.where(f"runs/{name.run_id}"),
-        "report": run.tools.artifacts.where(f"runs/{name.run_id}/report.html"),
-        "seconds": report.seconds,
-        "iterations": [_line(facts) for facts in report.iterations],
-        "warnings": list(run.prepared.warnings),
-        "parties": report.parties,
-    }
-
-
-def _line(facts: Facts) -> dict[str, Any]:
-    return {
-        "iteration": facts.iteration,
-        "new": dict(facts.new),
-        "weights": dict(facts.weights),
-        "fid": facts.fid,
-        "not_private": facts.not_private,
-        "text_precision": facts.text_precision,
-        "text_recall": facts.text_recall,
-        "accuracy": facts.accuracy,
-        "epsilon": facts.epsilon,
-    }

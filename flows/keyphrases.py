@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from tasks.keyphrase_noise import (
     calibrate_words,
 )
 from tasks.keyphrasing import VocabularySpec, public_vocabulary
+from tasks.seeding import Seeding
 from tasks.unnoised import finite
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
     from tasks.accounting import Noise, VotePrivacy
     from tasks.keyphrase_accounting import KeyphraseNoise
     from tasks.prompts import TaskCard
+
+
+LOOKED_AT = 20
+"""Sequences of random terms for each class of a preview."""
 
 
 def keyphrases_noise(config: DpKpsConfig) -> KeyphrasesNoise:
@@ -72,6 +78,18 @@ def check_keyphrases(config: AnyConfig, card: TaskCard) -> None:
     """Refuse densities that no row of the budget book holds; ConfigError."""
     if isinstance(config, DpKpsConfig):
         config.check_sizes(len(card.labels))
+
+
+def any_phrases(tools: RunTools, card: TaskCard) -> Seeding | None:
+    """Return random terms of the public vocabulary to look at prompts with: no row is opened for a preview."""
+    config = tools.config
+    if not isinstance(config, DpKpsConfig):
+        return None
+    terms = public_vocabulary(tools, terms_ref(config.vocabulary, config.data_root)).terms
+    draw = random.Random(config.execution.seed)
+    length = min(config.method.length, len(terms))
+    drawn = {label: tuple(tuple(draw.sample(terms, length)) for _ in range(LOOKED_AT)) for label in card.label_names}
+    return Seeding(drawn, disclose=config.method.disclosure == "label")
 
 
 def terms_content(tools: RunTools) -> list[str]:
@@ -126,6 +144,24 @@ def keyphrase_plan(noise: Noise) -> dict[str, Any] | None:
             for part in noise.parts
         ],
     }
+
+
+def words_plan(noise: Noise) -> dict[str, Any] | None:
+    """Return the private vocabulary that comes before votes; None where there is none."""
+    if not isinstance(noise, WordsNoise) or noise.vocabulary is None:
+        return None
+    part = noise.vocabulary
+    return {"terms": part.privacy.terms, "scale": part.scale, "epsilon_exact": part.epsilon_exact}
+
+
+def words_lines(value: dict[str, Any] | None) -> list[str]:
+    """Return what that vocabulary costs, in a line."""
+    if value is None:
+        return []
+    return [
+        f"vocabulary    one release before the votes: in how many rows each public term stands (first {value['terms']} "
+        f"of each), sigma {value['scale']:.4f}, epsilon {value['epsilon_exact']:.4f}"
+    ]
 
 
 def keyphrase_lines(value: dict[str, Any], epsilon: Callable[[float | None], str]) -> list[str]:

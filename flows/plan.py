@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from flows.federated_values import parties_planned
-from flows.keyphrases import keyphrase_plan
+from flows.keyphrases import keyphrase_plan, words_plan
 from flows.params import AnyConfig, Asks, Execution, RunConfig
 from tasks.accounting import Noise, VotePrivacy
 from tasks.dp_sgd import TrainingNoise
@@ -26,9 +26,10 @@ def planned(config: AnyConfig) -> dict[str, Any]:
     Raises ConfigError for numbers, a task file or connectors that cannot be run.
     """
     from connectors.registry import check_connector
+    from flows.cautions import warnings_of
     from flows.home import state_folder
     from flows.measured import measured_lengths
-    from flows.prepare import check_numbers, make_noise, warnings_of
+    from flows.prepare import check_numbers, make_noise
     from flows.task_files import load_task
     from flows.tools import RunTools
 
@@ -70,6 +71,7 @@ def plan_of(
         "releases": len(noise.charges),
         "events": [dict(charge.event) for charge in noise.charges],
         "keyphrases": keyphrase_plan(noise),
+        "words": words_plan(noise),
         "sensitivity": noise.sensitivity,
         "calibration": noise.calibration,
         "sigma": noise.sigma,

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.base import BudgetPlan, Charge, ConfigError, Look, PrivateInputError, digest
+from flows.cautions import warnings_of
 from flows.federation import Federation, federation_of
-from flows.home import open_to_others, who
+from flows.home import who
 from flows.keyphrases import (
     check_keyphrases,
     few_shot_of,
     keyphrases_noise,
     terms_content,
-    warnings_of_keyphrases,
     words_noise,
 )
 from flows.lost_book import check_book
@@ -28,7 +28,7 @@ from flows.runners import check_runner
 from flows.task_files import load_task
 from flows.tools import RunName, RunTools
 from flows.trainable import check_trainable
-from tasks.accounting import Noise, VotePrivacy, calibrate, signal_index
+from tasks.accounting import Noise, VotePrivacy, calibrate
 from tasks.dp_sgd import calibrate_training
 from tasks.jobs import Reference
 from tasks.private.rows import Identity, identify
@@ -251,67 +251,3 @@ def join_group(ledger: BudgetBook, private: PrivateRows, dataset: str) -> None:
         )
     if not now:
         ledger.join(group, [dataset], who())
-
-
-def warnings_of(config: AnyConfig, card: TaskCard, noise: Noise) -> list[str]:
-    """Return what the user should know before the run starts; public numbers only."""
-    found = _about_place(config.private, config) if config.private else []
-    if noise.non_private:
-        found.append("privacy.epsilon is infinite: NO NOISE is added, nothing of this run may be shared")
-    if config.test is None:
-        found.append("no test rows: accuracy and FID are not measured")
-    if isinstance(config, RunConfig):
-        found += warnings_of_keyphrases(noise) + _about_privacy(config) + _about_signal(config, card, noise)
-    return found
-
-
-def _about_place(private: PrivateRows, config: AnyConfig) -> list[str]:
-    place = Path(rows_ref(private, config.data_root).path).expanduser()
-    if not open_to_others(place):
-        return []
-    return [f"private.path: every user of this machine can read {place}; type chmod go-rwx {place}"]
-
-
-def _about_privacy(config: RunConfig) -> list[str]:
-    if config.private is None:
-        return _about_parties(config)
-    rows, privacy = config.private.rows, config.privacy
-    found = []
-    if config.private.takes_exactly and privacy.adjacency == "add_remove":
-        found.append(
-            "private.rows takes a fixed number of rows, so removing one lets another in: noise is sqrt(2) larger; "
-            "set private.of to the rounded size of the source, or leave private.rows empty"
-        )
-    tuning = config.method.tuning
-    if tuning is not None:
-        found.append(
-            f"method.declared_rows ({tuning.declared_rows}) is public: it stands in the plan, the budget book "
-            "and the report; noise of DP-SGD is floating point, not the exact integer noise of votes"
-        )
-    if config.private.person and privacy.protects == "record":
-        found.append("private.person is named, but privacy.protects is record: each row is protected for itself")
-    if rows is not None and privacy.delta >= 1 / rows:
-        found.append(f"privacy.delta {privacy.delta:g} is not below 1/rows ({1 / rows:g}): one row in {rows} may leak")
-    return found
-
-
-def _about_parties(config: RunConfig) -> list[str]:
-    if config.parties is None or config.parties.colluding:
-        return []
-    return [
-        "parties.colluding is 0: the promise holds against whoever reads the sums, not against a party that takes its "
-        "own share of the noise off; 1 protects the parties from each other as well"
-    ]
-
-
-def _about_signal(config: RunConfig, card: TaskCard, noise: Noise) -> list[str]:
-    rows = config.private.rows if config.private else None
-    if rows is None or noise.sigma <= 0 or not config.method.casting.releases:
-        return []
-    index = signal_index(rows, noise.sigma, config.method.candidates // len(card.labels))
-    if index >= 1:
-        return []
-    return [
-        f"signal index {index:.2f} < 1: with {rows} rows the noise is louder than the votes, so the choice of "
-        "examples is near chance; more rows, a larger epsilon or fewer iterations help"
-    ]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.base import Advance, Completion, Prompt
+from flows.keyphrases import any_phrases
 from flows.params import AnyConfig
 from flows.task_files import load_task
 from flows.tools import RunTools
@@ -37,14 +38,15 @@ def preview_rows(config: AnyConfig, home: Path, rows: int) -> dict[str, Any]:
 def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iteration: int = 0) -> list[Prompt]:
     """Return zero-shot prompts for `rows` texts of each class, classes in turn: those that a run asks first itself.
 
-    A model that only varies texts gets one text with gaps.
+    A model that only varies texts gets one text with gaps; DP-KPS asks for random terms of its public vocabulary.
     """
     if plm not in tools.plms:
         place = Call(tools.config.execution.seed, iteration, 0, card.label_names[0], 0)
         return [told(card, place, Manner(way="blanks"), "", Parent(0, f"This is a {card.item}."))]
     counts = dict.fromkeys(card.label_names, rows)
     seed = tools.config.execution.seed
-    return first_prompts(Request(card, plm, list(tools.plms).index(plm), iteration, counts, seed=seed))
+    number = list(tools.plms).index(plm)
+    return first_prompts(Request(card, plm, number, iteration, counts, seed=seed, seeding=any_phrases(tools, card)))
 
 
 def _counted(advance: Advance, position: int, completion: Completion) -> None:  # noqa: ARG001

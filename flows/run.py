@@ -234,16 +234,7 @@ class Run:
     @property
     def student_spec(self) -> StudentSpec:
         """How the student is trained."""
-        student = self.config.student
-        return StudentSpec(
-            kind=student.kind,
-            model=student.model,
-            epochs=student.epochs,
-            seed=self.config.execution.seed,
-            adaptation=student.adaptation,
-            adaptation_weight=student.adaptation_weight,
-            **student.recipe,
-        )
+        return StudentSpec(seed=self.config.execution.seed, **self.config.student.settings)
 
     def train_job(self, written: Sequence[Written]) -> TrainJob:
         """Train the student on everything."""

@@ -53,10 +53,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class RunName:
-    """What a run is called: its id, its flow, the dataset it is charged to and that dataset's keyed fingerprint.
-
-    The last two are empty for a run that opens no private row.
-    """
+    """A run's id and flow, its dataset with the keyed fingerprint; these are empty where no private row is opened."""
 
     run_id: str
     flow: str

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from connectors.base import BudgetError, ConfigError, PrivateInputError, ReleaseRequest
-from flows import budget_commands, words
+from flows import budget_commands, budget_words, words
 from flows.config_files import check_config
 from flows.officer import collect, write_page
 from flows.params import WaspConfig
@@ -48,7 +48,7 @@ def test_a_run_on_one_dataset_of_a_group_is_charged_on_the_other(home: Path) -> 
     with pytest.raises(BudgetError, match=r"'lab' \(group 'clinic'"):
         lab.tools.ledger.reserve("lab", lab.plan, "Ada")
     assert book.spent("lab", 1e-5) == book.spent("ward", 1e-5) > 0
-    shown = words.budgets(budget_commands.show("lab"))
+    shown = budget_words.budgets(budget_commands.show("lab"))
     assert "clinic (with ward)" in shown
     assert budget_commands.verify(None)["problems"] == []
 

@@ -1,0 +1,67 @@
+"""The summary of a run: what `--json` prints, and what other commands read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prefect import runtime
+
+from tasks.facts import Facts
+from tasks.report_values import Report
+
+if TYPE_CHECKING:
+    from flows.run import Run
+
+
+def summary(run: Run, report: Report, mlflow: str) -> dict[str, Any]:
+    """Return what `wasp run --json` prints of a finished run; `mlflow`: where to look at it."""
+    name, tracker = run.tools.called, run.tools.tracker
+    last = report.iterations[-1] if report.iterations else None
+    return {
+        "run_id": name.run_id,
+        "flow": name.flow,
+        "task": report.task,
+        "dataset": name.dataset,
+        "state": "done",
+        "degraded": len(report.degraded) > len(run.prepared.warnings),
+        "problems": list(report.degraded[len(run.prepared.warnings) :]),
+        "dollars": run.dollars,
+        "epsilon_spent": report.happened.epsilon,
+        "not_private": report.not_private,
+        "delta": run.prepared.noise.delta,
+        "releases": report.happened.releases,
+        "n_synthetic": report.happened.samples,
+        "accuracy": report.scores.accuracy if report.scores else None,
+        "macro_f1": report.scores.macro_f1 if report.scores else None,
+        "classes": list(report.scores.classes) if report.scores else None,
+        "per_class": dict(report.scores.per_class) if report.scores else None,
+        "confusion": [list(row) for row in report.scores.confusion] if report.scores else None,
+        "fid": last.fid if last else None,
+        "text_precision": last.text_precision if last else None,
+        "text_recall": last.text_recall if last else None,
+        "fid_not_private": last.not_private if last else False,
+        "mlflow_run_id": tracker.mlflow_run_id,
+        "mlflow": mlflow,
+        "tracking_problem": tracker.problem,
+        "prefect_run_id": str(runtime.flow_run.id) if runtime.flow_run.id else None,
+        "folder": run.tools.artifacts.where(f"runs/{name.run_id}"),
+        "report": run.tools.artifacts.where(f"runs/{name.run_id}/report.html"),
+        "seconds": report.seconds,
+        "iterations": [_line(facts) for facts in report.iterations],
+        "warnings": list(run.prepared.warnings),
+        "parties": report.parties,
+    }
+
+
+def _line(facts: Facts) -> dict[str, Any]:
+    return {
+        "iteration": facts.iteration,
+        "new": dict(facts.new),
+        "weights": dict(facts.weights),
+        "fid": facts.fid,
+        "not_private": facts.not_private,
+        "text_precision": facts.text_precision,
+        "text_recall": facts.text_recall,
+        "accuracy": facts.accuracy,
+        "epsilon": facts.epsilon,
+    }
