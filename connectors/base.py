@@ -29,6 +29,7 @@ from connectors.errors import LedgerError as LedgerError
 from connectors.errors import LostArtifactsError as LostArtifactsError
 from connectors.errors import MissingPackageError as MissingPackageError
 from connectors.errors import MoneyError as MoneyError
+from connectors.errors import NoRowsError as NoRowsError
 from connectors.errors import PartyError as PartyError
 from connectors.errors import PlaceError as PlaceError
 from connectors.errors import PrivateInputError as PrivateInputError

@@ -49,6 +49,10 @@ class InputError(ConfigError):
     """A file that may be talked about (test rows, a task file) is wrong: file, row, field, what to do."""
 
 
+class NoRowsError(InputError):
+    """A source of rows can be read and holds none."""
+
+
 class PlaceError(InputError):
     """Rows cannot be reached: the words are about the place and never from inside it, so they may always be shown."""
 

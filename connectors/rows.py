@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import InputError, RowsRef
+from connectors.base import InputError, NoRowsError, RowsRef
 from connectors.sources import Columns, open_source, shown
 from connectors.texts import encodable
 
@@ -46,7 +46,7 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
     columns = {name: _texts(where, column, source) for name, column in wanted.items()}
     count = len(columns["text"])
     if count == 0:
-        raise InputError(f"{shown(where)} has no rows. Name a file with rows in it.")
+        raise NoRowsError(f"{shown(where)} has no rows. Name a file with rows in it.")
     frame = pd.DataFrame({"row": np.arange(count, dtype=np.int64)})
     for name, values in columns.items():
         frame[name] = pd.Series(values, dtype="str")

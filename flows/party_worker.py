@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 import anyio
+from httpx import TransportError
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
@@ -32,7 +34,7 @@ from tasks.party_round import give_back_ended
 TYPE = "wasp-party"
 ROUNDS_AT_ONCE = 8
 PATIENCE_SECONDS = 60.0
-"""How long a party waits for a server that does not answer yet."""
+"""How long a party waits for a server that does not answer yet, or is too busy to."""
 
 
 class PartyResult(BaseWorkerResult):
@@ -69,7 +71,7 @@ def serve_party(party: Party) -> None:
     with temporary_settings(party.settings()):
         with get_client(sync_client=True) as client:
             _check(client)
-            _register(client, party)
+            _patiently(partial(_register, client, party))
         worker = PartyWorker(work_pool_name=pool_of(party), name=party.config.name, limit=ROUNDS_AT_ONCE)
         anyio.run(partial(worker.start, printer=_quiet))
 
@@ -100,6 +102,19 @@ def _check(client: SyncPrefectClient, seconds: float = PATIENCE_SECONDS) -> None
         raise ConfigError(f"No Prefect server answers at {client.api_url} ({type(problem).__name__}: {problem})")
 
 
+def _patiently(work: Callable[[], None], seconds: float = PATIENCE_SECONDS, pause: float = 2.0) -> None:
+    """Do something on the server again while it is too busy to answer: many parties may come at once."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return work()
+        except (PrefectHTTPStatusError, TransportError) as error:
+            busy = isinstance(error, TransportError) or error.response.status_code >= 500
+            if not busy or time.monotonic() > deadline:
+                raise
+        time.sleep(pause * (1 + random.random()))  # not all together
+
+
 def _register(client: SyncPrefectClient, party: Party) -> None:
     """Make work pool and deployment where they are missing, and take up what an earlier process left unfinished."""
     try:
@@ -114,6 +129,8 @@ def _register(client: SyncPrefectClient, party: Party) -> None:
     except ObjectAlreadyExists:
         pass
     except PrefectHTTPStatusError as error:
+        if error.response.status_code >= 500:
+            raise
         raise ConfigError(
             f"The Prefect server at {client.api_url} refuses this party ({error.response.status_code}); set "
             "PREFECT_API_AUTH_STRING=user:password"

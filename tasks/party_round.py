@@ -150,7 +150,7 @@ class PartyRound:
     def _join(self, plan: RoundPlan) -> tuple[str, str]:
         """Look up whose budget the rows have and set the whole run aside in it; BudgetError over its cap."""
         tools, member = self.tools, self.member
-        identity = identify(tools.zone, tools.private, plan.labels, ())
+        identity = identify(tools.zone, tools.private, plan.labels, (), may_be_none=True)
         dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
         member.settle(dataset)
         charges = (shared_charge(plan.noise),) * plan.privacy.releases

@@ -3,34 +3,62 @@
 As a program: `python -m tests.party_processes PARTY.yaml ...`; it ends its parties when it is ended.
 """
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 
+from connectors.base import Embedder
 from tests.pipeline import ROOT
+from tests.served import ask
+
+LIBRARIES = (
+    "opendp.prelude",
+    "dp_accounting.pld",
+    "pandas",
+    "pyarrow.parquet",
+    "scipy.stats",
+    "sklearn.feature_extraction.text",
+    "sklearn.preprocessing",
+    "sqlalchemy.dialects.sqlite",
+    "fsspec.implementations.local",
+    "cryptography.hazmat.primitives.asymmetric.x25519",
+    "cryptography.hazmat.primitives.ciphers.modes",
+    "flows.party_worker",
+)
+"""What a party imports sooner or later: here once for all."""
+APART_SECONDS = 0.3
+"""Between two parties: a server that many make themselves known to at once answers nobody in time."""
+PAGE = 200
+"""Most deployments that the server tells at once."""
 
 
 def main(files: Sequence[str]) -> None:
     """Fork a party for each file; print its process."""
-    import opendp.prelude  # noqa: F401  (so that all share it)
-
-    import flows.party_worker  # noqa: F401
-    from connectors.embedders import open_embedder
     from flows.home import prepare_environment
 
     prepare_environment()
-    open_embedder("hashing")
+    for library in LIBRARIES:
+        import_module(library)
+    from prefect.plugins import load_prefect_collections
+
+    load_prefect_collections()  # as every worker does when it starts
+    embedder = _embedder(Path(files[0]))
+    gc.freeze()  # what is there is not looked through again, so that its memory stays shared
     children = []
     for file in files:
         child = os.fork()
         if not child:
-            _serve(Path(file))
+            _serve(Path(file), embedder)
         children.append(child)
+        time.sleep(APART_SECONDS)
         sys.stdout.write(f"{Path(file).parent.name} {child}\n")
         sys.stdout.flush()
 
@@ -45,14 +73,28 @@ def main(files: Sequence[str]) -> None:
     time.sleep(3600)
 
 
-def _serve(file: Path) -> None:
+def _embedder(file: Path) -> Embedder:
+    """Load the embedder of a party, so that all have its weights in common: they must name the same one."""
+    from flows.party import load_party
+
+    found = load_party(file).embedder
+    found.embed_alone(["weights are read at the first text"])
+    return found
+
+
+def _serve(file: Path, embedder: Embedder) -> None:
     from flows.party import load_party
     from flows.party_worker import serve_party
 
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
-        serve_party(load_party(file))
+        party = load_party(file)
+        vars(party)["embedder"] = embedder
+        serve_party(party)
+    except BaseException:  # whatever ended it stands in the log, and no fork goes on with its parent's work
+        traceback.print_exc()
     finally:
+        sys.stderr.flush()
         os._exit(1)
 
 
@@ -69,6 +111,19 @@ def party_processes(files: Sequence[Path], environment: dict[str, str], log: Pat
     finally:
         process.terminate()
         process.wait(timeout=30)
+
+
+def wait_for_parties(api: str, names: Sequence[str], seconds: float = 300) -> None:
+    """Wait until every party, 200 at most, has its deployment on the server, so that a coordinator can call it."""
+    deadline = time.monotonic() + seconds
+    missing = set(names)
+    while missing:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{len(missing)} parties did not register: {sorted(missing)[:3]}")
+        with suppress(TimeoutError):
+            found = ask(api, "/deployments/filter", {"limit": PAGE, "offset": 0})
+            missing -= {one["name"] for one in found}
+        time.sleep(1)
 
 
 if __name__ == "__main__":

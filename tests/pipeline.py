@@ -59,8 +59,8 @@ def free_port() -> int:
 
 
 @contextmanager
-def prefect_server(folder: Path) -> Iterator[str]:
-    """Start a Prefect server with its database in `folder`; the value is its API address."""
+def prefect_server(folder: Path, database: str = "") -> Iterator[str]:
+    """Start a Prefect server with its database in `folder`, or at an address; the value is its API address."""
     port = free_port()
     environment = os.environ | {
         "PREFECT_HOME": str(folder),
@@ -68,6 +68,12 @@ def prefect_server(folder: Path) -> Iterator[str]:
         "PREFECT_LOGGING_LEVEL": "WARNING",
         "DO_NOT_TRACK": "1",
     }
+    if database:
+        environment |= {
+            "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
+            "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
+            "PREFECT_SERVER_DATABASE_SQLALCHEMY_POOL_SIZE": "25",
+        }
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)

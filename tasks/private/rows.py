@@ -19,6 +19,7 @@ import pandas as pd
 from connectors.base import (
     InputError,
     MissingPackageError,
+    NoRowsError,
     PlaceError,
     PrivateInputError,
     PrivateRef,
@@ -74,23 +75,27 @@ class Zone:
     choice: bytes = b""
 
 
-def identify(zone: Zone, private: PrivateRef, labels: Sequence[str], public_texts: Sequence[str]) -> Identity:
+def identify(
+    zone: Zone, private: PrivateRef, labels: Sequence[str], public_texts: Sequence[str], may_be_none: bool = False
+) -> Identity:
     """Check the whole private source and return its keyed identity.
 
     The identity is that of all rows of the source, whatever part a run takes, so that a subset shares its budget
     (design: a subset is a version, not a new dataset). Raises PrivateInputError with a code: PRIVATE-ROWS (empty
     text, unknown label, no person), PRIVATE-IN-TEST (a private row is also a test or public row), PRIVATE-TOO-FEW,
     PRIVATE-NONE, PRIVATE-READ (the source cannot be read as rows), PRIVATE-STEP (anything else); PlaceError when there
-    is no source.
+    is no source. `may_be_none`: of several parties one may have no rows, and to refuse it would tell the others.
     """
     with sealed(zone.folder):
-        return _identify(zone, private, labels, public_texts)
+        return _identify(zone, private, labels, public_texts, may_be_none)
 
 
-def _identify(zone: Zone, private: PrivateRef, labels: Sequence[str], public_texts: Sequence[str]) -> Identity:
+def _identify(
+    zone: Zone, private: PrivateRef, labels: Sequence[str], public_texts: Sequence[str], may_be_none: bool
+) -> Identity:
     frame = _read(zone, private)
     none: list[dict[str, object]] = [{"reason": "the source holds no rows"}]
-    _refuse(zone, private, "PRIVATE-NONE", none if frame.empty else [])
+    _refuse(zone, private, "PRIVATE-NONE", none if frame.empty and not may_be_none else [])
     _refuse(zone, private, "PRIVATE-ROWS", _bad_rows(frame, labels))
     _refuse(zone, private, "PRIVATE-IN-TEST", _also_public(frame, public_texts))
     wanted = private.where.rows
@@ -130,6 +135,9 @@ def _read(zone: Zone, private: PrivateRef) -> pd.DataFrame:
         return zone.read(replace(private.where, rows=None))
     except (PlaceError, MissingPackageError):
         raise
+    except NoRowsError:
+        columns = ["row", "text", "label", *(["person"] if private.where.person else [])]
+        return pd.DataFrame({name: pd.Series(dtype="int64" if name == "row" else "str") for name in columns})
     except InputError as error:
         # The first line of a table without header, a line that does not parse: its words may be a row's.
         problem: dict[str, object] = {"reason": str(error)}

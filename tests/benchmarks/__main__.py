@@ -19,6 +19,8 @@ from tests.benchmarks import (
     masks,
     ngram,
     numbers,
+    parties,
+    rounds,
     sequences,
     startup,
     vote,
@@ -40,6 +42,8 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "artifacts": artifacts.artifacts,
     "flow": flow.flow,
     "startup": startup.startup,
+    "rounds": rounds.rounds,
+    "parties": parties.parties,
 }
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS")
 PACKAGES = ("numpy", "scipy", "torch", "sentence-transformers", "opendp", "prefect", "pandas", "pyarrow")

@@ -16,6 +16,7 @@ def flow(tiny: bool) -> list[Line]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with prefect_server(folder) as api:
+            (folder / "home").mkdir(mode=0o700)  # or one is copied from a process that forks, of one thread alone
             pipeline = Pipeline(folder / "home", api)
             arguments = [str(pipeline.config()), str(folder), "1" if tiny else "3"]
             done = subprocess.run(

@@ -3,7 +3,7 @@
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Work = Callable[[], Any]
@@ -27,6 +27,7 @@ class Line:
     high: float
     rounds: int
     note: str = ""
+    facts: Mapping[str, float] = field(default_factory=dict)
 
 
 def compare(

@@ -9,7 +9,7 @@ import pytest
 from tests.benchmarks.__main__ import BENCHMARKS, main
 from tests.benchmarks.race import compare, line
 
-LONG = ("flow", "wire")
+LONG = ("flow", "wire", "parties")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LONG)) for n in BENCHMARKS])

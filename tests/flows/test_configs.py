@@ -22,8 +22,9 @@ AUDITS = [path for path in CONFIGS if path.stem.startswith("audit")]
 FUSEGEN = [path for path in CONFIGS if path.stem.startswith("fusegen")]
 ONLY_PRIVATE = [path for path in CONFIGS if path.stem.startswith("only_private")]
 COMPARISONS = [path for path in CONFIGS if path.stem.startswith("compare")]
-FEDERATED = [path for path in CONFIGS if path.stem.startswith("federated")]
-OTHERS = [*AUDITS, *COMPARISONS, *FUSEGEN, *ONLY_PRIVATE, *FEDERATED]
+FEDERATED = [path for path in CONFIGS if path.stem.startswith("federated") and path.parent.name != "papers"]
+FEDERATED_PAPERS = [path for path in CONFIGS if path.stem.startswith("federated") and path.parent.name == "papers"]
+OTHERS = [*AUDITS, *COMPARISONS, *FUSEGEN, *ONLY_PRIVATE, *FEDERATED, *FEDERATED_PAPERS]
 
 
 @pytest.mark.parametrize("path", [path for path in CONFIGS if path not in OTHERS], ids=lambda path: path.stem)
@@ -57,6 +58,17 @@ def test_a_run_of_several_parties_loads_and_tells_what_each_is_charged(path: Pat
     assert "if   1 collude (stated): epsilon 4.0000, the promise is kept" in in_words
     histograms = 1 if flow == "pre_text" else 2
     assert told["bytes_up_first_round"] == 4 * histograms * (240 if flow == "pre_text" else 120)
+
+
+@pytest.mark.parametrize("path", FEDERATED_PAPERS, ids=lambda path: path.stem)
+def test_the_papers_parties_load_and_share_the_noise(path: Path, tmp_path: Path) -> None:
+    partition(RowsRef("builtin:support_desk/private.parquet"), tmp_path / "parties", Partition(10), PartyFile())
+    flow = "pre_text" if "pre_text" in path.stem else "wasp"
+    plan = commands.plan(flow, path, [f"parties.registry={tmp_path}/parties/parties.yaml"])
+    assert plan["parties"]["number"] == 10
+    assert plan["parties"]["share"] == pytest.approx(plan["sigma"] / math.sqrt(10))
+    assert plan["protects"].startswith("person" if "person" in path.stem else "record")
+    assert 3.9 < plan["epsilon_exact"] <= 4.0
 
 
 @pytest.mark.parametrize("path", FUSEGEN, ids=lambda path: path.stem)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import chisquare
 
@@ -23,7 +24,7 @@ def clear_votes(found: Federated, party: str, iteration: int = 0) -> np.ndarray:
     """Return the votes of one party's rows as nobody but this test sees them, shape (texts, sides)."""
     texts = candidates(found.run.tools, [found.texts(one) for one in range(iteration + 1)])
     one, privacy = found.parties[party], found.run.noise.privacy
-    name = identify(one.zone, one.private, found.run.card.label_names, ()).fingerprint
+    name = identify(one.zone, one.private, found.run.card.label_names, (), True).fingerprint
     rows = open_rows(one.zone, one.private, name)
     persons = rows.persons if privacy.protects == "person" else None
     vectors = private_vectors(one, name, rows)
@@ -62,6 +63,18 @@ def test_without_noise_the_sum_is_that_of_all_persons(tmp_path: Path) -> None:
     assert np.array_equal(both_sides(votes), expected)
     rows = sum(len(clear_votes(found, party)) for party in found.parties)
     assert rows > 0
+
+
+def test_a_party_without_a_row_takes_part_like_one_that_has_some(tmp_path: Path) -> None:
+    """Else everybody would see that somebody's only row, or person, is gone."""
+    open_federated(tmp_path / "f")
+    place = tmp_path / "f/parties/party-2/rows.parquet"
+    pd.read_parquet(place).iloc[:0].to_parquet(place)
+    found = open_federated(tmp_path / "f")
+    votes, info, caller = found.vote()
+    assert set(caller.said.values()) == {"masked"}
+    assert info["parties"] == list(found.parties)
+    assert np.array_equal(both_sides(votes), clear_votes(found, "party-1") + clear_votes(found, "party-3"))
 
 
 def test_shorter_vectors_move_few_votes(tmp_path: Path) -> None:
