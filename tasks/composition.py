@@ -218,10 +218,14 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 def _epsilon_by_loss_distribution(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     from dp_accounting.pld import privacy_loss_distribution as losses
 
-    total = losses.identity()
+    total, mu_squared = losses.identity(), 0.0
     for event in events:
-        if _count(event):
+        if event["type"] in ("gaussian", "discrete_gaussian"):
+            mu_squared += mu_squared_of(event)  # Gaussians compose exactly: one distribution stands for all of them
+        elif _count(event):
             total = total.compose(_loss_of(event))
+    if mu_squared:
+        total = total.compose(losses.from_gaussian_mechanism(1 / math.sqrt(mu_squared)))
     return float(total.get_epsilon_for_delta(delta))
 
 
@@ -241,7 +245,7 @@ def _loss_of(event: Mapping[str, Any]) -> Any:
             _positive(event, "noise_multiplier"), sampling_prob=_positive(event, "sample_rate")
         )
         return sampled.self_compose(int(_positive(event, "steps")) * count)
-    return losses.from_gaussian_mechanism(_positive(event, "noise_multiplier") / math.sqrt(count))
+    raise LedgerError(f"An event of type {event['type']!r} has no loss distribution of its own.")
 
 
 def _apart(events: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
