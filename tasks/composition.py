@@ -46,12 +46,8 @@ GRID_SAFETY: Final = 4.0
 # --- events
 def discrete_gaussian_event(noise_multiplier: float, sigma_int: float, count: int = 1) -> Event:
     """Describe `count` releases with integer Gaussian noise of parameter `sigma_int` on every coordinate."""
-    return {
-        "type": "discrete_gaussian",
-        "noise_multiplier": float(noise_multiplier),
-        "sigma_int": float(sigma_int),
-        "count": count,
-    }
+    numbers = {"noise_multiplier": float(noise_multiplier), "sigma_int": float(sigma_int)}
+    return {"type": "discrete_gaussian", **numbers, "count": count}
 
 
 def gaussian_event(noise_multiplier: float, count: int = 1) -> Event:
