@@ -47,10 +47,10 @@ deployments: $(READY_DEMO) ## write deployments/prefect.yaml anew from the catal
 	@$(BIN)/python -m deployments.prefect_file
 
 test: $(READY) ## the fast suite: offline, real parts
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-all: $(READY) ## everything but the browser: slow, chaos and statistical tests as well
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not gpu and not live and not browser"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not gpu and not live and not browser"
 
 test-e2e: $(READY) ## the pages of Prefect and MLflow in Chromium; screenshots in tests/output (needs chromium, chromium-driver)
 	$(BIN)/python -m pytest -m browser tests/e2e/browser
