@@ -7,20 +7,18 @@ forms the sum of all, which stands in its own budget book from then on.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pandas as pd
 
-from connectors.base import ArtifactRef, Release, ReleaseRequest, StepKey, digest
+from connectors.base import ArtifactRef, Release, ReleaseRequest, StepKey
 from tasks.jobs import VoteSpec, Written
 from tasks.private.votes import NoisyVotes
 from tasks.released import write_release
-from tasks.reuse import step_key
 from tasks.shared_noise import SharedNoise, shared_charge
 from tasks.toolbox import Tools
-from tasks.voting import persons_of
-from tasks.writing import content
+from tasks.voting import vote_key
 
 if TYPE_CHECKING:
     from tasks.coordinator import Caller, Dropped
@@ -81,22 +79,6 @@ def _never() -> NoReturn:
 
 
 def _key(tools: Tools, job: FederatedVote, written: Sequence[Written]) -> StepKey:
-    noise, parties = job.noise.total, job.noise.parties
-    parameters = {
-        "event": noise.event,
-        "sigma_int": noise.sigma_int,
-        "scale": noise.scale,
-        "votes": noise.privacy.votes,
-        "sides": noise.privacy.sides,
-        "adjacency": noise.privacy.adjacency,
-        **persons_of(noise.privacy),
-        "scope": job.spec.scope,
-        "private": job.spec.fingerprint,
-        "embedder": tools.embedder.identity,
-        "parties": [parties.number, parties.minimum, parties.colluding, job.form],
-    }
-    inputs = {"candidates": content([one.samples for one in written])}
-    stands_on = [one.stands_on for one in written]
-    if any(stands_on):
-        inputs["stands on"] = digest(stands_on)
-    return step_key("federated_vote", parameters, inputs)
+    parties = job.noise.parties
+    more = {"parties": [parties.number, parties.minimum, parties.colluding, job.form]}
+    return vote_key("federated_vote", tools, replace(job.spec, noise=job.noise.total), written, more)

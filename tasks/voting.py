@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -38,6 +38,15 @@ def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[Arti
 
 
 def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
+    privacy, where = spec.noise.privacy, tools.private.where
+    more: dict[str, Any] = {"rows": [where.rows, where.of, where.seed]}
+    if privacy.choice_share:
+        more |= {"choices": choice_steps(privacy), "plms": list(tools.plms)}
+    return vote_key("vote", tools, spec, written, more)
+
+
+def vote_key(step: str, tools: Tools, spec: VoteSpec, written: Sequence[Written], more: Mapping[str, Any]) -> StepKey:
+    """Return the key of a vote on `written`: its noise, its texts, its rows, and what `more` the step depends on."""
     noise = spec.noise
     parameters = {
         "event": noise.event,
@@ -46,22 +55,20 @@ def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
         "votes": noise.privacy.votes,
         "sides": noise.privacy.sides,
         "adjacency": noise.privacy.adjacency,
-        **persons_of(noise.privacy),
-        **({"choices": choice_steps(noise.privacy), "plms": list(tools.plms)} if noise.privacy.choice_share else {}),
+        **_persons(noise.privacy),
         "scope": spec.scope,
         "private": spec.fingerprint,
         "embedder": tools.embedder.identity,
-        "rows": [tools.private.where.rows, tools.private.where.of, tools.private.where.seed],
+        **more,
     }
     inputs = {"candidates": content([one.samples for one in written])}
     stands_on = [one.stands_on for one in written]
     if any(stands_on):
         inputs["stands on"] = digest(stands_on)
-    return step_key("vote", parameters, inputs)
+    return step_key(step, parameters, inputs)
 
 
-def persons_of(privacy: VotePrivacy) -> dict[str, Any]:
-    """Return what a vote's key says about persons; nothing where records are protected."""
+def _persons(privacy: VotePrivacy) -> dict[str, Any]:
     if privacy.protects == "record":
         return {}
     return {"rows_per_person": privacy.rows_per_person, "aggregation": privacy.aggregation}
