@@ -105,7 +105,7 @@ def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple
         votes = {"sides": noise.privacy.sides, "shared": bool(book["config"].get("parties"))}
         found = audits_of(artifacts, claims(Attack("vote", noise, 1, 0.0)) | votes)
     if isinstance(noise, WordsNoise):
-        found += audits_of_parts(artifacts, [("vocabulary", noise.charges[0])])
+        found += audits_of_parts(artifacts, [("vocabulary", noise.own_charges[0])])
     for one in found:
         if not one.passed:
             raise AuditError(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.base import ArtifactRef, Charge, ConfigError
 from connectors.tracking_address import redact
 from flows.approval import Approval
+from flows.distilling import expected, parts_in_words
 from flows.federated_values import parties_happened
 from flows.outgoing import outgoing
 from flows.records import now, versions
@@ -155,10 +156,11 @@ def _plan(run: Run) -> Plan:
         calibration=noise.calibration,
         protects=noise.privacy.protects,
         adjacency=noise.privacy.adjacency,
-        samples=run.config.method.samples,
+        samples=expected(run.config),
         calls=sum(one.number for one in run.config.asks),
         training=training_in_words(noise),
         keyphrases=keyphrases_in_words(noise),
+        beside=parts_in_words(noise),
     )
 
 
@@ -182,7 +184,7 @@ def _happened(run: Run, made: Made) -> Happened:
 
 
 def _degraded(run: Run, made: Made) -> tuple[str, ...]:
-    missing = run.config.method.samples - made.synthetic.rows if made.synthetic else 0
+    missing = expected(run.config) - made.synthetic.rows if made.synthetic else 0
     short = (f"{missing} texts are missing: {run.why_missing}",) if missing > 0 else ()
     down = tuple(
         f"{plm} was down in iteration {facts.iteration}: {why}"
