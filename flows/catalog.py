@@ -167,8 +167,8 @@ FLOWS = (
         "flows.kd_tutor",
         "flows.params_kd.KdTutorConfig",
         "flows.plan.planned",
-        "teachers on shards of the private rows say which generated texts look private, a student of theirs chooses, and "
-        "noisy label counts say how many of each class",
+        "teachers on shards of the private rows say which texts look private; noisy label counts say how many of each "
+        "class are kept",
         (
             Preset("demo", "kd_tutor_here.yaml", "Teachers on the demo's texts, embedded models: about a minute."),
             Preset("paper", "papers/kd_mtsamples.yaml", "MTSamples as the paper sets it, by hub ids: an accelerator."),

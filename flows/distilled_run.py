@@ -12,9 +12,11 @@ from tasks.distill_steps import select_texts, train_discriminator
 from tasks.distilling import SelectSpec
 from tasks.jobs import Written
 from tasks.private_steps import ask_teachers, check_teachers, count_labels, teach
+from tasks.report_values import ClassShare
 from tasks.steps import embed_samples, now, results
 from tasks.teaching import TeacherSpec
 from tasks.tutoring import LabelSpec, read_shares
+from tasks.writing import read_samples
 
 if TYPE_CHECKING:
     from flows.run import Run
@@ -67,6 +69,22 @@ def select(run: Run, written: Sequence[Written], discriminator: ArtifactRef | No
     kept = now(select_texts, run.tools, spec, written, discriminator)
     embedded = [embed_samples.submit(run.tools, one) for one in kept]
     return results(embedded, embedded)
+
+
+def balance_of(run: Run, written: Sequence[Written]) -> tuple[ClassShare, ...]:
+    """Return the part of each class by the tutor, in the result and among test rows; nothing without noise."""
+    noise = _part(run, "labels")
+    if not run.shares or noise is None or noise.privacy.kind == "none":
+        return ()
+    texts = read_samples(run.tools, written)["label"].value_counts(normalize=True)
+    test = None
+    if run.prepared.test is not None:
+        test = run.tools.read_rows(run.prepared.test.where)["label"].value_counts(normalize=True)
+    named = zip(run.prepared.card.label_names, run.shares, strict=True)
+    return tuple(
+        ClassShare(name, share, float(texts.get(name, 0.0)), None if test is None else float(test.get(name, 0.0)))
+        for name, share in named
+    )
 
 
 def _teacher_spec(run: Run) -> TeacherSpec:

@@ -13,6 +13,7 @@ from flows.params_kd import KdTutorConfig
 from tasks.accounting import Noise
 from tasks.composition import Adjacency, epsilon_of
 from tasks.dp_sgd import TrainingNoise
+from tasks.report_values import Touched
 from tasks.teacher_accounting import (
     PartNoise,
     PartPrivacy,
@@ -52,9 +53,9 @@ def noise_with_parts(config: RunConfig, own: Callable[[RunConfig], Noise]) -> No
     epsilon, delta = config.privacy.epsilon, config.privacy.delta
     trained = config.method.tuning is not None
     mine = delta / 2 if trained else delta
-    rest = left_of(epsilon, mine, [one.epsilon_stated for one in parts if one.privacy.kind != "none"], _basic(config))
-    if isinstance(config, KdTutorConfig):
-        rest = epsilon
+    spent = [one.epsilon_stated for one in parts if one.privacy.kind != "none"]
+    # of the discriminator's own flow nothing is left, and nothing else is released
+    rest = epsilon if isinstance(config, KdTutorConfig) else left_of(epsilon, mine, spent, _basic(config))
     privacy = config.privacy.model_copy(update={"epsilon": rest, "delta": mine})
     noise = own(config.model_copy(update={"privacy": privacy}))
     if isinstance(noise, TrainingNoise) and not noise.non_private:
@@ -197,6 +198,19 @@ def parts_in_words(noise: Noise) -> str:
         for one in noise.beside
     )
     return ", and ".join(each)
+
+
+def unnoised_parts(noise: Noise) -> tuple[Touched, ...]:
+    """Return which of these releases were made without noise."""
+    return tuple(
+        Touched(
+            f"{IN_WORDS[one.privacy.part].format(numbers=one.privacy.numbers)}, without noise",
+            f"{one.privacy.part}/release.parquet",
+            "class_balance: exact, or privacy.epsilon: inf",
+        )
+        for one in noise.beside
+        if one.privacy.kind == "none"
+    )
 
 
 def warnings_of_parts(config: RunConfig, noise: Noise) -> list[str]:

@@ -48,6 +48,16 @@ class Happened:
     charges: tuple[Charge, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ClassShare:
+    """Part of one class: what the tutor said under noise, in the result, among test rows (None without any)."""
+
+    name: str
+    tutor: float
+    texts: float
+    test: float | None
+
+
 CLASSES_TRACKED = 50
 
 
@@ -142,6 +152,7 @@ class Report:
     approval: str = ""
     opens_rows: bool = True
     parties: Mapping[str, Any] | None = None
+    balance: tuple[ClassShare, ...] = ()
 
     @property
     def not_private(self) -> bool:
@@ -153,11 +164,15 @@ class Report:
         """Everything that was computed on private rows without noise, what nobody listed included."""
         found = list(self.touched)
         listed = " ".join(one.what.lower() for one in found)
-        if self.not_private and "vote" not in listed and "student" not in listed and not self.plan.training:
+        if self.not_private and "vote" not in listed and "student" not in listed and self._voted:
             found.append(Touched("votes of the private rows", "every iteration of this run", "epsilon is infinite"))
         if any(facts.not_private for facts in self.iterations) and "fid" not in listed:
             found.append(Touched("FID against private rows", "this page", "evaluation.fid_reference is private"))
         return tuple(found)
+
+    @property
+    def _voted(self) -> bool:
+        return not self.plan.training and not (self.plan.beside and not self.plan.sigma)
 
     @property
     def usage(self) -> dict[str, Usage]:
@@ -192,6 +207,7 @@ def from_json(values: Mapping[str, Any]) -> Report:
     made["map"] = MapPoints(**{k: _points(v) for k, v in values["map"].items()}) if values["map"] else None
     made["outgoing"] = tuple(_outgoing(one) for one in values["outgoing"])
     made["degraded"] = tuple(values["degraded"])
+    made["balance"] = tuple(ClassShare(**one) for one in values.get("balance", ()))
     made["next"] = tuple((command, purpose) for command, purpose in values["next"])
     return Report(**made)
 
