@@ -20,6 +20,7 @@ from prefect.concurrency.sync import concurrency
 from prefect.futures import PrefectFuture
 from prefect.states import Completed
 
+from connectors import stopping
 from connectors.base import ArtifactRef, guard_logs, in_step, redact_error
 from tasks import guiding, judging, writing
 from tasks.facts import Facts, sentence, table
@@ -95,6 +96,7 @@ def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
     @wraps(function)
     def carried_out(*arguments: Parameters.args, **options: Parameters.kwargs) -> Value:
         guard_logs()
+        stopping.go_on()
         try:
             return function(*arguments, **options)
         except Exception as error:
