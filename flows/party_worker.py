@@ -6,8 +6,10 @@ It makes its work pool and its deployment on the coordinator's server and needs 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import random
+import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,7 +17,7 @@ from typing import Any
 from uuid import UUID
 
 import anyio
-from httpx import TransportError
+from httpx import HTTPStatusError, TransportError
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
@@ -35,6 +37,9 @@ TYPE = "wasp-party"
 ROUNDS_AT_ONCE = 8
 PATIENCE_SECONDS = 60.0
 """How long a party waits for a server that does not answer yet, or is too busy to."""
+GIVEN_UP = "error threshold"
+"""In the words with which a worker of Prefect ends after a dozen questions without an answer, each later."""
+SERVER_AWAY = "the Prefect server does not answer any more; asking until it does"
 
 
 class PartyResult(BaseWorkerResult):
@@ -68,12 +73,29 @@ def serve_party(party: Party) -> None:
     assert party.member.name  # the registry has its key, or says that it has not
     settle(party)
     give_back_ended(party, party.exchange)
+    patience = PATIENCE_SECONDS
     with temporary_settings(party.settings()):
-        with get_client(sync_client=True) as client:
-            _check(client)
-            _patiently(partial(_register, client, party))
-        worker = PartyWorker(work_pool_name=pool_of(party), name=party.config.name, limit=ROUNDS_AT_ONCE)
-        anyio.run(partial(worker.start, printer=_quiet))
+        while True:
+            with get_client(sync_client=True) as client:
+                _check(client, patience)
+                _patiently(partial(_register, client, party), patience)
+            worker = PartyWorker(work_pool_name=pool_of(party), name=party.config.name, limit=ROUNDS_AT_ONCE)
+            try:
+                return anyio.run(partial(worker.start, printer=_quiet))
+            except Exception as error:
+                if not was_away(error):
+                    raise
+            patience = math.inf  # it has worked with this server: whatever keeps it away ends some time
+            sys.stderr.write(f"party {party.config.name}: {SERVER_AWAY}\n")
+
+
+def was_away(error: BaseException) -> bool:
+    """Say of what ended a worker whether it was a server that did not answer, or was too busy to, for long."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(was_away(one) for one in error.exceptions)
+    if isinstance(error, HTTPStatusError):
+        return error.response.status_code >= 500
+    return isinstance(error, TransportError) or (isinstance(error, RuntimeError) and GIVEN_UP in str(error))
 
 
 def leave(party: Party) -> dict[str, Any]:
@@ -109,8 +131,7 @@ def _patiently(work: Callable[[], None], seconds: float = PATIENCE_SECONDS, paus
         try:
             return work()
         except (PrefectHTTPStatusError, TransportError) as error:
-            busy = isinstance(error, TransportError) or error.response.status_code >= 500
-            if not busy or time.monotonic() > deadline:
+            if not was_away(error) or time.monotonic() > deadline:
                 raise
         time.sleep(pause * (1 + random.random()))  # not all together
 
