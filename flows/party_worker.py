@@ -36,7 +36,9 @@ from tasks.party_round import give_back_ended
 TYPE = "wasp-party"
 ROUNDS_AT_ONCE = 8
 PATIENCE_SECONDS = 60.0
-"""How long a party waits for a server that does not answer yet, or is too busy to."""
+"""How long a party waits for a server that does not answer yet."""
+BUSY_SECONDS = 600.0
+"""How long it waits to be registered by one that is too busy to: many parties may come at once."""
 GIVEN_UP = "error threshold"
 """In the words with which a worker of Prefect ends after a dozen questions without an answer, each later."""
 SERVER_AWAY = "the Prefect server does not answer any more; asking until it does"
@@ -78,7 +80,7 @@ def serve_party(party: Party) -> None:
         while True:
             with get_client(sync_client=True) as client:
                 _check(client, patience)
-                _patiently(partial(_register, client, party), patience)
+                _patiently(partial(_register, client, party), max(patience, BUSY_SECONDS))
             worker = PartyWorker(work_pool_name=pool_of(party), name=party.config.name, limit=ROUNDS_AT_ONCE)
             try:
                 return anyio.run(partial(worker.start, printer=_quiet))
@@ -102,7 +104,7 @@ def leave(party: Party) -> dict[str, Any]:
     """Take this party's deployment and work pool off the server, and give back what ended runs set aside."""
     ended = give_back_ended(party, party.exchange)
     with temporary_settings(party.settings()), get_client(sync_client=True) as client:
-        _check(client)
+        _check(client, PATIENCE_SECONDS)
         with contextlib.suppress(ObjectNotFound):
             client.delete_deployment(_deployment(client, party))
         with contextlib.suppress(ObjectNotFound):
@@ -115,7 +117,7 @@ def pool_of(party: Party) -> str:
     return f"party-{party.config.name}"
 
 
-def _check(client: SyncPrefectClient, seconds: float = PATIENCE_SECONDS) -> None:
+def _check(client: SyncPrefectClient, seconds: float) -> None:
     """Wait a while for the server; ConfigError with what was wrong last."""
     deadline = time.monotonic() + seconds
     while (problem := client.api_healthcheck()) is not None and time.monotonic() < deadline:
@@ -124,8 +126,8 @@ def _check(client: SyncPrefectClient, seconds: float = PATIENCE_SECONDS) -> None
         raise ConfigError(f"No Prefect server answers at {client.api_url} ({type(problem).__name__}: {problem})")
 
 
-def _patiently(work: Callable[[], None], seconds: float = PATIENCE_SECONDS, pause: float = 2.0) -> None:
-    """Do something on the server again while it is too busy to answer: many parties may come at once."""
+def _patiently(work: Callable[[], None], seconds: float, pause: float = 2.0) -> None:
+    """Do something on the server again while it is too busy to answer."""
     deadline = time.monotonic() + seconds
     while True:
         try:

@@ -9,14 +9,13 @@ from contextlib import contextmanager
 from typing import Any, Final
 from uuid import UUID, uuid4
 
-from httpx import TransportError
 from prefect import get_client, get_run_logger
 from prefect.artifacts import create_table_artifact
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import State
-from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_CLIENT_RETRY_EXTRA_CODES, temporary_settings
 from prefect.states import Cancelled
 
@@ -80,7 +79,7 @@ class PrefectCaller:
             try:
                 with get_client(sync_client=True) as client:
                     self._over[at] = {parties[run] for run in _ended(client, list(parties))}
-            except (PrefectHTTPStatusError, TransportError) as error:  # asked again: parties answer in the exchange
+            except Exception as error:  # noqa: BLE001  (asked again soon; parties answer in the exchange)
                 get_run_logger().warning("Prefect did not say how parties' runs stand (%s)", type(error).__name__)
         return self._over.get(at, set())
 

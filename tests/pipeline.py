@@ -72,6 +72,8 @@ def prefect_server(folder: Path, database: str = "", connections: int = 25) -> I
         environment |= {
             "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
             "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
+            "PREFECT_SERVER_DATABASE_CONNECTION_TIMEOUT": "60",
+            "PREFECT_SERVER_DATABASE_SQLALCHEMY_POOL_TIMEOUT": "120",
             "PREFECT_SERVER_DATABASE_SQLALCHEMY_POOL_SIZE": str(connections),
         }
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]

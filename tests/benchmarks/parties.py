@@ -1,7 +1,7 @@
 """Rounds of a federation: L parties, each a process with rows, key and book of its own, one server, one coordinator.
 
-The server's database is PostgreSQL: with SQLite, Prefect 3.8 stands still for minutes when ten parties speak at once. It
-has more connections than there are parties: Prefect's server takes a second one while it holds a first, so that as many
+The server's database is PostgreSQL: with SQLite, Prefect 3.8 stands still for minutes when ten parties speak at once.
+It has two connections for each party: Prefect's server takes a second one while it holds a first, so that as many
 questions at once as it has connections wait for each other. 150 parties take about 12 GB of memory. The floor is the
 arithmetic of the masked sum alone, in seconds of a core: every party's masks, then the sum.
 """
