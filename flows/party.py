@@ -124,10 +124,13 @@ class Party:
         from prefect.settings import (
             PREFECT_API_SSL_CERT_FILE,
             PREFECT_API_URL,
+            PREFECT_CLIENT_RETRY_EXTRA_CODES,
             PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
             PREFECT_LOGGING_TO_API_ENABLED,
             PREFECT_WORKER_QUERY_SECONDS,
         )
+
+        from tasks.federation_steps import BUSY
 
         address = self.config.api or os.environ.get("PREFECT_API_URL")
         if not address:
@@ -135,6 +138,8 @@ class Party:
         found: dict[Any, Any] = {
             PREFECT_API_URL: address,
             PREFECT_WORKER_QUERY_SECONDS: self.config.poll_seconds,
+            # a server that many parties speak to at once may answer so; a question is put again, later each time
+            PREFECT_CLIENT_RETRY_EXTRA_CODES: BUSY,
             # the coordinator watches its own clock, and a heartbeat costs a second at the end of each round
             PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
             # what a party's libraries say stays with the party
