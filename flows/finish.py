@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.base import ArtifactRef, Charge, ConfigError
 from connectors.tracking_address import redact
+from flows.adapting import moments_in_words, moments_remarks
 from flows.approval import Approval
 from flows.federated_values import parties_happened
 from flows.outgoing import outgoing
@@ -159,6 +160,7 @@ def _plan(run: Run) -> Plan:
         calls=sum(one.number for one in run.config.asks),
         training=training_in_words(noise),
         keyphrases=keyphrases_in_words(noise),
+        moments=moments_in_words(noise),
     )
 
 
@@ -189,7 +191,7 @@ def _degraded(run: Run, made: Made) -> tuple[str, ...]:
         for facts in made.facts
         for plm, why in facts.down.items()
     )
-    return short + down + run.remarks(made.releases)
+    return short + down + run.remarks(made.releases) + moments_remarks(made.student)
 
 
 def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | None:

@@ -5,6 +5,7 @@ Unknown keys are refused with the nearest known name (`flows.config_files` words
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -113,14 +114,30 @@ class AnyConfig(Strict):
         fills = [plm.name for plm in self.plms if plm.connector == "fill_mask"]
         if fills:
             raise ValueError(f"plms: {fills[0]!r} is a fill_mask model, which fills gaps and cannot write by itself")
-        if self.student.adaptation == "coral" and self.public is None:
+        if self.student.adaptation == "coral" and not self.student.pays and self.public is None:
             raise ValueError(
                 "student.adaptation is coral, but no public rows are given: name texts that may be learned from as "
-                "they are under public. Private rows would make the student NOT PRIVATE"
+                "they are under public, or let private rows be paid for: student.adaptation_from: moments, kind mlp"
             )
+        if self.student.pays:
+            self._can_pay_for_moments()
         if self.evaluation.fid_reference == "public" and self.public is None:
             raise ValueError("evaluation.fid_reference is 'public' but no public rows are given")
         return self
+
+    def _can_pay_for_moments(self) -> None:
+        if self.private is None:
+            raise ValueError("student.adaptation_from is moments, but no private rows are opened here; write public")
+        if math.isinf(self.epsilon) or self.method.tuning is not None:
+            raise ValueError(
+                "student.adaptation_from: moments are paid out of the budget of votes or counts; this run trains on "
+                "private rows or adds no noise. Write public"
+            )
+        if self.student.adaptation_epsilon >= self.epsilon:
+            raise ValueError(
+                f"student.adaptation_epsilon ({self.student.adaptation_epsilon:g}) must be below privacy.epsilon "
+                f"({self.epsilon:g}), which holds it"
+            )
 
 
 def _as_if_given(field: Schema) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from flows.adapting import moments_plan
 from flows.federated_values import parties_planned
 from flows.keyphrases import keyphrase_plan, words_plan
 from flows.params import AnyConfig, Asks, Execution, RunConfig
@@ -72,6 +73,7 @@ def plan_of(
         "events": [dict(charge.event) for charge in noise.charges],
         "keyphrases": keyphrase_plan(noise),
         "words": words_plan(noise),
+        "moments": moments_plan(noise),
         "sensitivity": noise.sensitivity,
         "calibration": noise.calibration,
         "sigma": noise.sigma,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.base import BudgetPlan, Charge, ConfigError, Look, PrivateInputError, digest
+from flows.adapting import beside_moments
 from flows.cautions import warnings_of
 from flows.federation import Federation, federation_of
 from flows.home import who
@@ -131,6 +132,10 @@ def make_noise(config: AnyConfig) -> Noise:
     """Return the calibrated noise of a configuration: that of all its releases together."""
     if not isinstance(config, RunConfig):
         return no_release() if config.private is None else no_noise()
+    return beside_moments(config, _noise_of)
+
+
+def _noise_of(config: RunConfig) -> Noise:
     training, privacy = config.method.tuning, config.privacy
     if training is not None:
         return calibrate_training(training, privacy.epsilon, privacy.delta)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from flows.adapting import moments_lines
 from flows.federated_words import happened_lines, planned_lines
 from flows.keyphrases import keyphrase_lines, words_lines
 from flows.training_words import training_lines
@@ -51,7 +52,8 @@ def plan(value: dict[str, Any]) -> str:
         )
     if value["export_approval"]:
         lines.append("export        waits in Prefect for a second person, who has to approve it")
-    return "\n".join([*lines, *_privacy(value), *(f"warning       {text}" for text in value.get("warnings", []))])
+    warnings = [f"warning       {text}" for text in value.get("warnings", [])]
+    return "\n".join([*lines, *_privacy(value), *moments_lines(value["moments"]), *warnings])
 
 
 def _writing(value: dict[str, Any]) -> list[str]:
@@ -84,10 +86,10 @@ def _privacy(value: dict[str, Any]) -> list[str]:
     if value["keyphrases"] is not None:
         return keyphrase_lines(value, epsilon)
     other = value["other_calibration"]
+    votes = value["releases"] - (value["words"] is not None) - (value["moments"] is not None)
     lines = [
         *words_lines(value["words"]),
-        f"releases      {value['releases'] - (value['words'] is not None)} noisy votes, one "
-        f"{value['protects'].split()[0]} moves each by at most "
+        f"releases      {votes} noisy votes, one {value['protects'].split()[0]} moves each by at most "
         f"{value['sensitivity']:.4f} (L2)",
         f"protects      one {value['protects']}",
         *([f"group         {value['group']}: charged to all datasets of this group"] if value["group"] else []),

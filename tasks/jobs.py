@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from connectors.base import ArtifactRef, Look, RowsRef
 from tasks.accounting import Noise
+from tasks.moments import MomentsNoise
 from tasks.prompts import TaskCard
 from tasks.survive import Survival
 from tasks.train import StudentSpec
@@ -171,14 +172,27 @@ class MeasureJob:
 
 
 @dataclass(frozen=True, slots=True)
+class Moments:
+    """Noisy moments of the private rows, `release`, along the directions of `plane`."""
+
+    release: ArtifactRef
+    plane: ArtifactRef
+    noise: MomentsNoise
+
+
+@dataclass(frozen=True, slots=True)
 class TrainJob:
-    """Train the student on all texts and test it on real rows; `unlabelled`: public rows that it adapts to."""
+    """Train the student on all texts and test it on real rows.
+
+    `unlabelled`: public rows that it adapts to; `moments`: those of private rows, which it adapts to in their place.
+    """
 
     written: tuple[Written, ...]
     student: StudentSpec
     labels: tuple[str, ...]
     test: Reference | None
     unlabelled: Reference | None = None
+    moments: Moments | None = None
 
 
 @dataclass(frozen=True, slots=True)

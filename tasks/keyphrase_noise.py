@@ -35,7 +35,7 @@ class KeyphrasesNoise(Noise):
     @property
     def charges(self) -> tuple[Charge, ...]:
         """What the run writes into the ledger, in order."""
-        return tuple(part_charge(part) for part in self.parts)
+        return (*(part_charge(part) for part in self.parts), *self.last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class WordsNoise(Noise):
     def charges(self) -> tuple[Charge, ...]:
         """What the run writes into the ledger, in order."""
         assert self.vocabulary is not None
-        return (part_charge(self.vocabulary), *(vote_charge(self),) * self.releases)
+        return (part_charge(self.vocabulary), *(vote_charge(self),) * self.releases, *self.last)
 
 
 def calibrate_words(vocabulary: PartPrivacy, votes: VotePrivacy, epsilon: float) -> WordsNoise:

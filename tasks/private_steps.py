@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tasks import keyphrasing, tuning, voting
+from tasks import adapting, keyphrasing, tuning, voting
+from tasks.adapting import MomentsSpec
 from tasks.jobs import VoteSpec, Written
 from tasks.keyphrasing import DensitySpec, Terms, VocabularySpec
 from tasks.private.plain_train import PlainJob, train_on_rows
@@ -47,3 +48,10 @@ def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> Any:
     """Estimate under differential privacy how close private documents come to sequences of terms."""
     ref, why = keyphrasing.estimate_densities(tools, spec, terms)
     return outcome(ref, ref, why)
+
+
+@step("estimate moments", retries=0)
+def estimate_moments(tools: Tools, spec: MomentsSpec, written: Sequence[Written]) -> Any:
+    """Release under differential privacy how the private rows' vectors vary, for a student that adapts to them."""
+    moments, why = adapting.estimate_moments(tools, spec, written)
+    return outcome(moments, moments.release, why)

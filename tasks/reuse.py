@@ -26,6 +26,8 @@ VERSIONS = {
     "average": 1,
     "judge": 1,
     "fuse": 1,
+    "plane": 1,
+    "moments": 1,
     "measure": 2,
     "collect": 1,
     "train": 1,
