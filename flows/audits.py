@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.base import ArtifactError, AuditError, Charge
 from flows.catalog import find_flow
 from tasks.officer_values import AuditLine
+from tasks.teacher_accounting import PARTS as BESIDE
 
 if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
@@ -43,12 +44,12 @@ def audits_of(artifacts: Artifacts, claim: Mapping[str, Any]) -> tuple[AuditLine
 
 
 def audits_of_parts(artifacts: Artifacts, charges: Sequence[tuple[str, Charge]]) -> tuple[AuditLine, ...]:
-    """Return the newest audit of each part of DP-KPS with the noise of its charge, (part, charge), if there is one.
+    """Return the newest audit of each part of DP-KPS, and of label counts and teachers, by its charge: (part, charge).
 
     An audit attacks few terms and frequencies and proves the same for any number: what counts is the noise in units of
     what a document adds.
     """
-    wanted = {f"dp_kps {part}": charge for part, charge in charges}
+    wanted = {f"{'kd' if part in BESIDE else 'dp_kps'} {part}": charge for part, charge in charges}
 
     def kind_of(found: Mapping[str, Any]) -> str | None:
         kind = " ".join(found["mechanism"].split()[:2])
@@ -97,15 +98,15 @@ def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple
 
     config: Any = check_config(find_flow(book["flow"]).config_class(), book["config"], f"manifest of {book['run_id']}")
     noise = make_noise(config)
-    if isinstance(noise, TrainingNoise):
-        return ()  # audits are about noise on votes
+    found: tuple[AuditLine, ...] = ()  # no audit is about a training
     if isinstance(noise, KeyphrasesNoise):
         found = audits_of_parts(artifacts, [(part.privacy.part, part_charge(part)) for part in noise.parts])
-    else:
+    elif noise.releases and not isinstance(noise, TrainingNoise):
         votes = {"sides": noise.privacy.sides, "shared": bool(book["config"].get("parties"))}
         found = audits_of(artifacts, claims(Attack("vote", noise, 1, 0.0)) | votes)
     if isinstance(noise, WordsNoise):
-        found += audits_of_parts(artifacts, [("vocabulary", noise.charges[0])])
+        found += audits_of_parts(artifacts, [("vocabulary", noise.own_charges[0])])
+    found += audits_of_parts(artifacts, [(one.privacy.part, one.charge) for one in noise.beside])
     for one in found:
         if not one.passed:
             raise AuditError(

@@ -163,6 +163,19 @@ FLOWS = (
         ),
     ),
     FlowEntry(
+        "kd_tutor",
+        "flows.kd_tutor",
+        "flows.params_kd.KdTutorConfig",
+        "flows.plan.planned",
+        "teachers on shards of the private rows say which texts look private; noisy label counts say how many of each "
+        "class are kept",
+        (
+            Preset("demo", "kd_tutor_here.yaml", "Teachers on the demo's texts, embedded models: about a minute."),
+            Preset("paper", "papers/kd_mtsamples.yaml", "MTSamples as the paper sets it, by hub ids: an accelerator."),
+            Preset("own-data", "kd_tutor_own_data.yaml", OWN_DATA, ("private.path",)),
+        ),
+    ),
+    FlowEntry(
         "audit",
         "flows.audit",
         "flows.params_audit.AuditConfig",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from flows.distilling import warnings_of_parts
 from flows.home import open_to_others
 from flows.keyphrases import warnings_of_keyphrases
 from flows.params import AnyConfig, PrivateRows, RunConfig
@@ -20,7 +21,8 @@ def warnings_of(config: AnyConfig, card: TaskCard, noise: Noise) -> list[str]:
     if config.test is None:
         found.append("no test rows: accuracy and FID are not measured")
     if isinstance(config, RunConfig):
-        found += warnings_of_keyphrases(noise) + _about_privacy(config) + _about_signal(config, card, noise)
+        found += warnings_of_keyphrases(noise) + warnings_of_parts(config, noise)
+        found += _about_privacy(config) + _about_signal(config, card, noise)
     return found
 
 

@@ -20,17 +20,21 @@ from flows.release_files import verify
 from flows.stores import open_artifacts, open_ledger
 from tasks import officer
 from tasks.accounting import epsilon_of, sides_of
-from tasks.keyphrase_accounting import PARTS
+from tasks.keyphrase_accounting import PARTS as KEYPHRASES
 from tasks.officer_values import AuditLine, Noise, OfficerPage, RunLine, Sent
 from tasks.report_values import Report, from_json
 from tasks.report_words import certainty
 from tasks.shared_noise import is_shared
+from tasks.teacher_accounting import PARTS as BESIDE
 
 if TYPE_CHECKING:
     from connectors.ledger import BudgetBook
     from connectors.ledger_status import Status
 
 EVEN, LOW = 0.5, 0.01
+
+PARTS = (*KEYPHRASES, *BESIDE)
+"""Releases that are audited by themselves."""
 
 
 def write_page(dataset: str, language: str, place: Path | None = None) -> dict[str, Any]:

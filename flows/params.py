@@ -6,11 +6,14 @@ Unknown keys are refused with the nearest known name (`flows.config_files` words
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Self
+from functools import partial
+from operator import eq, is_
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from flows.form import Schema, Strict, rule, tasks
+from flows.params_discriminator import NO_PERSONS, Filter
 from flows.params_method import AnyMethod as AnyMethod
 from flows.params_method import Asks as Asks
 from flows.params_method import Casting as Casting
@@ -161,6 +164,21 @@ class RunConfig(AnyConfig):
         None, description="Several parties hold the private rows, each its own; in place of `private`."
     )
     privacy: Privacy = Field(Privacy(), description="What is promised about the private rows.")
+    class_balance: Literal["balanced", "tutor"] = Field(
+        "balanced",
+        exclude_if=partial(eq, "balanced"),
+        description="How many texts each class gets: equally many, or in the proportions of noisy counts of the "
+        "private rows' labels, which take a part of epsilon (tutor).",
+    )
+    filter: Literal["none", "discriminator"] = Field(
+        "none",
+        exclude_if=partial(eq, "none"),
+        description="discriminator: of all texts keep those that teachers on the private rows take for private, which "
+        "takes a part of epsilon.",
+    )
+    discriminator: Filter | None = Field(
+        None, exclude_if=partial(is_, None), description="Settings of that filter; empty: the usual ones."
+    )
 
     # where parties hold the rows there is no `private`, and each party names its own column
     rules: ClassVar[dict[str, Schema]] = AnyConfig.rules | {
@@ -197,6 +215,30 @@ class RunConfig(AnyConfig):
             )
         if self.parties is not None and self.evaluation.fid_reference == "private":
             raise ValueError("evaluation.fid_reference is 'private', but the rows are the parties'; write test or none")
+        return self
+
+    @property
+    def filtering(self) -> Filter | None:
+        """The discriminator that texts have to pass, if there is one."""
+        return (self.discriminator or Filter()) if self.filter == "discriminator" else None
+
+    @model_validator(mode="after")
+    def _beside_fits(self) -> Self:
+        if self.discriminator is not None and self.filter == "none":
+            raise ValueError("discriminator: its settings are for filter: discriminator; leave them out, or filter")
+        named = {"class_balance": self.class_balance != "balanced", "filter": self.filter != "none"}
+        used = [name for name, on in named.items() if on]
+        if used and self.parties is not None:
+            raise ValueError(f"{used[0]}: several parties do not count labels or teach together; leave it out")
+        if used and self.privacy.protects == "person":
+            raise ValueError(f"{used[0]}: {NO_PERSONS}")
+        asked = {"tutor_epsilon": self.class_balance == "tutor", "filter_epsilon": self.filter != "none"}
+        for name, on in asked.items():
+            given = getattr(self.privacy, name)
+            if given is not None and not on:
+                raise ValueError(f"privacy.{name} is {given:g}, but nothing is released with it; leave it out")
+            if given is not None and given >= self.privacy.epsilon:
+                raise ValueError(f"privacy.{name} ({given:g}) must be below privacy.epsilon")
         return self
 
     @model_validator(mode="after")

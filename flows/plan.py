@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from flows.adapting import moments_plan
+from flows.distilling import parts_plan
 from flows.federated_values import parties_planned
 from flows.keyphrases import keyphrase_plan, words_plan
 from flows.params import AnyConfig, Asks, Execution, RunConfig
@@ -74,6 +75,7 @@ def plan_of(
         "keyphrases": keyphrase_plan(noise),
         "words": words_plan(noise),
         "moments": moments_plan(noise),
+        "beside": parts_plan(config, noise),
         "sensitivity": noise.sensitivity,
         "calibration": noise.calibration,
         "sigma": noise.sigma,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from connectors.base import ArtifactRef, Look, RowsRef
 from tasks.accounting import Noise
+from tasks.balance import Shares
 from tasks.moments import MomentsNoise
 from tasks.prompts import TaskCard
 from tasks.survive import Survival
@@ -75,7 +76,7 @@ class Seeds:
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """One PLM writes `count` texts in one iteration, balanced over the classes of `card`.
+    """One PLM writes `count` texts in one iteration, balanced over the classes of `card`, or dealt by `shares`.
 
     `offset`: texts dealt to classes before, so that spare ones rotate. `examples`: the selection of the iteration
     before, None for zero-shot; `examples_per_prompt` of them (S) per prompt. `earlier`: what must not be repeated.
@@ -105,6 +106,7 @@ class WriteJob:
     seeds: Seeds | None = None
     words: ArtifactRef | None = None
     words_per_prompt: int = 1
+    shares: Shares = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "aug_pe": {"iterations": 2, "samples": 24, "variations": 2, "variation": "blanks", "look_ahead": 1},
     "dp_sgd_gen": {"samples": 36, "declared_rows": 120, "batch_rows": 60, "steps": 12, "rank": 2, "tokens": 64},
     "dp_kps": {"samples": 36, "vocabulary_terms": 30, "length": 4, "frequencies": 40, "top": 8},
+    "kd_tutor": {"samples": 36, "written": 72},
     "aug_pe as in WASP": {"style": "wasp_baseline", "iterations": 3, "samples": 36, "winners": 2},
 }
 """Settings of each method that make two releases; one, of a model, by dp_sgd_gen."""
@@ -48,6 +49,7 @@ METHODS: dict[str, dict[str, Any]] = {
 FURTHER: dict[str, dict[str, Any]] = {
     "dp_sgd_gen": {"plms": [{"name": "learner", "connector": "hf", "model": "embedded"}]},
     "dp_kps": {"vocabulary": {"path": "builtin:vocabularies/demo.parquet"}},
+    "kd_tutor": {"discriminator": {"teachers": 3, "queries": 20, "negatives": 12}},
 }
 """What methods need that cannot work with the rest of SMALL."""
 
