@@ -95,8 +95,7 @@ def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
 
     @wraps(function)
     def carried_out(*arguments: Parameters.args, **options: Parameters.kwargs) -> Value:
-        guard_logs()
-        stopping.go_on()
+        _begin()
         try:
             return function(*arguments, **options)
         except Exception as error:
@@ -105,6 +104,12 @@ def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
             raise
 
     return carried_out
+
+
+def _begin() -> None:
+    """Keep secrets out of this process' logs; begin nothing in one that was told to end."""
+    guard_logs()
+    stopping.go_on()
 
 
 def write(tools: Tools, job: WriteJob) -> State[Any]:
