@@ -204,11 +204,14 @@ def doctor(
     set_: Changes = None,
     json_: Json = False,
     flow: Annotated[str, typer.Option(help="The flow that the configuration is of.")] = "wasp",
+    party_: Annotated[
+        Path | None, typer.Option("--party", help="The file of a party (party.yaml): look at it.")
+    ] = None,
 ) -> None:
-    """Check this machine: packages, state folder, budget book, encoder, tracking, and with --config each PLM."""
+    """Check this machine: packages, state folder, budget book, encoder, tracking; --config: PLMs and parties."""
     from flows import commands, words
 
-    found = commands.doctor(config, set_ or [], flow)
+    found = commands.doctor_of_party(party_) if party_ else commands.doctor(config, set_ or [], flow)
     _answer(found, json_, words.doctor)
     if not found["healthy"]:
         raise SystemExit(1)
