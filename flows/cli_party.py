@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -50,6 +50,14 @@ def party_leave(config: Config, json_: Json = False) -> None:
         json_,
         lambda value: f"{value['party']} left: work pool {value['pool']} is gone. Take its line out of the registry.",
     )
+
+
+def look_at(config: Path) -> dict[str, Any]:
+    """Examine a party of a federation: its file, key, registry, rows, cap, exchange and server."""
+    found = _at_home(config)
+    from flows.doctor import examine_party
+
+    return examine_party(found)
 
 
 def _at_home(config: Path) -> Party:

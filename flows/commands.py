@@ -73,16 +73,6 @@ def doctor(path: Path | None, changes: Sequence[str], flow: str = "wasp") -> dic
     return examine(_of_a_run(flow, path, changes) if path is not None else None)
 
 
-def doctor_of_party(path: Path) -> dict[str, Any]:
-    """Examine a party of a federation: its file, key, registry, rows, cap, exchange and server."""
-    from flows.party import party_at_home
-
-    party = party_at_home(path)
-    from flows.doctor import examine_party
-
-    return examine_party(party)
-
-
 def _of_a_run(flow: str, path: Path, changes: Sequence[str]) -> Any:
     """Return the configuration of a flow that asks language models."""
     entry = find_flow(flow)

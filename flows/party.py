@@ -14,7 +14,6 @@ from flows.federation import check_name, read_registry
 from flows.home import check_closed, state_place, who
 from flows.params_party import PartyConfig
 from flows.places import default_name, place, rows_ref
-from flows.prepare import join_group
 from flows.stores import open_exchange, open_ledger, open_zone
 from tasks.party import BUSY, Member
 from tasks.party_round import Keys
@@ -111,6 +110,8 @@ class Party:
 
     def _settle(self, dataset: str) -> None:
         """Write group and cap of the file into the budget book where that has others."""
+        from flows.prepare import join_group
+
         join_group(self.ledger, self.config.private, dataset)
         cap = self.config.cap
         if math.isinf(cap.epsilon):

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from connectors.base import RowsRef
-from flows import commands, words
+from flows import words
+from flows.cli_party import look_at
 from flows.config_files import check_config
 from flows.doctor_parties import coordinator_checks
 from flows.params import WaspConfig
@@ -26,7 +27,7 @@ def parties(tmp_path: Path) -> Path:
 
 
 def of_party(parties: Path, name: str = "party-1") -> dict[str, dict[str, Any]]:
-    found = commands.doctor_of_party(parties / name / "party.yaml")
+    found = look_at(parties / name / "party.yaml")
     assert words.doctor(found)
     return {one["what"]: one for one in found["checks"]}
 
