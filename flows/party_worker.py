@@ -20,20 +20,28 @@ import anyio
 from httpx import HTTPStatusError, TransportError
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
-from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
-from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterId,
+    WorkPoolFilter,
+    WorkPoolFilterName,
+)
+from prefect.client.schemas.objects import FlowRun, StateType, WorkPoolStatus
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound, PrefectHTTPStatusError
 from prefect.flow_engine import run_flow
 from prefect.settings import temporary_settings
 from prefect.states import AwaitingRetry
 from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker, BaseWorkerResult
 
-from connectors.base import ConfigError
+from connectors.base import ConfigError, chunks
 from flows.party import Party
 from flows.party_round import party_round, settle
 from tasks.party_round import give_back_ended
 
 TYPE = "wasp-party"
+POOL = "party-"
+"""How the names of parties' work pools begin."""
+PAGE = 100
 ROUNDS_AT_ONCE = 8
 PATIENCE_SECONDS = 60.0
 """How long a party waits for a server that does not answer yet."""
@@ -100,6 +108,23 @@ def was_away(error: BaseException) -> bool:
     return isinstance(error, TransportError) or (isinstance(error, RuntimeError) and GIVEN_UP in str(error))
 
 
+def refusal(client: SyncPrefectClient, error: PrefectHTTPStatusError) -> str:
+    """Say that a server refuses, and what to set."""
+    where, status = client.api_url, error.response.status_code
+    return f"The Prefect server at {where} refuses this party ({status}); set PREFECT_API_AUTH_STRING=user:password"
+
+
+def party_states(client: SyncPrefectClient, parties: Sequence[str]) -> dict[str, str]:
+    """Return of each party whether its worker waits for rounds on this server, and if not, what is known of it."""
+    pools = {f"{POOL}{party}": party for party in parties}
+    states = dict.fromkeys(parties, "was never started with this server")
+    for some in chunks(list(pools), PAGE):
+        where = WorkPoolFilter(name=WorkPoolFilterName(any_=list(some)))
+        for pool in client.read_work_pools(work_pool_filter=where, limit=PAGE):
+            states[pools[pool.name]] = "waiting" if pool.status == WorkPoolStatus.READY else "does not ask for work"
+    return states
+
+
 def leave(party: Party) -> dict[str, Any]:
     """Take this party's deployment and work pool off the server, and give back what ended runs set aside."""
     ended = give_back_ended(party, party.exchange)
@@ -114,7 +139,7 @@ def leave(party: Party) -> dict[str, Any]:
 
 def pool_of(party: Party) -> str:
     """Return the name of a party's work pool."""
-    return f"party-{party.config.name}"
+    return f"{POOL}{party.config.name}"
 
 
 def _check(client: SyncPrefectClient, seconds: float) -> None:
@@ -154,10 +179,7 @@ def _register(client: SyncPrefectClient, party: Party) -> None:
     except PrefectHTTPStatusError as error:
         if error.response.status_code >= 500:
             raise
-        raise ConfigError(
-            f"The Prefect server at {client.api_url} refuses this party ({error.response.status_code}); set "
-            "PREFECT_API_AUTH_STRING=user:password"
-        ) from None
+        raise ConfigError(refusal(client, error)) from None
     deployment = client.create_deployment(
         flow_id=client.create_flow_from_name(party_round.name),
         name=party.config.name,

@@ -23,6 +23,7 @@ from tasks import federation
 from tasks.coordinator import Dropped
 from tasks.federation import FederatedVote
 from tasks.jobs import Written
+from tasks.party import BUSY
 from tasks.round_messages import RoundId
 from tasks.steps import beside_the_flow, outcome, step
 from tasks.toolbox import Tools
@@ -31,8 +32,6 @@ LOOK_SECONDS: Final = 2.0
 """Between two questions to Prefect how the parties' runs stand."""
 AT_ONCE: Final = 200
 PARTY_FLOW: Final = "party_round"
-BUSY: Final = {500, 504}
-"""What a Prefect server answers that has more to do than it can, beside what its client asks again by itself."""
 NOT_THERE: Final = "has no deployment on this Prefect server; start it on its machine: wasp party --config party.yaml"
 
 
@@ -118,7 +117,7 @@ class PrefectCaller:
 @contextmanager
 def _patient_client() -> Iterator[SyncPrefectClient]:
     """Speak to the server, and ask it again, later each time, when it is too busy to answer."""
-    with temporary_settings({PREFECT_CLIENT_RETRY_EXTRA_CODES: BUSY}), get_client(sync_client=True) as client:
+    with temporary_settings({PREFECT_CLIENT_RETRY_EXTRA_CODES: set(BUSY)}), get_client(sync_client=True) as client:
         yield client
 
 

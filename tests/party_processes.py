@@ -53,7 +53,14 @@ def main(files: Sequence[str]) -> None:
     load_prefect_collections()  # as every worker does when it starts
     embedder = _embedder(Path(files[0]))
     gc.freeze()  # what is there is not looked through again, so that its memory stays shared
-    children = []
+    children: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        for child in children:
+            os.kill(child, number)
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, end)
     for file in files:
         child = os.fork()
         if not child:
@@ -62,13 +69,6 @@ def main(files: Sequence[str]) -> None:
         time.sleep(APART_SECONDS if len(files) < MANY else MANY_APART_SECONDS)
         sys.stdout.write(f"{Path(file).parent.name} {child}\n")
         sys.stdout.flush()
-
-    def end(number: int, _: object) -> None:
-        for child in children:
-            os.kill(child, number)
-        sys.exit(0)
-
-    signal.signal(signal.SIGTERM, end)
     for child in children:
         os.waitpid(child, 0)
     time.sleep(3600)
