@@ -159,6 +159,12 @@ FLOWS = (
         (
             Preset("demo", "dp_kps_here.yaml", "DP-KPS on the demo's texts with embedded models: about a minute."),
             Preset("paper", "papers/dp_kps_dbpedia.yaml", "DBPedia-14 as the paper sets it (Table 4): a paid model."),
+            Preset(
+                "mimic",
+                "papers/dp_kps_mimic.yaml",
+                "Your own copy of MIMIC, classes by the beginnings of ICD codes: a paid model.",
+                ("private.path", "vocabulary.path"),
+            ),
             Preset("own-data", "dp_kps_own_data.yaml", OWN_DATA, ("private.path", "vocabulary.path")),
         ),
     ),

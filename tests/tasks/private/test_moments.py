@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from connectors.base import ConfigError
+from tasks.attack_bounds import Finding, gaussian_finding, stacked
 from tasks.composition import epsilon_of
 from tasks.moments import (
     STEPS,
@@ -96,6 +97,28 @@ def test_rows_drawn_from_the_noisy_moments_vary_as_the_private_ones_do() -> None
     assert np.abs(seen - meant).max() < 0.1
     assert np.abs(drawn.mean(axis=0)[:3] - private.mean(axis=0)[:3]).max() < 0.1
     assert drawn.var(axis=0)[3:] == pytest.approx(public.var(axis=0)[3:], rel=0.1)  # elsewhere as the public rows
+
+
+def attacked(weaker: float) -> Finding:
+    """Return what 2 x 500 releases prove about a row that moves the moments as far as one may."""
+    small = calibrate_moments(MomentsPrivacy(4.0, 1e-5, 2))
+    plane = Plane(np.zeros(6), np.eye(6)[:2])
+    others = np.concatenate([ROWS[:5], np.zeros((1, 6), np.float32)])[:5]
+    both = np.concatenate([others, np.eye(6, dtype=np.float32)[:1] * 9])
+    without, with_row = (clean_moments(rows, plane, small).sums for rows in (others, both))
+    sides = [
+        [[add_discrete_gaussian(sums, small.sigma_int / weaker)] for _ in range(500)] for sums in (without, with_row)
+    ]
+    seen = stacked(sides[0], without), stacked(sides[1], without)
+    moved = (with_row - without).astype(np.float64)
+    return gaussian_finding("whose row", small.sensitivity / small.sigma, seen, moved, 1, 0.999)
+
+
+def test_attacks_prove_no_more_than_was_claimed_and_more_as_soon_as_noise_is_missing() -> None:
+    sound = attacked(1.0)
+    assert sound.passed
+    assert sound.bound > 0.5 * sound.claimed  # the row is as loud as one may be
+    assert not attacked(3.0).passed
 
 
 def test_moments_that_the_noise_drowns_are_not_believed() -> None:
