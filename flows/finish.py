@@ -22,6 +22,7 @@ from flows.summary import summary
 from flows.tracked import serving
 from tasks.dp_sgd import training_in_words
 from tasks.facts import Facts
+from tasks.guidance_noise import GuidanceNoise, density_in_words
 from tasks.jobs import Written
 from tasks.judging import map_points
 from tasks.keyphrase_noise import keyphrases_in_words
@@ -159,6 +160,7 @@ def _plan(run: Run) -> Plan:
         calls=sum(one.number for one in run.config.asks),
         training=training_in_words(noise),
         keyphrases=keyphrases_in_words(noise),
+        density=density_in_words(noise),
     )
 
 
@@ -182,7 +184,7 @@ def _happened(run: Run, made: Made) -> Happened:
 
 
 def _degraded(run: Run, made: Made) -> tuple[str, ...]:
-    missing = run.config.method.samples - made.synthetic.rows if made.synthetic else 0
+    missing = run.config.method.result_size - made.synthetic.rows if made.synthetic else 0
     short = (f"{missing} texts are missing: {run.why_missing}",) if missing > 0 else ()
     down = tuple(
         f"{plm} was down in iteration {facts.iteration}: {why}"
@@ -222,6 +224,8 @@ def _touched(run: Run) -> tuple[Touched, ...]:
         )
     if run.prepared.noise.non_private and run.config.method.tuning is not None:
         found.append(Touched("training of the model, without noise", "its weights and texts", "privacy.epsilon: inf"))
+    elif run.prepared.noise.non_private and isinstance(run.prepared.noise, GuidanceNoise):
+        found.append(Touched("density without noise", "guidance/release.parquet", "privacy.epsilon: inf"))
     elif run.prepared.noise.non_private and run.prepared.noise.sensitivity:
         found.append(Touched("votes without noise", "release.parquet of each iteration", "privacy.epsilon: inf"))
     return tuple(found)

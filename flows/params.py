@@ -218,10 +218,25 @@ class WaspConfig(RunConfig):
             raise ValueError("method.weights_from is 'counts', which several parties do not count; write votes")
         return self
 
+    @model_validator(mode="after")
+    def _density_can_be_released(self) -> Self:
+        if self.method.guidance == "votes":
+            return self
+        if self.parties is not None:
+            raise ValueError("method.guidance is 'kernel', a density of one party's rows; several parties vote")
+        if self.privacy.calibration == "paper":
+            raise ValueError("privacy.calibration is 'paper', but no paper releases this density; write tight")
+        if self.privacy.protects == "person" and self.privacy.joined_by != "mean":
+            raise ValueError(
+                "privacy.joined_by: with method.guidance 'kernel' a person adds the average of their rows; write mean"
+            )
+        return self
+
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
-        """The paper's noise counts no first choices."""
-        return ("tight",) if self.method.weights_from == "counts" else ("tight", "paper")
+        """The paper's noise counts no first choices, and is for votes."""
+        paper = self.method.weights_from == "votes" and self.method.guidance == "votes"
+        return ("tight", "paper") if paper else ("tight",)
 
     @property
     def asks(self) -> list[Asks]:

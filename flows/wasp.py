@@ -44,6 +44,7 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
             return run.stands
         written: list[Written] = []
         releases: list[ArtifactRef] = []
+        result: list[Written] = []
         examples, weights = None, run.equal_weights()
 
         for iteration in range(run.iterations):
@@ -53,18 +54,18 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
             run.require_texts(iteration, written)
 
             # how good are the texts so far (no private row is touched unless the configuration asks for it)
-            measured = now(measure_iteration, run.tools, run.measure_job(iteration, written))
+            result = run.settled(iteration, written, releases)
+            measured = now(measure_iteration, run.tools, run.measure_job(iteration, result))
 
-            # private rows vote, once per iteration but the last: nothing would read that vote
+            # private rows vote, once per iteration but the last (nothing would read that vote), or their density guides
             if iteration < run.iterations - 1:
                 votable = run.votable(iteration, written)
-                release = run.vote(iteration, votable)
-                releases.append(release)
-                examples = now(select_examples, run.tools, run.select_job(iteration), release, votable)
-                weights = now(weigh_models, run.tools, run.weigh_job(iteration, weights), release, votable)
+                releases = run.guided(iteration, votable, releases)
+                examples = now(select_examples, run.tools, run.select_job(iteration), releases[-1], votable)
+                weights = now(weigh_models, run.tools, run.weigh_job(iteration, weights), releases[-1], votable)
 
             now(record_iteration, run.tools, run.facts(iteration, written, weights, measured, releases))
 
-        synthetic = now(collect, run.tools, written)
-        student = now(train_student, run.tools, run.train_job(written))
-        return run.finish(written, releases, synthetic, student)
+        synthetic = now(collect, run.tools, result)
+        student = now(train_student, run.tools, run.train_job(result))
+        return run.finish(result, releases, synthetic, student, written)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.federated_words import happened_lines, planned_lines
+from flows.guidance_words import density_lines
 from flows.keyphrases import keyphrase_lines, words_lines
 from flows.training_words import training_lines
 
@@ -83,6 +84,8 @@ def _privacy(value: dict[str, Any]) -> list[str]:
         return training_lines(value, epsilon)
     if value["keyphrases"] is not None:
         return keyphrase_lines(value, epsilon)
+    if value["density"] is not None:
+        return density_lines(value, epsilon)
     other = value["other_calibration"]
     lines = [
         *words_lines(value["words"]),

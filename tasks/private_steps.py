@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tasks import keyphrasing, tuning, voting
-from tasks.jobs import VoteSpec, Written
+from tasks import keyphrasing, steering, tuning, voting
+from tasks.jobs import GuideSpec, VoteSpec, Written
 from tasks.keyphrasing import DensitySpec, Terms, VocabularySpec
 from tasks.private.plain_train import PlainJob, train_on_rows
 from tasks.steps import outcome, step
@@ -18,6 +18,13 @@ from tasks.tuning import TuneSpec
 def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> Any:
     """Private rows vote under differential privacy; the ledger decides whether noise is drawn or read back."""
     ref, why = voting.vote(tools, spec, written)
+    return outcome(ref, ref, why)
+
+
+@step("estimate the private density", retries=0)
+def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) -> Any:
+    """Release the density of the private rows under differential privacy, once for all rounds."""
+    ref, why = steering.estimate_density(tools, spec, written)
     return outcome(ref, ref, why)
 
 
