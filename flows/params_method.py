@@ -161,6 +161,12 @@ class Method(RoundsMethod):
         description="Part of all texts that final_set: matched keeps. Empty: 0.75.",
     )
 
+    appraise: bool = Field(
+        False,
+        exclude_if=partial(eq, False),
+        description="Measure in each round, against test rows, how well examples and weights were chosen.",
+    )
+
     rules = (
         rule("counts_share", {"type": "number"}, {"weights_from": {"const": "counts"}})
         | rule("kernel", {"const": "gaussian"}, {"guidance": {"const": "kernel"}})

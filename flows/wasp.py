@@ -61,8 +61,10 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
             if iteration < run.iterations - 1:
                 votable = run.votable(iteration, written)
                 releases = run.guided(iteration, votable, releases)
-                examples = now(select_examples, run.tools, run.select_job(iteration), releases[-1], votable)
-                weights = now(weigh_models, run.tools, run.weigh_job(iteration, weights), releases[-1], votable)
+                select, weigh = run.select_job(iteration), run.weigh_job(iteration, weights)
+                examples = now(select_examples, run.tools, select, releases[-1], votable)
+                weights = now(weigh_models, run.tools, weigh, releases[-1], votable)
+                measured = run.appraised(measured, examples, (select, weigh, weights), votable)
 
             now(record_iteration, run.tools, run.facts(iteration, written, weights, measured, releases))
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 from connectors.base import ArtifactRef
 from flows.params import WaspConfig
 from flows.run import Run
+from tasks.appraisal import AppraiseJob
 from tasks.guidance_noise import GuidanceNoise
 from tasks.jobs import GuideSpec, SelectJob, SettleJob, WeighJob, Weights, Written
 from tasks.private.guidance import SLOT
 from tasks.private_steps import estimate_density
-from tasks.steps import now, settle
+from tasks.steps import appraise, now, settle
 
 
 class WaspRun(Run):
@@ -59,6 +60,20 @@ class WaspRun(Run):
             labels=self.prepared.card.label_names,
             respend=self.config.privacy.on_lost_artifacts == "respend",
         )
+
+    def appraised(
+        self,
+        measured: dict[str, Any],
+        examples: ArtifactRef,
+        jobs: tuple[SelectJob, WeighJob, Weights],
+        votable: Sequence[Written],
+    ) -> dict[str, Any]:
+        """Return what was measured and, if it is asked for, how well examples and weights were chosen."""
+        test = self.prepared.test
+        if test is None or not self.config.method.appraise:
+            return measured
+        job = AppraiseJob(jobs[0], jobs[1], self.prepared.noise, self.prepared.card.label_names, jobs[2], test)
+        return measured | cast("dict[str, Any]", now(appraise, self.tools, job, examples, votable))
 
     def settled(self, iteration: int, written: Sequence[Written], releases: Sequence[ArtifactRef]) -> list[Written]:
         """Return what is the data set so far: all texts; at the end, if asked for, those that match the density."""

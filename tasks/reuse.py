@@ -18,6 +18,7 @@ VERSIONS = {
     "select_matching": 1,
     "weigh_matching": 1,
     "settle": 1,
+    "appraise": 1,
     "tune": 1,
     "vocabulary": 1,
     "choose_terms": 1,

@@ -7,7 +7,7 @@ taken.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,16 +37,25 @@ MATCHED = "matched"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Texts:
-    """Public texts beside a density: their rows, their features, and what is expected of private rows."""
+class Texts:
+    """Public texts, each once in its class: their rows and vectors and, beside a density, features and expectations."""
 
     samples: pd.DataFrame
-    points: NDArray[np.float64]
-    expected: Expected
+    vectors: Matrix
+    points: NDArray[np.float64] | None = None
+    expected: Expected | None = None
 
     @property
     def labels(self) -> NDArray[Any]:
+        """The class of each."""
         return self.samples["label"].to_numpy(dtype=str)
+
+    @property
+    def beside(self) -> tuple[Expected, NDArray[np.float64], NDArray[Any]]:
+        """What is expected of private rows, features of the texts, and their classes."""
+        assert self.points is not None
+        assert self.expected is not None
+        return self.expected, self.points, self.labels
 
 
 def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
@@ -103,7 +112,7 @@ def select_examples(
     key = step_key("select_matching", {"examples": job.examples, "kernel": kernel.name}, _inputs(release, written))
 
     def make() -> ArtifactRef:
-        return tools.artifacts.write_table(path, _chosen(_open(tools, kernel, release, written), job.examples), key)
+        return tools.artifacts.write_table(path, chosen(_open(tools, kernel, release, written), job.examples), key)
 
     return make_once(tools.artifacts, path, key, make)
 
@@ -121,8 +130,7 @@ def weigh_models(
 
     def make() -> ArtifactRef:
         texts = _open(tools, kernel, release, written)
-        standing = texts.samples[["sample_id"]].assign(near=tilted(texts.expected, texts.points, texts.labels))
-        table = weigh(standing, texts.samples, job.plms, weighting, job.previous)
+        table = weigh(standing(texts), texts.samples, job.plms, weighting, job.previous)
         return tools.artifacts.write_table(path, table, key)
 
     return make_once(tools.artifacts, path, key, make)
@@ -137,10 +145,9 @@ def settle(tools: Tools, job: SettleJob, release: ArtifactRef, written: Sequence
 
     def make() -> ArtifactRef:
         texts = _open(tools, job.kernel, release, written)
-        kept = matched(texts.expected, texts.points, texts.labels, _counts(texts.samples, job.keep), job.seed)
+        kept = matched(*texts.beside, _counts(texts.samples, job.keep), job.seed)
         samples = texts.samples.iloc[kept].reset_index(drop=True)
-        vectors = _vectors_of(tools, written, samples)
-        tools.artifacts.write_matrix(beside, vectors, key)
+        tools.artifacts.write_matrix(beside, texts.vectors[kept], key)
         return tools.artifacts.write_table(path, samples[list(ROW_TYPES)], key)
 
     def stale(_: ArtifactRef) -> str:
@@ -156,36 +163,46 @@ def _inputs(release: ArtifactRef, written: Sequence[Written]) -> dict[str, str]:
     return {"release": release.sha256, "texts": content(refs)}
 
 
-def _open(tools: Tools, kernel: Kernel, release: ArtifactRef, written: Sequence[Written]) -> _Texts:
-    """Read texts, each once in its class, and what the release makes one expect beside them."""
-    samples, info = read_samples(tools, written), tools.artifacts.info(release)
+def features_of(tools: Tools, written: Sequence[Written]) -> Texts:
+    """Read texts with their vectors, each once in its class."""
+    samples = read_samples(tools, written)
     first = ~(samples["label"] + "\x00" + samples["text"].map(normalised)).duplicated().to_numpy()
-    points = body(kernel.features(read_vectors(tools, written)[first]))
-    kept = samples[first].reset_index(drop=True)
-    labels, steps = tuple(info["labels"]), info["steps"]
-    sums = tools.artifacts.read_table(release)["sum"].to_numpy(dtype=np.float64).reshape(len(labels), -1) / steps
-    density = Density(labels, sums, info["scale_int"] / steps)
-    return _Texts(kept, points, expect(density, points, kept["label"].to_numpy(dtype=str)))
+    return Texts(samples[first].reset_index(drop=True), read_vectors(tools, written)[first])
 
 
-def _chosen(texts: _Texts, top: int) -> pd.DataFrame:
-    scores, found = witness(texts.expected, texts.points, texts.labels), []
-    for label in sorted(set(texts.labels.tolist())):
-        own = np.flatnonzero(texts.labels == label)
-        sides = examples(texts.points[own], scores[own], texts.expected.of(label), top)
+def among(texts: Texts, kernel: Kernel, density: Density) -> Texts:
+    """Return the texts beside a density."""
+    points = body(kernel.features(texts.vectors))
+    return replace(texts, points=points, expected=expect(density, points, texts.labels))
+
+
+def chosen(texts: Texts, top: int) -> pd.DataFrame:
+    """Return the examples of each class, as `tasks.select.select` has them."""
+    expected, points, labels = texts.beside
+    scores, found = witness(expected, points, labels), []
+    for label in sorted(set(labels.tolist())):
+        own = np.flatnonzero(labels == label)
+        sides = examples(points[own], scores[own], expected.of(label), top)
         for kind, places in zip(("good", "bad"), sides, strict=True):
             rows, rank = texts.samples.iloc[own[places]], np.arange(1, len(places) + 1)
             found.append(rows.assign(kind=kind, rank=rank, score=scores[own[places]]))
     return pd.concat(found, ignore_index=True)[COLUMNS] if found else pd.DataFrame(columns=COLUMNS)
 
 
+def standing(texts: Texts) -> pd.DataFrame:
+    """Return what every text weighs in a set that matches the density, where votes stand else: sample_id, near."""
+    return texts.samples[["sample_id"]].assign(near=tilted(*texts.beside))
+
+
+def _open(tools: Tools, kernel: Kernel, release: ArtifactRef, written: Sequence[Written]) -> Texts:
+    """Read texts, and what the release makes one expect beside them."""
+    info = tools.artifacts.info(release)
+    labels, steps = tuple(info["labels"]), info["steps"]
+    sums = tools.artifacts.read_table(release)["sum"].to_numpy(dtype=np.float64).reshape(len(labels), -1) / steps
+    return among(features_of(tools, written), kernel, Density(labels, sums, info["scale_int"] / steps))
+
+
 def _counts(samples: pd.DataFrame, keep: float) -> dict[str, int]:
     """Return how many texts of each class stay: the part `keep` of all, classes in proportion."""
     sizes = {str(label): float(size) for label, size in samples["label"].value_counts(sort=False).items()}
     return allocate(max(round(keep * len(samples)), min(len(sizes), len(samples))), sizes, floor=0.0)
-
-
-def _vectors_of(tools: Tools, written: Sequence[Written], kept: pd.DataFrame) -> Matrix:
-    ids = pd.Index(read_samples(tools, written)["sample_id"])
-    vectors: Matrix = read_vectors(tools, written)[ids.get_indexer(pd.Index(kept["sample_id"]))]
-    return vectors

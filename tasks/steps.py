@@ -21,7 +21,8 @@ from prefect.futures import PrefectFuture
 from prefect.states import Completed
 
 from connectors.base import ArtifactRef, guard_logs, in_step, redact_error
-from tasks import guiding, judging, steering, writing
+from tasks import appraisal, guiding, judging, steering, writing
+from tasks.appraisal import AppraiseJob
 from tasks.facts import Facts, sentence, table
 from tasks.jobs import MeasureJob, SelectJob, SettleJob, TrainJob, WeighJob, WriteJob, Written
 from tasks.toolbox import Tools
@@ -152,6 +153,13 @@ def weigh_models(tools: Tools, job: WeighJob, release: ArtifactRef, written: Seq
     """Turn the release into the weight of each PLM (Eq. 8)."""
     ref, why = steering.weigh_models(tools, job, release, written)
     return outcome(guiding.read_weights(tools, ref), ref, why)
+
+
+@step("appraise t={job.select.iteration}")
+def appraise(tools: Tools, job: AppraiseJob, selection: ArtifactRef, written: Sequence[Written]) -> Any:
+    """Measure against test rows how well examples and weights were chosen."""
+    ref, why = appraisal.appraise(tools, job, selection, written)
+    return outcome(tools.artifacts.read_json(ref), ref, why)
 
 
 @step("settle")

@@ -67,6 +67,7 @@ MEANING = {
     "select_matching": ["tasks/kernels.py", "tasks/matching.py", "tasks/steering.py"],
     "weigh_matching": ["tasks/kernels.py", "tasks/matching.py", "tasks/steering.py", "tasks/weigh.py"],
     "settle": ["tasks/kernels.py", "tasks/matching.py", "tasks/steering.py"],
+    "appraise": ["tasks/appraisal.py", "tasks/kernels.py", "tasks/matching.py", "tasks/steering.py"],
     "choose_terms": ["tasks/keyphrasing.py"],
     "density": [
         "tasks/phrases.py",
