@@ -20,7 +20,7 @@ from tasks.matching import Density
 from tasks.private.votes import Ballot, clean_votes
 from tasks.reuse import make_once, step_key
 from tasks.select import select
-from tasks.steering import Texts, among, chosen, features_of, standing
+from tasks.steering import Texts, among, chosen, features_of, weighed
 from tasks.toolbox import Tools
 from tasks.weigh import Weighting, weigh
 from tasks.writing import content, read_samples, reference_rows
@@ -81,15 +81,15 @@ def _ideal(
     tools: Tools, job: AppraiseJob, written: Sequence[Written], labels: np.ndarray, real: Matrix
 ) -> tuple[set[int], Weights]:
     """Return the good examples and the weights that the mechanism gives by these rows without noise."""
+    weighting = Weighting("histogram", job.weigh.transform, job.weigh.temperature)
     if job.select.kernel is not None:
         features = job.select.kernel.features(real)
         sums = np.stack([features[labels == label].sum(axis=0) for label in job.labels])
         texts = among(features_of(tools, written), job.select.kernel, Density(job.labels, sums, 0.0))
-        best, told, samples = chosen(texts, job.select.examples), standing(texts), texts.samples
+        best, table = chosen(texts, job.select.examples), weighed(texts, job.weigh.plms, weighting)
     else:
-        told, samples = _by_votes(tools, job, written, labels, real), read_samples(tools, written)
-        best = select(told, samples, job.select.examples)
-    table = weigh(told, samples, job.weigh.plms, Weighting("histogram", job.weigh.transform, job.weigh.temperature))
+        votes, samples = _by_votes(tools, job, written, labels, real), read_samples(tools, written)
+        best, table = select(votes, samples, job.select.examples), weigh(votes, samples, job.weigh.plms, weighting)
     good = best[best["kind"] == "good"]
     return set(good["sample_id"].tolist()), dict(zip(table["plm"], table["weight"], strict=True))
 

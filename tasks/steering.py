@@ -32,6 +32,9 @@ from tasks.writing import content, read_samples, read_vectors
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+PARTING = 3
+"""Power of the PLMs' weights: on three data sets it lowered FID at epsilon 1, at 4 and without noise."""
+
 MATCHED = "matched"
 """What stands in place of a PLM's name for texts of several that were kept as the final set."""
 
@@ -129,8 +132,7 @@ def weigh_models(
     key = step_key("weigh_matching", parameters, _inputs(release, written))
 
     def make() -> ArtifactRef:
-        texts = _open(tools, kernel, release, written)
-        table = weigh(standing(texts), texts.samples, job.plms, weighting, job.previous)
+        table = weighed(_open(tools, kernel, release, written), job.plms, weighting)
         return tools.artifacts.write_table(path, table, key)
 
     return make_once(tools.artifacts, path, key, make)
@@ -189,9 +191,15 @@ def chosen(texts: Texts, top: int) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True)[COLUMNS] if found else pd.DataFrame(columns=COLUMNS)
 
 
-def standing(texts: Texts) -> pd.DataFrame:
-    """Return what every text weighs in a set that matches the density, where votes stand else: sample_id, near."""
-    return texts.samples[["sample_id"]].assign(near=tilted(*texts.beside))
+def weighed(texts: Texts, plms: Sequence[str], weighting: Weighting) -> pd.DataFrame:
+    """Return the weights of PLMs (Eq. 8) by what their texts weigh in a set that matches the density.
+
+    Texts of one PLM are so unlike each other that these means lie close together; their power parts them.
+    """
+    told = texts.samples[["sample_id"]].assign(near=tilted(*texts.beside))
+    table = weigh(told, texts.samples, plms, weighting)
+    powers = table["weight"] ** PARTING
+    return table.assign(weight=powers / powers.sum())
 
 
 def _open(tools: Tools, kernel: Kernel, release: ArtifactRef, written: Sequence[Written]) -> Texts:

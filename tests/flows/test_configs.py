@@ -21,7 +21,7 @@ CONFIGS = sorted((ROOT / "deployments" / "configs").rglob("*.yaml"))
 AUDITS = [path for path in CONFIGS if path.stem.startswith("audit")]
 FUSEGEN = [path for path in CONFIGS if path.stem.startswith("fusegen")]
 ONLY_PRIVATE = [path for path in CONFIGS if path.stem.startswith("only_private")]
-COMPARISONS = [path for path in CONFIGS if path.stem.startswith("compare")]
+COMPARISONS = [path for path in CONFIGS if path.stem.startswith(("compare", "guidance"))]
 FEDERATED = [path for path in CONFIGS if path.stem.startswith("federated") and path.parent.name != "papers"]
 FEDERATED_PAPERS = [path for path in CONFIGS if path.stem.startswith("federated") and path.parent.name == "papers"]
 OTHERS = [*AUDITS, *COMPARISONS, *FUSEGEN, *ONLY_PRIVATE, *FEDERATED, *FEDERATED_PAPERS]
