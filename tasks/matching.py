@@ -3,8 +3,8 @@
 All of it is post-processing of noisy sums and of public texts; it costs no privacy. Per class there is the mean
 embedding m of the private rows, as far as it is known, and that of texts. Their difference is the witness function of
 maximum mean discrepancy (MMD; Gretton et al. 2012): high where private rows are and texts are not, low the other way
-round. It is what makes texts good or bad examples, and it changes as texts are added: the same release says in every
-round what is still missing.
+round. Texts with a low one are the bad examples, and it changes as texts are added: the same release says in every
+round of what there is too much by now. Good ones are those that are most like private rows, and unlike each other.
 
 The noisy mean is drawn towards the mean of the texts (`expect`): private rows differ from texts by a shift that all
 classes have in common, and one of their own, both along directions in which texts differ among themselves. Under such
@@ -115,21 +115,24 @@ def herd(points: Floats, target: Floats, count: int) -> Ints:
     return order
 
 
-def examples(points: Floats, scores: Floats, target: Floats, count: int) -> tuple[Ints, Ints]:
+def examples(points: Floats, target: Floats, surplus: Floats, count: int) -> tuple[Ints, Ints]:
     """Return places of good and of bad examples of one class, at most `count` each and none twice.
 
-    Among the tenth with the highest scores (or as many as it takes) those that together match `target`; among the tenth
-    with the lowest those that together match that tenth, so that one odd region lends a few and not all. A small class
-    keeps half of its texts as bad ones.
+    Good: among the tenth closest to `target`, what private rows are like, those that together match it. Bad: among
+    the tenth of the largest `surplus`, of which there is more among texts than among private rows, those that together
+    match that tenth: one odd region lends a few and not all. (Good examples by the witness too bring FID no lower, and
+    are often far from any private row.) A small class keeps half of its texts as bad ones.
     """
-    ranked, number = np.argsort(-scores, kind="stable"), len(scores)
+    number = len(points)
     bad = min(count, max(number - count, min(count, number) // 2))
     good = min(count, number - bad)
     pool = max(int(number * TEMPTING), count)
-    first = ranked[: min(max(pool, good), number - bad)]
-    last = ranked[number - min(max(pool, bad), number - len(first)) :]
+    first = np.argsort(-(points @ target), kind="stable")[: min(max(pool, good), number)]
+    taken = first[herd(points[first], target, good)]
+    rest = np.argsort(-surplus, kind="stable")
+    last = rest[~np.isin(rest, taken)][: max(pool, bad)]
     worst = points[last].mean(axis=0) if len(last) else target
-    return first[herd(points[first], target, good)], last[herd(points[last], worst, bad)]
+    return taken, last[herd(points[last], worst, bad)]
 
 
 def tilt(points: Floats, target: Floats, tame: float = TAME) -> Floats:

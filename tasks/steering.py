@@ -181,13 +181,14 @@ def among(texts: Texts, kernel: Kernel, density: Density) -> Texts:
 def chosen(texts: Texts, top: int) -> pd.DataFrame:
     """Return the examples of each class, as `tasks.select.select` has them."""
     expected, points, labels = texts.beside
-    scores, found = witness(expected, points, labels), []
+    missing, found = witness(expected, points, labels), []
     for label in sorted(set(labels.tolist())):
         own = np.flatnonzero(labels == label)
-        sides = examples(points[own], scores[own], expected.of(label), top)
-        for kind, places in zip(("good", "bad"), sides, strict=True):
+        target = expected.of(label)
+        good, bad = examples(points[own], target, -missing[own], top)
+        for kind, places, score in (("good", good, points[own] @ target), ("bad", bad, -missing[own])):
             rows, rank = texts.samples.iloc[own[places]], np.arange(1, len(places) + 1)
-            found.append(rows.assign(kind=kind, rank=rank, score=scores[own[places]]))
+            found.append(rows.assign(kind=kind, rank=rank, score=score[places]))
     return pd.concat(found, ignore_index=True)[COLUMNS] if found else pd.DataFrame(columns=COLUMNS)
 
 

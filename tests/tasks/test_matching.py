@@ -102,11 +102,24 @@ def test_a_herd_lies_closer_to_its_target_than_chance_and_than_the_nearest_texts
 @pytest.mark.parametrize("number", [1, 2, 3, 5, 8, 16, 17, 100])
 def test_examples_are_never_good_and_bad_at_once_and_small_classes_keep_both(number: int) -> None:
     points = np.random.default_rng(number).standard_normal((number, 5))
-    good, bad = examples(points, points[:, 0], points.mean(axis=0), 8)
+    good, bad = examples(points, points.mean(axis=0), -points[:, 0], 8)
     assert len(set(good) | set(bad)) == len(good) + len(bad) == min(number, 16)
     assert len(good) >= 1
     assert len(bad) >= min(number, 8) // 2
-    assert points[good, 0].min() >= points[bad, 0].max() if len(bad) else True
+
+
+def test_good_examples_are_like_private_rows_and_bad_ones_what_there_is_too_much_of() -> None:
+    made, labels, real, of_rows = world(texts=400)
+    points, truth = points_of(made), true_means(real, of_rows)
+    found = expect(density(real, of_rows, 1.08), points, labels)
+    missing = witness(found, points, labels)
+    for place, label in enumerate(LABELS):
+        own = labels == label
+        good, bad = examples(points[own], found.of(label), -missing[own], 8)
+        ranks = (points[own] @ truth[place]).argsort().argsort() / (own.sum() - 1)
+        wanted = (points[own] @ (truth[place] - points[own].mean(axis=0))).argsort().argsort() / (own.sum() - 1)
+        assert ranks[good].mean() > 0.85
+        assert wanted[bad].mean() < 0.2
 
 
 def test_one_odd_region_lends_few_of_the_bad_examples() -> None:
@@ -115,11 +128,10 @@ def test_one_odd_region_lends_few_of_the_bad_examples() -> None:
     others = rng.standard_normal((270, 6))
     points = np.concatenate([hub, others])
     points /= np.linalg.norm(points, axis=1, keepdims=True)
-    scores = -points[:, 0]
-    worst = set(np.argsort(scores)[:8].tolist())
-    _, bad = examples(points, scores, points.mean(axis=0), 8)
-    spread = np.trace(np.cov(points[bad].T))
-    assert spread >= np.trace(np.cov(points[sorted(worst)].T))
+    surplus = points[:, 0]
+    worst = np.argsort(-surplus)[:8]
+    _, bad = examples(points, points.mean(axis=0), surplus, 8)
+    assert np.trace(np.cov(points[bad].T)) >= np.trace(np.cov(points[worst].T))
 
 
 def test_weights_move_the_mean_of_texts_to_the_rows_and_stay_positive() -> None:
