@@ -121,3 +121,18 @@ def test_a_bundle_says_what_guided_its_texts(ran: Ran, tmp_path: Path) -> None:
     card = (tmp_path / "bundle" / "README.md").read_text()
     assert "by a noisy density of their vectors" in " ".join(card.split())
     assert "only voted" not in " ".join(card.split())
+
+
+def test_a_round_is_appraised_against_test_rows_alone_and_tells_how_well_it_was_guided(ran: Ran) -> None:
+    pipeline, _ = ran
+    for guidance in ("votes", "kernel"):
+        summary = pipeline.run(method={"guidance": guidance, "appraise": True, "samples": 108, "examples": 2})
+        folder = pipeline.home / "runs" / summary["run_id"]
+        told = [json.loads((folder / f"iteration={t}" / "appraisal.json").read_text()) for t in (0, 1)]
+        for name in ("picks", "overlap", "weights_tv", "equal_tv"):
+            assert all(0 <= one[name] <= 1 for one in told)
+            assert summary[name] == pytest.approx((told[0][name] + told[1][name]) / 2)
+        assert summary["iterations"][0]["picks"] == told[0]["picks"]
+        assert "picks" not in summary["iterations"][2]
+        if guidance == "kernel":
+            assert summary["picks"] > 0.6
