@@ -87,6 +87,7 @@ FLOWS = (
             ),
             Preset("paper", "papers/wasp_imdb.yaml", "IMDb as the paper sets it (Table 1), six recorded models."),
             Preset("own-data", "own_data.yaml", OWN_DATA, ("private.path",)),
+            Preset("density", "density_here.yaml", "The demo guided by one noisy density in place of votes."),
             Preset("federated", "federated_here.yaml", PARTIES, ("parties.registry", "parties.exchange")),
         ),
     ),

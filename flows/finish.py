@@ -25,6 +25,7 @@ from flows.summary import summary
 from flows.tracked import serving
 from tasks.dp_sgd import training_in_words
 from tasks.facts import Facts
+from tasks.guidance_noise import GuidanceNoise, density_in_words
 from tasks.jobs import Written
 from tasks.judging import map_points
 from tasks.keyphrase_noise import keyphrases_in_words
@@ -166,6 +167,7 @@ def _plan(run: Run) -> Plan:
         keyphrases=keyphrases_in_words(noise),
         moments=moments_in_words(noise),
         beside=parts_in_words(noise),
+        density=density_in_words(noise),
     )
 
 
@@ -229,6 +231,8 @@ def _touched(run: Run) -> tuple[Touched, ...]:
         )
     if run.prepared.noise.non_private and run.config.method.tuning is not None:
         found.append(Touched("training of the model, without noise", "its weights and texts", "privacy.epsilon: inf"))
+    elif run.prepared.noise.non_private and isinstance(run.prepared.noise, GuidanceNoise):
+        found.append(Touched("density without noise", "guidance/release.parquet", "privacy.epsilon: inf"))
     elif run.prepared.noise.non_private and run.prepared.noise.releases and run.prepared.noise.sensitivity:
         found.append(Touched("votes without noise", "release.parquet of each iteration", "privacy.epsilon: inf"))
     return tuple(found) + unnoised_parts(run.prepared.noise)

@@ -136,11 +136,9 @@ class AnyConfig(Strict):
                 "student.adaptation_from: moments are paid out of the budget of votes or counts; this run trains on "
                 "private rows or adds no noise. Write public"
             )
-        if self.student.adaptation_epsilon >= self.epsilon:
-            raise ValueError(
-                f"student.adaptation_epsilon ({self.student.adaptation_epsilon:g}) must be below privacy.epsilon "
-                f"({self.epsilon:g}), which holds it"
-            )
+        given = self.student.adaptation_epsilon
+        if given >= self.epsilon:
+            raise ValueError(f"student.adaptation_epsilon ({given:g}) must be below privacy.epsilon ({self.epsilon:g})")
 
 
 def _as_if_given(field: Schema) -> None:
@@ -246,9 +244,7 @@ class RunConfig(AnyConfig):
         if self.privacy.protects != "person" or self.private is None:
             return self
         if self.private.person is None:
-            raise ValueError(
-                "privacy.protects is 'person': private.person must name the column that says whose row it is"
-            )
+            raise ValueError("privacy.protects is 'person': private.person must name the column of the persons")
         if self.private.takes_exactly:
             raise ValueError(
                 "privacy.protects is 'person': private.rows takes a fixed number of rows, so that one person's absence "
@@ -277,10 +273,25 @@ class WaspConfig(RunConfig):
             raise ValueError("method.weights_from is 'counts', which several parties do not count; write votes")
         return self
 
+    @model_validator(mode="after")
+    def _density_can_be_released(self) -> Self:
+        if self.method.guidance == "votes":
+            return self
+        if self.parties is not None:
+            raise ValueError("method.guidance is 'kernel', a density of one party's rows; several parties vote")
+        if self.privacy.calibration == "paper":
+            raise ValueError("privacy.calibration is 'paper', but no paper releases this density; write tight")
+        if self.privacy.protects == "person" and self.privacy.joined_by != "mean":
+            raise ValueError(
+                "privacy.joined_by: with method.guidance 'kernel' a person adds the average of their rows; write mean"
+            )
+        return self
+
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
-        """The paper's noise counts no first choices."""
-        return ("tight",) if self.method.weights_from == "counts" else ("tight", "paper")
+        """The paper's noise counts no first choices, and is for votes."""
+        paper = self.method.weights_from == "votes" and self.method.guidance == "votes"
+        return ("tight", "paper") if paper else ("tight",)
 
     @property
     def asks(self) -> list[Asks]:

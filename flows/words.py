@@ -13,6 +13,7 @@ from typing import Any
 from flows.adapting import moments_lines
 from flows.distilling import alone_lines, parts_lines
 from flows.federated_words import happened_lines, planned_lines
+from flows.guidance_words import density_lines
 from flows.keyphrases import keyphrase_lines, words_lines
 from flows.training_words import training_lines
 
@@ -89,6 +90,8 @@ def _privacy(value: dict[str, Any]) -> list[str]:
         return [*beside, *training_lines(value, epsilon)]
     if value["keyphrases"] is not None:
         return [*beside, *keyphrase_lines(value, epsilon)]
+    if value["density"] is not None:
+        return [*beside, *density_lines(value, epsilon)]
     return [*beside, *_votes(value)]
 
 

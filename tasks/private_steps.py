@@ -8,9 +8,9 @@ from typing import Any
 from prefect.states import Completed
 
 from connectors.base import ArtifactRef
-from tasks import adapting, keyphrasing, teaching, tuning, tutoring, voting
+from tasks import adapting, keyphrasing, steering, teaching, tuning, tutoring, voting
 from tasks.adapting import MomentsSpec
-from tasks.jobs import VoteSpec, Written
+from tasks.jobs import GuideSpec, VoteSpec, Written
 from tasks.keyphrasing import DensitySpec, Terms, VocabularySpec
 from tasks.private.plain_train import PlainJob, train_on_rows
 from tasks.steps import beside_the_flow, outcome, step
@@ -24,6 +24,13 @@ from tasks.tutoring import LabelSpec
 def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> Any:
     """Private rows vote under differential privacy; the ledger decides whether noise is drawn or read back."""
     ref, why = voting.vote(tools, spec, written)
+    return outcome(ref, ref, why)
+
+
+@step("estimate the private density", retries=0)
+def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) -> Any:
+    """Release the density of the private rows under differential privacy, once for all rounds."""
+    ref, why = steering.estimate_density(tools, spec, written)
     return outcome(ref, ref, why)
 
 
