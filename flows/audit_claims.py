@@ -15,6 +15,7 @@ from flows.prepare import vote_privacy, vote_privacy_of
 from tasks.accounting import Noise, VotePrivacy, calibrate
 from tasks.attack import Attack, Attacked, claim_of, likely_bound
 from tasks.composition import gaussian_epsilon
+from tasks.guidance_noise import GuidanceNoise, calibrate_density
 from tasks.keyphrase_accounting import PARTS, KeyphraseNoise, PartPrivacy, calibrate_part
 from tasks.keyphrase_noise import apart
 from tasks.shared_noise import Parties, shared
@@ -32,7 +33,10 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
             "so there is nothing to audit; name another file"
         )
     noises: dict[str, Noise | KeyphraseNoise | PartNoise] = {}
-    if "wasp" in config.mechanisms:
+    dense = guides_by_density(config)
+    if "guidance" in config.mechanisms or ("wasp" in config.mechanisms and dense):
+        noises["guidance density"] = _density(promise)
+    if "wasp" in config.mechanisms and not dense:
         for one in config.calibrations:  # the noise of the paper counts no first choices
             share = promise.choice_share if one == "tight" else 0.0
             noises[f"wasp {one}"] = calibrate(replace(promise, calibration=one, choice_share=share))
@@ -50,6 +54,22 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
         noise = calibrate(replace(promise, calibration="tight", choice_share=0.0))
         found.append(Attack("federated", noise, config.trials, config.confidence, _parties(config, noise)))
     return found
+
+
+def guides_by_density(config: AuditConfig) -> bool:
+    """Say whether the configuration that is named releases a density in place of votes."""
+    return config.wasp_config is not None and (
+        load_config(WaspConfig, Path(config.wasp_config)).method.density is not None
+    )
+
+
+def _density(promise: VotePrivacy) -> GuidanceNoise:
+    if promise.protects == "person" and promise.aggregation != "mean":
+        raise ConfigError(
+            "mechanisms: guidance averages a person's rows; set privacy.joined_by to mean, or take it out"
+        )
+    single = replace(promise, calibration="tight", releases=1, votes=1, sides=1, choice_share=0.0)
+    return calibrate_density(single)
 
 
 def _parties(config: AuditConfig, noise: Noise) -> Parties:
@@ -111,7 +131,8 @@ def likely(attack: Attack) -> float:
         from tasks.attack_teachers import likely_epsilon as likely_of_teachers
 
         return likely_of_teachers(noise, attack.trials, attack.confidence)
-    reach = math.sqrt(0.5) if noise.privacy.adjacency == "replace_one" else 1.0
+    half = 0.25 if isinstance(noise, GuidanceNoise) else 0.5  # features have both signs, votes one
+    reach = math.sqrt(half) if noise.privacy.adjacency == "replace_one" else 1.0
     bound = likely_bound(reach * claim_of(noise), attack.trials, attack.confidence)
     return gaussian_epsilon(bound, noise.delta) if bound > 0 else 0.0
 

@@ -87,6 +87,7 @@ FLOWS = (
             ),
             Preset("paper", "papers/wasp_imdb.yaml", "IMDb as the paper sets it (Table 1), six recorded models."),
             Preset("own-data", "own_data.yaml", OWN_DATA, ("private.path",)),
+            Preset("density", "density_here.yaml", "The demo guided by one noisy density in place of votes."),
             Preset("federated", "federated_here.yaml", PARTIES, ("parties.registry", "parties.exchange")),
         ),
     ),
@@ -175,6 +176,12 @@ FLOWS = (
         (
             Preset("demo", "dp_kps_here.yaml", "DP-KPS on the demo's texts with embedded models: about a minute."),
             Preset("paper", "papers/dp_kps_dbpedia.yaml", "DBPedia-14 as the paper sets it (Table 4): a paid model."),
+            Preset(
+                "mimic",
+                "papers/dp_kps_mimic.yaml",
+                "Your own copy of MIMIC, classes by the beginnings of ICD codes: a paid model.",
+                ("private.path", "vocabulary.path"),
+            ),
             Preset("own-data", "dp_kps_own_data.yaml", OWN_DATA, ("private.path", "vocabulary.path")),
         ),
     ),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from flows.distilling import warnings_of_parts
+from flows.guidance_words import about_density
 from flows.home import open_to_others
 from flows.keyphrases import warnings_of_keyphrases
 from flows.params import AnyConfig, PrivateRows, RunConfig
 from flows.places import rows_ref
 from tasks.accounting import Noise, signal_index
+from tasks.guidance_noise import GuidanceNoise
 from tasks.prompts import TaskCard
 
 
@@ -69,6 +71,8 @@ def _about_signal(config: RunConfig, card: TaskCard, noise: Noise) -> list[str]:
     rows = config.private.rows if config.private else None
     if rows is None or noise.sigma <= 0 or not config.method.casting.releases:
         return []
+    if isinstance(noise, GuidanceNoise):
+        return about_density(rows, len(card.labels), noise)
     index = signal_index(rows, noise.sigma, config.method.candidates // len(card.labels))
     if index >= 1:
         return []

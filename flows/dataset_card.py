@@ -72,7 +72,8 @@ class Told:
             return (
                 "written by language models and chosen by noisy answers of teachers that learned from private records"
             )
-        return "written by language models that were guided by noisy votes of private records"
+        released = "a noisy density" if self.report.plan.density else "noisy votes"
+        return f"written by language models that were guided by {released} of private records"
 
     @property
     def chosen(self) -> bool:
@@ -187,6 +188,11 @@ def _seen_by_method(report: Report) -> str:
         return (
             "No text of the private records was shown to a language model; prompts hold terms of a public vocabulary. "
             f"Released under noise: {report.plan.keyphrases}."
+        )
+    if report.plan.density:
+        return (
+            "No text of the private records was shown to a language model; they only told, by a noisy density of their "
+            f"vectors, which synthetic texts are like them. Released under noise: {report.plan.density}."
         )
     return "No text of the private records was shown to a language model; they only voted on synthetic texts."
 

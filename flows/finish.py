@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.base import ArtifactRef, Charge, ConfigError
 from connectors.tracking_address import redact
+from flows.adapting import moments_in_words, moments_remarks
 from flows.approval import Approval
 from flows.distilled_run import balance_of
 from flows.distilling import expected, parts_in_words, unnoised_parts
@@ -24,6 +25,7 @@ from flows.summary import summary
 from flows.tracked import serving
 from tasks.dp_sgd import training_in_words
 from tasks.facts import Facts
+from tasks.guidance_noise import GuidanceNoise, density_in_words
 from tasks.jobs import Written
 from tasks.judging import map_points
 from tasks.keyphrase_noise import keyphrases_in_words
@@ -163,7 +165,9 @@ def _plan(run: Run) -> Plan:
         calls=sum(one.number for one in run.config.asks),
         training=training_in_words(noise),
         keyphrases=keyphrases_in_words(noise),
+        moments=moments_in_words(noise),
         beside=parts_in_words(noise),
+        density=density_in_words(noise),
     )
 
 
@@ -194,7 +198,7 @@ def _degraded(run: Run, made: Made) -> tuple[str, ...]:
         for facts in made.facts
         for plm, why in facts.down.items()
     )
-    return short + down + run.remarks(made.releases)
+    return short + down + run.remarks(made.releases) + moments_remarks(made.student)
 
 
 def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | None:
@@ -227,6 +231,8 @@ def _touched(run: Run) -> tuple[Touched, ...]:
         )
     if run.prepared.noise.non_private and run.config.method.tuning is not None:
         found.append(Touched("training of the model, without noise", "its weights and texts", "privacy.epsilon: inf"))
+    elif run.prepared.noise.non_private and isinstance(run.prepared.noise, GuidanceNoise):
+        found.append(Touched("density without noise", "guidance/release.parquet", "privacy.epsilon: inf"))
     elif run.prepared.noise.non_private and run.prepared.noise.releases and run.prepared.noise.sensitivity:
         found.append(Touched("votes without noise", "release.parquet of each iteration", "privacy.epsilon: inf"))
     return tuple(found) + unnoised_parts(run.prepared.noise)

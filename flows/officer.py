@@ -13,19 +13,17 @@ from connectors.base import Charge, ConfigError, LedgerError
 from connectors.files import write_text_whole
 from connectors.ledger_state import GROUP, RELEASING, Entry
 from flows import officer_lines as lines
-from flows.audits import audits_of, audits_of_parts
+from flows.audits import PARTS, audits_of, audits_of_parts
 from flows.home import state_folder
 from flows.records import now
 from flows.release_files import verify
 from flows.stores import open_artifacts, open_ledger
 from tasks import officer
 from tasks.accounting import epsilon_of, sides_of
-from tasks.keyphrase_accounting import PARTS as KEYPHRASES
 from tasks.officer_values import AuditLine, Noise, OfficerPage, RunLine, Sent
 from tasks.report_values import Report, from_json
 from tasks.report_words import certainty
 from tasks.shared_noise import is_shared
-from tasks.teacher_accounting import PARTS as BESIDE
 
 if TYPE_CHECKING:
     from connectors.ledger import BudgetBook
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 
 EVEN, LOW = 0.5, 0.01
 
-PARTS = (*KEYPHRASES, *BESIDE)
 """Releases that are audited by themselves."""
 
 
@@ -133,7 +130,7 @@ def _run(home: Path, status: Status, delta: float, run_id: str, entries: Sequenc
 
 
 def _audits(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditLine, ...]:
-    """Return the newest audits of equal releases, or of the two parts of DP-KPS; others that differ have none."""
+    """Return the newest audits of equal votes, of both parts of DP-KPS, of a density; votes that differ have none."""
     parts = [(entry.slot, _charge(entry)) for entry in released if entry.slot in PARTS]
     of_parts = audits_of_parts(open_artifacts(home), parts) if parts else ()
     votes = [entry for entry in released if entry.slot not in PARTS]

@@ -5,6 +5,7 @@ Unknown keys are refused with the nearest known name (`flows.config_files` words
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from operator import eq, is_
 from typing import Any, ClassVar, Literal, Self
@@ -116,14 +117,28 @@ class AnyConfig(Strict):
         fills = [plm.name for plm in self.plms if plm.connector == "fill_mask"]
         if fills:
             raise ValueError(f"plms: {fills[0]!r} is a fill_mask model, which fills gaps and cannot write by itself")
-        if self.student.adaptation == "coral" and self.public is None:
+        if self.student.adaptation == "coral" and not self.student.pays and self.public is None:
             raise ValueError(
                 "student.adaptation is coral, but no public rows are given: name texts that may be learned from as "
-                "they are under public. Private rows would make the student NOT PRIVATE"
+                "they are under public, or let private rows be paid for: student.adaptation_from: moments, kind mlp"
             )
+        if self.student.pays:
+            self._can_pay_for_moments()
         if self.evaluation.fid_reference == "public" and self.public is None:
             raise ValueError("evaluation.fid_reference is 'public' but no public rows are given")
         return self
+
+    def _can_pay_for_moments(self) -> None:
+        if self.private is None:
+            raise ValueError("student.adaptation_from is moments, but no private rows are opened here; write public")
+        if math.isinf(self.epsilon) or self.method.tuning is not None:
+            raise ValueError(
+                "student.adaptation_from: moments are paid out of the budget of votes or counts; this run trains on "
+                "private rows or adds no noise. Write public"
+            )
+        given = self.student.adaptation_epsilon
+        if given >= self.epsilon:
+            raise ValueError(f"student.adaptation_epsilon ({given:g}) must be below privacy.epsilon ({self.epsilon:g})")
 
 
 def _as_if_given(field: Schema) -> None:
@@ -229,9 +244,7 @@ class RunConfig(AnyConfig):
         if self.privacy.protects != "person" or self.private is None:
             return self
         if self.private.person is None:
-            raise ValueError(
-                "privacy.protects is 'person': private.person must name the column that says whose row it is"
-            )
+            raise ValueError("privacy.protects is 'person': private.person must name the column of the persons")
         if self.private.takes_exactly:
             raise ValueError(
                 "privacy.protects is 'person': private.rows takes a fixed number of rows, so that one person's absence "
@@ -260,10 +273,25 @@ class WaspConfig(RunConfig):
             raise ValueError("method.weights_from is 'counts', which several parties do not count; write votes")
         return self
 
+    @model_validator(mode="after")
+    def _density_can_be_released(self) -> Self:
+        if self.method.guidance == "votes":
+            return self
+        if self.parties is not None:
+            raise ValueError("method.guidance is 'kernel', a density of one party's rows; several parties vote")
+        if self.privacy.calibration == "paper":
+            raise ValueError("privacy.calibration is 'paper', but no paper releases this density; write tight")
+        if self.privacy.protects == "person" and self.privacy.joined_by != "mean":
+            raise ValueError(
+                "privacy.joined_by: with method.guidance 'kernel' a person adds the average of their rows; write mean"
+            )
+        return self
+
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
-        """The paper's noise counts no first choices."""
-        return ("tight",) if self.method.weights_from == "counts" else ("tight", "paper")
+        """The paper's noise counts no first choices, and is for votes."""
+        paper = self.method.weights_from == "votes" and self.method.guidance == "votes"
+        return ("tight", "paper") if paper else ("tight",)
 
     @property
     def asks(self) -> list[Asks]:

@@ -98,13 +98,15 @@ class AuditConfig(Strict):
         5, ge=2, le=100, description="Rounds of writing (T). WASP has T - 1 releases, private evolution T."
     )
     votes: int = Field(8, ge=1, le=32, description="Nearest and furthest texts that each private row votes for (Q).")
-    mechanisms: list[Literal["wasp", "pe", "dp_kps", "kd", "federated"]] = Field(
+    mechanisms: list[Literal["wasp", "pe", "dp_kps", "kd", "federated", "guidance"]] = Field(
         ["wasp"],
         min_length=1,
         max_length=5,
         json_schema_extra={"uniqueItems": True},
         description="wasp: near and far votes; pe: private evolution's histogram of nearest votes; dp_kps: vocabulary "
-        "and density of keyphrases; kd: label counts and teachers' answers; federated: sums of several parties' votes.",
+        "and density of keyphrases; kd: label counts and teachers' answers; federated: sums of several parties' votes; "
+        "guidance: the density of method.guidance: kernel. A file of wasp_config that guides so is attacked there in "
+        "place of wasp.",
     )
     calibrations: list[Calibration] = Field(
         ["tight", "paper"],
@@ -135,7 +137,7 @@ class AuditConfig(Strict):
         if len(set(self.calibrations)) < len(self.calibrations):
             raise ValueError("calibrations: each of tight and paper at most once")
         if len(set(self.mechanisms)) < len(self.mechanisms):
-            raise ValueError("mechanisms: each of wasp, pe, dp_kps, kd and federated at most once")
+            raise ValueError("mechanisms: each of wasp, pe, dp_kps, kd, federated and guidance at most once")
         if math.isinf(self.privacy.epsilon):
             raise ValueError("privacy.epsilon is infinite: that promises nothing, so there is nothing to audit")
         usual = [(name, type(self).model_fields[name].default) for name in ("privacy", "iterations", "votes")]

@@ -24,6 +24,7 @@ from flows.params_method import Casting
 from flows.params_steps import DpSteps
 from tasks.dp_sgd import Training
 
+ADAPTED = ("adaptation", "adaptation_from", "adaptation_weight", "adaptation_epsilon", "adaptation_directions")
 NO_TEXTS = "dp_sgd_student writes no text and asks no language model; leave it out"
 
 
@@ -60,8 +61,7 @@ class DpStudent(StudentChoice):
         "epochs": "method.training.steps says how long it learns; leave it out",
         "learning_rate": "method.training.learning_rate says how fast it learns; leave it out",
         "batch": "method.training.batch_rows says how many rows take part in a step; leave it out",
-        "adaptation": "a student that learns by DP-SGD is not adapted; leave it out",
-    }
+    } | dict.fromkeys(ADAPTED, "a student that learns by DP-SGD is not adapted; leave it out")
 
 
 class DpSgdStudentConfig(OwnRowsConfig):

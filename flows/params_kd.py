@@ -119,6 +119,9 @@ class KdTutorConfig(OwnRowsConfig):
         """All texts that are chosen from."""
         return [Asks(self.writers, self.method.written)]
 
+    def _can_pay_for_moments(self) -> None:
+        raise ValueError("student.adaptation_from: label counts and teachers leave no budget for moments; write public")
+
     @model_validator(mode="after")
     def _beside_fits(self) -> Self:
         given = self.privacy.tutor_epsilon

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.base import BudgetPlan, Charge, ConfigError, Look, PrivateInputError, digest
+from flows.adapting import beside_moments
 from flows.cautions import warnings_of
 from flows.distilling import noise_with_parts
 from flows.federation import Federation, federation_of
@@ -21,7 +22,7 @@ from flows.keyphrases import (
     words_noise,
 )
 from flows.lost_book import check_book
-from flows.params import PACE, AnyConfig, Casting, PrivateRows, Promise, Rows, RunConfig
+from flows.params import PACE, AnyConfig, Casting, PrivateRows, Promise, Rows, RunConfig, WaspConfig
 from flows.params_aug_pe import AugPeConfig
 from flows.params_dp_kps import DpKpsConfig
 from flows.places import rows_ref
@@ -31,6 +32,7 @@ from flows.tools import RunName, RunTools
 from flows.trainable import check_trainable
 from tasks.accounting import Noise, VotePrivacy, calibrate
 from tasks.dp_sgd import calibrate_training
+from tasks.guidance_noise import calibrate_density
 from tasks.jobs import Reference
 from tasks.private.rows import Identity, identify
 from tasks.prompts import TaskCard
@@ -132,7 +134,11 @@ def make_noise(config: AnyConfig) -> Noise:
     """Return the calibrated noise of a configuration: that of all its releases together."""
     if not isinstance(config, RunConfig):
         return no_release() if config.private is None else no_noise()
-    return noise_with_parts(config, _own_noise)
+    return noise_with_parts(config, _noise_and_moments)
+
+
+def _noise_and_moments(config: RunConfig) -> Noise:
+    return beside_moments(config, _own_noise)
 
 
 def _own_noise(config: RunConfig) -> Noise:
@@ -144,6 +150,8 @@ def _own_noise(config: RunConfig) -> Noise:
         return keyphrases_noise(config)
     if isinstance(config, AugPeConfig) and config.counts_words:
         return words_noise(config, vote_privacy_of(config))
+    if isinstance(config, WaspConfig) and config.method.density is not None:
+        return calibrate_density(vote_privacy_of(config))
     return calibrate(vote_privacy_of(config))
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from connectors.base import ArtifactRef, FinalError, TemporaryError, in_step
+from flows.adapting import adapted
 from flows.budget_event import tell_high_budget
 from flows.federated_values import traffic_of
 from flows.page import RunPage
@@ -58,6 +59,7 @@ class Run:
         self.facts_so_far: list[Facts] = []
         self.page = RunPage()
         self.dropped = Dropped()
+        self.extra: tuple[ArtifactRef, ...] = ()
 
     @property
     def plms(self) -> tuple[str, ...]:
@@ -238,8 +240,8 @@ class Run:
     def train_job(self, written: Sequence[Written]) -> TrainJob:
         """Train the student on everything."""
         prepared, spec = self.prepared, self.student_spec
-        unlabelled = prepared.public if spec.adaptation == "coral" else None
-        return TrainJob(tuple(written), spec, prepared.card.label_names, prepared.test, unlabelled)
+        unlabelled = prepared.public if self.config.student.adapts_to_public else None
+        return adapted(self, TrainJob(tuple(written), spec, prepared.card.label_names, prepared.test, unlabelled))
 
     def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:
         """Return the entries of the budget book that paid for these releases; LedgerError when one names none."""
@@ -291,7 +293,6 @@ class Run:
         """
         from flows.finish import Made, finish_run
 
-        made = Made(
-            tuple(self.facts_so_far), tuple(written), tuple(asked or written), tuple(releases), synthetic, student
-        )
+        all_releases, asked = (*releases, *self.extra), tuple(asked or written)
+        made = Made(tuple(self.facts_so_far), tuple(written), asked, all_releases, synthetic, student)
         return finish_run(self, made)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from connectors.base import ArtifactRef, LedgerError, Look
 from connectors.ledger_state import RELEASING
 from flows.home import who
+from tasks.private.moments import SLOT
 
 if TYPE_CHECKING:
     from connectors.ledger_state import Entry
@@ -31,7 +32,7 @@ def paid_for(run: Run, releases: Sequence[ArtifactRef]) -> list[Entry]:
             f"Release {unknown[0][:12]} of run {name.run_id} stands in no line of the budget book of dataset "
             f"'{name.dataset}'. Restore the book, or delete the run's release.parquet: it is read back."
         )
-    slots = run.slots(releases) | {one.privacy.part for one in run.prepared.noise.beside}
+    slots = run.slots(releases) | {SLOT} | {one.privacy.part for one in run.prepared.noise.beside}
     void = {entry.detail["number"] for entry in entries if entry.kind == "void"}
     drawn = [entry for entry in entries if entry.kind in RELEASING and entry.number not in void]
     return [e for e in drawn if e.hash in paid or (e.run_id == name.run_id and e.slot in slots)]

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from flows.adapting import moments_lines
 from flows.distilling import alone_lines, parts_lines
 from flows.federated_words import happened_lines, planned_lines
+from flows.guidance_words import density_lines
 from flows.keyphrases import keyphrase_lines, words_lines
 from flows.training_words import training_lines
 
@@ -52,7 +54,8 @@ def plan(value: dict[str, Any]) -> str:
         )
     if value["export_approval"]:
         lines.append("export        waits in Prefect for a second person, who has to approve it")
-    return "\n".join([*lines, *_privacy(value), *(f"warning       {text}" for text in value.get("warnings", []))])
+    warnings = [f"warning       {text}" for text in value.get("warnings", [])]
+    return "\n".join([*lines, *_privacy(value), *moments_lines(value["moments"]), *warnings])
 
 
 def _writing(value: dict[str, Any]) -> list[str]:
@@ -87,13 +90,15 @@ def _privacy(value: dict[str, Any]) -> list[str]:
         return [*beside, *training_lines(value, epsilon)]
     if value["keyphrases"] is not None:
         return [*beside, *keyphrase_lines(value, epsilon)]
+    if value["density"] is not None:
+        return [*beside, *density_lines(value, epsilon)]
     return [*beside, *_votes(value)]
 
 
 def _votes(value: dict[str, Any]) -> list[str]:
     """Say how private rows vote and what that costs."""
     other = value["other_calibration"]
-    votes = value["releases"] - (value["words"] is not None) - len(value["beside"])
+    votes = value["releases"] - (value["words"] is not None) - (value["moments"] is not None) - len(value["beside"])
     lines = [
         *words_lines(value["words"]),
         f"releases      {votes} noisy votes, one "

@@ -42,6 +42,7 @@ from tasks.sensitivity import vote_scale as vote_scale
 from tasks.sensitivity import vote_sensitivity as vote_sensitivity
 
 if TYPE_CHECKING:
+    from tasks.moments import MomentsNoise
     from tasks.teacher_accounting import PartNoise
 
 LEAST_SIGMA_INT: Final = 16.0
@@ -60,8 +61,8 @@ class Noise:
 
     `sigma` in votes (the largest single vote is 1), `sigma_int` in integer steps (`scale` steps are one vote),
     `noise_multiplier` = sigma / sensitivity. `epsilon_stated` is what was asked for, `epsilon_exact` what all
-    releases really cost together at `delta`. `beside`: label counts before, and teachers' answers after, whatever the
-    method itself releases; their noise is their own.
+    releases really cost together at `delta`. `moments`: of a release that comes last, for adapting the student.
+    `beside`: label counts before, and teachers' answers after, what the method releases; their noise is their own.
     """
 
     privacy: VotePrivacy
@@ -75,6 +76,7 @@ class Noise:
     epsilon_exact: float
     delta: float
     calibration: str
+    moments: MomentsNoise | None = None
     beside: tuple[PartNoise, ...] = ()
 
     @property
@@ -99,12 +101,17 @@ class Noise:
         """All releases as the ledger writes them, in order."""
         before = tuple(one.charge for one in self.beside if one.privacy.part == "labels")
         after = tuple(one.charge for one in self.beside if one.privacy.part != "labels")
-        return (*before, *self.own_charges, *after)
+        return (*before, *self.own_charges, *after, *self.last)
 
     @property
     def own_charges(self) -> tuple[Charge, ...]:
         """The releases of the method itself, in order."""
         return (self.charge,) * self.releases if self.releases else ()
+
+    @property
+    def last(self) -> tuple[Charge, ...]:
+        """The release of moments as the ledger writes it; nothing where there is none."""
+        return (self.moments.charge,) if self.moments else ()
 
 
 # --- noise

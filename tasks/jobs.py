@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from connectors.base import ArtifactRef, Look, RowsRef
 from tasks.accounting import Noise
 from tasks.balance import Shares
+from tasks.guidance_noise import GuidanceNoise
+from tasks.kernels import Kernel
+from tasks.moments import MomentsNoise
 from tasks.prompts import TaskCard
 from tasks.survive import Survival
 from tasks.train import StudentSpec
@@ -109,18 +112,34 @@ class WriteJob:
 
 
 @dataclass(frozen=True, slots=True)
+class GuideSpec:
+    """The density of the private rows: its noise, its kernel, its classes; `fingerprint`, `dataset` as in VoteSpec."""
+
+    dataset: str
+    fingerprint: str
+    noise: GuidanceNoise
+    kernel: Kernel
+    labels: tuple[str, ...]
+    respend: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SelectJob:
-    """Take `examples` (S) good and bad texts per class from the release of `iteration`."""
+    """Take `examples` (S) good and bad texts per class from the release of `iteration`.
+
+    `kernel`: of the density that was released; None where rows voted.
+    """
 
     iteration: int
     examples: int
+    kernel: Kernel | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WeighJob:
     """Turn the release of `iteration` into weights; `previous` stay if the noisy votes say nothing.
 
-    `transform`, `temperature`: linear, or softmax(w / temperature).
+    `transform`, `temperature`: linear, or softmax(w / temperature). `kernel` as in SelectJob.
     """
 
     iteration: int
@@ -129,6 +148,17 @@ class WeighJob:
     previous: Mapping[str, float]
     transform: Transform = "linear"
     temperature: float = 1.0
+    kernel: Kernel | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SettleJob:
+    """Keep the part `keep` of all texts, the set that matches the released density best; `seed` deals large classes."""
+
+    iteration: int
+    kernel: Kernel
+    keep: float
+    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +203,27 @@ class MeasureJob:
 
 
 @dataclass(frozen=True, slots=True)
+class Moments:
+    """Noisy moments of the private rows, `release`, along the directions of `plane`."""
+
+    release: ArtifactRef
+    plane: ArtifactRef
+    noise: MomentsNoise
+
+
+@dataclass(frozen=True, slots=True)
 class TrainJob:
-    """Train the student on all texts and test it on real rows; `unlabelled`: public rows that it adapts to."""
+    """Train the student on all texts and test it on real rows.
+
+    `unlabelled`: public rows that it adapts to; `moments`: those of private rows, which it adapts to in their place.
+    """
 
     written: tuple[Written, ...]
     student: StudentSpec
     labels: tuple[str, ...]
     test: Reference | None
     unlabelled: Reference | None = None
+    moments: Moments | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class WordsNoise(Noise):
     def own_charges(self) -> tuple[Charge, ...]:
         """What the method writes into the ledger, in order."""
         assert self.vocabulary is not None
-        return (part_charge(self.vocabulary), *(vote_charge(self),) * self.releases)
+        return (part_charge(self.vocabulary), *(vote_charge(self),) * self.releases, *self.last)
 
 
 def calibrate_words(vocabulary: PartPrivacy, votes: VotePrivacy, epsilon: float) -> WordsNoise:

@@ -8,9 +8,10 @@ from typing import Any
 from prefect.states import Completed
 
 from connectors.base import ArtifactRef
-from tasks import classifying, keyphrasing, teaching, tuning, tutoring, voting
+from tasks import adapting, classifying, keyphrasing, steering, teaching, tuning, tutoring, voting
+from tasks.adapting import MomentsSpec
 from tasks.classifying import ClassifySpec
-from tasks.jobs import VoteSpec, Written
+from tasks.jobs import GuideSpec, VoteSpec, Written
 from tasks.keyphrasing import DensitySpec, Terms, VocabularySpec
 from tasks.private.plain_train import PlainJob, train_on_rows
 from tasks.steps import beside_the_flow, outcome, step
@@ -24,6 +25,13 @@ from tasks.tutoring import LabelSpec
 def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> Any:
     """Private rows vote under differential privacy; the ledger decides whether noise is drawn or read back."""
     ref, why = voting.vote(tools, spec, written)
+    return outcome(ref, ref, why)
+
+
+@step("estimate the private density", retries=0)
+def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) -> Any:
+    """Release the density of the private rows under differential privacy, once for all rounds."""
+    ref, why = steering.estimate_density(tools, spec, written)
     return outcome(ref, ref, why)
 
 
@@ -60,6 +68,13 @@ def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> Any:
     """Estimate under differential privacy how close private documents come to sequences of terms."""
     ref, why = keyphrasing.estimate_densities(tools, spec, terms)
     return outcome(ref, ref, why)
+
+
+@step("estimate moments", retries=0)
+def estimate_moments(tools: Tools, spec: MomentsSpec, written: Sequence[Written]) -> Any:
+    """Release under differential privacy how the private rows' vectors vary, for a student that adapts to them."""
+    moments, why = adapting.estimate_moments(tools, spec, written)
+    return outcome(moments, moments.release, why)
 
 
 @step("count labels", retries=0)

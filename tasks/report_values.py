@@ -17,8 +17,8 @@ Point = tuple[float, float]
 class Plan:
     """What a run set out to do. `epsilon` was asked for (infinite: no protection), `epsilon_exact` is what the noise
     buys; `sigma` and `sensitivity` in votes, or of a gradient where private rows are learned from, which `training`
-    says in words, or of sums of features, which `keyphrases` does; `beside` words label
-    counts and teachers; `calls`, `dollars` and `samples` of all PLMs together.
+    says in words, or of sums of features, which `keyphrases` or `density` does; `moments`: what else a student adapts
+    to; `beside` words label counts and teachers; `calls`, `dollars` and `samples` of all PLMs together.
     """
 
     epsilon: float
@@ -35,7 +35,9 @@ class Plan:
     dollars: float | None = None
     training: str = ""
     keyphrases: str = ""
+    moments: str = ""
     beside: str = ""
+    density: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,6 +134,8 @@ def _noisy(plan: Plan) -> str:
         return "the noisy label counts and answers: which texts were kept, and how many of each class; the student"
     if plan.training:
         return "the noisy steps: the trained model, its texts, the student"
+    if plan.density:
+        return "the noisy density: selected examples, weights, prompts, the choice of texts, student"
     return "the noisy votes: selected examples, weights, prompts, synthetic texts, student"
 
 

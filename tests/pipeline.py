@@ -63,7 +63,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def prefect_server(folder: Path, database: str = "") -> Iterator[str]:
+def prefect_server(folder: Path, database: str = "", connections: int = 25) -> Iterator[str]:
     """Start a Prefect server with its database in `folder`, or at an address; the value is its API address."""
     port = free_port()
     environment = os.environ | {
@@ -76,7 +76,9 @@ def prefect_server(folder: Path, database: str = "") -> Iterator[str]:
         environment |= {
             "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
             "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
-            "PREFECT_SERVER_DATABASE_SQLALCHEMY_POOL_SIZE": "25",
+            "PREFECT_SERVER_DATABASE_CONNECTION_TIMEOUT": "60",
+            "PREFECT_SERVER_DATABASE_SQLALCHEMY_POOL_TIMEOUT": "120",
+            "PREFECT_SERVER_DATABASE_SQLALCHEMY_POOL_SIZE": str(connections),
         }
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     with (folder / "server.log").open("wb") as log:

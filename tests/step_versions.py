@@ -57,6 +57,17 @@ MEANING = {
         "tasks/private/noise.py",
         "tasks/private/rows.py",
     ],
+    "guidance": [
+        "tasks/kernels.py",
+        "tasks/private/guidance.py",
+        "tasks/private/persons.py",
+        "tasks/private/noise.py",
+        "tasks/private/rows.py",
+    ],
+    "select_matching": ["tasks/kernels.py", "tasks/matching.py", "tasks/steering.py"],
+    "weigh_matching": ["tasks/kernels.py", "tasks/matching.py", "tasks/steering.py", "tasks/weigh.py"],
+    "settle": ["tasks/kernels.py", "tasks/matching.py", "tasks/steering.py"],
+    "appraise": ["tasks/appraisal.py", "tasks/kernels.py", "tasks/matching.py", "tasks/steering.py"],
     "choose_terms": ["tasks/keyphrasing.py"],
     "density": [
         "tasks/phrases.py",
@@ -74,6 +85,14 @@ MEANING = {
         "tasks/private/tuned_writer.py",
         "tasks/private/rows.py",
         "tasks/tuning.py",
+    ],
+    "plane": ["tasks/moments.py", "tasks/adapting.py"],
+    "moments": [
+        "tasks/moments.py",
+        "tasks/private/moments.py",
+        "tasks/private/persons.py",
+        "tasks/private/noise.py",
+        "tasks/private/rows.py",
     ],
     "labels": [
         "tasks/private/labels.py",
