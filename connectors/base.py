@@ -162,7 +162,8 @@ class RowsRef:
     """Where rows lie: file, URL or SQL, and the columns to take. A reference only; holds no row.
 
     `rows`: how many to take (None: all), chosen by `seed`. `of`: declared size of the source; each row is then taken by
-    a draw of its own, with chance rows/of. `person`: column that says whose row it is.
+    a draw of its own, with chance rows/of. `person`: column that says whose row it is. `classes`: (class, beginnings of
+    labels that are of it) where the column holds codes; a row of no class is left out.
     """
 
     path: str
@@ -174,6 +175,7 @@ class RowsRef:
     seed: int = 0
     of: int | None = None
     query: str | None = None
+    classes: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

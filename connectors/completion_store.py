@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -21,6 +21,8 @@ from connectors.files import explained, make_folder, write_whole
 
 WAIT_SECONDS = 60.0
 """How long a writer waits for another process."""
+
+_MAKING = threading.Lock()
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS model (identity TEXT PRIMARY KEY) STRICT;
@@ -236,9 +238,10 @@ def _forget(file: Path, database: sqlite3.Connection, before: str) -> tuple[int,
 
 
 def _connect(file: Path, identity: str | None) -> sqlite3.Connection:
-    with explained(file):
-        # SQLite gives its side files the mode of the main file.
-        os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+    with explained(file), _MAKING, suppress(FileExistsError):
+        # SQLite gives its side files the mode of the main file. One that is there is never opened beside SQLite:
+        # closing it would take this process's locks off it, and another one would remove the log that is in use.
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     database = sqlite3.connect(file, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False)
     _use_write_ahead_log(database)
     database.execute("PRAGMA synchronous = NORMAL")

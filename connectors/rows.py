@@ -52,7 +52,24 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
         frame[name] = pd.Series(values, dtype="str")
     if "attribute" in frame:
         frame["attribute"] = frame["attribute"].fillna("")
+    frame = _classed(where, frame) if where.classes else frame
     return frame if where.rows is None else _choose(where, frame, where.rows)
+
+
+def _classed(where: RowsRef, frame: pd.DataFrame) -> pd.DataFrame:
+    """Put the class of each row in place of its code: that of the longest beginning; rows of no class are left out."""
+    known = [(one, name) for name, beginnings in where.classes for one in beginnings]
+    known.sort(key=lambda pair: -len(pair[0]))
+
+    def of(code: object) -> str | None:
+        written = code.strip() if isinstance(code, str) else ""
+        return next((name for one, name in known if written.startswith(one)), None)
+
+    found = frame.assign(label=frame["label"].map(of).astype("str"))
+    kept = found[found["label"].notna()].reset_index(drop=True)
+    if kept.empty:
+        raise NoRowsError(f"{shown(where)} has no row whose '{where.label}' begins as one of `classes` says.")
+    return kept
 
 
 def _wanted(where: RowsRef) -> dict[str, str]:

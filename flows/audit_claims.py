@@ -19,6 +19,9 @@ from tasks.guidance_noise import GuidanceNoise, calibrate_density
 from tasks.keyphrase_accounting import PARTS, KeyphraseNoise, PartPrivacy, calibrate_part
 from tasks.keyphrase_noise import apart
 from tasks.shared_noise import Parties, shared
+from tasks.teacher_accounting import PartNoise, left_of, part_of
+from tasks.teacher_accounting import PartPrivacy as BesidePrivacy
+from tasks.teacher_accounting import calibrate_part as calibrate_beside
 
 
 def attacks_of(config: AuditConfig) -> list[Attack]:
@@ -29,7 +32,7 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
             f"{config.wasp_config}: releases no noisy vote (method.iterations is 1, or privacy.epsilon is infinite), "
             "so there is nothing to audit; name another file"
         )
-    noises: dict[str, Noise | KeyphraseNoise] = {}
+    noises: dict[str, Noise | KeyphraseNoise | PartNoise] = {}
     dense = guides_by_density(config)
     if "guidance" in config.mechanisms or ("wasp" in config.mechanisms and dense):
         noises["guidance density"] = _density(promise)
@@ -44,6 +47,8 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
         noises["pe"] = calibrate(evolution)
     if "dp_kps" in config.mechanisms:
         noises |= _keyphrases(config, promise)
+    if "kd" in config.mechanisms:
+        noises |= _teachers(config, promise)
     found = [Attack(name, noise, config.trials, config.confidence) for name, noise in noises.items()]
     if "federated" in config.mechanisms:
         noise = calibrate(replace(promise, calibration="tight", choice_share=0.0))
@@ -101,6 +106,20 @@ def _keyphrases(config: AuditConfig, promise: VotePrivacy) -> dict[str, Keyphras
     return found
 
 
+def _teachers(config: AuditConfig, promise: VotePrivacy) -> dict[str, PartNoise]:
+    if promise.protects == "person":
+        raise ConfigError("mechanisms: kd protects rows; take it out, or set privacy.protects to record")
+    asked, epsilon, delta = config.teachers, promise.epsilon, promise.delta
+    tutor = min(asked.tutor_epsilon, epsilon / 2)
+    labels = BesidePrivacy("labels", tutor, delta, 1, adjacency=promise.adjacency)
+    left = left_of(epsilon, delta, [tutor])
+    answers = BesidePrivacy("answers", left, delta, asked.queries, adjacency=promise.adjacency)
+    pure = replace(answers, kind="laplace", epsilon=epsilon - tutor)
+    sure = replace(answers, part="checks", epsilon=part_of(left, delta, asked.checks_share))
+    parts = {"labels gaussian": labels, "answers gaussian": answers, "answers laplace": pure, "checks gaussian": sure}
+    return {f"kd {name}": calibrate_beside(part) for name, part in parts.items()}
+
+
 def likely(attack: Attack) -> float:
     """Return the epsilon that a sound mechanism lets these trials prove; the canary is added, never exchanged."""
     noise = attack.noise
@@ -108,6 +127,10 @@ def likely(attack: Attack) -> float:
         from tasks.attack_keyphrases import likely_epsilon
 
         return likely_epsilon(noise, attack.trials, attack.confidence)
+    if isinstance(noise, PartNoise):
+        from tasks.attack_teachers import likely_epsilon as likely_of_teachers
+
+        return likely_of_teachers(noise, attack.trials, attack.confidence)
     half = 0.25 if isinstance(noise, GuidanceNoise) else 0.5  # features have both signs, votes one
     reach = math.sqrt(half) if noise.privacy.adjacency == "replace_one" else 1.0
     bound = likely_bound(reach * claim_of(noise), attack.trials, attack.confidence)
@@ -131,6 +154,14 @@ def claims(attack: Attack) -> dict[str, Any]:
             "calibration": noise.privacy.setting,
             "protects": "record",
             "noise": kind,
+            "noise_scale": noise.scale,
+            "releases": 1,
+        }
+    if isinstance(noise, PartNoise):
+        return found | {
+            "calibration": "tight",
+            "protects": "record",
+            "noise": noise.privacy.kind,
             "noise_scale": noise.scale,
             "releases": 1,
         }

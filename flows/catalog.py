@@ -160,7 +160,26 @@ FLOWS = (
         (
             Preset("demo", "dp_kps_here.yaml", "DP-KPS on the demo's texts with embedded models: about a minute."),
             Preset("paper", "papers/dp_kps_dbpedia.yaml", "DBPedia-14 as the paper sets it (Table 4): a paid model."),
+            Preset(
+                "mimic",
+                "papers/dp_kps_mimic.yaml",
+                "Your own copy of MIMIC, classes by the beginnings of ICD codes: a paid model.",
+                ("private.path", "vocabulary.path"),
+            ),
             Preset("own-data", "dp_kps_own_data.yaml", OWN_DATA, ("private.path", "vocabulary.path")),
+        ),
+    ),
+    FlowEntry(
+        "kd_tutor",
+        "flows.kd_tutor",
+        "flows.params_kd.KdTutorConfig",
+        "flows.plan.planned",
+        "teachers on shards of the private rows say which texts look private; noisy label counts say how many of each "
+        "class are kept",
+        (
+            Preset("demo", "kd_tutor_here.yaml", "Teachers on the demo's texts, embedded models: about a minute."),
+            Preset("paper", "papers/kd_mtsamples.yaml", "MTSamples as the paper sets it, by hub ids: an accelerator."),
+            Preset("own-data", "kd_tutor_own_data.yaml", OWN_DATA, ("private.path",)),
         ),
     ),
     FlowEntry(

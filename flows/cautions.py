@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from flows.distilling import warnings_of_parts
 from flows.guidance_words import about_density, instead_of_votes
 from flows.home import open_to_others
 from flows.keyphrases import warnings_of_keyphrases
@@ -22,7 +23,8 @@ def warnings_of(config: AnyConfig, card: TaskCard, noise: Noise) -> list[str]:
     if config.test is None:
         found.append("no test rows: accuracy and FID are not measured")
     if isinstance(config, RunConfig):
-        found += warnings_of_keyphrases(noise) + _about_privacy(config) + _about_signal(config, card, noise)
+        found += warnings_of_keyphrases(noise) + warnings_of_parts(config, noise)
+        found += _about_privacy(config) + _about_signal(config, card, noise)
     return found
 
 

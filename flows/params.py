@@ -5,15 +5,20 @@ Unknown keys are refused with the nearest known name (`flows.config_files` words
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+import math
+from functools import partial
+from operator import eq, is_
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from flows.form import Schema, Strict, rule, tasks
+from flows.params_discriminator import NO_PERSONS, Filter
 from flows.params_method import AnyMethod as AnyMethod
 from flows.params_method import Asks as Asks
 from flows.params_method import Casting as Casting
 from flows.params_method import Method as Method
+from flows.params_method import refuse_density
 from flows.params_models import EmbedderChoice as EmbedderChoice
 from flows.params_models import Plm as Plm
 from flows.params_models import Price as Price
@@ -113,14 +118,30 @@ class AnyConfig(Strict):
         fills = [plm.name for plm in self.plms if plm.connector == "fill_mask"]
         if fills:
             raise ValueError(f"plms: {fills[0]!r} is a fill_mask model, which fills gaps and cannot write by itself")
-        if self.student.adaptation == "coral" and self.public is None:
+        if self.student.adaptation == "coral" and not self.student.pays and self.public is None:
             raise ValueError(
                 "student.adaptation is coral, but no public rows are given: name texts that may be learned from as "
-                "they are under public. Private rows would make the student NOT PRIVATE"
+                "they are under public, or let private rows be paid for: student.adaptation_from: moments, kind mlp"
             )
+        if self.student.pays:
+            self._can_pay_for_moments()
         if self.evaluation.fid_reference == "public" and self.public is None:
             raise ValueError("evaluation.fid_reference is 'public' but no public rows are given")
         return self
+
+    def _can_pay_for_moments(self) -> None:
+        if self.private is None:
+            raise ValueError("student.adaptation_from is moments, but no private rows are opened here; write public")
+        if math.isinf(self.epsilon) or self.method.tuning is not None:
+            raise ValueError(
+                "student.adaptation_from: moments are paid out of the budget of votes or counts; this run trains on "
+                "private rows or adds no noise. Write public"
+            )
+        if self.student.adaptation_epsilon >= self.epsilon:
+            raise ValueError(
+                f"student.adaptation_epsilon ({self.student.adaptation_epsilon:g}) must be below privacy.epsilon "
+                f"({self.epsilon:g}), which holds it"
+            )
 
 
 def _as_if_given(field: Schema) -> None:
@@ -144,6 +165,21 @@ class RunConfig(AnyConfig):
         None, description="Several parties hold the private rows, each its own; in place of `private`."
     )
     privacy: Privacy = Field(Privacy(), description="What is promised about the private rows.")
+    class_balance: Literal["balanced", "tutor"] = Field(
+        "balanced",
+        exclude_if=partial(eq, "balanced"),
+        description="How many texts each class gets: equally many, or in the proportions of noisy counts of the "
+        "private rows' labels, which take a part of epsilon (tutor).",
+    )
+    filter: Literal["none", "discriminator"] = Field(
+        "none",
+        exclude_if=partial(eq, "none"),
+        description="discriminator: of all texts keep those that teachers on the private rows take for private, which "
+        "takes a part of epsilon.",
+    )
+    discriminator: Filter | None = Field(
+        None, exclude_if=partial(is_, None), description="Settings of that filter; empty: the usual ones."
+    )
 
     # where parties hold the rows there is no `private`, and each party names its own column
     rules: ClassVar[dict[str, Schema]] = AnyConfig.rules | {
@@ -180,6 +216,30 @@ class RunConfig(AnyConfig):
             )
         if self.parties is not None and self.evaluation.fid_reference == "private":
             raise ValueError("evaluation.fid_reference is 'private', but the rows are the parties'; write test or none")
+        return self
+
+    @property
+    def filtering(self) -> Filter | None:
+        """The discriminator that texts have to pass, if there is one."""
+        return (self.discriminator or Filter()) if self.filter == "discriminator" else None
+
+    @model_validator(mode="after")
+    def _beside_fits(self) -> Self:
+        if self.discriminator is not None and self.filter == "none":
+            raise ValueError("discriminator: its settings are for filter: discriminator; leave them out, or filter")
+        named = {"class_balance": self.class_balance != "balanced", "filter": self.filter != "none"}
+        used = [name for name, on in named.items() if on]
+        if used and self.parties is not None:
+            raise ValueError(f"{used[0]}: several parties do not count labels or teach together; leave it out")
+        if used and self.privacy.protects == "person":
+            raise ValueError(f"{used[0]}: {NO_PERSONS}")
+        asked = {"tutor_epsilon": self.class_balance == "tutor", "filter_epsilon": self.filter != "none"}
+        for name, on in asked.items():
+            given = getattr(self.privacy, name)
+            if given is not None and not on:
+                raise ValueError(f"privacy.{name} is {given:g}, but nothing is released with it; leave it out")
+            if given is not None and given >= self.privacy.epsilon:
+                raise ValueError(f"privacy.{name} ({given:g}) must be below privacy.epsilon")
         return self
 
     @model_validator(mode="after")
@@ -220,16 +280,11 @@ class WaspConfig(RunConfig):
 
     @model_validator(mode="after")
     def _density_can_be_released(self) -> Self:
-        if self.method.guidance == "votes":
-            return self
-        if self.parties is not None:
-            raise ValueError("method.guidance is 'kernel', a density of one party's rows; several parties vote")
-        if self.privacy.calibration == "paper":
-            raise ValueError("privacy.calibration is 'paper', but no paper releases this density; write tight")
-        if self.privacy.protects == "person" and self.privacy.joined_by != "mean":
-            raise ValueError(
-                "privacy.joined_by: with method.guidance 'kernel' a person adds the average of their rows; write mean"
-            )
+        if self.method.density is not None:
+            beside = self.class_balance != "balanced" or self.filter != "none" or self.student.pays
+            person = self.privacy.protects == "person"
+            joined = self.privacy.joined_by if person else "mean"
+            refuse_density(self.parties is not None, self.privacy.calibration, joined, beside)
         return self
 
     @property

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from functools import partial
+from operator import is_
 from typing import Self
 
 from pydantic import Field, field_validator, model_validator
@@ -26,6 +28,12 @@ class Rows(Strict):
     rows: int | None = Field(None, ge=1, description="How many rows to take; empty: all.")
     seed: int = Field(0, ge=0, description="Chooses which rows are taken.")
     query: str | None = Field(None, description="SQL query when the path is a database URL.")
+    classes: dict[str, list[str]] | None = Field(
+        None,
+        exclude_if=partial(is_, None),
+        description="Where the label is a code: for each class of the task the beginnings of codes that are of it, for "
+        "example ICD chapters. The longest beginning decides; a row of no class is left out.",
+    )
 
     rules = rule(
         "path",
@@ -42,6 +50,17 @@ class Rows(Strict):
                 "Put the whole address into an environment variable and write env:NAME"
             )
         return path
+
+    @field_validator("classes")
+    @classmethod
+    def _tells_classes_apart(cls, classes: dict[str, list[str]] | None) -> dict[str, list[str]] | None:
+        beginnings = [one for several in (classes or {}).values() for one in several]
+        twice = sorted({one for one in beginnings if beginnings.count(one) > 1})
+        if twice:
+            raise ValueError(f"{twice[0]!r} stands for two classes; a code has one")
+        if classes is not None and not all(several and all(several) for several in classes.values()):
+            raise ValueError("give each class at least one beginning of a code, of one letter or more")
+        return classes
 
 
 class PrivateRows(Rows):

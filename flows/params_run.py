@@ -40,8 +40,27 @@ class StudentChoice(Strict):
     adaptation: Literal["none", "coral"] = Field(
         "none",
         exclude_if=partial(eq, "none"),
-        description="coral: the student is fitted to the texts of `public` as well, whose labels are not looked at "
-        "(Deep CORAL). Not for kind linear, and never with private rows.",
+        description="coral: the student is fitted to real texts as well, whose labels are not looked at (Deep CORAL). "
+        "Not for kind linear.",
+    )
+    adaptation_from: Literal["public", "moments"] = Field(
+        "public",
+        exclude_if=partial(eq, "public"),
+        description="public: the texts of `public`, used as they are; moments: the private rows, of which a noisy mean "
+        "and covariance of vectors are released and paid for. moments is for kind mlp.",
+    )
+    adaptation_epsilon: float = Field(
+        1.0,
+        gt=0,
+        exclude_if=partial(eq, 1.0),
+        description="What of privacy.epsilon these moments cost; everything else has the rest.",
+    )
+    adaptation_directions: int = Field(
+        32,
+        ge=1,
+        le=512,
+        exclude_if=partial(eq, 32),
+        description="Along how many directions of the synthetic texts the private rows are looked at.",
     )
     adaptation_weight: float = Field(
         1.0, gt=0, le=1e6, exclude_if=partial(eq, 1.0), description="How much that counts beside the labels."
@@ -52,7 +71,18 @@ class StudentChoice(Strict):
         | rule("batch", {"type": "integer"}, {"kind": {"enum": ["finetune", "mlp"]}})
         | rule("max_length", {"type": "integer"}, {"kind": {"const": "finetune"}})
         | rule("adaptation", {"const": "coral"}, {"kind": {"enum": ["finetune", "mlp"]}})
+        | rule("adaptation_from", {"const": "moments"}, {"adaptation": {"const": "coral"}, "kind": {"const": "mlp"}})
     )
+
+    @property
+    def pays(self) -> bool:
+        """Whether the student adapts to private rows, of which moments are released."""
+        return self.adaptation_from == "moments"
+
+    @property
+    def adapts_to_public(self) -> bool:
+        """Whether it adapts to the public rows."""
+        return self.adaptation == "coral" and not self.pays
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -82,6 +112,11 @@ class StudentChoice(Strict):
     def _adapts_a_network(self) -> Self:
         if self.adaptation == "coral" and self.kind == "linear":
             raise ValueError("adaptation: coral changes a network; set kind to mlp or finetune")
+        if self.pays and (self.adaptation, self.kind) != ("coral", "mlp"):
+            raise ValueError(
+                "adaptation_from: moments are those of vectors, and for a student that adapts; set adaptation to coral "
+                "and kind to mlp"
+            )
         return self
 
 

@@ -39,6 +39,7 @@ def rows_ref(rows: Rows, root: str | None) -> RowsRef:
         of=rows.of if isinstance(rows, PrivateRows) else None,
         person=rows.person if isinstance(rows, PrivateRows) else None,
         query=rows.query,
+        classes=tuple((name, tuple(beginnings)) for name, beginnings in (rows.classes or {}).items()),
     )
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.base import BudgetPlan, Charge, ConfigError, Look, PrivateInputError, digest
+from flows.adapting import beside_moments
 from flows.cautions import warnings_of
+from flows.distilling import noise_with_parts
 from flows.federation import Federation, federation_of
 from flows.home import who
 from flows.keyphrases import (
@@ -132,6 +134,15 @@ def make_noise(config: AnyConfig) -> Noise:
     """Return the calibrated noise of a configuration: that of all its releases together."""
     if not isinstance(config, RunConfig):
         return no_release() if config.private is None else no_noise()
+    return noise_with_parts(config, _noise_and_moments)
+
+
+def _noise_and_moments(config: RunConfig) -> Noise:
+    return beside_moments(config, _own_noise)
+
+
+def _own_noise(config: RunConfig) -> Noise:
+    """Return the noise of a method by itself."""
     training, privacy = config.method.tuning, config.privacy
     if training is not None:
         return calibrate_training(training, privacy.epsilon, privacy.delta)
@@ -146,7 +157,7 @@ def make_noise(config: AnyConfig) -> Noise:
 
 def charges_of(config: AnyConfig, noise: Noise, federation: Federation | None = None) -> tuple[Charge, ...]:
     """Return what a run will write into the budget book, in order; nothing where it opens no private row."""
-    if not noise.releases:
+    if not noise.charges:
         return ()
     if federation is not None:
         return (shared_charge(federation.shared(noise)),) * noise.releases

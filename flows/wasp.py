@@ -11,6 +11,7 @@ from prefect import flow
 
 from connectors.base import ArtifactRef
 from flows.common import flow_run_name, running
+from flows.distilled_run import discriminated, release_labels
 from flows.params import WaspConfig
 from flows.runners import ConfiguredTaskRunner
 from flows.wasp_run import WaspRun
@@ -43,8 +44,9 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
         if run.stands is not None:
             return run.stands
         written: list[Written] = []
-        releases: list[ArtifactRef] = []
         result: list[Written] = []
+        # classes in the proportions of noisy label counts, where those are asked for
+        releases: list[ArtifactRef] = release_labels(run)
         examples, weights = None, run.equal_weights()
 
         for iteration in range(run.iterations):
@@ -68,6 +70,8 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
 
             now(record_iteration, run.tools, run.facts(iteration, written, weights, measured, releases))
 
-        synthetic = now(collect, run.tools, result)
-        student = now(train_student, run.tools, run.train_job(result))
-        return run.finish(result, releases, synthetic, student, written)
+        # where a filter is asked for: texts that teachers on the private rows take for private
+        kept, answers = discriminated(run, result)
+        synthetic = now(collect, run.tools, kept)
+        student = now(train_student, run.tools, run.train_job(kept))
+        return run.finish(kept, [*releases, *answers], synthetic, student, written)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from flows.adapting import moments_lines
+from flows.distilling import alone_lines, parts_lines
 from flows.federated_words import happened_lines, planned_lines
 from flows.guidance_words import density_lines
 from flows.keyphrases import keyphrase_lines, words_lines
@@ -52,7 +54,8 @@ def plan(value: dict[str, Any]) -> str:
         )
     if value["export_approval"]:
         lines.append("export        waits in Prefect for a second person, who has to approve it")
-    return "\n".join([*lines, *_privacy(value), *(f"warning       {text}" for text in value.get("warnings", []))])
+    warnings = [f"warning       {text}" for text in value.get("warnings", [])]
+    return "\n".join([*lines, *_privacy(value), *moments_lines(value["moments"]), *warnings])
 
 
 def _writing(value: dict[str, Any]) -> list[str]:
@@ -80,16 +83,25 @@ def _privacy(value: dict[str, Any]) -> list[str]:
             "of the run can be exported",
             f"epsilon       {epsilon(None)}: the budget book marks the dataset as exposed; refused where it has a cap",
         ]
+    if value["beside"] and len(value["beside"]) == value["releases"]:
+        return alone_lines(value, epsilon)
+    beside = parts_lines(value["beside"], epsilon)
     if value["training"] is not None:
-        return training_lines(value, epsilon)
+        return [*beside, *training_lines(value, epsilon)]
     if value["keyphrases"] is not None:
-        return keyphrase_lines(value, epsilon)
+        return [*beside, *keyphrase_lines(value, epsilon)]
     if value["density"] is not None:
         return density_lines(value, epsilon)
+    return [*beside, *_votes(value)]
+
+
+def _votes(value: dict[str, Any]) -> list[str]:
+    """Say how private rows vote and what that costs."""
     other = value["other_calibration"]
+    votes = value["releases"] - (value["words"] is not None) - (value["moments"] is not None) - len(value["beside"])
     lines = [
         *words_lines(value["words"]),
-        f"releases      {value['releases'] - (value['words'] is not None)} noisy votes, one "
+        f"releases      {votes} noisy votes, one "
         f"{value['protects'].split()[0]} moves each by at most "
         f"{value['sensitivity']:.4f} (L2)",
         f"protects      one {value['protects']}",

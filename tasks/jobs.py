@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from connectors.base import ArtifactRef, Look, RowsRef
 from tasks.accounting import Noise
+from tasks.balance import Shares
 from tasks.guidance_noise import GuidanceNoise
 from tasks.kernels import Kernel
+from tasks.moments import MomentsNoise
 from tasks.prompts import TaskCard
 from tasks.survive import Survival
 from tasks.train import StudentSpec
@@ -76,7 +78,7 @@ class Seeds:
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """One PLM writes `count` texts in one iteration, balanced over the classes of `card`.
+    """One PLM writes `count` texts in one iteration, balanced over the classes of `card`, or dealt by `shares`.
 
     `offset`: texts dealt to classes before, so that spare ones rotate. `examples`: the selection of the iteration
     before, None for zero-shot; `examples_per_prompt` of them (S) per prompt. `earlier`: what must not be repeated.
@@ -106,6 +108,7 @@ class WriteJob:
     seeds: Seeds | None = None
     words: ArtifactRef | None = None
     words_per_prompt: int = 1
+    shares: Shares = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,14 +203,27 @@ class MeasureJob:
 
 
 @dataclass(frozen=True, slots=True)
+class Moments:
+    """Noisy moments of the private rows, `release`, along the directions of `plane`."""
+
+    release: ArtifactRef
+    plane: ArtifactRef
+    noise: MomentsNoise
+
+
+@dataclass(frozen=True, slots=True)
 class TrainJob:
-    """Train the student on all texts and test it on real rows; `unlabelled`: public rows that it adapts to."""
+    """Train the student on all texts and test it on real rows.
+
+    `unlabelled`: public rows that it adapts to; `moments`: those of private rows, which it adapts to in their place.
+    """
 
     written: tuple[Written, ...]
     student: StudentSpec
     labels: tuple[str, ...]
     test: Reference | None
     unlabelled: Reference | None = None
+    moments: Moments | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from connectors.base import ArtifactRef, Matrix, StepKey
+from tasks.adapting import unlabelled_of
 from tasks.heads import probe_accuracy
 from tasks.jobs import MeasureJob, Reference, TrainJob, Written
 from tasks.measure import NEIGHBOURS, fid, map_2d, null_fid, precision_recall
@@ -58,6 +59,8 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
     parameters["test"] = _content(job.test)
     if job.unlabelled is not None:
         parameters["unlabelled"] = job.unlabelled.content
+    if job.moments is not None:
+        parameters["moments"] = job.moments.release.sha256
     if job.student.kind != "finetune":
         parameters["embedder"] = tools.embedder.identity
     key = step_key("train", parameters, {"samples": content([one.samples for one in job.written])})
@@ -115,6 +118,8 @@ def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str,
     if job.unlabelled is not None:
         frame, found = reference_rows(tools, job.unlabelled)
         rows = replace(rows, unlabelled=frame["text"].tolist(), unlabelled_vectors=np.asarray(found))
+    if job.moments is not None and vectors is not None:
+        rows = replace(rows, unlabelled_vectors=unlabelled_of(tools, job.moments, vectors, job.student.seed))
     with tools.progress("train student", units_of_work(job.student, len(samples))) as advance:
         trained = train_student(job.student, rows, folder, advance)
     table = samples[["sample_id", "plm"]].assign(weight=trained.weights if trained.weights is not None else 1.0)
@@ -122,6 +127,7 @@ def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str,
     if adjusted:
         tools.artifacts.write_table(f"runs/{tools.run_id}/student_weights.parquet", table, key)
     return {
+        "adapted_to": None if rows.unlabelled_vectors is None else len(rows.unlabelled_vectors),
         "weights": table.groupby("plm", sort=False)["weight"].mean().to_dict() if adjusted else {},
         "validation": dict(trained.metrics),
         "epochs": trained.epochs,

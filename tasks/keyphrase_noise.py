@@ -33,8 +33,8 @@ class KeyphrasesNoise(Noise):
         return self.vocabulary, self.density
 
     @property
-    def charges(self) -> tuple[Charge, ...]:
-        """What the run writes into the ledger, in order."""
+    def own_charges(self) -> tuple[Charge, ...]:
+        """What the method writes into the ledger, in order."""
         return tuple(part_charge(part) for part in self.parts)
 
 
@@ -48,10 +48,10 @@ class WordsNoise(Noise):
     vocabulary: KeyphraseNoise | None = None
 
     @property
-    def charges(self) -> tuple[Charge, ...]:
-        """What the run writes into the ledger, in order."""
+    def own_charges(self) -> tuple[Charge, ...]:
+        """What the method writes into the ledger, in order."""
         assert self.vocabulary is not None
-        return (part_charge(self.vocabulary), *(vote_charge(self),) * self.releases)
+        return (part_charge(self.vocabulary), *(vote_charge(self),) * self.releases, *self.last)
 
 
 def calibrate_words(vocabulary: PartPrivacy, votes: VotePrivacy, epsilon: float) -> WordsNoise:

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tasks import keyphrasing, steering, tuning, voting
+from prefect.states import Completed
+
+from connectors.base import ArtifactRef
+from tasks import adapting, keyphrasing, steering, teaching, tuning, tutoring, voting
+from tasks.adapting import MomentsSpec
 from tasks.jobs import GuideSpec, VoteSpec, Written
 from tasks.keyphrasing import DensitySpec, Terms, VocabularySpec
 from tasks.private.plain_train import PlainJob, train_on_rows
-from tasks.steps import outcome, step
+from tasks.steps import beside_the_flow, outcome, step
+from tasks.teaching import TeacherSpec
 from tasks.toolbox import Tools
 from tasks.tuning import TuneSpec
+from tasks.tutoring import LabelSpec
 
 
 @step("vote t={spec.iteration}", retries=0)
@@ -53,4 +59,39 @@ def count_terms(tools: Tools, spec: VocabularySpec) -> Any:
 def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> Any:
     """Estimate under differential privacy how close private documents come to sequences of terms."""
     ref, why = keyphrasing.estimate_densities(tools, spec, terms)
+    return outcome(ref, ref, why)
+
+
+@step("estimate moments", retries=0)
+def estimate_moments(tools: Tools, spec: MomentsSpec, written: Sequence[Written]) -> Any:
+    """Release under differential privacy how the private rows' vectors vary, for a student that adapts to them."""
+    moments, why = adapting.estimate_moments(tools, spec, written)
+    return outcome(moments, moments.release, why)
+
+
+@step("count labels", retries=0)
+def count_labels(tools: Tools, spec: LabelSpec) -> Any:
+    """Count under differential privacy how many private rows each class has."""
+    ref, why = tutoring.count_labels(tools, spec)
+    return outcome(ref, ref, why)
+
+
+@step("teacher {number}", stays=beside_the_flow, retries=0)
+def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> Any:
+    """Train one teacher on its shard of the private rows; it and its answers stay in the private zone."""
+    teacher, why = teaching.teach(tools, spec, number, written)
+    return Completed(name="Reused" if teacher is None or teacher.reused else "Completed", message=why)
+
+
+@step("check teachers", stays=beside_the_flow, retries=0)
+def check_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> Any:
+    """Release under differential privacy how sure the teachers are of each query."""
+    ref, why = teaching.check(tools, spec, written)
+    return outcome(ref, ref, why)
+
+
+@step("ask teachers", stays=beside_the_flow, retries=0)
+def ask_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written], checks: ArtifactRef | None) -> Any:
+    """Release under differential privacy what the teachers say of each query; the ledger is charged once."""
+    ref, why = teaching.answer(tools, spec, written, checks)
     return outcome(ref, ref, why)

@@ -130,6 +130,8 @@ def uncovered(report: Report) -> list[str]:
 def _noisy(plan: Plan) -> str:
     if plan.keyphrases:
         return "the noisy counts and sums: phrases, prompts, synthetic texts, student"
+    if plan.beside and not plan.sigma:
+        return "the noisy label counts and answers: which texts were kept, and how many of each class; the student"
     if plan.training:
         return "the noisy steps: the trained model, its texts, the student"
     if plan.density:

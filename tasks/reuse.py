@@ -31,10 +31,18 @@ VERSIONS = {
     "average": 1,
     "judge": 1,
     "fuse": 1,
+    "plane": 1,
+    "moments": 1,
     "measure": 2,
     "collect": 1,
     "train": 1,
     "plain_train": 1,
+    "labels": 1,
+    "teach": 1,
+    "checks": 1,
+    "answers": 1,
+    "distill": 1,
+    "select_texts": 1,
 }
 """Bumped when the meaning of a step changes; tests/test_step_versions.py notices a change without a bump."""
 

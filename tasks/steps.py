@@ -20,6 +20,7 @@ from prefect.concurrency.sync import concurrency
 from prefect.futures import PrefectFuture
 from prefect.states import Completed
 
+from connectors import stopping
 from connectors.base import ArtifactRef, guard_logs, in_step, redact_error
 from tasks import appraisal, guiding, judging, steering, writing
 from tasks.appraisal import AppraiseJob
@@ -95,7 +96,7 @@ def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
 
     @wraps(function)
     def carried_out(*arguments: Parameters.args, **options: Parameters.kwargs) -> Value:
-        guard_logs()
+        _begin()
         try:
             return function(*arguments, **options)
         except Exception as error:
@@ -104,6 +105,12 @@ def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
             raise
 
     return carried_out
+
+
+def _begin() -> None:
+    """Keep secrets out of this process' logs; begin nothing in one that was told to end."""
+    guard_logs()
+    stopping.go_on()
 
 
 def write(tools: Tools, job: WriteJob) -> State[Any]:

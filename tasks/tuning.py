@@ -102,14 +102,15 @@ def _told(spec: TuneSpec, steps: Mapping[str, int]) -> dict[str, object]:
     """Return what may be told: planned, begun and lost steps, and what those that began cost. Never a loss."""
     plan, noise, begun = spec.recipe.training, spec.noise, steps["steps_begun"]
     rate, sigma = plan.sample_rate, noise.noise_multiplier
+    delta = noise.own[1] if noise.own else noise.delta
     return {
         "steps_planned": plan.steps,
         **steps,
         "sample_rate": rate,
         "noise_multiplier": sigma,
         "clip": plan.clip,
-        "delta": noise.delta,
-        "epsilon_of_begun": None if noise.non_private else max(accounted(rate, begun, sigma, noise.delta)),
+        "delta": delta,
+        "epsilon_of_begun": None if noise.non_private else max(accounted(rate, begun, sigma, delta)),
     }
 
 

@@ -22,6 +22,7 @@ FACES = (
     "federation_steps",
     "fusion_steps",
     "keyphrase_steps",
+    "distill_steps",
 )
 PACKAGES = ("connectors", "tasks", "flows", "deployments")
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]

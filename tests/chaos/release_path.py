@@ -1,7 +1,8 @@
 """A process that carries out the release path again and again, each time in a child that may be killed at any line.
 
-Reads one JSON command per line and answers with one: {"home", "rows", "line": n | null, "after": seconds | null}. A
-child tells through a pipe what got out of it: the votes that it read, where it was when it killed itself, its end.
+Reads one JSON command per line and answers with one: {"path", "home", "rows", "line": n | null, "after"}.
+`path`: the module whose `release_path` is carried out. A child tells through a pipe what got out of it: the releases
+that it read, where it was when it killed itself, its end.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ WORDS = (
 FILES = (
     *("connectors/ledger*.py", "connectors/artifacts.py", "connectors/files.py", "connectors/manifests.py"),
     *("connectors/tables.py", "tasks/private/*.py", "tasks/voting.py", "flows/lost_book.py", "flows/prepare.py"),
+    *("tasks/keyphrasing.py", "tasks/adapting.py", "tasks/released.py"),
 )
 TRACED = {str(path) for pattern in FILES for path in ROOT.glob(pattern)} | {str(default.__file__)}
 """Files at whose lines a child may die: budget book, private zone, artifacts, where SQLAlchemy executes and commits."""
@@ -136,7 +138,8 @@ def live(command: dict[str, Any], pipe: int) -> None:
     try:
         if command["after"] is None:
             sys.settrace(killer)
-        release_path(Path(command["home"]), command["rows"], tell)
+        path = importlib.import_module(command["path"])
+        path.release_path(Path(command["home"]), command["rows"], tell)
         sys.settrace(None)
         if command["places"]:
             told = {"places": killer.places, "modules": sorted(sys.modules)}

@@ -26,14 +26,35 @@ from tests.connectors.ledger_tools import DELTA, ROOT
 from tests.flows.test_bad_input import good_rows, table
 from tests.output import table as written_table
 
-SLOTS = ["vote-0", "vote-1"]
+
+@dataclass(frozen=True)
+class Journey:
+    """A release path: its module, by folder the slots that it pays for in order, what else it tells of."""
+
+    module: str
+    slots: dict[str, str]
+    further: tuple[str, ...] = ()
+
+    @property
+    def charged(self) -> list[str]:
+        return list(self.slots.values())
+
+
+JOURNEYS = {
+    "votes": Journey("tests.chaos.release_path", {"iteration=0": "vote-0", "iteration=1": "vote-1"}),
+    "dp_kps": Journey(
+        "tests.chaos.keyphrase_path",
+        {"vocabulary": "vocabulary", "density": "density", "adaptation": "moments"},
+        ("sequences", "texts"),
+    ),
+}
 
 
 class Nursery:
     """The process that bears runs and lets them be killed."""
 
-    def __init__(self, rows: str, log: Path) -> None:
-        self.rows, self.log = rows, log.open("w")
+    def __init__(self, journey: Journey, rows: str, log: Path) -> None:
+        self.journey, self.rows, self.log = journey, rows, log.open("w")
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("WASP_", "PREFECT_"))}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.chaos.release_path"],
@@ -44,7 +65,8 @@ class Nursery:
     def life(self, home: Path, line: int | None = None, after: float | None = None, places: str = "") -> dict[str, Any]:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        command = {"home": str(home), "rows": self.rows, "line": line, "after": after, "places": places}
+        command = {"path": self.journey.module, "home": str(home), "rows": self.rows}
+        command |= {"line": line, "after": after, "places": places}
         self.process.stdin.write(json.dumps(command) + "\n")
         self.process.stdin.flush()
         answer: dict[str, Any] = json.loads(self.process.stdout.readline())
@@ -63,6 +85,7 @@ class Nursery:
 class Point:
     """One run that is killed once or twice and then comes to its end."""
 
+    journey: Journey
     home: Path
     seen: dict[str, str] = field(default_factory=dict)
 
@@ -70,8 +93,8 @@ class Point:
         """Compare what got out of this life with what got out of the lives before."""
         for word in answer["said"]:
             kind, _, rest = word.partition(" ")
-            if kind in SLOTS:
-                assert self.seen.setdefault(kind, rest) == rest, f"{kind} was released twice, with other noise"
+            if kind in (*self.journey.charged, *self.journey.further):
+                assert self.seen.setdefault(kind, rest) == rest, f"{kind} was drawn twice, with another result"
 
     def state(self) -> str:
         """Check book and files as a death left them; say in words how far the run had come."""
@@ -83,15 +106,15 @@ class Point:
         entries = book.history("desk")
         charged = [entry.slot for entry in entries if entry.kind in RELEASING]
         assert sorted(charged) == sorted(set(charged)), "a slot was charged twice"
-        files = [f"vote-{path.split('iteration=')[1][0]}" for path in Artifacts(self.home).finished(RELEASES)]
+        files = [self.journey.slots[Path(path).parent.name] for path in Artifacts(self.home).finished(RELEASES)]
         assert set(files) <= set(charged), "a release lies there that nobody paid for"
-        assert set(self.seen) <= set(charged), "a release got out that nobody paid for"
+        assert set(self.seen) - set(self.journey.further) <= set(charged), "a release got out that nobody paid for"
         if entries[-1].kind == "finish":
             return "settled"
         if not charged:
             return "registered" if not any(entry.kind == "reserve" for entry in entries) else "reserved"
         late = "" if set(charged) == set(files) else ", the last not written"
-        return f"{len(charged)} of 2 charged{late}"
+        return f"{len(charged)} of {len(self.journey.slots)} charged{late}"
 
     def compared(self) -> Compared:
         return verify(Artifacts(self.home), open_ledger(self.home))
@@ -100,8 +123,8 @@ class Point:
         book = open_ledger(self.home)
         status = book.status("desk")
         entries = [entry for entry in book.history("desk") if entry.kind in RELEASING]
-        assert [entry.slot for entry in entries] == SLOTS
-        assert sorted(self.seen) == SLOTS
+        assert [entry.slot for entry in entries] == self.journey.charged
+        assert sorted(self.seen) == sorted((*self.journey.charged, *self.journey.further))
         assert (status.open_runs, status.reserved) == ((), 0.0)
         assert status.spent == pytest.approx(epsilon_of([entry.event for entry in entries], DELTA), rel=1e-6)
         assert self.compared() == Compared()
@@ -119,7 +142,7 @@ class World:
 
     def point(self, number: int, draw: random.Random) -> tuple[str, str]:
         """Kill one run once or twice, let it come to its end; return how far it was at its first death, and where."""
-        point, deaths = Point(self.folder / f"home-{number}"), []
+        point, deaths = Point(self.nursery.journey, self.folder / f"home-{number}"), []
         shutil.copytree(self.template, point.home)
         for _ in range(draw.choice((1, 1, 2))):
             answer = self.nursery.life(point.home, **self.death(draw))
@@ -146,8 +169,16 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("points")
-    nursery = Nursery(table(folder / "rows.parquet", good_rows("private")), folder / "nursery.log")
+    yield from born(tmp_path_factory.mktemp("points"), JOURNEYS["votes"])
+
+
+@pytest.fixture(scope="module")
+def keyphrase_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    yield from born(tmp_path_factory.mktemp("keyphrases"), JOURNEYS["dp_kps"])
+
+
+def born(folder: Path, journey: Journey) -> Iterator[World]:
+    nursery = Nursery(journey, table(folder / "rows.parquet", good_rows("private")), folder / "nursery.log")
     try:
         first = folder / "first"
         first.mkdir(mode=0o700)
@@ -175,7 +206,8 @@ def kill_often(world: World, times: int) -> None:
     rows = [(where, state, count) for (state, where), count in sorted(found.items())]
     rows.append((f"KILL_SEED={seed}", f"{len(world.places)} lines, {len(set(world.places))} of them different", ""))
     rows.append(("all", f"{seconds:.0f} s", times))
-    written_table(f"kill_points_{times}", ["killed in", "the book then", "times"], rows)
+    name = f"kill_points_{world.nursery.journey.module.split('.')[-1]}_{times}"
+    written_table(name, ["killed in", "the book then", "times"], rows)
     states = {state for state, _ in deaths}
     assert len(states) >= min(4, times // 5), f"the points lie too close together: {states}"
 
@@ -187,3 +219,12 @@ def test_a_run_killed_at_random_lines_releases_each_vote_once(world: World) -> N
 @pytest.mark.slow
 def test_two_hundred_kill_points(world: World) -> None:
     kill_often(world, 200)
+
+
+def test_dp_kps_killed_at_random_lines_pays_each_part_once_and_gives_the_same_texts(keyphrase_world: World) -> None:
+    kill_often(keyphrase_world, 4)
+
+
+@pytest.mark.slow
+def test_two_hundred_kill_points_of_dp_kps(keyphrase_world: World) -> None:
+    kill_often(keyphrase_world, 200)

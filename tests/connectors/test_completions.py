@@ -327,3 +327,30 @@ def test_processes_may_write_one_new_file_at_the_same_time(tmp_path):
     with sqlite3.connect(store.file("m")) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     database.close()
+
+
+def _put_and_close(folder: str, who: int) -> None:
+    store = CompletionStore(Path(folder))
+    store.put("counter-1", "counter", prompt(who), Completion(f"answer of {who}", "stop"))
+    store.close()
+
+
+def test_a_second_store_of_a_process_leaves_the_locks_of_the_first(tmp_path):
+    # POSIX takes all locks of a process off a file when it closes any descriptor of it: another process then takes
+    # itself for the last user, removes the write-ahead log at its end, and the first loses what it writes from then on.
+    first = CompletionStore(tmp_path)
+    _put_and_close(str(tmp_path), 0)  # the file is there, with its log
+    first.put("counter-1", "counter", prompt(1), Completion("answer of 1", "stop"))
+    second = CompletionStore(tmp_path)
+    second.lookup_many("counter-1", [])
+    process = multiprocessing.get_context("spawn").Process(target=_put_and_close, args=(str(tmp_path), 2))
+    process.start()
+    process.join(60)
+    log = first.file("counter-1").with_suffix(".db-wal")
+    assert log.exists(), "the other process took the log away under two open stores"
+    for number in range(3, 40):
+        first.put("counter-1", "counter", prompt(number), Completion(f"answer of {number}", "stop"))
+    first.close()
+    second.close()
+    kept = CompletionStore(tmp_path).lookup_many("counter-1", [prompt(number).key for number in range(40)])
+    assert sorted(one.text for one in kept.values()) == sorted(f"answer of {number}" for number in range(40))

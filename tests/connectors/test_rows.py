@@ -35,6 +35,44 @@ def save(table: pd.DataFrame, path) -> None:
         table.to_json(path, orient="records", lines=ending != "json", force_ascii=False)
 
 
+class TestClassesOfCodes:
+    """Diagnoses are codes; a task has classes. Which codes make a class is told by how they begin."""
+
+    CLASSES = (("heart", ("10:I", "9:41")), ("stroke", ("10:I6",)), ("lungs", ("10:J",)))
+
+    def test_the_longest_beginning_decides_and_rows_of_no_class_are_left_out(self, tmp_path):
+        codes = ["10:I21", "10:I63.9", "9:410", "10:J18", "10:K35", "41", None, " 10:J45 "]
+        table = pd.DataFrame({"body": [f"note {n}" for n in range(8)], "kind": codes})
+        table.to_parquet(tmp_path / "notes.parquet")
+        rows = read_rows(RowsRef(str(tmp_path / "notes.parquet"), "body", "kind", classes=self.CLASSES))
+        assert list(zip(rows["row"], rows["label"], strict=True)) == [
+            (0, "heart"), (1, "stroke"), (2, "heart"), (3, "lungs"), (7, "lungs"),
+        ]  # fmt: skip
+        assert rows["text"].tolist() == ["note 0", "note 1", "note 2", "note 3", "note 7"]
+
+    def test_a_query_can_join_notes_and_codes(self, tmp_path):
+        with sqlite3.connect(tmp_path / "mimic.db") as db:
+            db.execute("create table discharge (hadm_id int, text)")
+            db.execute("create table diagnoses_icd (hadm_id int, seq_num int, icd_version int, icd_code)")
+            db.executemany("insert into discharge values (?, ?)", [(1, "chest pain"), (2, "cough")])
+            codes = [(1, 1, 9, "41071"), (1, 2, 10, "J189"), (2, 1, 10, "J189")]
+            db.executemany("insert into diagnoses_icd values (?, ?, ?, ?)", codes)
+        query = (
+            "SELECT n.text, d.icd_version || ':' || d.icd_code AS code FROM discharge n "
+            "JOIN diagnoses_icd d ON d.hadm_id = n.hadm_id AND d.seq_num = 1"
+        )
+        where = RowsRef(f"sqlite:///{tmp_path}/mimic.db", label="code", query=query, classes=self.CLASSES)
+        rows = read_rows(where)
+        assert dict(zip(rows["text"], rows["label"], strict=True)) == {"chest pain": "heart", "cough": "lungs"}
+
+    def test_a_rule_that_fits_no_row_is_told_without_quoting_one(self, tmp_path):
+        pd.DataFrame({"body": [SECRET], "kind": ["S72"]}).to_parquet(tmp_path / "notes.parquet")
+        with pytest.raises(InputError, match="no row whose 'kind' begins") as told:
+            read_rows(RowsRef(str(tmp_path / "notes.parquet"), "body", "kind", classes=self.CLASSES))
+        assert "S72" not in str(told.value)
+        assert SECRET not in str(told.value)
+
+
 class TestKinds:
     @pytest.mark.parametrize("name", ["r.csv", "r.tsv", "r.jsonl", "r.ndjson", "r.json", "r.parquet", "r.csv.gz"])
     def test_every_kind_of_file_gives_the_same_rows(self, tmp_path, name):

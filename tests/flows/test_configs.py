@@ -29,20 +29,24 @@ OTHERS = [*AUDITS, *COMPARISONS, *FUSEGEN, *ONLY_PRIVATE, *FEDERATED, *FEDERATED
 
 @pytest.mark.parametrize("path", [path for path in CONFIGS if path not in OTHERS], ids=lambda path: path.stem)
 def test_it_loads_and_can_be_planned(path: Path) -> None:
-    flow = next((name for name in ("pre_text", "aug_pe", "dp_sgd_gen", "dp_kps") if path.stem.startswith(name)), "wasp")
+    names = ("pre_text", "aug_pe", "dp_sgd_gen", "dp_kps", "kd_tutor")
+    flow = next((name for name in names if path.stem.startswith(name.removesuffix("_tutor"))), "wasp")
     plan = commands.plan(flow, path, [])
     last_round_votes = flow in ("pre_text", "dp_sgd_gen") or (flow == "aug_pe" and "wasp" not in path.stem)
     if flow == "dp_kps":
         assert [part["part"] for part in plan["keyphrases"]["parts"]] == ["vocabulary", "density"]
+    elif flow == "kd_tutor":
+        assert plan["releases"] == len(plan["beside"]) > 0
     else:
         once = plan["density"] is not None
         assert plan["releases"] == (
             1 if once else plan["iterations"] - (not last_round_votes) + (plan["words"] is not None)
         )
     as_printed = flow == "dp_kps" and plan["keyphrases"]["setting"] == "paper"
+    as_printed |= flow == "kd_tutor" and plan["calibration"] == "paper"
     assert (plan["epsilon_exact"] <= plan["epsilon_stated"]) != as_printed
     json.dumps(plan, allow_nan=False)
-    assert ("noise" if flow in ("dp_sgd_gen", "dp_kps") else "sigma") in words.plan(plan)
+    assert ("noise" if flow in ("dp_sgd_gen", "dp_kps", "kd_tutor") else "sigma") in words.plan(plan)
 
 
 @pytest.mark.parametrize("path", FEDERATED, ids=lambda path: path.stem)

@@ -71,6 +71,7 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
         ({"method": {"guidance": "kernel", "weights_from": "counts"}}, "a density tells the weights by itself"),
         ({"method": {"guidance": "kernel", "iterations": 1}}, "set iterations to 2 or more"),
         ({"method": {"guidance": "kernel"}, "privacy": {"calibration": "paper"}}, "no paper releases this density"),
+        ({"method": {"guidance": "kernel"}, "class_balance": "tutor"}, "has the whole budget"),
         (
             {
                 "method": {"guidance": "kernel"},
@@ -80,7 +81,7 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
             "write mean",
         ),
     ],
-    ids=["final set", "keep", "kernel", "keep all", "counts", "one round", "paper", "persons"],
+    ids=["final set", "keep", "kernel", "keep all", "counts", "one round", "paper", "beside", "persons"],
 )
 def test_settings_that_mean_nothing_together_are_refused(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):

@@ -1,0 +1,69 @@
+"""The release path of DP-KPS with a student that adapts to the private rows: three releases, what is drawn."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from connectors.base import ArtifactRef
+from flows.config_files import check_config
+from flows.dp_kps_run import DpKpsRun
+from flows.params_dp_kps import DpKpsConfig
+from flows.prepare import prepare
+from flows.records import open_book
+from tasks import adapting, keyphrasing, phrase_rows, writing
+from tasks.adapting import MomentsSpec
+from tasks.jobs import Written
+from tasks.phrase_rows import PhraseRows
+from tests.chaos.release_path import Tell
+
+TERMS = ("private", "row", "number", "about", "login", "problem", "billing", "question", "slow", "internet", "delivery")
+
+
+def open_run(home: Path, rows: str) -> DpKpsRun:
+    """Return the run, on hashed vectors; phrases are its texts, so that no model has to be loaded."""
+    terms = Path(rows).with_name("terms.txt")
+    if not terms.exists():
+        terms.write_text("\n".join(TERMS))
+    values = {
+        "task": "support_desk",
+        "private": {"path": rows, "name": "desk"},
+        "vocabulary": {"path": str(terms), "stop_words": False},
+        "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 16}},
+        "method": {"texts": "phrases", "samples": 24, "vocabulary_terms": 8, "length": 3, "frequencies": 8},
+        "student": {"kind": "mlp", "adaptation": "coral", "adaptation_from": "moments", "adaptation_directions": 2},
+        "execution": {"seed": 0},
+    }
+    prepared = prepare("dp_kps", check_config(DpKpsConfig, values, "the test"), home)
+    return DpKpsRun(prepared, open_book("dp_kps", prepared), 0.0)
+
+
+def release_path(home: Path, rows: str, tell: Tell) -> None:
+    """Reserve; charge, draw, write and read each part; draw sequences and texts; adapt; settle."""
+    run = open_run(home, rows)
+    tools, name, ledger = run.tools, run.tools.called, run.tools.ledger
+    run.book.update()
+    ledger.reserve(name.dataset, run.prepared.plan, "me")
+
+    def told(what: str, ref: ArtifactRef) -> None:
+        tell(f"{what} {hashlib.sha256(tools.artifacts.read_table(ref).to_csv().encode()).hexdigest()}")
+
+    counted, _ = keyphrasing.count_terms(tools, run.vocabulary_spec)
+    told("vocabulary", counted)
+    terms, _ = keyphrasing.choose_terms(tools, run.vocabulary_spec, counted)
+    density, _ = keyphrasing.estimate_densities(tools, run.density_spec, terms)
+    told("density", density)
+    sequences, _ = keyphrasing.draw_phrases(tools, run.density_spec, terms, density)
+    told("sequences", sequences)
+    texts, _ = phrase_rows.write(tools, PhraseRows(sequences, run.prepared.card.label_names, 24))
+    told("texts", texts.samples)
+    vectors, _ = writing.embed_samples(tools, texts.samples)
+    written = [Written(texts.plm, texts.iteration, texts.samples, vectors)]
+    noise = run.prepared.noise.moments
+    assert noise is not None
+    moments, _ = adapting.estimate_moments(
+        tools, MomentsSpec(name.dataset, name.fingerprint, noise, respend=False), written
+    )
+    told("moments", moments.release)
+    ledger.finish(name.dataset, name.run_id)
+    tell("end")
