@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from connectors.base import ArtifactError, AuditError, Charge
 from flows.catalog import find_flow
 from tasks.officer_values import AuditLine
-from tasks.private.guidance import SLOT
 from tasks.teacher_accounting import PARTS as BESIDE
 
 if TYPE_CHECKING:
@@ -21,6 +20,14 @@ SAME = ("noise_scale", "sensitivity", "releases", "delta", "protects", "adjacenc
 
 READ = ("mechanism", "passed", "epsilon_claimed", "epsilon_proven", *SAME)
 """What is read of each finding."""
+
+PARTS: dict[str, str] = {
+    "vocabulary": "dp_kps vocabulary",
+    "density": "dp_kps density",
+    "guidance": "guidance density",
+    **{part: f"kd {part}" for part in BESIDE},
+}
+"""What audits call a release that is no vote, by its place in a run."""
 
 SIDES = {"wasp": 2, "pe": 1, "federated": 2, "whole": 2}
 """How rows vote in each audited mechanism, by the first word of its name: near and far, or near alone.
@@ -45,12 +52,12 @@ def audits_of(artifacts: Artifacts, claim: Mapping[str, Any]) -> tuple[AuditLine
 
 
 def audits_of_parts(artifacts: Artifacts, charges: Sequence[tuple[str, Charge]]) -> tuple[AuditLine, ...]:
-    """Return the newest audit of each release that is no vote, by its charge: (place, charge).
+    """Return the newest audit of each release that is no vote, with the noise of its charge, (place, charge).
 
     An audit attacks few terms and frequencies and proves the same for any number: what counts is the noise in units of
     what a document adds.
     """
-    wanted = {_audited(part): charge for part, charge in charges}
+    wanted = {PARTS[part]: charge for part, charge in charges}
 
     def kind_of(found: Mapping[str, Any]) -> str | None:
         kind = " ".join(found["mechanism"].split()[:2])
@@ -58,13 +65,6 @@ def audits_of_parts(artifacts: Artifacts, charges: Sequence[tuple[str, Charge]])
         return kind if charge is not None and _same_part(found, charge) else None
 
     return _newest(artifacts, kind_of, tuple(wanted))
-
-
-def _audited(place: str) -> str:
-    """Return what audits call a release that is no vote, by its place in a run."""
-    if place == SLOT:
-        return "guidance density"
-    return f"{'kd' if place in BESIDE else 'dp_kps'} {place}"
 
 
 def _same_part(found: Mapping[str, Any], charge: Charge) -> bool:
@@ -109,7 +109,7 @@ def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple
     noise = make_noise(config)
     found: tuple[AuditLine, ...] = ()  # no audit is about a training
     if isinstance(noise, GuidanceNoise):
-        found = audits_of_parts(artifacts, [(SLOT, noise.charge)])
+        found = audits_of_parts(artifacts, [("guidance", noise.charge)])
     elif isinstance(noise, KeyphrasesNoise):
         found = audits_of_parts(artifacts, [(part.privacy.part, part_charge(part)) for part in noise.parts])
     elif noise.releases and not isinstance(noise, TrainingNoise):

@@ -68,7 +68,7 @@ def noise_with_parts(config: RunConfig, own: Callable[[RunConfig], Noise]) -> No
 def expected(config: AnyConfig) -> int:
     """Return how many texts the result should hold: those that are written, or kept of them."""
     if isinstance(config, RunConfig) and config.filter == "discriminator" and config.filtering is not None:
-        return max(1, round(config.method.samples * config.filtering.keep))
+        return max(1, round(config.method.result_size * config.filtering.keep))
     return config.method.result_size
 
 

@@ -165,9 +165,9 @@ def _plan(run: Run) -> Plan:
         calls=sum(one.number for one in run.config.asks),
         training=training_in_words(noise),
         keyphrases=keyphrases_in_words(noise),
-        density=density_in_words(noise),
         moments=moments_in_words(noise),
         beside=parts_in_words(noise),
+        density=density_in_words(noise),
     )
 
 

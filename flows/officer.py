@@ -13,20 +13,17 @@ from connectors.base import Charge, ConfigError, LedgerError
 from connectors.files import write_text_whole
 from connectors.ledger_state import GROUP, RELEASING, Entry
 from flows import officer_lines as lines
-from flows.audits import audits_of, audits_of_parts
+from flows.audits import PARTS, audits_of, audits_of_parts
 from flows.home import state_folder
 from flows.records import now
 from flows.release_files import verify
 from flows.stores import open_artifacts, open_ledger
 from tasks import officer
 from tasks.accounting import epsilon_of, sides_of
-from tasks.keyphrase_accounting import PARTS as KEYPHRASES
 from tasks.officer_values import AuditLine, Noise, OfficerPage, RunLine, Sent
-from tasks.private.guidance import SLOT
 from tasks.report_values import Report, from_json
 from tasks.report_words import certainty
 from tasks.shared_noise import is_shared
-from tasks.teacher_accounting import PARTS as BESIDE
 
 if TYPE_CHECKING:
     from connectors.ledger import BudgetBook
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
 
 EVEN, LOW = 0.5, 0.01
 
-PARTS = (*KEYPHRASES, *BESIDE, SLOT)
 """Releases that are audited by themselves."""
 
 

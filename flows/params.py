@@ -137,11 +137,9 @@ class AnyConfig(Strict):
                 "student.adaptation_from: moments are paid out of the budget of votes or counts; this run trains on "
                 "private rows or adds no noise. Write public"
             )
-        if self.student.adaptation_epsilon >= self.epsilon:
-            raise ValueError(
-                f"student.adaptation_epsilon ({self.student.adaptation_epsilon:g}) must be below privacy.epsilon "
-                f"({self.epsilon:g}), which holds it"
-            )
+        given = self.student.adaptation_epsilon
+        if given >= self.epsilon:
+            raise ValueError(f"student.adaptation_epsilon ({given:g}) must be below privacy.epsilon ({self.epsilon:g})")
 
 
 def _as_if_given(field: Schema) -> None:
@@ -247,9 +245,7 @@ class RunConfig(AnyConfig):
         if self.privacy.protects != "person" or self.private is None:
             return self
         if self.private.person is None:
-            raise ValueError(
-                "privacy.protects is 'person': private.person must name the column that says whose row it is"
-            )
+            raise ValueError("privacy.protects is 'person': private.person must name the column of the persons")
         if self.private.takes_exactly:
             raise ValueError(
                 "privacy.protects is 'person': private.rows takes a fixed number of rows, so that one person's absence "
@@ -281,10 +277,8 @@ class WaspConfig(RunConfig):
     @model_validator(mode="after")
     def _density_can_be_released(self) -> Self:
         if self.method.density is not None:
-            beside = self.class_balance != "balanced" or self.filter != "none" or self.student.pays
-            person = self.privacy.protects == "person"
-            joined = self.privacy.joined_by if person else "mean"
-            refuse_density(self.parties is not None, self.privacy.calibration, joined, beside)
+            joined = self.privacy.joined_by if self.privacy.protects == "person" else "mean"
+            refuse_density(self.parties is not None, self.privacy.calibration, joined)
         return self
 
     @property

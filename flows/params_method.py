@@ -227,8 +227,8 @@ class Method(RoundsMethod):
         return self.samples // self.iterations
 
 
-def refuse_density(shared: bool, calibration: str, joined_by: str, beside: bool) -> None:
-    """Raise ValueError where a density cannot be released: rows are `shared` out, or something else is beside it."""
+def refuse_density(shared: bool, calibration: str, joined_by: str) -> None:
+    """Raise ValueError where a density cannot be released, as where rows are `shared` out among parties."""
     if shared:
         raise ValueError("method.guidance is 'kernel', a density of one party's rows; several parties vote")
     if calibration == "paper":
@@ -236,9 +236,4 @@ def refuse_density(shared: bool, calibration: str, joined_by: str, beside: bool)
     if joined_by != "mean":
         raise ValueError(
             "privacy.joined_by: with method.guidance 'kernel' a person adds the average of their rows; write mean"
-        )
-    if beside:
-        raise ValueError(
-            "method.guidance is 'kernel', whose density has the whole budget: leave class_balance, filter and "
-            "adaptation to private rows out"
         )

@@ -44,9 +44,9 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
         if run.stands is not None:
             return run.stands
         written: list[Written] = []
-        result: list[Written] = []
         # classes in the proportions of noisy label counts, where those are asked for
         releases: list[ArtifactRef] = release_labels(run)
+        result: list[Written] = []
         examples, weights = None, run.equal_weights()
 
         for iteration in range(run.iterations):

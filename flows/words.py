@@ -91,7 +91,7 @@ def _privacy(value: dict[str, Any]) -> list[str]:
     if value["keyphrases"] is not None:
         return [*beside, *keyphrase_lines(value, epsilon)]
     if value["density"] is not None:
-        return density_lines(value, epsilon)
+        return [*beside, *density_lines(value, epsilon)]
     return [*beside, *_votes(value)]
 
 

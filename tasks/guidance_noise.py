@@ -31,11 +31,6 @@ class GuidanceNoise(Noise):
             adjacency=self.privacy.adjacency,
         )
 
-    @property
-    def charges(self) -> tuple[Charge, ...]:
-        """What the run writes into the ledger."""
-        return (self.charge,)
-
 
 def density_sensitivity(privacy: VotePrivacy) -> float:
     """Return by how much one row, or one person, moves the sums of all classes together, L2 norm.

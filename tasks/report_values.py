@@ -35,9 +35,9 @@ class Plan:
     dollars: float | None = None
     training: str = ""
     keyphrases: str = ""
-    density: str = ""
     moments: str = ""
     beside: str = ""
+    density: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,6 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
         ({"method": {"guidance": "kernel", "weights_from": "counts"}}, "a density tells the weights by itself"),
         ({"method": {"guidance": "kernel", "iterations": 1}}, "set iterations to 2 or more"),
         ({"method": {"guidance": "kernel"}, "privacy": {"calibration": "paper"}}, "no paper releases this density"),
-        ({"method": {"guidance": "kernel"}, "class_balance": "tutor"}, "has the whole budget"),
         (
             {
                 "method": {"guidance": "kernel"},
@@ -81,7 +80,7 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
             "write mean",
         ),
     ],
-    ids=["final set", "keep", "kernel", "keep all", "counts", "one round", "paper", "beside", "persons"],
+    ids=["final set", "keep", "kernel", "keep all", "counts", "one round", "paper", "persons"],
 )
 def test_settings_that_mean_nothing_together_are_refused(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
@@ -107,6 +106,13 @@ def test_where_votes_drown_in_noise_the_plan_names_a_density_that_would_not(
     hopeless = words.plan(planned(config(private={"rows": 3, "of": 120})))
     assert "signal index" in hopeless
     assert "one density instead" not in hopeless
+
+
+def test_label_counts_beside_a_density_have_their_part_of_the_budget(ran: Ran) -> None:
+    pipeline, _ = ran
+    summary = pipeline.run(method=DENSITY, class_balance="tutor")
+    assert len(pipeline.releases(summary["run_id"])) == summary["releases"] == 2
+    assert 3.9 < summary["epsilon_spent"] <= 4
 
 
 def test_without_noise_the_density_is_marked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
