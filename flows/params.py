@@ -18,6 +18,7 @@ from flows.params_method import AnyMethod as AnyMethod
 from flows.params_method import Asks as Asks
 from flows.params_method import Casting as Casting
 from flows.params_method import Method as Method
+from flows.params_method import refuse_density
 from flows.params_models import EmbedderChoice as EmbedderChoice
 from flows.params_models import Plm as Plm
 from flows.params_models import Price as Price
@@ -275,16 +276,9 @@ class WaspConfig(RunConfig):
 
     @model_validator(mode="after")
     def _density_can_be_released(self) -> Self:
-        if self.method.guidance == "votes":
-            return self
-        if self.parties is not None:
-            raise ValueError("method.guidance is 'kernel', a density of one party's rows; several parties vote")
-        if self.privacy.calibration == "paper":
-            raise ValueError("privacy.calibration is 'paper', but no paper releases this density; write tight")
-        if self.privacy.protects == "person" and self.privacy.joined_by != "mean":
-            raise ValueError(
-                "privacy.joined_by: with method.guidance 'kernel' a person adds the average of their rows; write mean"
-            )
+        if self.method.density is not None:
+            joined = self.privacy.joined_by if self.privacy.protects == "person" else "mean"
+            refuse_density(self.parties is not None, self.privacy.calibration, joined)
         return self
 
     @property

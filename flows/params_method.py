@@ -225,3 +225,15 @@ class Method(RoundsMethod):
     def candidates(self) -> int:
         """The texts of the first round."""
         return self.samples // self.iterations
+
+
+def refuse_density(shared: bool, calibration: str, joined_by: str) -> None:
+    """Raise ValueError where a density cannot be released, as where rows are `shared` out among parties."""
+    if shared:
+        raise ValueError("method.guidance is 'kernel', a density of one party's rows; several parties vote")
+    if calibration == "paper":
+        raise ValueError("privacy.calibration is 'paper', but no paper releases this density; write tight")
+    if joined_by != "mean":
+        raise ValueError(
+            "privacy.joined_by: with method.guidance 'kernel' a person adds the average of their rows; write mean"
+        )

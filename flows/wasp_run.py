@@ -44,7 +44,7 @@ class WaspRun(Run):
         """Return the releases so far and that of this round: a vote, or one density for all rounds."""
         if self.config.method.density is None:
             return [*releases, self.vote(iteration, votable)]
-        if iteration:
+        if any(one.path.endswith(f"/{SLOT}/release.parquet") for one in releases):
             return list(releases)
         return [*releases, cast(ArtifactRef, now(estimate_density, self.tools, self.guide_spec, votable))]
 

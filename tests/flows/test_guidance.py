@@ -93,7 +93,26 @@ def test_the_plan_tells_of_one_release_and_of_the_final_set(monkeypatch: pytest.
     assert "1 density of the private rows per class" in told
     assert "the 54 of 72 texts that match it together" in told
     assert "signal index" in told
+    assert "each class has 4 texts in the first round" in told
     assert "noisy votes" not in told
+
+
+def test_where_votes_drown_in_noise_the_plan_names_a_density_that_would_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    loud = words.plan(planned(config(private={"rows": 60, "of": 120})))
+    assert "method.guidance: kernel releases one density instead" in loud
+    hopeless = words.plan(planned(config(private={"rows": 3, "of": 120})))
+    assert "signal index" in hopeless
+    assert "one density instead" not in hopeless
+
+
+def test_label_counts_beside_a_density_have_their_part_of_the_budget(ran: Ran) -> None:
+    pipeline, _ = ran
+    summary = pipeline.run(method=DENSITY, class_balance="tutor")
+    assert len(pipeline.releases(summary["run_id"])) == summary["releases"] == 2
+    assert 3.9 < summary["epsilon_spent"] <= 4
 
 
 def test_without_noise_the_density_is_marked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
