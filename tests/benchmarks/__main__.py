@@ -14,6 +14,7 @@ from pathlib import Path
 from tests.benchmarks import (
     api_concurrency,
     artifacts,
+    clipping,
     embed,
     flow,
     masks,
@@ -34,6 +35,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "wire": wire.wire,
     "masks": masks.masks,
     "sequences": sequences.sequences,
+    "clipping": clipping.clipping,
     "embed": embed.embed,
     "fid": numbers.distance,
     "noise": numbers.noise,
