@@ -152,6 +152,22 @@ FLOWS = (
         ),
     ),
     FlowEntry(
+        "dp_sgd_student",
+        "flows.dp_sgd_student",
+        "flows.params_dp_student.DpSgdStudentConfig",
+        "flows.plan.planned",
+        "the student itself learns from the private rows by DP-SGD, with or without ghost clipping; no text is written",
+        (
+            Preset("demo", "dp_sgd_student_here.yaml", "A linear student on the demo's private rows: seconds."),
+            Preset(
+                "paper",
+                "papers/dp_sgd_student_mtsamples.yaml",
+                "MTSamples, the row Ghost of Song et al. 2024, Table 1.",
+            ),
+        ),
+        asks_models=False,
+    ),
+    FlowEntry(
         "dp_kps",
         "flows.dp_kps",
         "flows.params_dp_kps.DpKpsConfig",

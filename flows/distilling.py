@@ -54,8 +54,10 @@ def noise_with_parts(config: RunConfig, own: Callable[[RunConfig], Noise]) -> No
     trained = config.method.tuning is not None
     mine = delta / 2 if trained else delta
     spent = [one.epsilon_stated for one in parts if one.privacy.kind != "none"]
-    # of the discriminator's own flow nothing is left, and nothing else is released
-    rest = epsilon if isinstance(config, KdTutorConfig) else left_of(epsilon, mine, spent, _basic(config))
+    # teachers in a flow of their own take what label counts leave: nothing else is released
+    rest = (
+        epsilon if isinstance(config, KdTutorConfig) and not trained else left_of(epsilon, mine, spent, _basic(config))
+    )
     privacy = config.privacy.model_copy(update={"epsilon": rest, "delta": mine})
     noise = own(config.model_copy(update={"privacy": privacy}))
     if isinstance(noise, TrainingNoise) and not noise.non_private:

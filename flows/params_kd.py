@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+from operator import is_
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from flows.form import rule
 from flows.params import AnyMethod, Asks, Calibration, OwnRowsConfig, Privacy
 from flows.params_discriminator import Discriminator
 from flows.params_method import Casting
 from flows.params_privacy import Epsilon
+from flows.params_steps import DpSteps
+from tasks.dp_sgd import Training
 
 IS_IT = "this flow is that filter; leave it out"
 
@@ -22,15 +27,26 @@ class KdMethod(AnyMethod):
     written: int = Field(
         7500, ge=1, le=10_000_000, description="Texts that the models write, from which those are chosen."
     )
-    select: Literal["discriminator", "chance"] = Field(
+    select: Literal["discriminator", "dp_sgd", "chance"] = Field(
         "discriminator",
-        description="Keep what the student of the teachers takes for private, or any texts (no teacher is trained).",
+        description="Keep what the student of the teachers takes for private; what a classifier does that learned to "
+        "tell private rows from texts by DP-SGD (`training`); or any texts.",
     )
+    training: DpSteps | None = Field(
+        None, exclude_if=partial(is_, None), description="The steps of that classifier; for select: dp_sgd."
+    )
+
+    rules = rule("select", {"const": "dp_sgd"}, {"training": {"type": "object"}})
 
     @property
     def casting(self) -> Casting:
         """Private rows do not vote."""
         return Casting(0)
+
+    @property
+    def tuning(self) -> Training | None:
+        """The steps in which a classifier learns from the private rows, where one does."""
+        return self.training.tuning if self.training is not None else None
 
     @property
     def starts(self) -> dict[str, int]:
@@ -41,6 +57,8 @@ class KdMethod(AnyMethod):
     def _some_are_left_over(self) -> Self:
         if self.written < self.samples:
             raise ValueError(f"written ({self.written}) must be at least samples ({self.samples}), which are kept")
+        if (self.select == "dp_sgd") != (self.training is not None):
+            raise ValueError("training: name its steps for select: dp_sgd, and leave it out otherwise")
         return self
 
 
@@ -89,7 +107,11 @@ class KdTutorConfig(OwnRowsConfig):
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
         """The paper's sigma says nothing of Laplace noise, nor of a look at how sure teachers are."""
-        plain = self.discriminator.noise == "gaussian" and self.discriminator.sure is None
+        plain = (
+            self.method.select != "dp_sgd"
+            and self.discriminator.noise == "gaussian"
+            and self.discriminator.sure is None
+        )
         return ("tight", "paper") if plain and self.epsilon != float("inf") else ("tight",)
 
     @property
@@ -112,6 +134,14 @@ class KdTutorConfig(OwnRowsConfig):
             raise ValueError(f"privacy.tutor_epsilon ({given:g}) must be below privacy.epsilon")
         if self.privacy.calibration not in self.calibrations:
             raise ValueError("privacy.calibration paper is for Gaussian answers to all queries; write tight")
+        exact = self.private.takes_exactly or self.privacy.adjacency == "replace_one"
+        if self.method.tuning is not None and exact:
+            raise ValueError(
+                "method.select is dp_sgd, which is accounted for an added or removed row alone: set private.of to the "
+                "rounded size of the source or leave private.rows empty, and privacy.adjacency: add_remove"
+            )
+        if self.method.tuning is not None and self.discriminator.kind == "mlp":
+            raise ValueError("discriminator.kind mlp is not trained by DP-SGD here; write linear or finetune")
         if self.filtering is not None and self.discriminator.queries >= self.method.written:
             raise ValueError(
                 f"discriminator.queries ({self.discriminator.queries}) must be below method.written "

@@ -92,7 +92,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     tools.artifacts.check()
     for model in config.models:
         tools.model(model.name)
-    if config.method.tuning is not None:
+    if config.method.tuning is not None and config.method.training_tokens:
         check_trainable(tools.weights(tools.plms[0]), config.method.training_tokens)
     test, test_rows = _reference("test", config.test, config, card, tools)
     public, public_rows = _reference("public", config.public, config, card, tools)

@@ -158,6 +158,10 @@ def summary(value: dict[str, Any]) -> str:
 
 def outcome(value: dict[str, Any]) -> str:
     """Say what a run gave and what it cost in privacy."""
+    if not value["iterations"] and value["epsilon_spent"] is not None:
+        return f"learned from the private rows by DP-SGD; epsilon {epsilon(value['epsilon_spent'])} at delta " + (
+            f"{value['delta']:g}"
+        )
     if not value["iterations"]:
         return "trained on the private rows as they are; epsilon infinite (NOT PRIVATE)"
     if not value.get("dataset", True):
@@ -177,7 +181,7 @@ def scores(value: dict[str, Any]) -> str:
 
 def _next(value: dict[str, Any], run_id: str) -> list[str]:
     steps = [f"show {run_id}"]
-    if value["epsilon_spent"] is not None:
+    if value["epsilon_spent"] is not None and value["iterations"]:
         steps.append(f"export {run_id} FOLDER")
     if value["dataset"]:
         steps.append(f"budget history {shlex.quote(value['dataset'])}")

@@ -8,8 +8,9 @@ from typing import Any
 from prefect.states import Completed
 
 from connectors.base import ArtifactRef
-from tasks import adapting, keyphrasing, steering, teaching, tuning, tutoring, voting
+from tasks import adapting, classifying, keyphrasing, steering, teaching, tuning, tutoring, voting
 from tasks.adapting import MomentsSpec
+from tasks.classifying import ClassifySpec
 from tasks.jobs import GuideSpec, VoteSpec, Written
 from tasks.keyphrasing import DensitySpec, Terms, VocabularySpec
 from tasks.private.plain_train import PlainJob, train_on_rows
@@ -45,6 +46,13 @@ def train_on_private(tools: Tools, job: PlainJob) -> Any:
 def tune(tools: Tools, spec: TuneSpec) -> Any:
     """A language model learns from the private rows under differential privacy; the ledger is charged once."""
     tuned, why = tuning.tune(tools, spec)
+    return outcome(tuned, tuned.model, why)
+
+
+@step("train classifier under DP", retries=0)
+def classify(tools: Tools, spec: ClassifySpec, written: Sequence[Written] = ()) -> Any:
+    """A classifier learns from the private rows under differential privacy; the ledger is charged once."""
+    tuned, why = classifying.classify(tools, spec, written)
     return outcome(tuned, tuned.model, why)
 
 

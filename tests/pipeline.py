@@ -42,6 +42,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "dp_sgd_gen": {"samples": 36, "declared_rows": 120, "batch_rows": 60, "steps": 12, "rank": 2, "tokens": 64},
     "dp_kps": {"samples": 36, "vocabulary_terms": 30, "length": 4, "frequencies": 40, "top": 8},
     "kd_tutor": {"samples": 36, "written": 72},
+    "dp_sgd_student": {"training": {"declared_rows": 120, "batch_rows": 60, "steps": 12, "checkpoint_every": 4}},
     "aug_pe as in WASP": {"style": "wasp_baseline", "iterations": 3, "samples": 36, "winners": 2},
 }
 """Settings of each method that make two releases; one, of a model, by dp_sgd_gen."""
@@ -49,6 +50,7 @@ METHODS: dict[str, dict[str, Any]] = {
 FURTHER: dict[str, dict[str, Any]] = {
     "dp_sgd_gen": {"plms": [{"name": "learner", "connector": "hf", "model": "embedded"}]},
     "dp_kps": {"vocabulary": {"path": "builtin:vocabularies/demo.parquet"}},
+    "dp_sgd_student": {"plms": None},
     "kd_tutor": {"discriminator": {"teachers": 3, "queries": 20, "negatives": 12}},
 }
 """What methods need that cannot work with the rest of SMALL."""
@@ -123,6 +125,7 @@ class Pipeline:
         for name, change in changes.items():
             both = isinstance(change, dict) and isinstance(values.get(name), dict)
             values[name] = values[name] | change if both else change
+        values = {name: value for name, value in values.items() if value is not None}
         if not self.home.exists():
             self.home.mkdir(mode=0o700, parents=True)
             forked.tracking_database(self.home / "mlflow.db")

@@ -29,10 +29,12 @@ OTHERS = [*AUDITS, *COMPARISONS, *FUSEGEN, *ONLY_PRIVATE, *FEDERATED, *FEDERATED
 
 @pytest.mark.parametrize("path", [path for path in CONFIGS if path not in OTHERS], ids=lambda path: path.stem)
 def test_it_loads_and_can_be_planned(path: Path) -> None:
-    names = ("pre_text", "aug_pe", "dp_sgd_gen", "dp_kps", "kd_tutor")
+    names = ("pre_text", "aug_pe", "dp_sgd_gen", "dp_sgd_student", "dp_kps", "kd_tutor")
     flow = next((name for name in names if path.stem.startswith(name.removesuffix("_tutor"))), "wasp")
     plan = commands.plan(flow, path, [])
-    last_round_votes = flow in ("pre_text", "dp_sgd_gen") or (flow == "aug_pe" and "wasp" not in path.stem)
+    last_round_votes = flow in ("pre_text", "dp_sgd_gen", "dp_sgd_student") or (
+        flow == "aug_pe" and "wasp" not in path.stem
+    )
     if flow == "dp_kps":
         assert [part["part"] for part in plan["keyphrases"]["parts"]] == ["vocabulary", "density"]
     elif flow == "kd_tutor":
@@ -46,7 +48,7 @@ def test_it_loads_and_can_be_planned(path: Path) -> None:
     as_printed |= flow == "kd_tutor" and plan["calibration"] == "paper"
     assert (plan["epsilon_exact"] <= plan["epsilon_stated"]) != as_printed
     json.dumps(plan, allow_nan=False)
-    assert ("noise" if flow in ("dp_sgd_gen", "dp_kps", "kd_tutor") else "sigma") in words.plan(plan)
+    assert ("noise" if flow in ("dp_sgd_gen", "dp_sgd_student", "dp_kps", "kd_tutor") else "sigma") in words.plan(plan)
 
 
 @pytest.mark.parametrize("path", FEDERATED, ids=lambda path: path.stem)
