@@ -12,7 +12,8 @@ from flows import words
 from flows.audit_claims import attacks_of, claims
 from flows.config_files import check_config
 from flows.params import WaspConfig
-from flows.params_audit import AuditConfig
+from flows.params_audit import AuditConfig, PipelineAttack
+from flows.pipeline_findings import planned_pipeline
 from flows.plan import planned
 from flows.prepare import make_noise
 from tests.pipeline import SMALL, Pipeline, last_json
@@ -85,6 +86,16 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
 def test_settings_that_mean_nothing_together_are_refused(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         config(**changes)
+
+
+def test_several_parties_and_attacks_on_whole_runs_are_for_votes(ran: Ran) -> None:
+    values = {name: one for name, one in SMALL.items() if name != "private"}
+    shared = {"method": SMALL["method"] | DENSITY, "parties": {"registry": "parties.yaml", "exchange": "exchange"}}
+    with pytest.raises(ConfigError, match="several parties vote"):
+        check_config(WaspConfig, values | shared, "the test")
+    named = ran[0].config(method=DENSITY)
+    with pytest.raises(ConfigError, match="whole runs are attacked by their votes"):
+        planned_pipeline(AuditConfig(wasp_config=str(named), pipeline=PipelineAttack()))
 
 
 def test_the_plan_tells_of_one_release_and_of_the_final_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
