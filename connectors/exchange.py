@@ -29,5 +29,8 @@ class Exchange(Protocol):
     def below(self, name: str) -> list[str]:
         """Return the names of all files below a folder, sorted."""
 
+    def match(self, pattern: str) -> list[str]:
+        """Return the names of all files that match a pattern with stars, sorted."""
+
     def remove(self, names: Sequence[str]) -> None:
         """Remove files; those that are gone already are no error."""

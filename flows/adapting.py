@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tasks.adapting import MomentsSpec
-from tasks.composition import gaussian_epsilon, mu_of
 from tasks.moments import MomentsNoise, MomentsPrivacy, calibrate_moments, with_moments
+from tasks.teacher_accounting import left_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -100,7 +100,5 @@ def moments_in_words(noise: Noise) -> str:
 def _rest(config: RunConfig) -> float:
     """Return the epsilon that is `privacy.epsilon` together with that of the moments."""
     privacy, first = config.privacy, config.student.adaptation_epsilon
-    if getattr(privacy, "setting", "gaussian") != "gaussian":
-        return privacy.epsilon - first
-    left = mu_of(privacy.epsilon, privacy.delta) ** 2 - mu_of(first, privacy.delta) ** 2
-    return gaussian_epsilon(left**0.5, privacy.delta)
+    pure = getattr(privacy, "setting", "gaussian") != "gaussian"
+    return left_of(privacy.epsilon, privacy.delta, [first], pure)

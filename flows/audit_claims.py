@@ -15,9 +15,13 @@ from flows.prepare import vote_privacy, vote_privacy_of
 from tasks.accounting import Noise, VotePrivacy, calibrate
 from tasks.attack import Attack, Attacked, claim_of, likely_bound
 from tasks.composition import gaussian_epsilon
+from tasks.guidance_noise import GuidanceNoise, calibrate_density
 from tasks.keyphrase_accounting import PARTS, KeyphraseNoise, PartPrivacy, calibrate_part
 from tasks.keyphrase_noise import apart
 from tasks.shared_noise import Parties, shared
+from tasks.teacher_accounting import PartNoise, left_of, part_of
+from tasks.teacher_accounting import PartPrivacy as BesidePrivacy
+from tasks.teacher_accounting import calibrate_part as calibrate_beside
 
 
 def attacks_of(config: AuditConfig) -> list[Attack]:
@@ -28,8 +32,11 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
             f"{config.wasp_config}: releases no noisy vote (method.iterations is 1, or privacy.epsilon is infinite), "
             "so there is nothing to audit; name another file"
         )
-    noises: dict[str, Noise | KeyphraseNoise] = {}
-    if "wasp" in config.mechanisms:
+    noises: dict[str, Noise | KeyphraseNoise | PartNoise] = {}
+    dense = guides_by_density(config)
+    if "guidance" in config.mechanisms or ("wasp" in config.mechanisms and dense):
+        noises["guidance density"] = _density(promise)
+    if "wasp" in config.mechanisms and not dense:
         for one in config.calibrations:  # the noise of the paper counts no first choices
             share = promise.choice_share if one == "tight" else 0.0
             noises[f"wasp {one}"] = calibrate(replace(promise, calibration=one, choice_share=share))
@@ -40,11 +47,29 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
         noises["pe"] = calibrate(evolution)
     if "dp_kps" in config.mechanisms:
         noises |= _keyphrases(config, promise)
+    if "kd" in config.mechanisms:
+        noises |= _teachers(config, promise)
     found = [Attack(name, noise, config.trials, config.confidence) for name, noise in noises.items()]
     if "federated" in config.mechanisms:
         noise = calibrate(replace(promise, calibration="tight", choice_share=0.0))
         found.append(Attack("federated", noise, config.trials, config.confidence, _parties(config, noise)))
     return found
+
+
+def guides_by_density(config: AuditConfig) -> bool:
+    """Say whether the configuration that is named releases a density in place of votes."""
+    return config.wasp_config is not None and (
+        load_config(WaspConfig, Path(config.wasp_config)).method.density is not None
+    )
+
+
+def _density(promise: VotePrivacy) -> GuidanceNoise:
+    if promise.protects == "person" and promise.aggregation != "mean":
+        raise ConfigError(
+            "mechanisms: guidance averages a person's rows; set privacy.joined_by to mean, or take it out"
+        )
+    single = replace(promise, calibration="tight", releases=1, votes=1, sides=1, choice_share=0.0)
+    return calibrate_density(single)
 
 
 def _parties(config: AuditConfig, noise: Noise) -> Parties:
@@ -81,6 +106,20 @@ def _keyphrases(config: AuditConfig, promise: VotePrivacy) -> dict[str, Keyphras
     return found
 
 
+def _teachers(config: AuditConfig, promise: VotePrivacy) -> dict[str, PartNoise]:
+    if promise.protects == "person":
+        raise ConfigError("mechanisms: kd protects rows; take it out, or set privacy.protects to record")
+    asked, epsilon, delta = config.teachers, promise.epsilon, promise.delta
+    tutor = min(asked.tutor_epsilon, epsilon / 2)
+    labels = BesidePrivacy("labels", tutor, delta, 1, adjacency=promise.adjacency)
+    left = left_of(epsilon, delta, [tutor])
+    answers = BesidePrivacy("answers", left, delta, asked.queries, adjacency=promise.adjacency)
+    pure = replace(answers, kind="laplace", epsilon=epsilon - tutor)
+    sure = replace(answers, part="checks", epsilon=part_of(left, delta, asked.checks_share))
+    parts = {"labels gaussian": labels, "answers gaussian": answers, "answers laplace": pure, "checks gaussian": sure}
+    return {f"kd {name}": calibrate_beside(part) for name, part in parts.items()}
+
+
 def likely(attack: Attack) -> float:
     """Return the epsilon that a sound mechanism lets these trials prove; the canary is added, never exchanged."""
     noise = attack.noise
@@ -88,7 +127,12 @@ def likely(attack: Attack) -> float:
         from tasks.attack_keyphrases import likely_epsilon
 
         return likely_epsilon(noise, attack.trials, attack.confidence)
-    reach = math.sqrt(0.5) if noise.privacy.adjacency == "replace_one" else 1.0
+    if isinstance(noise, PartNoise):
+        from tasks.attack_teachers import likely_epsilon as likely_of_teachers
+
+        return likely_of_teachers(noise, attack.trials, attack.confidence)
+    half = 0.25 if isinstance(noise, GuidanceNoise) else 0.5  # features have both signs, votes one
+    reach = math.sqrt(half) if noise.privacy.adjacency == "replace_one" else 1.0
     bound = likely_bound(reach * claim_of(noise), attack.trials, attack.confidence)
     return gaussian_epsilon(bound, noise.delta) if bound > 0 else 0.0
 
@@ -110,6 +154,14 @@ def claims(attack: Attack) -> dict[str, Any]:
             "calibration": noise.privacy.setting,
             "protects": "record",
             "noise": kind,
+            "noise_scale": noise.scale,
+            "releases": 1,
+        }
+    if isinstance(noise, PartNoise):
+        return found | {
+            "calibration": "tight",
+            "protects": "record",
+            "noise": noise.privacy.kind,
             "noise_scale": noise.scale,
             "releases": 1,
         }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.base import ArtifactError, AuditError, Charge
 from flows.catalog import find_flow
 from tasks.officer_values import AuditLine
+from tasks.teacher_accounting import PARTS as BESIDE
 
 if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
@@ -20,11 +21,19 @@ SAME = ("noise_scale", "sensitivity", "releases", "delta", "protects", "adjacenc
 READ = ("mechanism", "passed", "epsilon_claimed", "epsilon_proven", *SAME)
 """What is read of each finding."""
 
+PARTS: dict[str, str] = {
+    "vocabulary": "dp_kps vocabulary",
+    "density": "dp_kps density",
+    "guidance": "guidance density",
+    **{part: f"kd {part}" for part in BESIDE},
+}
+"""What audits call a release that is no vote, by its place in a run."""
+
 SIDES = {"wasp": 2, "pe": 1, "federated": 2, "whole": 2}
 """How rows vote in each audited mechanism, by the first word of its name: near and far, or near alone.
 
 An audit is about a run whose rows vote alike, and `federated` only about runs of several parties; an audit of a part of
-DP-KPS is about no vote.
+DP-KPS, or of a density, is about no vote.
 """
 
 
@@ -43,12 +52,12 @@ def audits_of(artifacts: Artifacts, claim: Mapping[str, Any]) -> tuple[AuditLine
 
 
 def audits_of_parts(artifacts: Artifacts, charges: Sequence[tuple[str, Charge]]) -> tuple[AuditLine, ...]:
-    """Return the newest audit of each part of DP-KPS with the noise of its charge, (part, charge), if there is one.
+    """Return the newest audit of each release that is no vote, with the noise of its charge, (place, charge).
 
     An audit attacks few terms and frequencies and proves the same for any number: what counts is the noise in units of
     what a document adds.
     """
-    wanted = {f"dp_kps {part}": charge for part, charge in charges}
+    wanted = {PARTS[part]: charge for part, charge in charges}
 
     def kind_of(found: Mapping[str, Any]) -> str | None:
         kind = " ".join(found["mechanism"].split()[:2])
@@ -92,20 +101,23 @@ def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple
     from flows.prepare import make_noise
     from tasks.attack import Attack
     from tasks.dp_sgd import TrainingNoise
+    from tasks.guidance_noise import GuidanceNoise
     from tasks.keyphrase_accounting import part_charge
     from tasks.keyphrase_noise import KeyphrasesNoise, WordsNoise
 
     config: Any = check_config(find_flow(book["flow"]).config_class(), book["config"], f"manifest of {book['run_id']}")
     noise = make_noise(config)
-    if isinstance(noise, TrainingNoise):
-        return ()  # audits are about noise on votes
-    if isinstance(noise, KeyphrasesNoise):
+    found: tuple[AuditLine, ...] = ()  # no audit is about a training
+    if isinstance(noise, GuidanceNoise):
+        found = audits_of_parts(artifacts, [("guidance", noise.charge)])
+    elif isinstance(noise, KeyphrasesNoise):
         found = audits_of_parts(artifacts, [(part.privacy.part, part_charge(part)) for part in noise.parts])
-    else:
+    elif noise.releases and not isinstance(noise, TrainingNoise):
         votes = {"sides": noise.privacy.sides, "shared": bool(book["config"].get("parties"))}
         found = audits_of(artifacts, claims(Attack("vote", noise, 1, 0.0)) | votes)
     if isinstance(noise, WordsNoise):
-        found += audits_of_parts(artifacts, [("vocabulary", noise.charges[0])])
+        found += audits_of_parts(artifacts, [("vocabulary", noise.own_charges[0])])
+    found += audits_of_parts(artifacts, [(one.privacy.part, one.charge) for one in noise.beside])
     for one in found:
         if not one.passed:
             raise AuditError(

@@ -12,6 +12,7 @@ from prefect import flow
 from connectors.base import ArtifactRef
 from flows.aug_pe_run import AugPeRun
 from flows.common import flow_run_name, running
+from flows.distilled_run import discriminated, release_labels
 from flows.evolution_run import ahead_of
 from flows.params_aug_pe import AugPeConfig
 from flows.runners import ConfiguredTaskRunner
@@ -34,12 +35,15 @@ def aug_pe(config: AugPeConfig, resumes: str | None = None) -> dict[str, Any]:
     with running("aug_pe", config, resumes, AugPeRun) as run:
         if run.stands is not None:
             return run.stands
-        # words that prompts for new texts name, where they come from the private rows: released with noise first
+        # label counts that classes get texts by, and words that prompts name: released with noise first, where wanted
+        labels = release_labels(run)
         words = run.release_words()
-        written, asked, releases = (accumulate if config.method.accumulates else evolve)(run, words)
-        synthetic = now(collect, run.tools, written)
-        student = now(train_student, run.tools, run.train_job(written))
-        return run.finish(written, releases, synthetic, student, asked)
+        written, asked, releases = (accumulate if config.method.accumulates else evolve)(run, [*labels, *words])
+        # where a filter is asked for: texts that teachers on the private rows take for private
+        kept, answers = discriminated(run, written)
+        synthetic = now(collect, run.tools, kept)
+        student = now(train_student, run.tools, run.train_job(kept))
+        return run.finish(kept, [*releases, *answers], synthetic, student, asked)
 
 
 def evolve(run: AugPeRun, words: list[ArtifactRef]) -> tuple[list[Written], list[Written], list[ArtifactRef]]:

@@ -87,6 +87,7 @@ FLOWS = (
             ),
             Preset("paper", "papers/wasp_imdb.yaml", "IMDb as the paper sets it (Table 1), six recorded models."),
             Preset("own-data", "own_data.yaml", OWN_DATA, ("private.path",)),
+            Preset("density", "density_here.yaml", "The demo guided by one noisy density in place of votes."),
             Preset("federated", "federated_here.yaml", PARTIES, ("parties.registry", "parties.exchange")),
         ),
     ),
@@ -151,6 +152,22 @@ FLOWS = (
         ),
     ),
     FlowEntry(
+        "dp_sgd_student",
+        "flows.dp_sgd_student",
+        "flows.params_dp_student.DpSgdStudentConfig",
+        "flows.plan.planned",
+        "the student itself learns from the private rows by DP-SGD, with or without ghost clipping; no text is written",
+        (
+            Preset("demo", "dp_sgd_student_here.yaml", "A linear student on the demo's private rows: seconds."),
+            Preset(
+                "paper",
+                "papers/dp_sgd_student_mtsamples.yaml",
+                "MTSamples, the row Ghost of Song et al. 2024, Table 1.",
+            ),
+        ),
+        asks_models=False,
+    ),
+    FlowEntry(
         "dp_kps",
         "flows.dp_kps",
         "flows.params_dp_kps.DpKpsConfig",
@@ -166,6 +183,19 @@ FLOWS = (
                 ("private.path", "vocabulary.path"),
             ),
             Preset("own-data", "dp_kps_own_data.yaml", OWN_DATA, ("private.path", "vocabulary.path")),
+        ),
+    ),
+    FlowEntry(
+        "kd_tutor",
+        "flows.kd_tutor",
+        "flows.params_kd.KdTutorConfig",
+        "flows.plan.planned",
+        "teachers on shards of the private rows say which texts look private; noisy label counts say how many of each "
+        "class are kept",
+        (
+            Preset("demo", "kd_tutor_here.yaml", "Teachers on the demo's texts, embedded models: about a minute."),
+            Preset("paper", "papers/kd_mtsamples.yaml", "MTSamples as the paper sets it, by hub ids: an accelerator."),
+            Preset("own-data", "kd_tutor_own_data.yaml", OWN_DATA, ("private.path",)),
         ),
     ),
     FlowEntry(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from flows.distilling import warnings_of_parts
+from flows.guidance_words import about_density, instead_of_votes
 from flows.home import open_to_others
 from flows.keyphrases import warnings_of_keyphrases
-from flows.params import AnyConfig, PrivateRows, RunConfig
+from flows.params import AnyConfig, PrivateRows, RunConfig, WaspConfig
 from flows.places import rows_ref
 from tasks.accounting import Noise, signal_index
+from tasks.guidance_noise import GuidanceNoise
 from tasks.prompts import TaskCard
 
 
@@ -20,7 +23,8 @@ def warnings_of(config: AnyConfig, card: TaskCard, noise: Noise) -> list[str]:
     if config.test is None:
         found.append("no test rows: accuracy and FID are not measured")
     if isinstance(config, RunConfig):
-        found += warnings_of_keyphrases(noise) + _about_privacy(config) + _about_signal(config, card, noise)
+        found += warnings_of_keyphrases(noise) + warnings_of_parts(config, noise)
+        found += _about_privacy(config) + _about_signal(config, card, noise)
     return found
 
 
@@ -67,10 +71,15 @@ def _about_signal(config: RunConfig, card: TaskCard, noise: Noise) -> list[str]:
     rows = config.private.rows if config.private else None
     if rows is None or noise.sigma <= 0 or not config.method.casting.releases:
         return []
+    if isinstance(noise, GuidanceNoise) and isinstance(config, WaspConfig):
+        return about_density(config, rows, len(card.labels), noise)
     index = signal_index(rows, noise.sigma, config.method.candidates // len(card.labels))
     if index >= 1:
         return []
+    instead = ""
+    if isinstance(config, WaspConfig):
+        instead = instead_of_votes(config, rows, len(card.labels), noise.privacy)
     return [
         f"signal index {index:.2f} < 1: with {rows} rows the noise is louder than the votes, so the choice of "
-        "examples is near chance; more rows, a larger epsilon or fewer iterations help"
+        f"examples is near chance; more rows, a larger epsilon or fewer iterations help{instead}"
     ]

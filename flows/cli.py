@@ -18,7 +18,7 @@ from flows.cli_common import Json
 from flows.cli_common import answer as _answer
 from flows.cli_compare import compare
 from flows.cli_partition import partition
-from flows.cli_party import party, party_keys, party_leave
+from flows.cli_party import look_at, party, party_keys, party_leave
 from flows.home import prepare_environment
 
 FlowName = Annotated[str, typer.Argument(help=f"Name of the flow: {', '.join(entry.name for entry in FLOWS)}.")]
@@ -204,11 +204,19 @@ def doctor(
     set_: Changes = None,
     json_: Json = False,
     flow: Annotated[str, typer.Option(help="The flow that the configuration is of.")] = "wasp",
+    party_: Annotated[
+        Path | None, typer.Option("--party", help="The file of a party (party.yaml): look at it.")
+    ] = None,
 ) -> None:
-    """Check this machine: packages, state folder, budget book, encoder, tracking, and with --config each PLM."""
-    from flows import commands, words
+    """Check this machine: packages, state folder, budget book, encoder, tracking; --config: PLMs and parties."""
+    if party_ is not None:
+        found = look_at(party_)
+    else:
+        from flows import commands
 
-    found = commands.doctor(config, set_ or [], flow)
+        found = commands.doctor(config, set_ or [], flow)
+    from flows import words
+
     _answer(found, json_, words.doctor)
     if not found["healthy"]:
         raise SystemExit(1)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,7 +20,7 @@ def party(config: Config) -> None:
     """Take part in federated runs: a worker that votes with this party's rows, until it is interrupted."""
     from flows.home import ended_in_order
 
-    found = _opened(config)
+    found = _at_home(config)
     from flows.party_worker import serve_party
 
     print(f"party {found.config.name}: waiting for rounds; Ctrl+C ends it", file=sys.stderr)
@@ -43,7 +42,7 @@ def party_keys(config: Config, json_: Json = False) -> None:
 
 def party_leave(config: Config, json_: Json = False) -> None:
     """Take the party's work pool and deployment off the coordinator's server; its rows and budget book stay."""
-    found = _opened(config)
+    found = _at_home(config)
     from flows.party_worker import leave
 
     answer(
@@ -53,12 +52,15 @@ def party_leave(config: Config, json_: Json = False) -> None:
     )
 
 
-def _opened(config: Path) -> Party:
-    """Open a party, and keep Prefect's own files in its state folder; to be called before Prefect is imported."""
-    from flows.home import state_place
-    from flows.party import load_party
+def look_at(config: Path) -> dict[str, Any]:
+    """Examine a party of a federation: its file, key, registry, rows, cap, exchange and server."""
+    found = _at_home(config)
+    from flows.doctor import examine_party
 
-    found = load_party(config)
-    if os.environ.get("PREFECT_HOME") == str(state_place() / "prefect"):
-        os.environ["PREFECT_HOME"] = str(found.home / "prefect")
-    return found
+    return examine_party(found)
+
+
+def _at_home(config: Path) -> Party:
+    from flows.party import party_at_home
+
+    return party_at_home(config)

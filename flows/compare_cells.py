@@ -112,6 +112,7 @@ def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
     shared = {**config.set, **column.set}
     changes = {field: value for field, value in shared.items() if field not in row.ignores}
     changes |= {**row.set, "execution.seed": seed}
+    changes |= {field: seed for field in config.seeded if field not in row.ignores}
     try:
         loaded = load_config(find_flow(row.flow).config_class(), _file(row.config), _written(changes))
     except ConfigError as error:

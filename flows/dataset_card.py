@@ -68,7 +68,17 @@ class Told:
         """How the texts came about, in a phrase."""
         if not self.report.opens_rows:
             return "written by language models without private records"
-        return "written by language models that were guided by noisy votes of private records"
+        if self.chosen:
+            return (
+                "written by language models and chosen by noisy answers of teachers that learned from private records"
+            )
+        released = "a noisy density" if self.report.plan.density else "noisy votes"
+        return f"written by language models that were guided by {released} of private records"
+
+    @property
+    def chosen(self) -> bool:
+        """Whether private records did nothing but teach who chooses, and say how many texts of each class are kept."""
+        return bool(self.report.plan.beside) and not self.report.plan.sigma
 
     @property
     def copies(self) -> str:
@@ -136,6 +146,7 @@ def _size(rows: int) -> str:
 def _about(told: Told) -> str:
     models = ", ".join(told.book["plan"]["models"])
     guided = " that were guided by private records under differential privacy" if told.report.opens_rows else ""
+    guided = " and chosen with private records under differential privacy" if told.chosen else guided
     return (
         f"{told.report.happened.samples} texts ({told.card.item}) written by language models ({models}){guided}. "
         "`student/` is a classifier trained on these texts alone."
@@ -152,20 +163,36 @@ def _privacy(told: Told) -> str:
         f"Unit and neighbours: {told.unit}.",
         f"Releases: {report.happened.releases}, by this run alone. Other runs on the same records add to it.",
         f"Mechanism: {'; '.join(mechanisms(report))}; calibration {plan.calibration}.",
-        _seen(report),
+        _seen(told),
         told.copies,
         audited(told.audits),
     ]
     return "## Privacy statement\n" + _listed(facts) + "\n\n### In plain words\n" + _listed(promise(report))
 
 
-def _seen(report: Report) -> str:
+def _seen(told: Told) -> str:
+    report, beside = told.report, told.report.plan.beside
+    if told.chosen:
+        return (
+            "No text of the private records was shown to a language model that writes; teachers learned from them in "
+            f"private. Released under noise: {beside}."
+        )
+    further = f" Released under noise beside that: {beside}." if beside else ""
+    return _seen_by_method(report) + further
+
+
+def _seen_by_method(report: Report) -> str:
     if report.plan.training:
         return f"One language model learned from the private records under noise: {report.plan.training}."
     if report.plan.keyphrases:
         return (
             "No text of the private records was shown to a language model; prompts hold terms of a public vocabulary. "
             f"Released under noise: {report.plan.keyphrases}."
+        )
+    if report.plan.density:
+        return (
+            "No text of the private records was shown to a language model; they only told, by a noisy density of their "
+            f"vectors, which synthetic texts are like them. Released under noise: {report.plan.density}."
         )
     return "No text of the private records was shown to a language model; they only voted on synthetic texts."
 

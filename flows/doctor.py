@@ -7,16 +7,20 @@ import importlib.util
 import shutil
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.redaction import redact
+from flows.doctor_parties import coordinator_checks, party_checks
 from flows.home import check_closed, state_folder
+from flows.stores import open_artifacts, open_ledger
 
 if TYPE_CHECKING:
+    from connectors.ledger import BudgetBook
     from flows.params import Execution, RunConfig
+    from flows.party import Party
 
 LEAST_FREE_BYTES = 2 * 1024**3
 
@@ -24,7 +28,8 @@ LEAST_FREE_BYTES = 2 * 1024**3
 def examine(config: RunConfig | None = None) -> dict[str, Any]:
     """Run every check; each says what was found, or what is wrong and what to type.
 
-    With a configuration each of its PLMs is asked for one text, which is kept for the run.
+    With a configuration each of its PLMs is asked for one text, which is kept for the run, and where it names parties,
+    registry, exchange and the parties' workers are looked at.
     """
     home = state_folder()
     checks: dict[str, Callable[[Path], str]] = {
@@ -41,6 +46,23 @@ def examine(config: RunConfig | None = None) -> dict[str, Any]:
     if config is not None:
         checks["task runner"] = partial(_runner, config.execution)
         checks |= {f"PLM {plm.name}": partial(_model, config, plm.name) for plm in config.models}
+        checks |= coordinator_checks(config)
+    return _results(checks, home)
+
+
+def examine_party(party: Party) -> dict[str, Any]:
+    """Run every check of a party's machine, in its own state folder; nothing is told of its rows."""
+    checks: dict[str, Callable[[Path], str]] = {
+        "python": _python,
+        "state folder": _folder,
+        "free disk": _disk,
+        "exact noise": _noise,
+        "budget book": partial(_sound, open_ledger(party.home)),
+    }
+    return _results(checks | party_checks(party), party.home)
+
+
+def _results(checks: Mapping[str, Callable[[Path], str]], home: Path) -> dict[str, Any]:
     results = [_check(name, check, home) for name, check in checks.items()]
     return {"healthy": all(one["ok"] for one in results), "checks": results}
 
@@ -86,18 +108,19 @@ def _noise(_: Path) -> str:
 
 
 def _ledger(home: Path) -> str:
-    from flows.budget_commands import verify
-    from flows.stores import open_ledger
+    return _sound(open_ledger(home), home)
 
-    problems = verify(None)["problems"]
+
+def _sound(book: BudgetBook, home: Path) -> str:
+    from flows.release_files import verify
+
+    problems = verify(open_artifacts(home), book).problems
     if problems:
         raise RuntimeError("; ".join(problems))
-    return f"sound, {len(open_ledger(home).datasets())} datasets"
+    return f"sound, {len(book.datasets())} datasets"
 
 
 def _artifacts(home: Path) -> str:
-    from flows.stores import open_artifacts
-
     artifacts = open_artifacts(home)
     artifacts.check()
     return artifacts.where()

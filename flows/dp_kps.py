@@ -10,6 +10,7 @@ from typing import Any
 from prefect import flow
 
 from flows.common import flow_run_name, running
+from flows.distilled_run import discriminated, release_labels
 from flows.dp_kps_run import DpKpsRun
 from flows.params_dp_kps import DpKpsConfig
 from flows.runners import ConfiguredTaskRunner
@@ -32,6 +33,9 @@ def dp_kps(config: DpKpsConfig, resumes: str | None = None) -> dict[str, Any]:
     with running("dp_kps", config, resumes, DpKpsRun) as run:
         if run.stands is not None:
             return run.stands
+        # classes in the proportions of noisy label counts, where those are asked for
+        labels = release_labels(run)
+
         # private vocabulary: in how many documents each public term stands, S terms of each
         counted = now(count_terms, run.tools, run.vocabulary_spec)
         terms = now(choose_terms, run.tools, run.vocabulary_spec, counted)
@@ -39,7 +43,7 @@ def dp_kps(config: DpKpsConfig, resumes: str | None = None) -> dict[str, Any]:
         # densities of the documents' phrases, per class; from here on everything is computed from noisy numbers
         density = now(estimate_densities, run.tools, run.density_spec, terms)
         sequences = now(draw_phrases, run.tools, run.density_spec, terms, density)
-        releases = [counted, density]
+        releases = [*labels, counted, density]
 
         # a text around each sequence, or the sequences themselves
         if config.method.texts == "phrases":
@@ -50,6 +54,8 @@ def dp_kps(config: DpKpsConfig, resumes: str | None = None) -> dict[str, Any]:
         measured = now(measure_iteration, run.tools, run.measure_job(0, written))
         now(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
 
-        synthetic = now(collect, run.tools, written)
-        student = now(train_student, run.tools, run.train_job(written))
-        return run.finish(written, releases, synthetic, student)
+        # where a filter is asked for: texts that teachers on the private rows take for private
+        kept, answers = discriminated(run, written)
+        synthetic = now(collect, run.tools, kept)
+        student = now(train_student, run.tools, run.train_job(kept))
+        return run.finish(kept, [*releases, *answers], synthetic, student, written)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,6 +9,7 @@ from connectors.base import ArtifactRef, digest
 from flows.keyphrases import vocabulary_spec
 from flows.params_dp_kps import DpKpsConfig
 from flows.run import Run
+from tasks.balance import dealt
 from tasks.jobs import Reference, Seeds, WriteJob, Written
 from tasks.keyphrase_accounting import KeyphraseNoise
 from tasks.keyphrase_noise import KeyphrasesNoise
@@ -49,7 +49,7 @@ class DpKpsRun(Run):
             shape=self.config.shape,
             choice=Choice(method.top, method.sharpness),
             labels=self.prepared.card.label_names,
-            count=math.ceil(method.samples / len(self.prepared.card.labels)),
+            count=max(dealt(method.samples, self.prepared.card.label_names, shares=self.shares).values()),
             seed=self.config.execution.seed,
             respend=self.config.privacy.on_lost_artifacts == "respend",
         )
@@ -75,7 +75,7 @@ class DpKpsRun(Run):
         """Let the sequences themselves be the texts; test rows become phrases too."""
         test, public = (self._phrased(rows, terms) for rows in (self.prepared.test, self.prepared.public))
         self.prepared = replace(self.prepared, test=test, public=public)
-        job = PhraseRows(sequences, self.prepared.card.label_names, self.config.method.samples)
+        job = PhraseRows(sequences, self.prepared.card.label_names, self.config.method.samples, self.shares)
         return [now(embed_samples, self.tools, now(phrases_as_texts, self.tools, job))]
 
     def _phrased(self, rows: Reference | None, terms: Terms) -> Reference | None:

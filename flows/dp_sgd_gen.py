@@ -10,6 +10,7 @@ from typing import Any
 from prefect import flow
 
 from flows.common import flow_run_name, running
+from flows.distilled_run import discriminated, release_labels
 from flows.dp_sgd_run import DpSgdRun
 from flows.params_dp_sgd import DpSgdGenConfig
 from flows.runners import ConfiguredTaskRunner
@@ -37,12 +38,15 @@ def dp_sgd_gen(config: DpSgdGenConfig, resumes: str | None = None) -> dict[str, 
             return run.stands
         # the private rows are learned from, once; from here on everything is computed from noisy weights
         tuned = now(tune, run.tools, run.tune_spec())
+        releases = [tuned.release, *release_labels(run)]
 
         written = embedded(run.writing(tuned), generate, run.write_jobs(0, run.equal_weights(), None, ()))
         run.require_texts(0, written)
         measured = now(measure_iteration, run.tools, run.measure_job(0, written))
-        now(record_iteration, run.tools, run.facts(0, written, {}, measured, [tuned.release]))
+        now(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
 
-        synthetic = now(collect, run.tools, written)
-        student = now(train_student, run.tools, run.train_job(written))
-        return run.finish(written, [tuned.release], synthetic, student)
+        # where a filter is asked for: texts that teachers on the private rows take for private
+        kept, answers = discriminated(run, written)
+        synthetic = now(collect, run.tools, kept)
+        student = now(train_student, run.tools, run.train_job(kept))
+        return run.finish(kept, [*releases, *answers], synthetic, student, written)

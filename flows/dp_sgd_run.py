@@ -77,7 +77,7 @@ class DpSgdRun(Run):
 
     def remarks(self, releases: Sequence[ArtifactRef]) -> tuple[str, ...]:
         """Steps that a crash lost: they are paid for and not in the weights."""
-        lost = sum(int(self.tools.artifacts.info(release)["lost"]) for release in releases)
+        lost = sum(int(self.tools.artifacts.info(release).get("lost", 0)) for release in releases)
         said = (
             f"{lost} of {self.config.method.steps} steps of the training were lost with a process that died: they are "
         )

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from flows.run import Run
+from tasks.balance import dealt
 from tasks.evolution_steps import look_ahead, vary
 from tasks.evolving import SURVIVORS
 from tasks.jobs import AHEAD, SurviveJob, WriteJob, Written
 from tasks.steps import embedded, now
 from tasks.survive import Survival
 from tasks.variation import Manner
-from tasks.weigh import per_class
 
 VARIED = "varied"
 """Folder of variations in an iteration: the same model may write new texts in it as well."""
@@ -78,8 +78,8 @@ class EvolutionRun(Run):
         )
 
     def balanced(self, texts: int) -> dict[str, int]:
-        """Return so many texts shared out among the classes; the numbers of private rows play no part."""
-        return per_class(texts, self.prepared.card.label_names)
+        """Return so many texts shared out among the classes: equally, or as the tutor says."""
+        return dealt(texts, self.prepared.card.label_names, shares=self.shares)
 
 
 def ahead_of(run: EvolutionRun, iteration: int, population: Sequence[Written]) -> tuple[list[Written], list[Written]]:

@@ -11,10 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from prefect.exceptions import TerminationSignal
+
+from connectors import stopping
 from connectors.base import ApprovalError, ArtifactError, WaspError, guard_logs, redact, step_of
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 LITTLE_BYTES = 1_000_000
+ENDS = (KeyboardInterrupt, SystemExit, TerminationSignal)
+"""What ends the process; Prefect turns SIGTERM into the last. A pause of Prefect's is none of these."""
 
 
 class UnexpectedError(WaspError):
@@ -33,11 +38,15 @@ class Story:
 def told(story: Story) -> Iterator[None]:
     """Let every error of the block end in words that say what to do; a WaspError stays what it is.
 
-    Whatever stops a run on purpose (SIGTERM, Ctrl-C, a cancellation) passes as it is.
+    Whatever stops a run on purpose (SIGTERM, Ctrl-C, a cancellation) passes as it is; where the process ends, steps in
+    other threads are told, since Prefect waits for them: hours for a large model.
     """
     guard_logs()
     try:
         yield
+    except ENDS:
+        stopping.stop()
+        raise
     except ApprovalError:
         raise
     except WaspError as error:

@@ -47,6 +47,7 @@ def parties_happened(run: Run, releases: Sequence[ArtifactRef]) -> dict[str, Any
             "dropped": dict(info.get("dropped", {})),
             "bytes": totals(info.get("bytes", {})),
             "of_one": info.get("bytes", {}).get("kinds", {}),
+            "read_back": bool(info.get("read_back")),
         }
         for iteration, info in found
     ]
@@ -54,10 +55,11 @@ def parties_happened(run: Run, releases: Sequence[ArtifactRef]) -> dict[str, Any
 
 
 def traffic_of(run: Run, releases: Sequence[ArtifactRef], iteration: int) -> dict[str, int]:
-    """Return the bytes of all parties in the vote of an iteration, by way; empty where nobody voted from elsewhere."""
+    """Return the bytes of all parties in the vote of an iteration, by way; empty where none travelled."""
     if run.prepared.federation is None or len(releases) <= iteration:
         return {}
-    return totals(run.tools.artifacts.info(releases[iteration]).get("bytes", {}))
+    info = run.tools.artifacts.info(releases[iteration])
+    return {} if info.get("read_back") else totals(info.get("bytes", {}))
 
 
 def _about(federation: Federation, noise: Noise) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 MOST_NAMES = 6
+READ_BACK = "read back from the budget book, no party was asked"
 
 
 def planned_lines(told: Mapping[str, Any], epsilon: Any) -> list[str]:
@@ -33,10 +34,17 @@ def happened_lines(told: Mapping[str, Any]) -> list[str]:
     """Say what travelled in each round, and who was dropped."""
     lines = []
     for one in told["rounds"]:
-        ways = one["bytes"]
-        lines.append(
-            f"parties     iteration {one['iteration']}: {one['parties']} in attempt {one['attempt']}, "
-            f"{ways['down']} bytes down, {ways['between']} between, {ways['up']} up"
-        )
+        lines.append(f"parties     iteration {one['iteration']}: {_round(one)}")
         lines += [f"            without {party}: {why}" for party, why in one["dropped"].items()]
     return lines
+
+
+def _round(one: Mapping[str, Any]) -> str:
+    ways = one["bytes"]
+    took = (
+        f"{one['parties']} in attempt {one['attempt']}, {ways['down']} bytes down, {ways['between']} between, "
+        f"{ways['up']} up"
+    )
+    if not one.get("read_back"):
+        return took
+    return f"{READ_BACK}; when it was summed: {took}" if one["parties"] else f"{READ_BACK}, whose round is gone"

@@ -15,6 +15,8 @@ from connectors.base import ArtifactRef, Charge, ConfigError
 from connectors.tracking_address import redact
 from flows.adapting import moments_in_words, moments_remarks
 from flows.approval import Approval
+from flows.distilled_run import balance_of
+from flows.distilling import expected, parts_in_words, unnoised_parts
 from flows.federated_values import parties_happened
 from flows.outgoing import outgoing
 from flows.records import now, versions
@@ -23,10 +25,11 @@ from flows.summary import summary
 from flows.tracked import serving
 from tasks.dp_sgd import training_in_words
 from tasks.facts import Facts
+from tasks.guidance_noise import GuidanceNoise, density_in_words
 from tasks.jobs import Written
 from tasks.judging import map_points
 from tasks.keyphrase_noise import keyphrases_in_words
-from tasks.plots import confusion_plot, fid_accuracy_plot, map_plot, weights_plot
+from tasks.plots import balance_plot, confusion_plot, fid_accuracy_plot, map_plot, weights_plot
 from tasks.report import render
 from tasks.report_values import Happened, MapPoints, Plan, Report, Sample, Scores, Touched, from_json, to_json
 from tasks.round_plans import end_run
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from flows.run import Run
 
 PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot, "confusion": confusion_plot}
+PLOTS |= {"balance": balance_plot}
 SAMPLES_SHOWN = 2
 
 
@@ -108,6 +112,7 @@ def _report(run: Run, made: Made) -> Report:
         approval=_approval(run),
         opens_rows=config.opens_rows,
         parties=parties_happened(run, made.releases),
+        balance=balance_of(run, made.written),
     )
 
 
@@ -156,11 +161,13 @@ def _plan(run: Run) -> Plan:
         calibration=noise.calibration,
         protects=noise.privacy.protects,
         adjacency=noise.privacy.adjacency,
-        samples=run.config.method.samples,
+        samples=expected(run.config),
         calls=sum(one.number for one in run.config.asks),
         training=training_in_words(noise),
         keyphrases=keyphrases_in_words(noise),
         moments=moments_in_words(noise),
+        beside=parts_in_words(noise),
+        density=density_in_words(noise),
     )
 
 
@@ -184,7 +191,7 @@ def _happened(run: Run, made: Made) -> Happened:
 
 
 def _degraded(run: Run, made: Made) -> tuple[str, ...]:
-    missing = run.config.method.samples - made.synthetic.rows if made.synthetic else 0
+    missing = expected(run.config) - made.synthetic.rows if made.synthetic else 0
     short = (f"{missing} texts are missing: {run.why_missing}",) if missing > 0 else ()
     down = tuple(
         f"{plm} was down in iteration {facts.iteration}: {why}"
@@ -224,9 +231,11 @@ def _touched(run: Run) -> tuple[Touched, ...]:
         )
     if run.prepared.noise.non_private and run.config.method.tuning is not None:
         found.append(Touched("training of the model, without noise", "its weights and texts", "privacy.epsilon: inf"))
-    elif run.prepared.noise.non_private and run.prepared.noise.sensitivity:
+    elif run.prepared.noise.non_private and isinstance(run.prepared.noise, GuidanceNoise):
+        found.append(Touched("density without noise", "guidance/release.parquet", "privacy.epsilon: inf"))
+    elif run.prepared.noise.non_private and run.prepared.noise.releases and run.prepared.noise.sensitivity:
         found.append(Touched("votes without noise", "release.parquet of each iteration", "privacy.epsilon: inf"))
-    return tuple(found)
+    return tuple(found) + unnoised_parts(run.prepared.noise)
 
 
 def _track(run: Run, report: Report, synthetic: ArtifactRef | None, page: Path) -> None:

@@ -39,6 +39,10 @@ def shareable(artifacts: Artifacts, book: dict[str, Any]) -> tuple[dict[str, Any
     values, told = json.loads(summary), from_json(json.loads(report))
     if values["epsilon_spent"] is None or told.not_private:
         raise ConfigError(f"Run {run_id} is NOT PRIVATE (no noise was added); nothing of it can be exported")
+    if not artifacts.exists(f"runs/{run_id}/synthetic.parquet") and not values["n_synthetic"]:
+        raise ConfigError(
+            f"Run {run_id} wrote no texts, so that there is no bundle of it; its student is told in the report"
+        )
     gone = lost(artifacts, run_id)
     if gone is not None and gone.result:
         raise ArtifactError(

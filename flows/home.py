@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from connectors import stopping
 from connectors.base import ArtifactError, ConfigError
 
 LEAST_FREE_BYTES = 100_000_000
@@ -122,6 +123,7 @@ def ended_in_order() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+        stopping.forget()
 
 
 def _exit(number: int, _: FrameType | None) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from connectors import stopping
 from connectors.base import Advance
 from flows.progress import Note, display, nothing_more, rate_and_rest
 
@@ -183,6 +184,7 @@ def shown(what: str, total: int, note: Note = nothing_more) -> Iterator[Advance]
     with display().work(what, total, note) as here, PAGE.work(what, total, note) as there:
 
         def advance(units: int) -> None:
+            stopping.go_on()
             here(units)
             there(units)
 

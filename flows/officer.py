@@ -13,14 +13,14 @@ from connectors.base import Charge, ConfigError, LedgerError
 from connectors.files import write_text_whole
 from connectors.ledger_state import GROUP, RELEASING, Entry
 from flows import officer_lines as lines
-from flows.audits import audits_of, audits_of_parts
+from flows.audits import PARTS, audits_of, audits_of_parts
+from flows.federation import PARTY_KEY
 from flows.home import state_folder
 from flows.records import now
 from flows.release_files import verify
 from flows.stores import open_artifacts, open_ledger
 from tasks import officer
 from tasks.accounting import epsilon_of, sides_of
-from tasks.keyphrase_accounting import PARTS
 from tasks.officer_values import AuditLine, Noise, OfficerPage, RunLine, Sent
 from tasks.report_values import Report, from_json
 from tasks.report_words import certainty
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from connectors.ledger_status import Status
 
 EVEN, LOW = 0.5, 0.01
+
+"""Releases that are audited by themselves."""
 
 
 def write_page(dataset: str, language: str, place: Path | None = None) -> dict[str, Any]:
@@ -85,6 +87,8 @@ def collect(book: BudgetBook, home: Path, dataset: str) -> OfficerPage:
         shared=lines.shared(entries),
         touched=lines.touched(entries, runs),
         exports=lines.exports(entries),
+        among=lines.among(runs),
+        of_party=(home / "private" / f"{PARTY_KEY}.key").exists(),
     )
 
 
@@ -129,7 +133,7 @@ def _run(home: Path, status: Status, delta: float, run_id: str, entries: Sequenc
 
 
 def _audits(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditLine, ...]:
-    """Return the newest audits of equal releases, or of the two parts of DP-KPS; others that differ have none."""
+    """Return the newest audits of equal votes, of both parts of DP-KPS, of a density; votes that differ have none."""
     parts = [(entry.slot, _charge(entry)) for entry in released if entry.slot in PARTS]
     of_parts = audits_of_parts(open_artifacts(home), parts) if parts else ()
     votes = [entry for entry in released if entry.slot not in PARTS]

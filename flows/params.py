@@ -6,15 +6,19 @@ Unknown keys are refused with the nearest known name (`flows.config_files` words
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Self
+from functools import partial
+from operator import eq, is_
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from flows.form import Schema, Strict, rule, tasks
+from flows.params_discriminator import NO_PERSONS, Filter
 from flows.params_method import AnyMethod as AnyMethod
 from flows.params_method import Asks as Asks
 from flows.params_method import Casting as Casting
 from flows.params_method import Method as Method
+from flows.params_method import refuse_density
 from flows.params_models import EmbedderChoice as EmbedderChoice
 from flows.params_models import Plm as Plm
 from flows.params_models import Price as Price
@@ -133,11 +137,9 @@ class AnyConfig(Strict):
                 "student.adaptation_from: moments are paid out of the budget of votes or counts; this run trains on "
                 "private rows or adds no noise. Write public"
             )
-        if self.student.adaptation_epsilon >= self.epsilon:
-            raise ValueError(
-                f"student.adaptation_epsilon ({self.student.adaptation_epsilon:g}) must be below privacy.epsilon "
-                f"({self.epsilon:g}), which holds it"
-            )
+        given = self.student.adaptation_epsilon
+        if given >= self.epsilon:
+            raise ValueError(f"student.adaptation_epsilon ({given:g}) must be below privacy.epsilon ({self.epsilon:g})")
 
 
 def _as_if_given(field: Schema) -> None:
@@ -161,6 +163,21 @@ class RunConfig(AnyConfig):
         None, description="Several parties hold the private rows, each its own; in place of `private`."
     )
     privacy: Privacy = Field(Privacy(), description="What is promised about the private rows.")
+    class_balance: Literal["balanced", "tutor"] = Field(
+        "balanced",
+        exclude_if=partial(eq, "balanced"),
+        description="How many texts each class gets: equally many, or in the proportions of noisy counts of the "
+        "private rows' labels, which take a part of epsilon (tutor).",
+    )
+    filter: Literal["none", "discriminator"] = Field(
+        "none",
+        exclude_if=partial(eq, "none"),
+        description="discriminator: of all texts keep those that teachers on the private rows take for private, which "
+        "takes a part of epsilon.",
+    )
+    discriminator: Filter | None = Field(
+        None, exclude_if=partial(is_, None), description="Settings of that filter; empty: the usual ones."
+    )
 
     # where parties hold the rows there is no `private`, and each party names its own column
     rules: ClassVar[dict[str, Schema]] = AnyConfig.rules | {
@@ -199,14 +216,36 @@ class RunConfig(AnyConfig):
             raise ValueError("evaluation.fid_reference is 'private', but the rows are the parties'; write test or none")
         return self
 
+    @property
+    def filtering(self) -> Filter | None:
+        """The discriminator that texts have to pass, if there is one."""
+        return (self.discriminator or Filter()) if self.filter == "discriminator" else None
+
+    @model_validator(mode="after")
+    def _beside_fits(self) -> Self:
+        if self.discriminator is not None and self.filter == "none":
+            raise ValueError("discriminator: its settings are for filter: discriminator; leave them out, or filter")
+        named = {"class_balance": self.class_balance != "balanced", "filter": self.filter != "none"}
+        used = [name for name, on in named.items() if on]
+        if used and self.parties is not None:
+            raise ValueError(f"{used[0]}: several parties do not count labels or teach together; leave it out")
+        if used and self.privacy.protects == "person":
+            raise ValueError(f"{used[0]}: {NO_PERSONS}")
+        asked = {"tutor_epsilon": self.class_balance == "tutor", "filter_epsilon": self.filter != "none"}
+        for name, on in asked.items():
+            given = getattr(self.privacy, name)
+            if given is not None and not on:
+                raise ValueError(f"privacy.{name} is {given:g}, but nothing is released with it; leave it out")
+            if given is not None and given >= self.privacy.epsilon:
+                raise ValueError(f"privacy.{name} ({given:g}) must be below privacy.epsilon")
+        return self
+
     @model_validator(mode="after")
     def _person_fits(self) -> Self:
         if self.privacy.protects != "person" or self.private is None:
             return self
         if self.private.person is None:
-            raise ValueError(
-                "privacy.protects is 'person': private.person must name the column that says whose row it is"
-            )
+            raise ValueError("privacy.protects is 'person': private.person must name the column of the persons")
         if self.private.takes_exactly:
             raise ValueError(
                 "privacy.protects is 'person': private.rows takes a fixed number of rows, so that one person's absence "
@@ -235,10 +274,18 @@ class WaspConfig(RunConfig):
             raise ValueError("method.weights_from is 'counts', which several parties do not count; write votes")
         return self
 
+    @model_validator(mode="after")
+    def _density_can_be_released(self) -> Self:
+        if self.method.density is not None:
+            joined = self.privacy.joined_by if self.privacy.protects == "person" else "mean"
+            refuse_density(self.parties is not None, self.privacy.calibration, joined)
+        return self
+
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
-        """The paper's noise counts no first choices."""
-        return ("tight",) if self.method.weights_from == "counts" else ("tight", "paper")
+        """The paper's noise counts no first choices, and is for votes."""
+        paper = self.method.weights_from == "votes" and self.method.guidance == "votes"
+        return ("tight", "paper") if paper else ("tight",)
 
     @property
     def asks(self) -> list[Asks]:

@@ -37,6 +37,18 @@ class KeyphraseParts(Strict):
         return self
 
 
+class TeacherParts(Strict):
+    """How teachers and label counts are attacked. Their promise holds for any number of queries."""
+
+    queries: int = Field(12, ge=1, le=1000, description="Queries whose answers are released together.")
+    tutor_epsilon: float = Field(
+        0.4, gt=0, description="Epsilon of the label counts, as in the run that is meant; the teachers have the rest."
+    )
+    checks_share: float = Field(
+        0.3, gt=0, lt=1, description="Part of the teachers' budget for the look how sure they are."
+    )
+
+
 class FederationParts(Strict):
     """Whose sums are attacked where several parties vote: who reads them has the shares of those that collude."""
 
@@ -86,13 +98,15 @@ class AuditConfig(Strict):
         5, ge=2, le=100, description="Rounds of writing (T). WASP has T - 1 releases, private evolution T."
     )
     votes: int = Field(8, ge=1, le=32, description="Nearest and furthest texts that each private row votes for (Q).")
-    mechanisms: list[Literal["wasp", "pe", "dp_kps", "federated"]] = Field(
+    mechanisms: list[Literal["wasp", "pe", "dp_kps", "kd", "federated", "guidance"]] = Field(
         ["wasp"],
         min_length=1,
-        max_length=4,
+        max_length=5,
         json_schema_extra={"uniqueItems": True},
         description="wasp: near and far votes; pe: private evolution's histogram of nearest votes; dp_kps: vocabulary "
-        "and density of keyphrases; federated: sums of several parties' votes.",
+        "and density of keyphrases; kd: label counts and teachers' answers; federated: sums of several parties' votes; "
+        "guidance: the density of method.guidance: kernel. A file of wasp_config that guides so is attacked there in "
+        "place of wasp.",
     )
     calibrations: list[Calibration] = Field(
         ["tight", "paper"],
@@ -103,6 +117,7 @@ class AuditConfig(Strict):
         "formula.",
     )
     keyphrases: KeyphraseParts = Field(KeyphraseParts(), description="How dp_kps is attacked.")
+    teachers: TeacherParts = Field(TeacherParts(), description="How kd is attacked.")
     federation: FederationParts = Field(FederationParts(), description="How federated is attacked.")
     trials: int = Field(
         1000,
@@ -122,7 +137,7 @@ class AuditConfig(Strict):
         if len(set(self.calibrations)) < len(self.calibrations):
             raise ValueError("calibrations: each of tight and paper at most once")
         if len(set(self.mechanisms)) < len(self.mechanisms):
-            raise ValueError("mechanisms: each of wasp, pe, dp_kps and federated at most once")
+            raise ValueError("mechanisms: each of wasp, pe, dp_kps, kd, federated and guidance at most once")
         if math.isinf(self.privacy.epsilon):
             raise ValueError("privacy.epsilon is infinite: that promises nothing, so there is nothing to audit")
         usual = [(name, type(self).model_fields[name].default) for name in ("privacy", "iterations", "votes")]

@@ -9,7 +9,9 @@ from pydantic import Field, field_validator, model_validator
 from flows.form import Strict
 from flows.params import Execution, Tracking
 
-Metric = Literal["accuracy", "macro_f1", "fid", "text_precision", "text_recall"]
+Metric = Literal[
+    "accuracy", "macro_f1", "fid", "text_precision", "text_recall", "picks", "overlap", "weights_tv", "equal_tv"
+]
 Changes = dict[str, Any]
 """Changes of a configuration: 'method.votes' -> value."""
 
@@ -55,6 +57,11 @@ class CompareConfig(Strict):
     rows: list[Row] = Field(min_length=1, description="The methods.")
     columns: list[Column] = Field([Column(name="all")], min_length=1, description="The settings that all of them meet.")
     seeds: list[int] = Field([0], min_length=1, description="Each cell is carried out once with each seed.")
+    seeded: list[str] = Field(
+        [],
+        description="Further fields that take the seed: private.seed for other private rows with each seed. Not for a "
+        "row that ignores them.",
+    )
     set: Changes = Field({}, description="Changes of every configuration, by field; a row's own come last.")
     against: str | None = Field(
         None, description="Row that the others are compared with, pair by pair; empty: the first."

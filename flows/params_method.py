@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from operator import eq
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -10,9 +12,13 @@ from pydantic import Field, model_validator
 from flows.form import Strict, rule
 from tasks.accounting import MOST_CHOICE_SHARE
 from tasks.dp_sgd import Training
+from tasks.kernels import Kernel, KernelName
 
 COUNTS_SHARE = 0.15
 """Part of a release's loss (mu squared) that counts of first choices have where nothing else is said: 10 to 20 % do."""
+
+KEEP = 0.75
+"""Part of all texts that a matched final set keeps where nothing else is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,11 @@ class AnyMethod(Strict):
     def training_tokens(self) -> int:
         """The longest row of a training, in tokens."""
         return 0
+
+    @property
+    def result_size(self) -> int:
+        """How many texts the result should hold."""
+        return self.samples
 
     @property
     def candidates(self) -> int:
@@ -125,11 +136,64 @@ class Method(RoundsMethod):
         description="Part of the budget for that count; the votes have the rest. Empty: 0.15.",
     )
 
-    rules = rule("counts_share", {"type": "number"}, {"weights_from": {"const": "counts"}})
+    guidance: Literal["votes", "kernel"] = Field(
+        "votes",
+        exclude_if=partial(eq, "votes"),
+        description="What private rows release: votes, on texts, in each round but the last (paper); kernel: the noisy "
+        "density of their vectors, once for all rounds. `votes` (Q) means nothing then.",
+    )
+    kernel: KernelName = Field(
+        "cosine",
+        exclude_if=partial(eq, "cosine"),
+        description="What guidance: kernel compares vectors by: cosine, or gaussian (random Fourier features).",
+    )
+    final_set: Literal["all", "matched"] = Field(
+        "all",
+        exclude_if=partial(eq, "all"),
+        description="What becomes the data set: all texts, or matched: those that together match the released density; "
+        "student and export know no others. For guidance: kernel; costs no budget.",
+    )
+    keep: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        exclude_if=lambda value: value is None,
+        description="Part of all texts that final_set: matched keeps. Empty: 0.75.",
+    )
+
+    appraise: bool = Field(
+        False,
+        exclude_if=partial(eq, False),
+        description="Measure in each round, against test rows, how well examples and weights were chosen.",
+    )
+
+    rules = (
+        rule("counts_share", {"type": "number"}, {"weights_from": {"const": "counts"}})
+        | rule("kernel", {"const": "gaussian"}, {"guidance": {"const": "kernel"}})
+        | rule("final_set", {"const": "matched"}, {"guidance": {"const": "kernel"}})
+        | rule("keep", {"type": "number"}, {"final_set": {"const": "matched"}})
+    )
+
+    @property
+    def density(self) -> Kernel | None:
+        """The kernel of the density that guides; None where rows vote."""
+        return Kernel(self.kernel) if self.guidance == "kernel" else None
+
+    @property
+    def kept(self) -> float:
+        """Part of all texts that becomes the data set."""
+        return (self.keep or KEEP) if self.final_set == "matched" else 1.0
+
+    @property
+    def result_size(self) -> int:
+        """All texts, or those that a matched final set keeps."""
+        return round(self.kept * self.samples)
 
     @property
     def casting(self) -> Casting:
-        """T - 1 times for Q texts on both sides; the last round's texts are not voted on."""
+        """T - 1 times for Q texts on both sides; the last round's texts are not voted on. A density: once."""
+        if self.guidance == "kernel":
+            return Casting(1)
         share = (self.counts_share or COUNTS_SHARE) if self.weights_from == "counts" else 0.0
         return Casting(self.iterations - 1, self.votes, 2, share)
 
@@ -141,7 +205,35 @@ class Method(RoundsMethod):
             raise ValueError("weights_from: counts pays for weights that weighting: false does not use; write votes")
         return self
 
+    @model_validator(mode="after")
+    def _density_is_released(self) -> Self:
+        if self.guidance == "kernel":
+            if self.weights_from == "counts":
+                raise ValueError("weights_from: counts is for guidance: votes; a density tells the weights by itself")
+            if self.iterations < 2:
+                raise ValueError("guidance: kernel guides the rounds after the first; set iterations to 2 or more")
+            if self.keep is not None and self.final_set == "all":
+                raise ValueError("keep is for final_set: matched; leave it out, or write matched")
+            return self
+        given = {"kernel": self.kernel != "cosine", "final_set": self.final_set != "all", "keep": self.keep is not None}
+        named = [name for name, is_given in given.items() if is_given]
+        if named:
+            raise ValueError(f"{named[0]} is for guidance: kernel, which releases a density; votes release none")
+        return self
+
     @property
     def candidates(self) -> int:
         """The texts of the first round."""
         return self.samples // self.iterations
+
+
+def refuse_density(shared: bool, calibration: str, joined_by: str) -> None:
+    """Raise ValueError where a density cannot be released, as where rows are `shared` out among parties."""
+    if shared:
+        raise ValueError("method.guidance is 'kernel', a density of one party's rows; several parties vote")
+    if calibration == "paper":
+        raise ValueError("privacy.calibration is 'paper', but no paper releases this density; write tight")
+    if joined_by != "mean":
+        raise ValueError(
+            "privacy.joined_by: with method.guidance 'kernel' a person adds the average of their rows; write mean"
+        )

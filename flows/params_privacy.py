@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from functools import partial
+from operator import is_
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
@@ -70,6 +72,20 @@ class Privacy(Kept, Promise):
     on_lost_artifacts: Literal["stop", "respend"] = Field(
         "stop",
         description="If texts that were voted on are lost, or cleaned away: stop, or ask and vote again and pay again.",
+    )
+    tutor_epsilon: float | None = Field(
+        None,
+        gt=0,
+        exclude_if=partial(is_, None),
+        description="Epsilon of the label counts, a part of epsilon; for class_balance: tutor. Empty: 0.4, or a tenth "
+        "of epsilon where that is less.",
+    )
+    filter_epsilon: float | None = Field(
+        None,
+        gt=0,
+        exclude_if=partial(is_, None),
+        description="Epsilon of the discriminator's teachers, a part of epsilon; for filter: discriminator. Empty: "
+        "half of what the label counts leave.",
     )
 
 

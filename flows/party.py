@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.base import ConfigError, Embedder, PrivateRef
 from flows.config_files import load_config
-from flows.federation import check_name, read_registry
-from flows.home import check_closed, who
+from flows.federation import PARTY_KEY, check_name, read_registry
+from flows.home import check_closed, state_place, who
 from flows.params_party import PartyConfig
 from flows.places import default_name, place, rows_ref
-from flows.prepare import join_group
 from flows.stores import open_exchange, open_ledger, open_zone
-from tasks.party import Member
+from tasks.party import BUSY, Member
 from tasks.party_round import Keys
 
 if TYPE_CHECKING:
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     from connectors.ledger import BudgetBook
     from connectors.remote_files import RemoteFiles
     from tasks.private.rows import Zone
-
-KEY = "party"
-"""Name of a party's long-term key in its private zone."""
 
 
 class Party:
@@ -87,7 +83,7 @@ class Party:
         """The long-term key, made on first use."""
         from connectors.signing import open_signing_key
 
-        return open_signing_key(self.home, KEY)
+        return open_signing_key(self.home, PARTY_KEY)
 
     @cached_property
     def public_line(self) -> str:
@@ -111,6 +107,8 @@ class Party:
 
     def _settle(self, dataset: str) -> None:
         """Write group and cap of the file into the budget book where that has others."""
+        from flows.prepare import join_group
+
         join_group(self.ledger, self.config.private, dataset)
         cap = self.config.cap
         if math.isinf(cap.epsilon):
@@ -124,6 +122,7 @@ class Party:
         from prefect.settings import (
             PREFECT_API_SSL_CERT_FILE,
             PREFECT_API_URL,
+            PREFECT_CLIENT_RETRY_EXTRA_CODES,
             PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
             PREFECT_LOGGING_TO_API_ENABLED,
             PREFECT_WORKER_QUERY_SECONDS,
@@ -135,6 +134,8 @@ class Party:
         found: dict[Any, Any] = {
             PREFECT_API_URL: address,
             PREFECT_WORKER_QUERY_SECONDS: self.config.poll_seconds,
+            # a server that many parties speak to at once may answer so; a question is put again, later each time
+            PREFECT_CLIENT_RETRY_EXTRA_CODES: set(BUSY),
             # the coordinator watches its own clock, and a heartbeat costs a second at the end of each round
             PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
             # what a party's libraries say stays with the party
@@ -148,3 +149,11 @@ class Party:
 def load_party(path: Path) -> Party:
     """Open the party of a file."""
     return Party(load_config(PartyConfig, path), path.resolve().parent)
+
+
+def party_at_home(path: Path) -> Party:
+    """Open the party of a file, and keep Prefect's own files in its state folder; before Prefect is imported."""
+    found = load_party(path)
+    if os.environ.get("PREFECT_HOME") == str(state_place() / "prefect"):
+        os.environ["PREFECT_HOME"] = str(found.home / "prefect")
+    return found

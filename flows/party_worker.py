@@ -6,8 +6,10 @@ It makes its work pool and its deployment on the coordinator's server and needs 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import random
+import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,26 +17,39 @@ from typing import Any
 from uuid import UUID
 
 import anyio
-from httpx import TransportError
+from httpx import HTTPStatusError, TransportError
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
-from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
-from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterId,
+    WorkPoolFilter,
+    WorkPoolFilterName,
+)
+from prefect.client.schemas.objects import FlowRun, StateType, WorkPoolStatus
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound, PrefectHTTPStatusError
 from prefect.flow_engine import run_flow
 from prefect.settings import temporary_settings
 from prefect.states import AwaitingRetry
 from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker, BaseWorkerResult
 
-from connectors.base import ConfigError
+from connectors.base import ConfigError, chunks
 from flows.party import Party
 from flows.party_round import party_round, settle
 from tasks.party_round import give_back_ended
 
 TYPE = "wasp-party"
+POOL = "party-"
+"""How the names of parties' work pools begin."""
+PAGE = 100
 ROUNDS_AT_ONCE = 8
 PATIENCE_SECONDS = 60.0
-"""How long a party waits for a server that does not answer yet, or is too busy to."""
+"""How long a party waits for a server that does not answer yet."""
+BUSY_SECONDS = 600.0
+"""How long it waits to be registered by one that is too busy to: many parties may come at once."""
+GIVEN_UP = "error threshold"
+"""In the words with which a worker of Prefect ends after a dozen questions without an answer, each later."""
+SERVER_AWAY = "the Prefect server does not answer any more; asking until it does"
 
 
 class PartyResult(BaseWorkerResult):
@@ -68,19 +83,53 @@ def serve_party(party: Party) -> None:
     assert party.member.name  # the registry has its key, or says that it has not
     settle(party)
     give_back_ended(party, party.exchange)
+    patience = PATIENCE_SECONDS
     with temporary_settings(party.settings()):
-        with get_client(sync_client=True) as client:
-            _check(client)
-            _patiently(partial(_register, client, party))
-        worker = PartyWorker(work_pool_name=pool_of(party), name=party.config.name, limit=ROUNDS_AT_ONCE)
-        anyio.run(partial(worker.start, printer=_quiet))
+        while True:
+            with get_client(sync_client=True) as client:
+                _check(client, patience)
+                _patiently(partial(_register, client, party), max(patience, BUSY_SECONDS))
+            worker = PartyWorker(work_pool_name=pool_of(party), name=party.config.name, limit=ROUNDS_AT_ONCE)
+            try:
+                return anyio.run(partial(worker.start, printer=_quiet))
+            except Exception as error:
+                if not was_away(error):
+                    raise
+            patience = math.inf  # it has worked with this server: whatever keeps it away ends some time
+            sys.stderr.write(f"party {party.config.name}: {SERVER_AWAY}\n")
+
+
+def was_away(error: BaseException) -> bool:
+    """Say of what ended a worker whether it was a server that did not answer, or was too busy to, for long."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(was_away(one) for one in error.exceptions)
+    if isinstance(error, HTTPStatusError):
+        return error.response.status_code >= 500
+    return isinstance(error, TransportError) or (isinstance(error, RuntimeError) and GIVEN_UP in str(error))
+
+
+def refusal(client: SyncPrefectClient, error: PrefectHTTPStatusError) -> str:
+    """Say that a server refuses, and what to set."""
+    where, status = client.api_url, error.response.status_code
+    return f"The Prefect server at {where} refuses this party ({status}); set PREFECT_API_AUTH_STRING=user:password"
+
+
+def party_states(client: SyncPrefectClient, parties: Sequence[str]) -> dict[str, str]:
+    """Return of each party whether its worker waits for rounds on this server, and if not, what is known of it."""
+    pools = {f"{POOL}{party}": party for party in parties}
+    states = dict.fromkeys(parties, "was never started with this server")
+    for some in chunks(list(pools), PAGE):
+        where = WorkPoolFilter(name=WorkPoolFilterName(any_=list(some)))
+        for pool in client.read_work_pools(work_pool_filter=where, limit=PAGE):
+            states[pools[pool.name]] = "waiting" if pool.status == WorkPoolStatus.READY else "does not ask for work"
+    return states
 
 
 def leave(party: Party) -> dict[str, Any]:
     """Take this party's deployment and work pool off the server, and give back what ended runs set aside."""
     ended = give_back_ended(party, party.exchange)
     with temporary_settings(party.settings()), get_client(sync_client=True) as client:
-        _check(client)
+        _check(client, PATIENCE_SECONDS)
         with contextlib.suppress(ObjectNotFound):
             client.delete_deployment(_deployment(client, party))
         with contextlib.suppress(ObjectNotFound):
@@ -90,10 +139,10 @@ def leave(party: Party) -> dict[str, Any]:
 
 def pool_of(party: Party) -> str:
     """Return the name of a party's work pool."""
-    return f"party-{party.config.name}"
+    return f"{POOL}{party.config.name}"
 
 
-def _check(client: SyncPrefectClient, seconds: float = PATIENCE_SECONDS) -> None:
+def _check(client: SyncPrefectClient, seconds: float) -> None:
     """Wait a while for the server; ConfigError with what was wrong last."""
     deadline = time.monotonic() + seconds
     while (problem := client.api_healthcheck()) is not None and time.monotonic() < deadline:
@@ -102,15 +151,14 @@ def _check(client: SyncPrefectClient, seconds: float = PATIENCE_SECONDS) -> None
         raise ConfigError(f"No Prefect server answers at {client.api_url} ({type(problem).__name__}: {problem})")
 
 
-def _patiently(work: Callable[[], None], seconds: float = PATIENCE_SECONDS, pause: float = 2.0) -> None:
-    """Do something on the server again while it is too busy to answer: many parties may come at once."""
+def _patiently(work: Callable[[], None], seconds: float, pause: float = 2.0) -> None:
+    """Do something on the server again while it is too busy to answer."""
     deadline = time.monotonic() + seconds
     while True:
         try:
             return work()
         except (PrefectHTTPStatusError, TransportError) as error:
-            busy = isinstance(error, TransportError) or error.response.status_code >= 500
-            if not busy or time.monotonic() > deadline:
+            if not was_away(error) or time.monotonic() > deadline:
                 raise
         time.sleep(pause * (1 + random.random()))  # not all together
 
@@ -131,10 +179,7 @@ def _register(client: SyncPrefectClient, party: Party) -> None:
     except PrefectHTTPStatusError as error:
         if error.response.status_code >= 500:
             raise
-        raise ConfigError(
-            f"The Prefect server at {client.api_url} refuses this party ({error.response.status_code}); set "
-            "PREFECT_API_AUTH_STRING=user:password"
-        ) from None
+        raise ConfigError(refusal(client, error)) from None
     deployment = client.create_deployment(
         flow_id=client.create_flow_from_name(party_round.name),
         name=party.config.name,

@@ -28,6 +28,8 @@ def planned_pipeline(config: AuditConfig) -> dict[str, Any]:
     from flows.task_files import load_task
 
     attack, wasp = config.pipeline or PipelineAttack(), pipeline_config(config)
+    if wasp.method.density is not None:
+        raise ConfigError("pipeline: whole runs are attacked by their votes; this one releases a density, leave it out")
     card = load_task(wasp.task)
     check_numbers(wasp, card)
     plan = plan_of(wasp, card, make_noise(wasp))

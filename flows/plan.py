@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from flows.adapting import moments_plan
+from flows.distilling import parts_plan
 from flows.federated_values import parties_planned
+from flows.guidance_words import density_plan
 from flows.keyphrases import keyphrase_plan, words_plan
 from flows.params import AnyConfig, Asks, Execution, RunConfig
 from tasks.accounting import Noise, VotePrivacy
@@ -74,6 +76,8 @@ def plan_of(
         "keyphrases": keyphrase_plan(noise),
         "words": words_plan(noise),
         "moments": moments_plan(noise),
+        "beside": parts_plan(config, noise),
+        "density": density_plan(config, noise),
         "sensitivity": noise.sensitivity,
         "calibration": noise.calibration,
         "sigma": noise.sigma,

@@ -12,6 +12,7 @@ from prefect import flow
 
 from connectors.base import ArtifactRef
 from flows.common import flow_run_name, running
+from flows.distilled_run import discriminated, release_labels
 from flows.evolution_run import ahead_of
 from flows.params_pre_text import PreTextConfig
 from flows.pre_text_run import PreTextRun
@@ -36,7 +37,8 @@ def pre_text(config: PreTextConfig, resumes: str | None = None) -> dict[str, Any
         if run.stands is not None:
             return run.stands
         asked: list[Written] = []
-        releases: list[ArtifactRef] = []
+        # classes in the proportions of noisy label counts, where those are asked for
+        releases: list[ArtifactRef] = release_labels(run)
         kept: list[Written] = []
 
         for iteration in range(run.iterations):
@@ -65,6 +67,8 @@ def pre_text(config: PreTextConfig, resumes: str | None = None) -> dict[str, Any
         measured = now(measure_iteration, run.tools, run.measure_job(run.iterations, written))
         now(record_iteration, run.tools, run.facts(run.iterations, written, {}, measured, releases))
 
-        synthetic = now(collect, run.tools, written)
-        student = now(train_student, run.tools, run.train_job(written))
-        return run.finish(written, releases, synthetic, student, [*asked, *written])
+        # where a filter is asked for: texts that teachers on the private rows take for private
+        passed, answers = discriminated(run, written)
+        synthetic = now(collect, run.tools, passed)
+        student = now(train_student, run.tools, run.train_job(passed))
+        return run.finish(passed, [*releases, *answers], synthetic, student, [*asked, *written])

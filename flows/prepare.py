@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from connectors.base import BudgetPlan, Charge, ConfigError, Look, PrivateInputError, digest
 from flows.adapting import beside_moments
 from flows.cautions import warnings_of
+from flows.distilling import noise_with_parts
 from flows.federation import Federation, federation_of
 from flows.home import who
 from flows.keyphrases import (
@@ -21,7 +22,7 @@ from flows.keyphrases import (
     words_noise,
 )
 from flows.lost_book import check_book
-from flows.params import PACE, AnyConfig, Casting, PrivateRows, Promise, Rows, RunConfig
+from flows.params import PACE, AnyConfig, Casting, PrivateRows, Promise, Rows, RunConfig, WaspConfig
 from flows.params_aug_pe import AugPeConfig
 from flows.params_dp_kps import DpKpsConfig
 from flows.places import rows_ref
@@ -31,6 +32,7 @@ from flows.tools import RunName, RunTools
 from flows.trainable import check_trainable
 from tasks.accounting import Noise, VotePrivacy, calibrate
 from tasks.dp_sgd import calibrate_training
+from tasks.guidance_noise import calibrate_density
 from tasks.jobs import Reference
 from tasks.private.rows import Identity, identify
 from tasks.prompts import TaskCard
@@ -90,7 +92,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     tools.artifacts.check()
     for model in config.models:
         tools.model(model.name)
-    if config.method.tuning is not None:
+    if config.method.tuning is not None and config.method.training_tokens:
         check_trainable(tools.weights(tools.plms[0]), config.method.training_tokens)
     test, test_rows = _reference("test", config.test, config, card, tools)
     public, public_rows = _reference("public", config.public, config, card, tools)
@@ -132,10 +134,15 @@ def make_noise(config: AnyConfig) -> Noise:
     """Return the calibrated noise of a configuration: that of all its releases together."""
     if not isinstance(config, RunConfig):
         return no_release() if config.private is None else no_noise()
-    return beside_moments(config, _noise_of)
+    return noise_with_parts(config, _noise_and_moments)
 
 
-def _noise_of(config: RunConfig) -> Noise:
+def _noise_and_moments(config: RunConfig) -> Noise:
+    return beside_moments(config, _own_noise)
+
+
+def _own_noise(config: RunConfig) -> Noise:
+    """Return the noise of a method by itself."""
     training, privacy = config.method.tuning, config.privacy
     if training is not None:
         return calibrate_training(training, privacy.epsilon, privacy.delta)
@@ -143,12 +150,14 @@ def _noise_of(config: RunConfig) -> Noise:
         return keyphrases_noise(config)
     if isinstance(config, AugPeConfig) and config.counts_words:
         return words_noise(config, vote_privacy_of(config))
+    if isinstance(config, WaspConfig) and config.method.density is not None:
+        return calibrate_density(vote_privacy_of(config))
     return calibrate(vote_privacy_of(config))
 
 
 def charges_of(config: AnyConfig, noise: Noise, federation: Federation | None = None) -> tuple[Charge, ...]:
     """Return what a run will write into the budget book, in order; nothing where it opens no private row."""
-    if not noise.releases:
+    if not noise.charges:
         return ()
     if federation is not None:
         return (shared_charge(federation.shared(noise)),) * noise.releases

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from connectors.base import ArtifactRef, FinalError, Look, TemporaryError, in_step
+from connectors.base import ArtifactRef, FinalError, TemporaryError, in_step
 from flows.adapting import adapted
 from flows.budget_event import tell_high_budget
 from flows.federated_values import traffic_of
-from flows.home import who
 from flows.page import RunPage
 from flows.prepare import Prepared
 from flows.preview import sample_prompts
 from flows.records import RunBook
-from flows.spending import paid_for
+from flows.spending import look_of, paid_for
 from flows.tools import RunTools
 from tasks.accounting import epsilon_of
+from tasks.balance import Shares
 from tasks.coordinator import Dropped
 from tasks.facts import Facts, facts_of, with_privacy
 from tasks.federation import FederatedVote
@@ -42,8 +42,11 @@ class Run:
 
     Methods add their own jobs (`WaspRun`, `PreTextRun`, `AugPeRun`).
 
-    `stands`: the summary of a finished run whose texts were removed since; nothing is made again for it.
+    `stands`: the summary of a finished run whose texts were removed since; nothing is made again for it. `shares`: the
+    part of each class in all texts, once a tutor says so.
     """
+
+    shares: Shares = ()
 
     def __init__(self, prepared: Prepared, book: RunBook, started: float, stands: dict[str, Any] | None = None) -> None:
         self.prepared = prepared
@@ -177,6 +180,7 @@ class Run:
             seed=self.config.execution.seed,
             examples=examples,
             earlier=tuple(one.samples for one in written),
+            shares=self.shares,
         )
 
     def require_texts(self, iteration: int, written: Sequence[Written]) -> None:
@@ -199,13 +203,8 @@ class Run:
             public=prepared.public,
             fingerprint=self.tools.name.fingerprint if self.tools.name else "",
             seed=self.config.execution.seed,
-            look=self._look(iteration) if self.config.evaluation.fid_reference == "private" else None,
+            look=look_of(self, iteration) if self.config.evaluation.fid_reference == "private" else None,
         )
-
-    def _look(self, iteration: int) -> Look:
-        name = self.tools.called
-        what, where = "FID against the private rows", f"measures.json and report, iteration {iteration}"
-        return Look(name.dataset, who(), name.flow, name.run_id, what, where, f"fid-{iteration}")
 
     @property
     def vote_scope(self) -> str:

@@ -37,7 +37,7 @@ TOP = {
     "models": MODELS,
 }
 TOP |= {"prefect": PREFECT}
-CACHES = {"embeddings", "votes", "reference", "students"}
+CACHES = {"embeddings", "votes", "reference", "students", "teachers"}
 """Folders of private/ whose content is computed again when it is missing."""
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from prefect import runtime
 
-from tasks.facts import Facts
+from tasks.facts import GUIDED, Facts
 from tasks.report_values import Report
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def summary(run: Run, report: Report, mlflow: str) -> dict[str, Any]:
         "fid": last.fid if last else None,
         "text_precision": last.text_precision if last else None,
         "text_recall": last.text_recall if last else None,
+        **_guided(report.iterations),
         "fid_not_private": last.not_private if last else False,
         "mlflow_run_id": tracker.mlflow_run_id,
         "mlflow": mlflow,
@@ -53,6 +55,13 @@ def summary(run: Run, report: Report, mlflow: str) -> dict[str, Any]:
     }
 
 
+def _guided(iterations: Sequence[Facts]) -> dict[str, float | None]:
+    """Return how well rounds were guided, on average over those in which it was measured."""
+    told = {name: [one.guided.get(name) for one in iterations] for name in GUIDED}
+    known = {name: [value for value in values if value is not None] for name, values in told.items()}
+    return {name: sum(values) / len(values) if values else None for name, values in known.items()}
+
+
 def _line(facts: Facts) -> dict[str, Any]:
     return {
         "iteration": facts.iteration,
@@ -63,5 +72,6 @@ def _line(facts: Facts) -> dict[str, Any]:
         "text_precision": facts.text_precision,
         "text_recall": facts.text_recall,
         "accuracy": facts.accuracy,
+        **facts.guided,
         "epsilon": facts.epsilon,
     }

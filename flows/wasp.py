@@ -11,6 +11,7 @@ from prefect import flow
 
 from connectors.base import ArtifactRef
 from flows.common import flow_run_name, running
+from flows.distilled_run import discriminated, release_labels
 from flows.params import WaspConfig
 from flows.runners import ConfiguredTaskRunner
 from flows.wasp_run import WaspRun
@@ -43,7 +44,9 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
         if run.stands is not None:
             return run.stands
         written: list[Written] = []
-        releases: list[ArtifactRef] = []
+        # classes in the proportions of noisy label counts, where those are asked for
+        releases: list[ArtifactRef] = release_labels(run)
+        result: list[Written] = []
         examples, weights = None, run.equal_weights()
 
         for iteration in range(run.iterations):
@@ -53,18 +56,22 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
             run.require_texts(iteration, written)
 
             # how good are the texts so far (no private row is touched unless the configuration asks for it)
-            measured = now(measure_iteration, run.tools, run.measure_job(iteration, written))
+            result = run.settled(iteration, written, releases)
+            measured = now(measure_iteration, run.tools, run.measure_job(iteration, result))
 
-            # private rows vote, once per iteration but the last: nothing would read that vote
+            # private rows vote, once per iteration but the last (nothing would read that vote), or their density guides
             if iteration < run.iterations - 1:
                 votable = run.votable(iteration, written)
-                release = run.vote(iteration, votable)
-                releases.append(release)
-                examples = now(select_examples, run.tools, run.select_job(iteration), release, votable)
-                weights = now(weigh_models, run.tools, run.weigh_job(iteration, weights), release, votable)
+                releases = run.guided(iteration, votable, releases)
+                select, weigh = run.select_job(iteration), run.weigh_job(iteration, weights)
+                examples = now(select_examples, run.tools, select, releases[-1], votable)
+                weights = now(weigh_models, run.tools, weigh, releases[-1], votable)
+                measured = run.appraised(measured, examples, (select, weigh, weights), votable)
 
             now(record_iteration, run.tools, run.facts(iteration, written, weights, measured, releases))
 
-        synthetic = now(collect, run.tools, written)
-        student = now(train_student, run.tools, run.train_job(written))
-        return run.finish(written, releases, synthetic, student)
+        # where a filter is asked for: texts that teachers on the private rows take for private
+        kept, answers = discriminated(run, result)
+        synthetic = now(collect, run.tools, kept)
+        student = now(train_student, run.tools, run.train_job(kept))
+        return run.finish(kept, [*releases, *answers], synthetic, student, written)

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
+from connectors.base import ArtifactRef
 from flows.params import WaspConfig
 from flows.run import Run
-from tasks.jobs import SelectJob, WeighJob, Weights, Written
+from tasks.appraisal import AppraiseJob
+from tasks.guidance_noise import GuidanceNoise
+from tasks.jobs import GuideSpec, SelectJob, SettleJob, WeighJob, Weights, Written
+from tasks.private.guidance import SLOT
+from tasks.private_steps import estimate_density
+from tasks.steps import appraise, now, settle
 
 
 class WaspRun(Run):
@@ -33,11 +40,61 @@ class WaspRun(Run):
         """Return what stands for election: all texts so far (paper), or those of this round."""
         return tuple(one for one in written if self.vote_scope == "all" or one.iteration == iteration)
 
+    def guided(self, iteration: int, votable: Sequence[Written], releases: Sequence[ArtifactRef]) -> list[ArtifactRef]:
+        """Return the releases so far and that of this round: a vote, or one density for all rounds."""
+        if self.config.method.density is None:
+            return [*releases, self.vote(iteration, votable)]
+        if any(one.path.endswith(f"/{SLOT}/release.parquet") for one in releases):
+            return list(releases)
+        return [*releases, cast(ArtifactRef, now(estimate_density, self.tools, self.guide_spec, votable))]
+
+    @property
+    def guide_spec(self) -> GuideSpec:
+        """Describe the release of the density."""
+        name, noise, kernel = self.tools.called, self.prepared.noise, self.config.method.density
+        assert isinstance(noise, GuidanceNoise)
+        assert kernel is not None
+        return GuideSpec(
+            dataset=name.dataset,
+            fingerprint=name.fingerprint,
+            noise=noise,
+            kernel=kernel,
+            labels=self.prepared.card.label_names,
+            respend=self.config.privacy.on_lost_artifacts == "respend",
+        )
+
+    def appraised(
+        self,
+        measured: dict[str, Any],
+        examples: ArtifactRef,
+        jobs: tuple[SelectJob, WeighJob, Weights],
+        votable: Sequence[Written],
+    ) -> dict[str, Any]:
+        """Return what was measured and, if it is asked for, how well examples and weights were chosen."""
+        test = self.prepared.test
+        if test is None or not self.config.method.appraise:
+            return measured
+        job = AppraiseJob(jobs[0], jobs[1], self.prepared.noise, self.prepared.card.label_names, jobs[2], test)
+        return measured | cast("dict[str, Any]", now(appraise, self.tools, job, examples, votable))
+
+    def settled(self, iteration: int, written: Sequence[Written], releases: Sequence[ArtifactRef]) -> list[Written]:
+        """Return what is the data set so far: all texts; at the end, if asked for, those that match the density."""
+        method = self.config.method
+        if method.final_set == "all" or method.density is None or iteration < self.iterations - 1:
+            return list(written)
+        job = SettleJob(iteration, method.density, method.kept, self.config.execution.seed)
+        return [cast(Written, now(settle, self.tools, job, releases[-1], written))]
+
+    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:
+        """The votes, or the density."""
+        return super().slots(releases) if self.config.method.density is None else {SLOT}
+
     def select_job(self, iteration: int) -> SelectJob:
         """Take the top S of each class."""
-        return SelectJob(iteration, self.config.method.examples)
+        return SelectJob(iteration, self.config.method.examples, self.config.method.density)
 
     def weigh_job(self, iteration: int, weights: Weights) -> WeighJob:
         """Weigh the PLMs by the votes of their texts."""
         method = self.config.method
-        return WeighJob(iteration, self.plms, method.weighting, weights, method.weights_by, method.temperature)
+        manner = (method.weights_by, method.temperature, method.density)
+        return WeighJob(iteration, self.plms, method.weighting, weights, *manner)

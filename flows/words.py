@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from flows.adapting import moments_lines
+from flows.distilling import alone_lines, parts_lines
 from flows.federated_words import happened_lines, planned_lines
+from flows.guidance_words import density_lines
 from flows.keyphrases import keyphrase_lines, words_lines
 from flows.training_words import training_lines
 
@@ -81,15 +83,26 @@ def _privacy(value: dict[str, Any]) -> list[str]:
             "of the run can be exported",
             f"epsilon       {epsilon(None)}: the budget book marks the dataset as exposed; refused where it has a cap",
         ]
+    if value["beside"] and len(value["beside"]) == value["releases"]:
+        return alone_lines(value, epsilon)
+    beside = parts_lines(value["beside"], epsilon)
     if value["training"] is not None:
-        return training_lines(value, epsilon)
+        return [*beside, *training_lines(value, epsilon)]
     if value["keyphrases"] is not None:
-        return keyphrase_lines(value, epsilon)
+        return [*beside, *keyphrase_lines(value, epsilon)]
+    if value["density"] is not None:
+        return [*beside, *density_lines(value, epsilon)]
+    return [*beside, *_votes(value)]
+
+
+def _votes(value: dict[str, Any]) -> list[str]:
+    """Say how private rows vote and what that costs."""
     other = value["other_calibration"]
-    votes = value["releases"] - (value["words"] is not None) - (value["moments"] is not None)
+    votes = value["releases"] - (value["words"] is not None) - (value["moments"] is not None) - len(value["beside"])
     lines = [
         *words_lines(value["words"]),
-        f"releases      {votes} noisy votes, one {value['protects'].split()[0]} moves each by at most "
+        f"releases      {votes} noisy votes, one "
+        f"{value['protects'].split()[0]} moves each by at most "
         f"{value['sensitivity']:.4f} (L2)",
         f"protects      one {value['protects']}",
         *([f"group         {value['group']}: charged to all datasets of this group"] if value["group"] else []),
@@ -145,6 +158,10 @@ def summary(value: dict[str, Any]) -> str:
 
 def outcome(value: dict[str, Any]) -> str:
     """Say what a run gave and what it cost in privacy."""
+    if not value["iterations"] and value["epsilon_spent"] is not None:
+        return f"learned from the private rows by DP-SGD; epsilon {epsilon(value['epsilon_spent'])} at delta " + (
+            f"{value['delta']:g}"
+        )
     if not value["iterations"]:
         return "trained on the private rows as they are; epsilon infinite (NOT PRIVATE)"
     if not value.get("dataset", True):
@@ -164,7 +181,7 @@ def scores(value: dict[str, Any]) -> str:
 
 def _next(value: dict[str, Any], run_id: str) -> list[str]:
     steps = [f"show {run_id}"]
-    if value["epsilon_spent"] is not None:
+    if value["epsilon_spent"] is not None and value["iterations"]:
         steps.append(f"export {run_id} FOLDER")
     if value["dataset"]:
         steps.append(f"budget history {shlex.quote(value['dataset'])}")

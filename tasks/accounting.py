@@ -43,6 +43,7 @@ from tasks.sensitivity import vote_sensitivity as vote_sensitivity
 
 if TYPE_CHECKING:
     from tasks.moments import MomentsNoise
+    from tasks.teacher_accounting import PartNoise
 
 LEAST_SIGMA_INT: Final = 16.0
 """Below this the noise is a handful of integers and protects nobody."""
@@ -61,6 +62,7 @@ class Noise:
     `sigma` in votes (the largest single vote is 1), `sigma_int` in integer steps (`scale` steps are one vote),
     `noise_multiplier` = sigma / sensitivity. `epsilon_stated` is what was asked for, `epsilon_exact` what all
     releases really cost together at `delta`. `moments`: of a release that comes last, for adapting the student.
+    `beside`: label counts before, and teachers' answers after, what the method releases; their noise is their own.
     """
 
     privacy: VotePrivacy
@@ -75,6 +77,7 @@ class Noise:
     delta: float
     calibration: str
     moments: MomentsNoise | None = None
+    beside: tuple[PartNoise, ...] = ()
 
     @property
     def non_private(self) -> bool:
@@ -96,7 +99,14 @@ class Noise:
     @property
     def charges(self) -> tuple[Charge, ...]:
         """All releases as the ledger writes them, in order."""
-        return ((self.charge,) * self.releases if self.releases else ()) + self.last
+        before = tuple(one.charge for one in self.beside if one.privacy.part == "labels")
+        after = tuple(one.charge for one in self.beside if one.privacy.part != "labels")
+        return (*before, *self.own_charges, *after, *self.last)
+
+    @property
+    def own_charges(self) -> tuple[Charge, ...]:
+        """The releases of the method itself, in order."""
+        return (self.charge,) * self.releases if self.releases else ()
 
     @property
     def last(self) -> tuple[Charge, ...]:

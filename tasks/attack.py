@@ -4,7 +4,8 @@ The canary is a record (or a person) whose votes move the release as far as the 
 votes and everybody else's, projects each release on them, and decides at half the way. From its error rates follows a
 lower bound on mu of Gaussian differential privacy (Dong, Roth and Su 2022, Section 2). A pass proves nothing; a bound
 above the claim proves that the noise is too small. Votes near and far (WASP) and near alone (private evolution) are
-attacked here, the two parts of DP-KPS in tasks/attack_keyphrases.py, sums of parties in tasks/attack_federated.py.
+attacked here, densities in tasks/attack_guidance.py, the two parts of DP-KPS in tasks/attack_keyphrases.py, teachers
+and label counts in tasks/attack_teachers.py, sums of parties in tasks/attack_federated.py.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from tasks.attack_bounds import CONFIDENCE, Finding, freshness, gaussian_finding
 from tasks.attack_bounds import likely_bound as likely_bound
 from tasks.attack_bounds import lower_bound as lower_bound
 from tasks.attack_federated import FederatedRun
+from tasks.guidance_noise import GuidanceNoise
 from tasks.private.votes import Ballot, Candidates, NoisyVotes, RawVotes, clean_votes, noisy_votes
+from tasks.teacher_accounting import PartNoise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +47,7 @@ class Attack:
     """
 
     name: str
-    noise: Noise | KeyphraseNoise
+    noise: Noise | KeyphraseNoise | PartNoise
     trials: int
     confidence: float
     parties: Parties | None = None
@@ -72,9 +75,17 @@ class Attacked:
 
 def carry_out(attack: Attack, advance: Advance = silent) -> Attacked:
     """Attack one mechanism; `advance` hears of every run of it."""
-    if isinstance(attack.noise, Noise):
+    if isinstance(attack.noise, GuidanceNoise):
+        from tasks.attack_guidance import audit_guidance
+
+        found = audit_guidance(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
+    elif isinstance(attack.noise, Noise):
         run = releases_of_a_run if attack.parties is None else FederatedRun(attack.parties)
         found = audit_votes(attack.noise, attack.trials, run, advance, attack.confidence)
+    elif isinstance(attack.noise, PartNoise):
+        from tasks.attack_teachers import audit_teachers
+
+        found = audit_teachers(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
     else:
         from tasks.attack_keyphrases import audit_keyphrases
 

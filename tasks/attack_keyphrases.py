@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -93,7 +93,7 @@ def audit_keyphrases(
     if noise.gaussian:
         strength = gaussian_finding(what, noise.sensitivity / noise.scale, sides, direction, 1, confidence)
     else:
-        strength = _laplace_finding(what, noise, sides, direction, confidence)
+        strength = laplace_finding(what, noise, sides, direction, confidence)
     number = number_kept(max(side.shape[1] for side in sides), 1, 2 * trials)
     return [strength, freshness(sides[0]), number]
 
@@ -106,7 +106,7 @@ def likely_epsilon(noise: KeyphraseNoise, trials: int, confidence: float = CONFI
         return gaussian_epsilon(mu, noise.delta) if mu > 0 else 0.0
     others, both = canary_corpus(noise.privacy)
     direction = (_clean(both, noise) - _clean(others, noise)).astype(np.float64)
-    return _threshold(noise, direction, trials, confidence)[1]
+    return laplace_threshold(noise, direction, trials, confidence)[1]
 
 
 def canary_corpus(privacy: PartPrivacy) -> tuple[Corpus, Corpus]:
@@ -140,11 +140,24 @@ def _clean(corpus: Corpus, noise: KeyphraseNoise) -> Ints:
     return clean_density(corpus.features, [0] * len(corpus.features), 1, noise).sums
 
 
-def _laplace_finding(
-    what: str, noise: KeyphraseNoise, sides: tuple[Floats, Floats], direction: Floats, confidence: float
+class LaplaceNoise(Protocol):
+    """What an attack on Laplace noise has to know of it."""
+
+    @property
+    def scale_int(self) -> float:
+        """Scale in integer steps."""
+
+    @property
+    def epsilon_exact(self) -> float:
+        """What is claimed."""
+
+
+def laplace_finding(
+    what: str, noise: LaplaceNoise, sides: tuple[Floats, Floats], direction: Floats, confidence: float
 ) -> Finding:
+    """Decide who took part by the likelihood ratio of what was seen, without and with the canary."""
     without, with_canary = (_ratio(side, direction, noise) for side in sides)
-    threshold, _ = _threshold(noise, direction, len(without), confidence)
+    threshold, _ = laplace_threshold(noise, direction, len(without), confidence)
     errors = int((without >= threshold).sum()), int((with_canary < threshold).sum())
     bound = epsilon_bound(*errors, len(without), confidence)
     claimed = noise.epsilon_exact
@@ -152,13 +165,13 @@ def _laplace_finding(
     return Finding(what, claimed, bound, len(without), bound <= claimed, remark, unit="epsilon")
 
 
-def _ratio(side: Floats, direction: Floats, noise: KeyphraseNoise) -> Floats:
+def _ratio(side: Floats, direction: Floats, noise: LaplaceNoise) -> Floats:
     """Return the logarithm of how much likelier each run is with the canary, shape (runs,)."""
     per_number = (np.abs(side) - np.abs(side - direction)) / noise.scale_int
     return np.asarray(per_number.sum(axis=tuple(range(1, side.ndim))))
 
 
-def _threshold(noise: KeyphraseNoise, direction: Floats, trials: int, confidence: float) -> tuple[float, float]:
+def laplace_threshold(noise: LaplaceNoise, direction: Floats, trials: int, confidence: float) -> tuple[float, float]:
     """Return the threshold that proves most about a sound mechanism, and how much that is; no release is looked at."""
     moved = direction[direction != 0][None]
     rng = np.random.default_rng(0)

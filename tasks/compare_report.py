@@ -13,6 +13,10 @@ TITLES = {
     "accuracy": "Accuracy of the student",
     "macro_f1": "Macro F1 of the student",
     "fid": "FID (lower is better)",
+    "picks": "Percentile of the good examples by closeness to test rows (chance 0.5)",
+    "overlap": "Good examples that test rows would choose without noise, share",
+    "weights_tv": "Weights of the models, total variation from those of test rows without noise (lower is better)",
+    "equal_tv": "The same of equal weights",
     "text_precision": "Precision of the texts: the share that lies among real rows",
     "text_recall": "Recall of the texts: the share of real rows that lies among them",
 }

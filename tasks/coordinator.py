@@ -27,7 +27,6 @@ from tasks.round_messages import (
     GO,
     KEYS,
     LIST,
-    PLAN,
     READY,
     REFUSALS,
     UPLOADS,
@@ -37,9 +36,8 @@ from tasks.round_messages import (
     pause_of,
     values_of,
 )
-from tasks.round_plans import Opening, end_run, fresh_pieces, last_plan, publish
+from tasks.round_plans import Opening, end_run, facts, last_plan, measured, publish
 from tasks.toolbox import Tools
-from tasks.traffic import Traffic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,21 +83,10 @@ class DropOutError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a round gave: the votes of all, who took part, what travelled."""
+    """What a round gave: the votes of all, and what is written beside them: who took part, what travelled."""
 
     votes: NoisyVotes
-    plan: RoundPlan
-    traffic: Traffic
-    dropped: Mapping[str, str]
-
-    def facts(self) -> dict[str, Any]:
-        """Return what is written beside the release: names, attempt and bytes."""
-        return {
-            "parties": list(self.plan.parties),
-            "dropped": dict(self.dropped),
-            "attempt": self.plan.attempt,
-            "bytes": self.traffic.to_json(),
-        }
+    facts: Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -119,10 +106,10 @@ class Coordinator:
         """Return the sum of the votes of all parties that are left, from the attempt that is open or the next ones."""
         texts = candidates(self.tools, written)
         while True:
-            plan, traffic = self._open_attempt(written, texts)
+            plan = self._open_attempt(written, texts)
             self.stages = dict.fromkeys(plan.parties, "called") | dict.fromkeys(self.dropped.parties, "dropped")
             try:
-                total = self._attempt(plan, traffic)
+                total = self._attempt(plan)
             except DropOutError as error:
                 self._give_up(plan, error.gone)
                 continue
@@ -130,10 +117,10 @@ class Coordinator:
             noise = self.job.noise
             sigma = 0.0 if noise.total.non_private else noise.sum_int(len(plan.parties))
             votes = NoisyVotes(texts.ids, near, far[0] if far else None, noise.total.scale, sigma)
-            return Held(votes, plan, traffic, self.dropped.parties)
+            return Held(votes, facts(plan, measured(self.tools.exchange, plan), self.dropped.parties))
 
     # --- one attempt
-    def _attempt(self, plan: RoundPlan, traffic: Traffic) -> NDArray[np.int64]:
+    def _attempt(self, plan: RoundPlan) -> NDArray[np.int64]:
         at, files = plan.id, self.tools.exchange
         self.stale = self._read(f"{at.folder}/{REFUSALS}")
         sent = self._read(f"{at.folder}/{UPLOADS}")
@@ -141,21 +128,19 @@ class Coordinator:
         if unreached:
             raise DropOutError(unreached)
         self._show(at)
-        transcript = self._agreed(plan, traffic)
+        transcript = self._agreed(plan)
         if not files.exists(f"{at.folder}/{GO}"):
             for party, data in self._gather(plan, READY).items():
                 if self._opened(plan, READY, party, data)[0].get("transcript") != transcript.hex():
                     raise DropOutError({party: "checked other round keys than the others"})
-                traffic.add("up", party, READY, len(data))
             files.write(f"{at.folder}/{GO}", b'{"go": true}\n')
         values = {}
         for party, data in self._gather(plan, UPLOADS).items():
-            facts, payload = self._opened(plan, UPLOADS, party, data)
-            values[party] = self._checked(facts, payload, plan.length, party)
-            traffic.add("up", party, UPLOADS, len(data))
+            said, payload = self._opened(plan, UPLOADS, party, data)
+            values[party] = self._checked(said, payload, plan.length, party)
         return unmasked(plan.round, values)
 
-    def _agreed(self, plan: RoundPlan, traffic: Traffic) -> bytes:
+    def _agreed(self, plan: RoundPlan) -> bytes:
         """Publish what all parties announced; return its transcript."""
         place = f"{plan.id.folder}/{LIST}"
         data = self.tools.exchange.read(place)
@@ -163,8 +148,6 @@ class Coordinator:
             if data is None:
                 found = self._gather(plan, KEYS)
                 announced = [Announcement.from_json(_text(found[party]), party) for party in plan.parties]
-                for party in plan.parties:
-                    traffic.add("up", party, KEYS, len(found[party]))
                 transcript = check_announcements(plan.round, announced, self.job.registry)
                 data = json.dumps([json.loads(one.to_json()) for one in announced]).encode()
                 self.tools.exchange.write(place, data)
@@ -173,8 +156,6 @@ class Coordinator:
                 transcript = check_announcements(plan.round, announced, self.job.registry)
         except PartyError as error:
             raise DropOutError({error.party: error.problem}) from None
-        for party in plan.parties:
-            traffic.add("between", party, LIST, len(data))
         return transcript
 
     def _gather(self, plan: RoundPlan, kind: str) -> dict[str, bytes]:
@@ -213,9 +194,9 @@ class Coordinator:
         except PartyError as error:
             raise DropOutError({party: error.problem}) from None
 
-    def _checked(self, facts: Mapping[str, Any], payload: bytes, length: int, party: str) -> NDArray[np.uint32]:
+    def _checked(self, said: Mapping[str, Any], payload: bytes, length: int, party: str) -> NDArray[np.uint32]:
         try:
-            return values_of(facts, payload, length, party)
+            return values_of(said, payload, length, party)
         except PartyError as error:
             raise DropOutError({party: error.problem}) from None
 
@@ -232,9 +213,9 @@ class Coordinator:
         self.caller.show(at, sorted(rows, key=lambda row: row["party"]))
 
     # --- attempts
-    def _open_attempt(self, written: Sequence[Written], texts: Candidates) -> tuple[RoundPlan, Traffic]:
+    def _open_attempt(self, written: Sequence[Written], texts: Candidates) -> RoundPlan:
         """Return the plan of the attempt that is open, or publish the next one."""
-        files, traffic = self.tools.exchange, Traffic()
+        files = self.tools.exchange
         plan = last_plan(files, self.tools.run_id, self.job.spec.iteration)
         if plan is None or plan.step != self.step or files.exists(f"{plan.id.folder}/{ABORT}"):
             if plan is not None:
@@ -242,11 +223,7 @@ class Coordinator:
             left = tuple(party for party in sorted(self.job.registry) if party not in self.dropped.parties)
             attempt = 0 if plan is None else plan.attempt + 1
             plan = publish(self.tools, self.job, Opening(self.step, attempt, left), written, texts)
-        fresh = sum(piece.size for piece in fresh_pieces(files, plan))
-        for party in plan.parties:
-            traffic.add("down", party, PLAN, len(plan.to_json()))
-            traffic.add("down", party, "texts", fresh)
-        return plan, traffic
+        return plan
 
     def _give_up(self, plan: RoundPlan, gone: Mapping[str, str]) -> None:
         """Abort an attempt that parties dropped out of; FinalError where there can be no other."""

@@ -53,11 +53,13 @@ class Training:
 class TrainingNoise(Noise):
     """The noise of a training: `sigma` in units of a gradient, `sensitivity` the norm that gradients are cut to.
 
-    `epsilon_prv` is what a second accountant finds, None where there is no noise.
+    `epsilon_prv` is what a second accountant finds, None where there is no noise. `own`: epsilon and delta of the
+    training alone, where the run releases something beside it.
     """
 
     training: Training | None = None
     epsilon_prv: float | None = None
+    own: tuple[float, float] | None = None
 
     @property
     def event(self) -> Event:
@@ -65,7 +67,8 @@ class TrainingNoise(Noise):
         if self.non_private or self.training is None:
             return non_private_event()
         plan = self.training
-        return dp_sgd_event(self.noise_multiplier, plan.sample_rate, plan.steps, self.epsilon_exact, self.delta)
+        epsilon, delta = self.own or (self.epsilon_exact, self.delta)
+        return dp_sgd_event(self.noise_multiplier, plan.sample_rate, plan.steps, epsilon, delta)
 
     @property
     def charge(self) -> Charge:

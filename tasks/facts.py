@@ -11,6 +11,9 @@ from connectors.base import Usage
 from tasks.jobs import Weights, Written
 from tasks.toolbox import Tools
 
+GUIDED = ("picks", "overlap", "weights_tv", "equal_tv")
+"""What is known of how well a round was guided, where that was measured."""
+
 Sum = TypeVar("Sum", int, Usage, Counter[str])
 
 
@@ -21,7 +24,7 @@ class Facts:
     `weights` are those for the next iteration. `fid` and `accuracy` are None where they were not measured;
     `not_private` marks numbers that were computed on private rows without noise. `text_precision`: the share of texts
     that lie among real rows; `text_recall`: the share of real rows that lie among the texts.
-    `traffic`: bytes of parties.
+    `traffic`: bytes of parties. `guided`: how well the round was guided (see `tasks.appraisal`), by GUIDED.
     """
 
     iteration: int
@@ -42,6 +45,7 @@ class Facts:
     text_precision: float | None = None
     text_recall: float | None = None
     traffic: Mapping[str, int] = field(default_factory=dict)
+    guided: Mapping[str, float | None] = field(default_factory=dict)
 
     def metrics(self) -> dict[str, float | None]:
         """Return the numbers that may be tracked; what is not private stays out."""
@@ -54,6 +58,7 @@ class Facts:
         if not self.not_private:
             found |= {"fid": self.fid, "fid_null": self.fid_null}
             found |= {"text_precision": self.text_precision, "text_recall": self.text_recall}
+        found |= self.guided
         found |= {f"bytes_{way}": float(size) for way, size in self.traffic.items()}
         found |= {f"weight.{plm}": weight for plm, weight in self.weights.items()}
         found |= {f"new.{plm}": float(count) for plm, count in self.new.items()}
@@ -85,6 +90,7 @@ def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured:
         releases=0,
         text_precision=measured.get("text_precision"),
         text_recall=measured.get("text_recall"),
+        guided={name: measured[name] for name in GUIDED if name in measured},
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from prefect import get_client, get_run_logger
 from prefect.artifacts import create_table_artifact
@@ -15,12 +16,14 @@ from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import State
 from prefect.exceptions import ObjectNotFound
+from prefect.settings import PREFECT_CLIENT_RETRY_EXTRA_CODES, temporary_settings
 from prefect.states import Cancelled
 
 from tasks import federation
 from tasks.coordinator import Dropped
 from tasks.federation import FederatedVote
 from tasks.jobs import Written
+from tasks.party import BUSY
 from tasks.round_messages import RoundId
 from tasks.steps import beside_the_flow, outcome, step
 from tasks.toolbox import Tools
@@ -56,12 +59,12 @@ class PrefectCaller:
 
     def call(self, parties: Sequence[str], at: RoundId) -> dict[str, str]:
         """Start a run of every party's deployment, with the round's name as its only parameters."""
-        started = self._runs.setdefault(at, {})
+        started, call = self._runs.setdefault(at, {}), uuid4().hex
         unreached = {}
-        with get_client(sync_client=True) as client:
+        with _patient_client() as client:
             for party in parties:
                 try:
-                    started[party] = _start(client, party, at)
+                    started[party] = _start(client, party, at, call)
                 except ObjectNotFound:
                     unreached[party] = NOT_THERE
         self._over.pop(at, None)
@@ -72,14 +75,17 @@ class PrefectCaller:
         if time.monotonic() - self._looked >= LOOK_SECONDS:
             self._looked = time.monotonic()
             parties = {run: party for party, run in self._runs.get(at, {}).items()}
-            with get_client(sync_client=True) as client:
-                self._over[at] = {parties[run] for run in _ended(client, list(parties))}
+            try:
+                with get_client(sync_client=True) as client:
+                    self._over[at] = {parties[run] for run in _ended(client, list(parties))}
+            except Exception as error:  # noqa: BLE001  (asked again soon; parties answer in the exchange)
+                get_run_logger().warning("Prefect did not say how parties' runs stand (%s)", type(error).__name__)
         return self._over.get(at, set())
 
     def drop(self, parties: Mapping[str, str], at: RoundId) -> None:
         """End the runs of parties that were given up: of a killed one nobody else would."""
         runs = self._runs.get(at, {})
-        with get_client(sync_client=True) as client:
+        with _patient_client() as client:
             over = _ended(client, [runs[party] for party in parties if party in runs])
             for party, why in parties.items():
                 if party in runs and runs[party] not in over:
@@ -108,13 +114,22 @@ class PrefectCaller:
             get_run_logger().warning("Prefect's page does not show the parties (%s)", type(error).__name__)
 
 
-def _start(client: SyncPrefectClient, party: str, at: RoundId) -> UUID:
+@contextmanager
+def _patient_client() -> Iterator[SyncPrefectClient]:
+    """Speak to the server, and ask it again, later each time, when it is too busy to answer."""
+    with temporary_settings({PREFECT_CLIENT_RETRY_EXTRA_CODES: set(BUSY)}), get_client(sync_client=True) as client:
+        yield client
+
+
+def _start(client: SyncPrefectClient, party: str, at: RoundId, call: str) -> UUID:
+    """Start a party's flow run; asked again within a `call`, the server answers with the run that it made."""
     deployment = client.read_deployment_by_name(f"{PARTY_FLOW}/{party}")
     run = client.create_flow_run_from_deployment(
         deployment.id,
         parameters={"run_id": at.run_id, "iteration": at.iteration, "attempt": at.attempt},
         name=f"{party} t={at.iteration} attempt {at.attempt + 1} of {at.run_id}",
         tags=["party", party, at.run_id],
+        idempotency_key=f"{call}-{party}",
     )
     return UUID(str(run.id))
 

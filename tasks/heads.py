@@ -54,9 +54,14 @@ def train_head(job: Job, folder: Path, report: Reporter) -> Outcome:
     else:
         layers, passes, best = _train_mlp(job, vectors, report, boost)
         probabilities = softmax(_scores(layers, vectors[job.validation]))
+    save_layers(folder, layers)
+    return Outcome(probabilities, passes, best, boost.result)
+
+
+def save_layers(folder: Path, layers: Layers) -> None:
+    """Write the layers of a student on vectors into `folder`."""
     arrays = {f"{name}{i}": array for i, layer in enumerate(layers) for name, array in zip("wb", layer, strict=True)}
     np.savez(folder / _FILE, allow_pickle=False, **arrays)
-    return Outcome(probabilities, passes, best, boost.result)
 
 
 def load_head(folder: Path, classes: tuple[str, ...]) -> Predict:

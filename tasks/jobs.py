@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from connectors.base import ArtifactRef, Look, RowsRef
 from tasks.accounting import Noise
+from tasks.balance import Shares
+from tasks.guidance_noise import GuidanceNoise
+from tasks.kernels import Kernel
 from tasks.moments import MomentsNoise
 from tasks.prompts import TaskCard
 from tasks.survive import Survival
@@ -75,7 +78,7 @@ class Seeds:
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """One PLM writes `count` texts in one iteration, balanced over the classes of `card`.
+    """One PLM writes `count` texts in one iteration, balanced over the classes of `card`, or dealt by `shares`.
 
     `offset`: texts dealt to classes before, so that spare ones rotate. `examples`: the selection of the iteration
     before, None for zero-shot; `examples_per_prompt` of them (S) per prompt. `earlier`: what must not be repeated.
@@ -105,21 +108,38 @@ class WriteJob:
     seeds: Seeds | None = None
     words: ArtifactRef | None = None
     words_per_prompt: int = 1
+    shares: Shares = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GuideSpec:
+    """The density of the private rows: its noise, its kernel, its classes; `fingerprint`, `dataset` as in VoteSpec."""
+
+    dataset: str
+    fingerprint: str
+    noise: GuidanceNoise
+    kernel: Kernel
+    labels: tuple[str, ...]
+    respend: bool
 
 
 @dataclass(frozen=True, slots=True)
 class SelectJob:
-    """Take `examples` (S) good and bad texts per class from the release of `iteration`."""
+    """Take `examples` (S) good and bad texts per class from the release of `iteration`.
+
+    `kernel`: of the density that was released; None where rows voted.
+    """
 
     iteration: int
     examples: int
+    kernel: Kernel | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WeighJob:
     """Turn the release of `iteration` into weights; `previous` stay if the noisy votes say nothing.
 
-    `transform`, `temperature`: linear, or softmax(w / temperature).
+    `transform`, `temperature`: linear, or softmax(w / temperature). `kernel` as in SelectJob.
     """
 
     iteration: int
@@ -128,6 +148,17 @@ class WeighJob:
     previous: Mapping[str, float]
     transform: Transform = "linear"
     temperature: float = 1.0
+    kernel: Kernel | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SettleJob:
+    """Keep the part `keep` of all texts, the set that matches the released density best; `seed` deals large classes."""
+
+    iteration: int
+    kernel: Kernel
+    keep: float
+    seed: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,9 @@ class KeyphrasesNoise(Noise):
         return self.vocabulary, self.density
 
     @property
-    def charges(self) -> tuple[Charge, ...]:
-        """What the run writes into the ledger, in order."""
-        return (*(part_charge(part) for part in self.parts), *self.last)
+    def own_charges(self) -> tuple[Charge, ...]:
+        """What the method writes into the ledger, in order."""
+        return tuple(part_charge(part) for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class WordsNoise(Noise):
     vocabulary: KeyphraseNoise | None = None
 
     @property
-    def charges(self) -> tuple[Charge, ...]:
-        """What the run writes into the ledger, in order."""
+    def own_charges(self) -> tuple[Charge, ...]:
+        """What the method writes into the ledger, in order."""
         assert self.vocabulary is not None
         return (part_charge(self.vocabulary), *(vote_charge(self),) * self.releases, *self.last)
 

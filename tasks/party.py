@@ -34,6 +34,9 @@ REFUSED: Final[dict[str, str]] = {
 }
 """What a coordinator is told of a party's trouble: no number, and of the rows only that they are in trouble."""
 
+BUSY: Final = frozenset({500, 504})
+"""What a Prefect server answers that has more to do than it can, beside what its client asks again by itself."""
+
 
 class KeyLostError(WaspError):
     """The key that was announced for the round is not in this process, so it cannot mask."""

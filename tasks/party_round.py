@@ -204,12 +204,13 @@ class PartyRound:
         return None if data is None else [Announcement.from_json(json.dumps(one)) for one in json.loads(data)]
 
     def _wait(self, name: str, plan: RoundPlan) -> None:
-        deadline = time.monotonic() + PATIENCE * 60 * plan.minutes
+        started = time.monotonic()
+        deadline = started + PATIENCE * 60 * plan.minutes
         while not self.exchange.exists(name):
             self._stop_if_aborted()
             if time.monotonic() > deadline:
                 raise CoordinatorGoneError
-            time.sleep(pause_of(self.exchange))
+            time.sleep(pause_of(self.exchange, time.monotonic() - started))
 
     def _stop_if_aborted(self) -> None:
         if self.exchange.exists(f"{self.at.folder}/{ABORT}"):

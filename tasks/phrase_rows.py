@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 import pandas as pd
 
 from connectors.base import ArtifactRef, Usage
+from tasks.balance import Shares, dealt
 from tasks.generate import ROW_TYPES
 from tasks.jobs import Written
 from tasks.phrases import as_text
 from tasks.reuse import make_once, step_key
 from tasks.seeding import read_sequences
 from tasks.toolbox import Tools
-from tasks.weigh import per_class
 
 WRITER = "phrases"
 """Who wrote them, in the column of language models."""
@@ -21,21 +21,24 @@ WRITER = "phrases"
 
 @dataclass(frozen=True, slots=True)
 class PhraseRows:
-    """Take `count` of the sequences as texts, balanced over the classes."""
+    """Take `count` of the sequences as texts, balanced over the classes, or dealt by `shares`."""
 
     sequences: ArtifactRef
     labels: tuple[str, ...]
     count: int
+    shares: Shares = ()
 
 
 def write(tools: Tools, job: PhraseRows) -> tuple[Written, str]:
     """Write the sequences as samples.parquet of iteration 0; equal ones of a class stand there once."""
     path = f"runs/{tools.run_id}/iteration=0/plm={WRITER}/samples.parquet"
     parameters: dict[str, object] = {"labels": list(job.labels), "count": job.count}
+    if job.shares:
+        parameters["shares"] = list(job.shares)
     key = step_key("phrases", parameters, {"sequences": job.sequences.sha256})
 
     def make() -> ArtifactRef:
-        counts = per_class(job.count, job.labels)
+        counts = dealt(job.count, job.labels, shares=job.shares)
         table = _table(tools, job, counts)
         missing = {label: count - int((table["label"] == label).sum()) for label, count in counts.items()}
         info = {"usage": asdict(Usage()), "failures": {}, "down": ""}

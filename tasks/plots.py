@@ -11,6 +11,7 @@ from tasks.report_values import Report
 _TALL = (5.0, 3.9)
 _SQUARE = (5.0, 4.6)
 _NAMED_CLASSES = 15
+_BARS = 20
 
 
 def fid_accuracy_plot(report: Report, form: Form = "svg") -> bytes | None:
@@ -115,6 +116,30 @@ def confusion_plot(report: Report, form: Form = "svg") -> bytes | None:
     return picture("confusion", _SQUARE, draw, form)
 
 
+def balance_plot(report: Report, form: Form = "svg") -> bytes | None:
+    """Part of each class by the tutor, in the result, and among test rows; the largest classes if there are many."""
+    if not report.balance:
+        return None
+    shown = sorted(report.balance, key=lambda one: -one.tutor)[:_BARS]
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        places = range(len(shown))
+        axes.barh(
+            [place - 0.27 for place in places], [one.tutor for one in shown], 0.25, color=PALETTE[0], label="tutor"
+        )
+        axes.barh(places, [one.texts for one in shown], 0.25, color=PALETTE[1], label="kept texts")
+        measured = [(place + 0.27, one.test) for place, one in zip(places, shown, strict=True) if one.test is not None]
+        if measured:
+            axes.barh(*_columns(measured), 0.25, color=PALETTE[2], label="test rows")
+        axes.set_yticks(places, [_short(one.name) for one in shown])
+        axes.invert_yaxis()
+        axes.set_title("Part of each class")
+        axes.legend(loc="lower right")
+
+    return picture("balance", _SQUARE, draw, form)
+
+
 def map_plot(report: Report, form: Form = "svg") -> bytes | None:
     """Synthetic texts, test rows and examples of prompts on one plane."""
     points = report.map
@@ -164,7 +189,11 @@ def _iterations(axes: Any, report: Report) -> None:
 
 def _class_names(axes: Any, classes: Sequence[str]) -> None:
     centres = [place + 0.5 for place in range(len(classes))]
-    short = [name if len(name) <= 22 else f"{name[:21]}…" for name in classes]
+    short = [_short(name) for name in classes]
     axes.set_yticks(centres, short)
     axes.set_xticks(centres, short, rotation=45, ha="right", rotation_mode="anchor")
     axes.tick_params(length=0)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 22 else f"{name[:21]}…"

@@ -5,20 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tasks import adapting, keyphrasing, tuning, voting
+from prefect.states import Completed
+
+from connectors.base import ArtifactRef
+from tasks import adapting, classifying, keyphrasing, steering, teaching, tuning, tutoring, voting
 from tasks.adapting import MomentsSpec
-from tasks.jobs import VoteSpec, Written
+from tasks.classifying import ClassifySpec
+from tasks.jobs import GuideSpec, VoteSpec, Written
 from tasks.keyphrasing import DensitySpec, Terms, VocabularySpec
 from tasks.private.plain_train import PlainJob, train_on_rows
-from tasks.steps import outcome, step
+from tasks.steps import beside_the_flow, outcome, step
+from tasks.teaching import TeacherSpec
 from tasks.toolbox import Tools
 from tasks.tuning import TuneSpec
+from tasks.tutoring import LabelSpec
 
 
 @step("vote t={spec.iteration}", retries=0)
 def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> Any:
     """Private rows vote under differential privacy; the ledger decides whether noise is drawn or read back."""
     ref, why = voting.vote(tools, spec, written)
+    return outcome(ref, ref, why)
+
+
+@step("estimate the private density", retries=0)
+def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) -> Any:
+    """Release the density of the private rows under differential privacy, once for all rounds."""
+    ref, why = steering.estimate_density(tools, spec, written)
     return outcome(ref, ref, why)
 
 
@@ -33,6 +46,13 @@ def train_on_private(tools: Tools, job: PlainJob) -> Any:
 def tune(tools: Tools, spec: TuneSpec) -> Any:
     """A language model learns from the private rows under differential privacy; the ledger is charged once."""
     tuned, why = tuning.tune(tools, spec)
+    return outcome(tuned, tuned.model, why)
+
+
+@step("train classifier under DP", retries=0)
+def classify(tools: Tools, spec: ClassifySpec, written: Sequence[Written] = ()) -> Any:
+    """A classifier learns from the private rows under differential privacy; the ledger is charged once."""
+    tuned, why = classifying.classify(tools, spec, written)
     return outcome(tuned, tuned.model, why)
 
 
@@ -55,3 +75,31 @@ def estimate_moments(tools: Tools, spec: MomentsSpec, written: Sequence[Written]
     """Release under differential privacy how the private rows' vectors vary, for a student that adapts to them."""
     moments, why = adapting.estimate_moments(tools, spec, written)
     return outcome(moments, moments.release, why)
+
+
+@step("count labels", retries=0)
+def count_labels(tools: Tools, spec: LabelSpec) -> Any:
+    """Count under differential privacy how many private rows each class has."""
+    ref, why = tutoring.count_labels(tools, spec)
+    return outcome(ref, ref, why)
+
+
+@step("teacher {number}", stays=beside_the_flow, retries=0)
+def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> Any:
+    """Train one teacher on its shard of the private rows; it and its answers stay in the private zone."""
+    teacher, why = teaching.teach(tools, spec, number, written)
+    return Completed(name="Reused" if teacher is None or teacher.reused else "Completed", message=why)
+
+
+@step("check teachers", stays=beside_the_flow, retries=0)
+def check_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> Any:
+    """Release under differential privacy how sure the teachers are of each query."""
+    ref, why = teaching.check(tools, spec, written)
+    return outcome(ref, ref, why)
+
+
+@step("ask teachers", stays=beside_the_flow, retries=0)
+def ask_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written], checks: ArtifactRef | None) -> Any:
+    """Release under differential privacy what the teachers say of each query; the ledger is charged once."""
+    ref, why = teaching.answer(tools, spec, written, checks)
+    return outcome(ref, ref, why)

@@ -148,6 +148,12 @@ def _figures(report: Report) -> list[Figure]:
         ),
         ("weights", plots.weights_plot, "Weights of the language models", _shares(last)),
         ("samples", plots.samples_plot, "Who wrote how much", f"{words.count(report.happened.samples)} texts in all."),
+        (
+            "balance",
+            plots.balance_plot,
+            "How many texts each class has",
+            "Parts of classes: noisy counts of private rows, kept texts, test rows.",
+        ),
         ("confusion", plots.confusion_plot, "What the student confuses", _mistakes(report)),
         (
             "map",

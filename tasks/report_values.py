@@ -17,8 +17,8 @@ Point = tuple[float, float]
 class Plan:
     """What a run set out to do. `epsilon` was asked for (infinite: no protection), `epsilon_exact` is what the noise
     buys; `sigma` and `sensitivity` in votes, or of a gradient where private rows are learned from, which `training`
-    says in words, or of sums of features, which `keyphrases` does; `moments`: what else a student adapts to; `calls`,
-    `dollars` and `samples` of all PLMs together.
+    says in words, or of sums of features, which `keyphrases` or `density` does; `moments`: what else a student adapts
+    to; `beside` words label counts and teachers; `calls`, `dollars` and `samples` of all PLMs together.
     """
 
     epsilon: float
@@ -36,6 +36,8 @@ class Plan:
     training: str = ""
     keyphrases: str = ""
     moments: str = ""
+    beside: str = ""
+    density: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,16 @@ class Happened:
     releases: int
     samples: int
     charges: tuple[Charge, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClassShare:
+    """Part of one class: what the tutor said under noise, in the result, among test rows (None without any)."""
+
+    name: str
+    tutor: float
+    texts: float
+    test: float | None
 
 
 CLASSES_TRACKED = 50
@@ -142,6 +154,7 @@ class Report:
     approval: str = ""
     opens_rows: bool = True
     parties: Mapping[str, Any] | None = None
+    balance: tuple[ClassShare, ...] = ()
 
     @property
     def not_private(self) -> bool:
@@ -153,11 +166,15 @@ class Report:
         """Everything that was computed on private rows without noise, what nobody listed included."""
         found = list(self.touched)
         listed = " ".join(one.what.lower() for one in found)
-        if self.not_private and "vote" not in listed and "student" not in listed and not self.plan.training:
+        if self.not_private and "vote" not in listed and "student" not in listed and self._voted:
             found.append(Touched("votes of the private rows", "every iteration of this run", "epsilon is infinite"))
         if any(facts.not_private for facts in self.iterations) and "fid" not in listed:
             found.append(Touched("FID against private rows", "this page", "evaluation.fid_reference is private"))
         return tuple(found)
+
+    @property
+    def _voted(self) -> bool:
+        return not self.plan.training and not (self.plan.beside and not self.plan.sigma)
 
     @property
     def usage(self) -> dict[str, Usage]:
@@ -192,6 +209,7 @@ def from_json(values: Mapping[str, Any]) -> Report:
     made["map"] = MapPoints(**{k: _points(v) for k, v in values["map"].items()}) if values["map"] else None
     made["outgoing"] = tuple(_outgoing(one) for one in values["outgoing"])
     made["degraded"] = tuple(values["degraded"])
+    made["balance"] = tuple(ClassShare(**one) for one in values.get("balance", ()))
     made["next"] = tuple((command, purpose) for command, purpose in values["next"])
     return Report(**made)
 

@@ -130,8 +130,12 @@ def uncovered(report: Report) -> list[str]:
 def _noisy(plan: Plan) -> str:
     if plan.keyphrases:
         return "the noisy counts and sums: phrases, prompts, synthetic texts, student"
+    if plan.beside and not plan.sigma:
+        return "the noisy label counts and answers: which texts were kept, and how many of each class; the student"
     if plan.training:
         return "the noisy steps: the trained model, its texts, the student"
+    if plan.density:
+        return "the noisy density: selected examples, weights, prompts, the choice of texts, student"
     return "the noisy votes: selected examples, weights, prompts, synthetic texts, student"
 
 

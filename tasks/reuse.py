@@ -14,6 +14,11 @@ VERSIONS = {
     "vote": 1,
     "federated_vote": 1,
     "party_vote": 1,
+    "guidance": 1,
+    "select_matching": 1,
+    "weigh_matching": 1,
+    "settle": 1,
+    "appraise": 1,
     "tune": 1,
     "vocabulary": 1,
     "choose_terms": 1,
@@ -32,6 +37,14 @@ VERSIONS = {
     "collect": 1,
     "train": 1,
     "plain_train": 1,
+    "labels": 1,
+    "teach": 1,
+    "checks": 1,
+    "answers": 1,
+    "distill": 1,
+    "select_texts": 1,
+    "classify": 1,
+    "test_classifier": 1,
 }
 """Bumped when the meaning of a step changes; tests/test_step_versions.py notices a change without a bump."""
 

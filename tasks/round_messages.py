@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 MAGIC: Final = b"WASPMSG1"
 HEAD: Final = struct.Struct("<8sI64s")
 LONGEST_HEADER: Final = 1 << 20
+PATIENT: Final = 20.0
+LONGEST_PAUSE: Final = 3.0
 
 PLAN: Final = "plan.json"
 KEYS: Final = "keys"
@@ -152,9 +154,10 @@ def calibrated(privacy: VotePrivacy) -> Noise:
     return calibrate(privacy)
 
 
-def pause_of(exchange: Exchange) -> float:
-    """Return the seconds between two looks for a message."""
-    return 0.2 if exchange.is_folder else 1.0
+def pause_of(exchange: Exchange, waited: float = 0.0) -> float:
+    """Return the seconds until the next look for a message that was waited for so long: a twentieth of them at most."""
+    least = 0.2 if exchange.is_folder else 1.0
+    return min(max(least, waited / PATIENT), LONGEST_PAUSE)
 
 
 # --- texts

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -12,12 +12,30 @@ from connectors.base import Exchange
 from tasks.jobs import Written
 from tasks.party import registry_digest
 from tasks.private.ballot import Candidates
-from tasks.round_messages import ENDED, PLAN, Piece, RoundId, RoundPlan, piece_of, run_folder
+from tasks.round_messages import (
+    ABORT,
+    ENDED,
+    KEYS,
+    LIST,
+    PLAN,
+    READY,
+    UPLOADS,
+    Piece,
+    RoundId,
+    RoundPlan,
+    piece_of,
+    run_folder,
+)
 from tasks.toolbox import Tools
+from tasks.traffic import Traffic
 from tasks.wire import packed
 
 if TYPE_CHECKING:
     from tasks.federation import FederatedVote
+
+
+WITHOUT: Final = "was not in the round that was summed"
+"""All that is known later of why a party was dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +100,41 @@ def fresh_pieces(files: Exchange, plan: RoundPlan) -> list[Piece]:
     before = last_plan(files, plan.run_id, plan.iteration - 1) if plan.iteration else None
     known = {piece.sha256 for piece in before.pieces} if before is not None else set()
     return [piece for piece in plan.pieces if piece.sha256 not in known]
+
+
+def measured(files: Exchange, plan: RoundPlan) -> Traffic:
+    """Return what each party of a round got and sent, in bytes of the files that lie in the exchange."""
+    traffic, folder = Traffic(), plan.id.folder
+    listed = len(files.read(f"{folder}/{LIST}") or b"")
+    down = {PLAN: len(plan.to_json()), "texts": sum(piece.size for piece in fresh_pieces(files, plan))}
+    for kind in (KEYS, READY, UPLOADS):
+        for name, data in files.read_all([f"{folder}/{kind}/{party}" for party in plan.parties]).items():
+            traffic.add("up", name.rsplit("/", 1)[1], kind, len(data))
+    for party in plan.parties:
+        traffic.add("between", party, LIST, listed)
+        for kind, size in down.items():
+            traffic.add("down", party, kind, size)
+    return traffic
+
+
+def facts(plan: RoundPlan, traffic: Traffic, dropped: Mapping[str, str]) -> dict[str, Any]:
+    """Return what is written beside the sum of a round: names, attempt and bytes."""
+    found = {"parties": list(plan.parties), "dropped": dict(dropped), "attempt": plan.attempt}
+    return found | {"bytes": traffic.to_json()}
+
+
+def facts_again(files: Exchange, step: str, iteration: int, registry: Sequence[str]) -> dict[str, Any]:
+    """Return the facts of a sum that is read back, from the round that gave it; only that, where it is gone.
+
+    `step`: the key of the release; whichever run drew it, its round lies in the exchange until somebody cleans that.
+    """
+    for name in files.match(f"rounds/*/iteration={iteration}/attempt=*/{PLAN}"):
+        data = files.read(name)
+        plan = RoundPlan.from_json(data) if data is not None else None
+        if plan is not None and plan.step == step and not files.exists(f"{plan.id.folder}/{ABORT}"):
+            dropped = {party: WITHOUT for party in registry if party not in plan.parties}
+            return facts(plan, measured(files, plan), dropped) | {"read_back": True}
+    return {"read_back": True}
 
 
 def end_run(exchange: Exchange, run_id: str) -> None:

@@ -20,10 +20,12 @@ from prefect.concurrency.sync import concurrency
 from prefect.futures import PrefectFuture
 from prefect.states import Completed
 
+from connectors import stopping
 from connectors.base import ArtifactRef, guard_logs, in_step, redact_error
-from tasks import guiding, judging, writing
+from tasks import appraisal, guiding, judging, steering, writing
+from tasks.appraisal import AppraiseJob
 from tasks.facts import Facts, sentence, table
-from tasks.jobs import MeasureJob, SelectJob, TrainJob, WeighJob, WriteJob, Written
+from tasks.jobs import MeasureJob, SelectJob, SettleJob, TrainJob, WeighJob, WriteJob, Written
 from tasks.toolbox import Tools
 
 Parameters = ParamSpec("Parameters")
@@ -94,7 +96,7 @@ def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
 
     @wraps(function)
     def carried_out(*arguments: Parameters.args, **options: Parameters.kwargs) -> Value:
-        guard_logs()
+        _begin()
         try:
             return function(*arguments, **options)
         except Exception as error:
@@ -103,6 +105,12 @@ def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
             raise
 
     return carried_out
+
+
+def _begin() -> None:
+    """Keep secrets out of this process' logs; begin nothing in one that was told to end."""
+    guard_logs()
+    stopping.go_on()
 
 
 def write(tools: Tools, job: WriteJob) -> State[Any]:
@@ -143,15 +151,29 @@ def measure_iteration(tools: Tools, job: MeasureJob) -> Any:
 @step("select t={job.iteration}")
 def select_examples(tools: Tools, job: SelectJob, release: ArtifactRef, written: Sequence[Written]) -> Any:
     """Take the best and the worst texts of each class (Eq. 7)."""
-    ref, why = guiding.select_examples(tools, job, release, written)
+    ref, why = steering.select_examples(tools, job, release, written)
     return outcome(ref, ref, why)
 
 
 @step("weigh t={job.iteration}")
 def weigh_models(tools: Tools, job: WeighJob, release: ArtifactRef, written: Sequence[Written]) -> Any:
-    """Turn votes into the weight of each PLM (Eq. 8)."""
-    ref, why = guiding.weigh_models(tools, job, release, written)
+    """Turn the release into the weight of each PLM (Eq. 8)."""
+    ref, why = steering.weigh_models(tools, job, release, written)
     return outcome(guiding.read_weights(tools, ref), ref, why)
+
+
+@step("appraise t={job.select.iteration}")
+def appraise(tools: Tools, job: AppraiseJob, selection: ArtifactRef, written: Sequence[Written]) -> Any:
+    """Measure against test rows how well examples and weights were chosen."""
+    ref, why = appraisal.appraise(tools, job, selection, written)
+    return outcome(tools.artifacts.read_json(ref), ref, why)
+
+
+@step("settle")
+def settle(tools: Tools, job: SettleJob, release: ArtifactRef, written: Sequence[Written]) -> Any:
+    """Keep the texts that together match the released density."""
+    kept, why = steering.settle(tools, job, release, written)
+    return outcome(kept, kept.samples, why)
 
 
 @step("collect")

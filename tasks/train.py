@@ -55,7 +55,7 @@ def train_student(spec: StudentSpec, rows: TrainingRows, folder: Path, advance: 
         from tasks.heads import train_head
 
         outcome = train_head(job, folder, report)
-    _write_card(folder, spec, rows.classes)
+    write_card(folder, spec, rows.classes)
     report.finish()
     metrics: dict[str, Any] = {}
     if len(validation):
@@ -126,6 +126,7 @@ def _epochs(spec: StudentSpec) -> int:
     return spec.epochs or _EPOCHS[spec.kind]
 
 
-def _write_card(folder: Path, spec: StudentSpec, classes: Sequence[str]) -> None:
+def write_card(folder: Path, spec: StudentSpec, classes: Sequence[str]) -> None:
+    """Write what `load_student` has to know of a student."""
     card = {"classes": list(classes), "spec": asdict(spec)}
     (folder / _CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -12,7 +12,8 @@ import pandas as pd
 from connectors.base import ArtifactRef, LedgerError, StepKey
 from tasks.dp_sgd import TrainingNoise, accounted
 from tasks.private.dp_train import Recipe
-from tasks.private.tuned_writer import TOLD, Adapter, TuneJob, pay, payments, train_writer
+from tasks.private.steps_taken import StepsTaken
+from tasks.private.tuned_writer import TOLD, Adapter, Payable, TuneJob, pay, payments, train_writer
 from tasks.prompts import TaskCard, zero_shot
 from tasks.reuse import step_key
 from tasks.toolbox import Tools
@@ -65,61 +66,85 @@ def tune(tools: Tools, spec: TuneSpec) -> tuple[Tuned, str]:
     when the weights exist: weights without an entry mean that the book was replaced.
     """
     base = tools.weights(spec.plm)
-    key = _key(tools, spec, base.content, 0)
+    job = _job(spec, base.folder)
+    return trained_once(
+        tools,
+        job,
+        (spec.noise, spec.recipe),
+        lambda payment: _key(tools, spec, base.content, payment),
+        lambda taken, folder: train_writer(tools, job, taken, folder),
+    )
+
+
+def trained_once(
+    tools: Tools,
+    job: Payable,
+    plan: tuple[TrainingNoise, Recipe],
+    key_of: Callable[[int], StepKey],
+    train: Callable[[StepsTaken, Path], None],
+) -> tuple[Tuned, str]:
+    """Return weights that are paid for once: found again, gone on with, or trained by `train` (see `tune`).
+
+    `key_of(n)`: the key of the n-th payment. `plan`: the noise and the steps.
+    """
+    key = key_of(0)
     model_path, path = f"models/{key.key[:32]}", f"runs/{tools.run_id}/training/release.parquet"
     found = tools.artifacts.find(model_path, key)
     why = tools.artifacts.why(model_path, key)
-    if found is not None and not tools.ledger.released(spec.dataset, key.key):
+    if found is not None and not tools.ledger.released(job.dataset, key.key):
         raise LedgerError(
-            f"{model_path} holds finished weights, but the budget book of dataset '{spec.dataset}' does not know their "
+            f"{model_path} holds finished weights, but the budget book of dataset '{job.dataset}' does not know their "
             "training: the book was lost or replaced. Restore it from a backup; nothing was trained."
         )
     told = tools.artifacts.find(path, key)
     if found is not None and told is not None:
         return Tuned(replace(told, reused=True), replace(found, reused=True)), why
-    job = _job(spec, base.folder)
 
     def keys(payment: int) -> str:
-        return _key(tools, spec, base.content, payment).key
+        return key_of(payment).key
 
     if found is None:
         paid = pay(tools, job, keys)
-        found = tools.artifacts.write_folder(
-            model_path, lambda folder: train_writer(tools, job, paid.taken, folder), key
-        )
+        found = tools.artifacts.write_folder(model_path, lambda folder: train(paid.taken, folder), key)
         paid.taken.forget()
         entry = paid.entry
     else:
         found, entry = replace(found, reused=True), payments(tools, job, keys)[-1].entry_hash
     steps = json.loads((tools.artifacts.read_folder(found) / TOLD).read_text(encoding="utf-8"))
-    table = pd.DataFrame([_told(spec, steps)])
+    table = pd.DataFrame([_told(plan, steps)])
     lost = steps["steps_begun"] - steps["steps_in_weights"]
     release = tools.artifacts.write_table(path, table, key, {"ledger_entry": entry, "lost": lost})
     return Tuned(release, found), why
 
 
-def _told(spec: TuneSpec, steps: Mapping[str, int]) -> dict[str, object]:
+def recipe_of(recipe: Recipe) -> dict[str, object]:
+    """Return what of a recipe changes the result, for a step's key."""
+    found = asdict(recipe)
+    for name in ("rows_at_once", "checkpoint_every"):
+        found.pop(name)
+    return found
+
+
+def _told(plan: tuple[TrainingNoise, Recipe], steps: Mapping[str, int]) -> dict[str, object]:
     """Return what may be told: planned, begun and lost steps, and what those that began cost. Never a loss."""
-    plan, noise, begun = spec.recipe.training, spec.noise, steps["steps_begun"]
-    rate, sigma = plan.sample_rate, noise.noise_multiplier
+    noise, training, begun = plan[0], plan[1].training, steps["steps_begun"]
+    rate, sigma = training.sample_rate, noise.noise_multiplier
+    delta = noise.own[1] if noise.own else noise.delta
     return {
-        "steps_planned": plan.steps,
+        "steps_planned": training.steps,
         **steps,
         "sample_rate": rate,
         "noise_multiplier": sigma,
-        "clip": plan.clip,
-        "delta": noise.delta,
-        "epsilon_of_begun": None if noise.non_private else max(accounted(rate, begun, sigma, noise.delta)),
+        "clip": training.clip,
+        "delta": delta,
+        "epsilon_of_begun": None if noise.non_private else max(accounted(rate, begun, sigma, delta)),
     }
 
 
 def _key(tools: Tools, spec: TuneSpec, base: str, payment: int) -> StepKey:
-    recipe = asdict(spec.recipe)
-    for name in ("rows_at_once", "checkpoint_every"):
-        recipe.pop(name)
     parameters: dict[str, object] = {
         "event": spec.noise.event,
-        "recipe": recipe,
+        "recipe": recipe_of(spec.recipe),
         "adapter": asdict(spec.adapter),
         "tokens": spec.tokens,
         "controls": controls_of(spec.card),

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from connectors.base import ArtifactRef, FinalError, Matrix, TemporaryError, digest
+from tasks.balance import dealt
 from tasks.clean import normalised
 from tasks.embed import embed_texts, memory_of
 from tasks.generate import ROW_TYPES, Generated, Request, generate, nothing
@@ -19,7 +20,6 @@ from tasks.seeding import Seeding, read_sequences
 from tasks.select import examples_of
 from tasks.toolbox import Tools
 from tasks.variation import USUAL, Parent
-from tasks.weigh import per_class
 
 
 def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
@@ -143,7 +143,7 @@ def _request(tools: Tools, job: WriteJob) -> Request:
         plm=job.plm,
         plm_index=job.plm_index,
         iteration=job.iteration,
-        counts=counts if job.copies else per_class(job.count, job.card.label_names, job.offset),
+        counts=counts if job.copies else dealt(job.count, job.card.label_names, job.offset, job.shares),
         good=good,
         bad=bad,
         examples=job.examples_per_prompt,
@@ -184,6 +184,8 @@ def _in_manner(job: WriteJob) -> dict[str, object]:
         found |= {"parents": content(job.parents), "copies": job.copies, "only": job.only, "part": job.part}
     if job.words:
         found["words"] = [job.words.sha256, job.words_per_prompt]
+    if job.shares:
+        found["shares"] = list(job.shares)
     if job.seeds:
         told = {"shown": job.seeds.shown.content if job.seeds.shown else "", "sequences": job.seeds.sequences.sha256}
         kept = (job.seeds.examples, job.seeds.disclose, job.seeds.first, job.seeds.models)

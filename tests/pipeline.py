@@ -41,6 +41,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "aug_pe": {"iterations": 2, "samples": 24, "variations": 2, "variation": "blanks", "look_ahead": 1},
     "dp_sgd_gen": {"samples": 36, "declared_rows": 120, "batch_rows": 60, "steps": 12, "rank": 2, "tokens": 64},
     "dp_kps": {"samples": 36, "vocabulary_terms": 30, "length": 4, "frequencies": 40, "top": 8},
+    "kd_tutor": {"samples": 36, "written": 72},
+    "dp_sgd_student": {"training": {"declared_rows": 120, "batch_rows": 60, "steps": 12, "checkpoint_every": 4}},
     "aug_pe as in WASP": {"style": "wasp_baseline", "iterations": 3, "samples": 36, "winners": 2},
 }
 """Settings of each method that make two releases; one, of a model, by dp_sgd_gen."""
@@ -48,6 +50,8 @@ METHODS: dict[str, dict[str, Any]] = {
 FURTHER: dict[str, dict[str, Any]] = {
     "dp_sgd_gen": {"plms": [{"name": "learner", "connector": "hf", "model": "embedded"}]},
     "dp_kps": {"vocabulary": {"path": "builtin:vocabularies/demo.parquet"}},
+    "dp_sgd_student": {"plms": None},
+    "kd_tutor": {"discriminator": {"teachers": 3, "queries": 20, "negatives": 12}},
 }
 """What methods need that cannot work with the rest of SMALL."""
 
@@ -59,7 +63,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def prefect_server(folder: Path, database: str = "") -> Iterator[str]:
+def prefect_server(folder: Path, database: str = "", connections: int = 25) -> Iterator[str]:
     """Start a Prefect server with its database in `folder`, or at an address; the value is its API address."""
     port = free_port()
     environment = os.environ | {
@@ -72,7 +76,9 @@ def prefect_server(folder: Path, database: str = "") -> Iterator[str]:
         environment |= {
             "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
             "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
-            "PREFECT_SERVER_DATABASE_SQLALCHEMY_POOL_SIZE": "25",
+            "PREFECT_SERVER_DATABASE_CONNECTION_TIMEOUT": "60",
+            "PREFECT_SERVER_DATABASE_SQLALCHEMY_POOL_TIMEOUT": "120",
+            "PREFECT_SERVER_DATABASE_SQLALCHEMY_POOL_SIZE": str(connections),
         }
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     with (folder / "server.log").open("wb") as log:
@@ -119,6 +125,7 @@ class Pipeline:
         for name, change in changes.items():
             both = isinstance(change, dict) and isinstance(values.get(name), dict)
             values[name] = values[name] | change if both else change
+        values = {name: value for name, value in values.items() if value is not None}
         if not self.home.exists():
             self.home.mkdir(mode=0o700, parents=True)
             forked.tracking_database(self.home / "mlflow.db")

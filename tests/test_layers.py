@@ -22,6 +22,7 @@ FACES = (
     "federation_steps",
     "fusion_steps",
     "keyphrase_steps",
+    "distill_steps",
 )
 PACKAGES = ("connectors", "tasks", "flows", "deployments")
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
@@ -140,7 +141,9 @@ def contract(name: str, field: str) -> set[str]:
 
 
 def test_the_layer_contracts_name_every_module() -> None:
-    border = {f"connectors.{name}" for name in ("base", "budget", "errors", "exchange", "keys", "prompt", "texts")}
+    border = {
+        f"connectors.{name}" for name in ("base", "budget", "errors", "exchange", "keys", "prompt", "stopping", "texts")
+    }
     assert modules("connectors") - border <= contract("tasks know connectors.base alone", "forbidden_modules")
     faces = {f"tasks.{name}" for name in FACES}
     assert modules("tasks") - faces <= contract("only steps know prefect", "source_modules")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from connectors.base import Charge, Release, ReleaseRequest, digest
 from tasks.private.rows import PrivateRows, open_rows
@@ -52,6 +52,11 @@ def release_votes(tools: Tools, job: VoteJob, candidates: Candidates) -> Release
         respend=job.respend,
     )
     return tools.ledger.release_once(request, lambda: _draw(tools, job, candidates))
+
+
+def unreached() -> NoReturn:
+    """Stand where a release is drawn, for one that the book is known to hold: it is read back, nothing is drawn."""
+    raise AssertionError("a release that is in the book is read back")
 
 
 def private_vectors(tools: RowTools, fingerprint: str, rows: PrivateRows) -> NDArray[np.float32]:

@@ -76,7 +76,11 @@ class Zone:
 
 
 def identify(
-    zone: Zone, private: PrivateRef, labels: Sequence[str], public_texts: Sequence[str], may_be_none: bool = False
+    zone: Zone,
+    private: PrivateRef,
+    labels: Sequence[str] | None,
+    public_texts: Sequence[str],
+    may_be_none: bool = False,
 ) -> Identity:
     """Check the whole private source and return its keyed identity.
 
@@ -84,14 +88,15 @@ def identify(
     (design: a subset is a version, not a new dataset). Raises PrivateInputError with a code: PRIVATE-ROWS (empty
     text, unknown label, no person), PRIVATE-IN-TEST (a private row is also a test or public row), PRIVATE-TOO-FEW,
     PRIVATE-NONE, PRIVATE-READ (the source cannot be read as rows), PRIVATE-STEP (anything else); PlaceError when there
-    is no source. `may_be_none`: of several parties one may have no rows, and to refuse it would tell the others.
+    is no source. `labels` None: the task's are not known yet. `may_be_none`: of several parties one may have no rows,
+    and to refuse it would tell the others.
     """
     with sealed(zone.folder):
         return _identify(zone, private, labels, public_texts, may_be_none)
 
 
 def _identify(
-    zone: Zone, private: PrivateRef, labels: Sequence[str], public_texts: Sequence[str], may_be_none: bool
+    zone: Zone, private: PrivateRef, labels: Sequence[str] | None, public_texts: Sequence[str], may_be_none: bool
 ) -> Identity:
     frame = _read(zone, private)
     none: list[dict[str, object]] = [{"reason": "the source holds no rows"}]
@@ -161,8 +166,7 @@ def _order(seed: int, label: str, text: str) -> float:
     return int.from_bytes(drawn) / 2**48
 
 
-def _bad_rows(frame: pd.DataFrame, labels: Sequence[str]) -> list[dict[str, object]]:
-    known = set(labels)
+def _bad_rows(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[dict[str, object]]:
     problems: list[dict[str, object]] = []
     for row, label, text in _each(frame):
         if not isinstance(text, str):
@@ -171,7 +175,7 @@ def _bad_rows(frame: pd.DataFrame, labels: Sequence[str]) -> list[dict[str, obje
             problems.append({"row": row, "field": "text", "reason": "the text is empty"})
         if not isinstance(label, str) or not label.strip():
             problems.append({"row": row, "field": "label", "reason": "the label is empty"})
-        elif label not in known:
+        elif labels is not None and label not in labels:
             reason = f"the label is not one of the task's: {', '.join(labels)}"
             problems.append({"row": row, "field": "label", "reason": reason})
     return problems + _nobody(frame)

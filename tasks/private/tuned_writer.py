@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -72,6 +72,22 @@ class TuneJob:
     respend: bool = False
 
 
+class Payable(Protocol):
+    """What a payment has to know of a training."""
+
+    @property
+    def dataset(self) -> str:
+        """Whose budget book."""
+
+    @property
+    def charge(self) -> Charge:
+        """What the whole training costs."""
+
+    @property
+    def respend(self) -> bool:
+        """Whether a payment whose checkpoint is gone may be made again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Paid:
     """A training that is paid for: its count, and the ledger's line."""
@@ -80,7 +96,7 @@ class Paid:
     entry: str
 
 
-def pay(tools: Tools, job: TuneJob, keys: Callable[[int], str]) -> Paid:
+def pay(tools: Tools, job: Payable, keys: Callable[[int], str]) -> Paid:
     """Return the payment of a training that can still be carried out; a new one is charged in full.
 
     `keys(n)`: the step key of the n-th payment. A payment whose count or checkpoint is gone is lost: it stays charged,
@@ -114,7 +130,7 @@ def pay(tools: Tools, job: TuneJob, keys: Callable[[int], str]) -> Paid:
     return Paid(begun[0], release.entry_hash)
 
 
-def payments(tools: Tools, job: TuneJob, keys: Callable[[int], str]) -> list[Release]:
+def payments(tools: Tools, job: Payable, keys: Callable[[int], str]) -> list[Release]:
     """Return what the budget book holds of this training, read back: one line for each time that it was paid."""
     found: list[Release] = []
     while tools.ledger.released(job.dataset, keys(len(found))):
@@ -128,9 +144,9 @@ def train_writer(tools: Tools, job: TuneJob, taken: StepsTaken, folder: Path) ->
 
     What goes wrong inside is told in the private zone, never in the message.
     """
-    with _alone(tools.zone.folder.parent / "trainings", taken.folder), sealed(tools.zone.folder):
+    with alone(tools.zone.folder.parent / "trainings", taken.folder), sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, job.fingerprint)
-        with _silent():
+        with silent():
             model, tokenizer = open_writer(job.base, job.adapter, job.seed)
             encoded = encode(tokenizer, rows, job.controls, job.tokens)
             with tools.progress("train under DP", job.recipe.training.steps) as advance:
@@ -138,8 +154,12 @@ def train_writer(tools: Tools, job: TuneJob, taken: StepsTaken, folder: Path) ->
             merged = model.merge_and_unload() if job.adapter.rank else model
             merged.cpu().save_pretrained(folder)
             tokenizer.save_pretrained(folder)
-            told = {"steps_begun": taken.begun, "steps_in_weights": done}
-            (folder / TOLD).write_text(json.dumps(told), encoding="utf-8")
+            written_down(folder / TOLD, taken.begun, done)
+
+
+def written_down(place: Path, begun: int, done: int) -> None:
+    """Write beside the weights how many steps were begun, and how many are in them."""
+    place.write_text(json.dumps({"steps_begun": begun, "steps_in_weights": done}), encoding="utf-8")
 
 
 def open_writer(base: Path, adapter: Adapter, seed: int) -> tuple[Any, Any]:
@@ -187,7 +207,7 @@ def _with_adapter(model: Any, adapter: Adapter) -> Any:
         ) from None
 
 
-def _request(tools: Tools, job: TuneJob, key: str, number: int) -> ReleaseRequest:
+def _request(tools: Tools, job: Payable, key: str, number: int) -> ReleaseRequest:
     return ReleaseRequest(job.dataset, tools.run_id, SLOT, key, job.charge, respend=number > 0)
 
 
@@ -196,7 +216,7 @@ def _never() -> bytes:
 
 
 @contextmanager
-def _alone(folder: Path, name: str) -> Iterator[None]:
+def alone(folder: Path, name: str) -> Iterator[None]:
     """Let one process at a time carry out a training: two would take each step twice and count it once."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(folder / f"{Path(name).name}.lock", os.O_CREAT | os.O_RDWR, 0o600)
@@ -211,7 +231,7 @@ def _alone(folder: Path, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
+def silent() -> Iterator[None]:
     """Keep the progress bars and advice of transformers off the screen."""
     from transformers.utils import logging as told
 

@@ -1,8 +1,9 @@
 """Rounds of a federation: L parties, each a process with rows, key and book of its own, one server, one coordinator.
 
 The server's database is PostgreSQL: with SQLite, Prefect 3.8 stands still for minutes when ten parties speak at once.
-L is 10: on two busy cores Prefect's server does not register fifty workers in time (`rounds` has L = 50 and 150 without
-Prefect). The floor is the arithmetic of the masked sum alone, in seconds of a core: every party's masks, then the sum.
+It has two connections for each party: Prefect's server takes a second one while it holds a first, so that as many
+questions at once as it has connections wait for each other. 150 parties take about 12 GB of memory. The floor is the
+arithmetic of the masked sum alone, in seconds of a core: every party's masks, then the sum.
 """
 
 import os
@@ -34,6 +35,9 @@ SETTINGS: dict[str, Any] = {
 POLLS_PER_SECOND = 4
 """Questions for work that all parties together put to the server; more than that leaves it no time for the round."""
 
+SPARE = 20
+"""Connections of the database beside two for each party."""
+
 PATIENCE = 1800
 """Seconds that a run may take."""
 
@@ -51,7 +55,7 @@ class Found:
 def parties(tiny: bool) -> list[Line]:
     """Rounds of WASP on 8 rows a party; seconds of the vote step, from the first call to the sum in the book."""
     lines = []
-    for number, samples in ((3, 36),) if tiny else ((10, 1200),):
+    for number, samples in ((3, 36),) if tiny else ((10, 1200), (50, 1200), (150, 1200)):
         with tempfile.TemporaryDirectory() as name:
             found = _federation(Path(name), number, samples)
         for one, took in zip(found.rounds, found.took, strict=True):
@@ -71,7 +75,11 @@ def _federation(folder: Path, number: int, samples: int) -> Found:
         {"text": [made_up(n) for n in range(ROWS_EACH * number)], "label": [LABELS[n % 3] for n in range(8 * number)]}
     )
     rows.to_parquet(folder / "rows.parquet")
-    with postgres_server("prefect") as database, prefect_server(folder, database.replace("psycopg2", "asyncpg")) as api:
+    connections = SPARE + 2 * number
+    with (
+        postgres_server("prefect", connections + SPARE) as database,
+        prefect_server(folder, database.replace("psycopg2", "asyncpg"), connections) as api,
+    ):
         file = PartyFile("inf", api=api, embedder="hashing")
         shares = partition(
             RowsRef(str(folder / "rows.parquet")), folder / "parties", Partition(number, 50.0, 0, 1), file

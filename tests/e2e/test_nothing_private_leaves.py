@@ -66,6 +66,7 @@ def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
         ("aug_pe", {"protects": "record"}),
         ("dp_sgd_gen", {"protects": "record"}),
         ("dp_kps", {"protects": "record"}),
+        ("kd_tutor", {"protects": "record"}),
     ],
 )
 def test_nothing_of_a_private_row_is_found_after_a_run(

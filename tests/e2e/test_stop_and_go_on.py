@@ -1,5 +1,6 @@
 """A run that is stopped says how to go on, leaves nothing running, and goes on as itself or not at all."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -54,6 +55,24 @@ def test_a_stopped_run_says_how_to_go_on_and_leaves_no_server_behind(
     while left_running(pipeline.home) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert left_running(pipeline.home) == []
+
+
+def test_nobody_waits_for_the_step_that_a_stopped_run_is_in(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home")
+    run = pipeline.start("run", "wasp", "--config", str(pipeline.config(method={"samples": 200_000})))
+    assert run.stderr is not None
+    for line in run.stderr:
+        if " s left" in line:
+            break
+    begun = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    _, rest = run.communicate(timeout=90)
+    waited = time.monotonic() - begun
+    share = re.search(r"(\d+)/\d+", line)
+    assert run.returncode == 130
+    assert share is not None
+    assert int(share[1]) < 30_000, "the step was nearly done when it was told to end"
+    assert waited < 60, rest
 
 
 def test_an_edited_task_is_another_run_and_the_old_one_is_not_resumed_as_it(tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def asked(home: Path, **changes: Any) -> dict[str, Any]:
         ({"private": {"rows": 60, "of": 120}}, {"private"}),
         ({"plms_used": ["novelist"]}, {"write", "weigh", "votable"}),
         ({"method": {"weights_from": "counts"}}, {"vote"}),
+        ({"method": {"guidance": "kernel"}}, {"vote", "select", "weigh"}),
         ({"student": {"kind": "finetune", "max_length": 64}}, {"student"}),
     ],
     ids=lambda one: "changes" if isinstance(one, set) else str(one),  # a set is named in another order by each process

@@ -293,3 +293,26 @@ def test_an_audit_of_a_part_of_dp_kps_is_found_by_its_noise_for_a_document(tmp_p
     written(tmp_path, "audit-c", "2026-03-03", passed=False, **(told | {"epsilon_proven": 9.0}))
     with pytest.raises(AuditError, match="audit-c of 2026-03-03 is red"):
         require_no_red_audit(artifacts, book)
+
+
+def test_an_audit_of_teachers_is_found_by_its_noise_for_a_row_whatever_the_number_of_queries(tmp_path: Path) -> None:
+    from flows.audit_claims import claims
+    from flows.config_files import load_config
+    from flows.params_kd import KdTutorConfig
+    from flows.prepare import make_noise
+    from tasks.attack import Attack
+    from tasks.teacher_accounting import calibrate_part
+
+    config = load_config(KdTutorConfig, ROOT / "deployments/configs/kd_tutor_here.yaml")
+    book = {"run_id": "run", "flow": "kd_tutor", "config": config.model_dump(mode="json")}
+    artifacts = open_artifacts(tmp_path)
+    assert require_no_red_audit(artifacts, book) == ()
+    labels, answers = make_noise(config).beside
+    few = calibrate_part(replace(answers.privacy, numbers=5))
+    told = claims(Attack("kd answers gaussian", few, 1, 0.9))
+    written(tmp_path, "audit-a", "2026-03-01", passed=True, **(told | {"epsilon_proven": 1.0}))
+    assert [one.run_id for one in require_no_red_audit(artifacts, book)] == ["audit-a"]
+    told = claims(Attack("kd labels gaussian", labels, 1, 0.9))
+    written(tmp_path, "audit-b", "2026-03-02", passed=False, **(told | {"epsilon_proven": 9.0}))
+    with pytest.raises(AuditError, match="audit-b of 2026-03-02 is red"):
+        require_no_red_audit(artifacts, book)

@@ -19,6 +19,11 @@ HIDDEN = {
         "OnlyPrivateMethod": {"iterations", "samples"},
         "PrivateStudent": {"epochs"},
     },
+    "dp_sgd_student": {
+        "DpSgdStudentConfig": {"public", "plms", "evaluation", "export", "parties", "class_balance", "filter"},
+        "DpStudentMethod": {"iterations", "samples"},
+        "DpStudent": {"epochs", "learning_rate", "batch", "adaptation"},
+    },
 }
 
 

@@ -21,7 +21,7 @@ CONFIGS = sorted((ROOT / "deployments" / "configs").rglob("*.yaml"))
 AUDITS = [path for path in CONFIGS if path.stem.startswith("audit")]
 FUSEGEN = [path for path in CONFIGS if path.stem.startswith("fusegen")]
 ONLY_PRIVATE = [path for path in CONFIGS if path.stem.startswith("only_private")]
-COMPARISONS = [path for path in CONFIGS if path.stem.startswith("compare")]
+COMPARISONS = [path for path in CONFIGS if path.stem.startswith(("compare", "guidance"))]
 FEDERATED = [path for path in CONFIGS if path.stem.startswith("federated") and path.parent.name != "papers"]
 FEDERATED_PAPERS = [path for path in CONFIGS if path.stem.startswith("federated") and path.parent.name == "papers"]
 OTHERS = [*AUDITS, *COMPARISONS, *FUSEGEN, *ONLY_PRIVATE, *FEDERATED, *FEDERATED_PAPERS]
@@ -29,17 +29,26 @@ OTHERS = [*AUDITS, *COMPARISONS, *FUSEGEN, *ONLY_PRIVATE, *FEDERATED, *FEDERATED
 
 @pytest.mark.parametrize("path", [path for path in CONFIGS if path not in OTHERS], ids=lambda path: path.stem)
 def test_it_loads_and_can_be_planned(path: Path) -> None:
-    flow = next((name for name in ("pre_text", "aug_pe", "dp_sgd_gen", "dp_kps") if path.stem.startswith(name)), "wasp")
+    names = ("pre_text", "aug_pe", "dp_sgd_gen", "dp_sgd_student", "dp_kps", "kd_tutor")
+    flow = next((name for name in names if path.stem.startswith(name.removesuffix("_tutor"))), "wasp")
     plan = commands.plan(flow, path, [])
-    last_round_votes = flow in ("pre_text", "dp_sgd_gen") or (flow == "aug_pe" and "wasp" not in path.stem)
+    last_round_votes = flow in ("pre_text", "dp_sgd_gen", "dp_sgd_student") or (
+        flow == "aug_pe" and "wasp" not in path.stem
+    )
     if flow == "dp_kps":
         assert [part["part"] for part in plan["keyphrases"]["parts"]] == ["vocabulary", "density"]
+    elif flow == "kd_tutor":
+        assert plan["releases"] == len(plan["beside"]) > 0
     else:
-        assert plan["releases"] == plan["iterations"] - (not last_round_votes) + (plan["words"] is not None)
+        once = plan["density"] is not None
+        assert plan["releases"] == (
+            1 if once else plan["iterations"] - (not last_round_votes) + (plan["words"] is not None)
+        )
     as_printed = flow == "dp_kps" and plan["keyphrases"]["setting"] == "paper"
+    as_printed |= flow == "kd_tutor" and plan["calibration"] == "paper"
     assert (plan["epsilon_exact"] <= plan["epsilon_stated"]) != as_printed
     json.dumps(plan, allow_nan=False)
-    assert ("noise" if flow in ("dp_sgd_gen", "dp_kps") else "sigma") in words.plan(plan)
+    assert ("noise" if flow in ("dp_sgd_gen", "dp_sgd_student", "dp_kps", "kd_tutor") else "sigma") in words.plan(plan)
 
 
 @pytest.mark.parametrize("path", FEDERATED, ids=lambda path: path.stem)

@@ -1,5 +1,6 @@
 """The vote of several parties: real folders, books, keys and masks; parties are threads of this process."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -180,6 +181,26 @@ def test_a_coordinator_killed_before_it_wrote_the_sum_forms_the_same_one_again(
     assert again.releases() == dict.fromkeys([*found.parties, "coordinator"], 1)
     third = again.again()
     assert third.vote()[0] == votes, "read back from the coordinator's book"
+
+
+def test_a_sum_that_is_read_back_from_the_book_still_names_its_parties_and_bytes(tmp_path: Path) -> None:
+    found = open_federated(tmp_path / "f", 3, privacy={"epsilon": 4.0}, parties={"minimum": 2})
+    _, first, _ = found.vote(killed_at(("party-2", "joined")), minutes=0.05)
+    for gone in (False, True):
+        for file in (tmp_path / "f/home/runs").rglob("release.parquet*"):
+            file.unlink()
+        if gone:
+            shutil.rmtree(tmp_path / "f/parties/exchange/rounds")
+        _, info, caller = found.vote()
+        assert caller.called == [], "nobody is asked"
+        if gone:
+            assert info["read_back"]
+            assert "parties" not in info, "nothing is made up"
+        else:
+            assert {**info, "dropped": None} == {**first, "dropped": None, "read_back": True}
+            assert list(info["dropped"]) == list(first["dropped"]) == ["party-2"]
+            assert info["bytes"]["parties"]["party-1"]["up"] > 4 * 2 * 12
+    assert found.releases()["coordinator"] == 1
 
 
 # --- who refuses

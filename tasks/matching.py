@@ -1,0 +1,227 @@
+"""What follows from a released density: which texts are wanted, what each weighs, which set of texts matches.
+
+All of it is post-processing of noisy sums and of public texts; it costs no privacy. Per class there is the mean
+embedding m of the private rows, as far as it is known, and that of texts. Their difference is the witness function of
+maximum mean discrepancy (MMD; Gretton et al. 2012): high where private rows are and texts are not, low the other way
+round. Texts with a low one are the bad examples, and it changes as texts are added: the same release says in every
+round of what there is too much by now. Good ones are those that are most like private rows, and unlike each other.
+
+The noisy mean is drawn towards the mean of the texts (`expect`): private rows differ from texts by a shift that all
+classes have in common, and one of their own, both along directions in which texts differ among themselves. Under such
+a Gaussian prior the posterior mean keeps each direction as far as it rises above the noise, which is known. How far
+the shifts reach is read off the release (empirical Bayes, James and Stein).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tasks.kernels import COUNTING, body, counted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+FEWEST_ROWS: Final = 5.0
+"""A class is taken to have at least so many rows: below that its sums say nothing anyway."""
+
+LEAST_REACH: Final = 0.02
+MOST_REACH: Final = 2.0
+"""Between these the variance of a shift lies, in units of the variance of texts."""
+
+ANYWHERE: Final = 0.1
+"""Part of the variance of shifts that is the same in every direction, however little texts differ there."""
+
+TAME: Final = 0.03
+"""Ridge of the weights that tilt texts towards the density: how little they follow it."""
+
+TEMPTING: Final = 0.1
+"""Part of a class that is good enough, or bad enough, to be an example."""
+
+AT_ONCE: Final = 4000
+"""Texts that are chosen from together: every pair of them is compared."""
+
+TINY: Final = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Density:
+    """A release as it is read: noisy `sums` of features (classes, width) and the `sigma` of their noise."""
+
+    labels: tuple[str, ...]
+    sums: Floats
+    sigma: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expected:
+    """Expected mean embeddings of private rows, `means` (classes, width - 1), and of how many rows each class has.
+
+    A class without texts has no mean: its row is not a number.
+    """
+
+    labels: tuple[str, ...]
+    means: Floats
+    rows: Floats
+
+    def of(self, label: str) -> Floats:
+        """Return the mean embedding of one class."""
+        return np.asarray(self.means[self.labels.index(label)])
+
+
+def expect(density: Density, points: Floats, labels: NDArray[Any]) -> Expected:
+    """Return what the release makes one expect, beside texts at `points` (n, width - 1) of the classes `labels`.
+
+    Without noise the means are those of the rows themselves.
+    """
+    there = [place for place, label in enumerate(density.labels) if (labels == label).any()]
+    rows = _rows(density)
+    means = np.full((len(density.labels), points.shape[1]), np.nan)
+    if there:
+        texts = np.stack([points[labels == density.labels[place]].mean(axis=0) for place in there])
+        centred = [points[labels == density.labels[place]] - mean for place, mean in zip(there, texts, strict=True)]
+        spread, axes = _axes(np.concatenate(centred))
+        shifts = (body(density.sums[there]) / rows[there, None] - texts) @ axes
+        noise = density.sigma**2 / (1 - COUNTING) / rows[there] ** 2
+        means[there] = texts + _posterior(shifts, noise, spread) @ axes.T
+    return Expected(density.labels, means, rows)
+
+
+def witness(expected: Expected, points: Floats, labels: NDArray[Any]) -> Floats:
+    """Return for each text how much more like private rows than like texts of its class it is; MMD's witness."""
+    found = np.zeros(len(points))
+    for label in np.unique(labels):
+        own = labels == label
+        found[own] = points[own] @ (expected.of(str(label)) - points[own].mean(axis=0))
+    return found
+
+
+def herd(points: Floats, target: Floats, count: int) -> Ints:
+    """Return places of `count` points whose mean embedding comes close to `target`, greedily, each once.
+
+    Kernel herding (Chen, Welling and Smola 2010): the next point is like the target and unlike those that were taken.
+    """
+    wanted, taken = points @ target, np.zeros(len(points))
+    free, order = np.ones(len(points), dtype=bool), np.empty(min(count, len(points)), dtype=np.int64)
+    for turn in range(len(order)):
+        best = int(np.argmax(np.where(free, wanted - taken / (turn + 1), -np.inf)))
+        order[turn], free[best] = best, False
+        taken += points @ points[best]
+    return order
+
+
+def examples(points: Floats, target: Floats, surplus: Floats, count: int) -> tuple[Ints, Ints]:
+    """Return places of good and of bad examples of one class, at most `count` each and none twice.
+
+    Good: among the tenth closest to `target`, what private rows are like, those that together match it. Bad: among
+    the tenth of the largest `surplus`, of which there is more among texts than among private rows, those that together
+    match that tenth: one odd region lends a few and not all. (Good examples by the witness too bring FID no lower, and
+    are often far from any private row.) A small class keeps half of its texts as bad ones.
+    """
+    number = len(points)
+    bad = min(count, max(number - count, min(count, number) // 2))
+    good = min(count, number - bad)
+    pool = max(int(number * TEMPTING), count)
+    first = np.argsort(-(points @ target), kind="stable")[: min(max(pool, good), number)]
+    taken = first[herd(points[first], target, good)]
+    rest = np.argsort(-surplus, kind="stable")
+    last = rest[~np.isin(rest, taken)][: max(pool, bad)]
+    worst = points[last].mean(axis=0) if len(last) else target
+    return taken, last[herd(points[last], worst, bad)]
+
+
+def tilt(points: Floats, target: Floats, tame: float = TAME) -> Floats:
+    """Return weights (n,), their mean 1, under which points have a mean near `target` and are else as equal as can be.
+
+    Exponential tilting: the weights of largest entropy whose mean differs from the target by `tame` times their
+    direction, exp(<theta, x>) with theta the minimum of a convex function.
+    """
+    from scipy.optimize import minimize
+
+    def loss(theta: Floats) -> tuple[float, Floats]:
+        angles = points @ theta
+        top = float(angles.max())
+        parts = np.exp(angles - top)
+        total = float(parts.sum())
+        value = float(np.log(total) + top - theta @ target + tame / 2 * theta @ theta)
+        return value, np.asarray(points.T @ (parts / total) - target + tame * theta)
+
+    theta = minimize(loss, np.zeros(points.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 200}).x
+    angles = points @ theta
+    parts = np.exp(angles - angles.max())
+    return np.asarray(parts / parts.mean())
+
+
+def tilted(expected: Expected, points: Floats, labels: NDArray[Any]) -> Floats:
+    """Return what every text weighs in a set that matches the density, the mean of a class 1."""
+    found = np.ones(len(points))
+    for label in np.unique(labels):
+        own = labels == label
+        found[own] = tilt(points[own], expected.of(str(label)))
+    return found
+
+
+def matched(expected: Expected, points: Floats, labels: NDArray[Any], counts: dict[str, int], seed: int) -> Ints:
+    """Return places, rising, of so many texts of each class that together match the density.
+
+    A large class is dealt out first, at random by `seed`, and each hand chooses its part.
+    """
+    kept: list[Ints] = []
+    for number, (label, count) in enumerate(counts.items()):
+        own = np.flatnonzero(labels == label)
+        hands = max(1, -(-len(own) // AT_ONCE))
+        own = np.random.default_rng([seed, number]).permutation(own) if hands > 1 else own
+        left = count
+        for hand, part in enumerate(np.array_split(own, hands)):
+            share = round(left / (hands - hand))
+            kept.append(part[herd(points[part], expected.of(label), min(share, len(part)))])
+            left -= len(kept[-1])
+    return np.sort(np.concatenate(kept)) if kept else np.empty(0, dtype=np.int64)
+
+
+def _rows(density: Density) -> Floats:
+    """Return how many rows each class has, as far as the constant features say; unlike ones drawn to their mean."""
+    told = counted(density.sums)
+    noise = density.sigma**2 / COUNTING
+    mean = max(float(told.mean()), FEWEST_ROWS)
+    differ = max(float(told.var()) - noise, 0.0)
+    drawn = mean + (told - mean) * (differ / max(differ + noise, TINY))
+    return np.asarray(np.maximum(drawn, max(mean / 5, FEWEST_ROWS if density.sigma else TINY)))
+
+
+def _axes(centred: Floats) -> tuple[Floats, Floats]:
+    """Return variances of texts along their principal axes, levelled a little, and the axes as columns."""
+    spread, axes = np.linalg.eigh(centred.T @ centred / len(centred))
+    spread = np.maximum(spread, 0.0)
+    return (1 - ANYWHERE) * spread + ANYWHERE * spread.mean(), axes
+
+
+def _posterior(shifts: Floats, noise: Floats, spread: Floats) -> Floats:
+    """Return expected shifts (classes, axes) of noisy ones; `noise` (classes,): variance in each direction."""
+    classes = len(shifts)
+    precise = 1 / np.maximum(noise, TINY)
+    shares = precise / precise.sum()
+    common = shares @ shifts
+    of_common = float(shares**2 @ noise)
+    apart = shifts - common
+    all_common = _reach(float(common @ common), of_common * len(spread), spread)
+    left = max(1 - 1 / classes, TINY)  # what taking the mean off leaves of variances
+    own = float(shares @ (apart**2).sum(axis=1)) / left if classes > 1 else 0.0
+    all_own = _reach(own, float(shares @ noise) * len(spread), spread)
+    kept = all_common * spread / np.maximum(all_common * spread + of_common + all_own * spread / classes, TINY)
+    kept = np.where(of_common > 0, kept, 1.0)
+    own_kept = all_own * spread / np.maximum(all_own * spread + noise[:, None], TINY)
+    own_kept = np.where(noise[:, None] > 0, own_kept, 1.0)
+    expected = common * kept
+    return np.asarray(expected + (shifts - expected) * own_kept)
+
+
+def _reach(seen: float, noise: float, spread: Floats) -> float:
+    """Return the variance of shifts in units of that of texts: what was seen beyond the noise."""
+    total = max(float(spread.sum()), TINY)
+    return float(np.clip((seen - noise) / total, LEAST_REACH, MOST_REACH))

@@ -1,0 +1,75 @@
+"""The step of the tutor: noisy label counts, and what the releases beside a method's own have in common.
+
+Song et al. 2024, Eq. 3. What is private happens in tasks/private/labels.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from connectors.base import ArtifactRef, StepKey
+from tasks.balance import Shares, shares_of
+from tasks.private.keyphrase_release import NoisySums
+from tasks.private.labels import release_labels
+from tasks.private.parts import PartJob
+from tasks.released import write_release
+from tasks.reuse import step_key
+from tasks.toolbox import Tools
+
+if TYPE_CHECKING:
+    from tasks.teacher_accounting import PartNoise
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSpec:
+    """The release of label counts; `fingerprint`, `dataset` name the private rows (see VoteSpec)."""
+
+    dataset: str
+    fingerprint: str
+    noise: PartNoise
+    labels: tuple[str, ...]
+    respend: bool
+
+
+def count_labels(tools: Tools, spec: LabelSpec) -> tuple[ArtifactRef, str]:
+    """Release how many private rows each class has, and write it as labels/release.parquet."""
+    key = release_key(tools, spec.fingerprint, spec.noise, {"labels": list(spec.labels)}, {})
+    place = f"runs/{tools.run_id}/labels/release.parquet", key
+    job = PartJob(spec.dataset, spec.fingerprint, key.key, spec.noise, spec.respend)
+    return write_release(tools, spec.dataset, place, lambda: release_labels(tools, job, spec.labels), told)
+
+
+def read_shares(tools: Tools, release: ArtifactRef) -> Shares:
+    """Return the tutor's shares of a release of label counts."""
+    return shares_of(tools.artifacts.read_table(release)["sum"].to_numpy())
+
+
+def release_key(
+    tools: Tools,
+    fingerprint: str,
+    noise: PartNoise,
+    more: dict[str, object],
+    inputs: dict[str, str],
+) -> StepKey:
+    """Return the key of a release: its noise, its rows, and what `more` it depends on."""
+    where = tools.private.where
+    parameters: dict[str, object] = {
+        "event": noise.event,
+        "scale_int": noise.scale_int,
+        "steps": noise.steps,
+        "adjacency": noise.privacy.adjacency,
+        "numbers": noise.privacy.numbers,
+        "private": fingerprint,
+        "rows": [where.rows, where.of, where.seed],
+        **more,
+    }
+    return step_key(noise.privacy.part, parameters, inputs)
+
+
+def told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return the table of what a release gave out, and what stands beside it."""
+    sums = NoisySums.from_bytes(output)
+    return pd.DataFrame(sums.columns()), {"steps": sums.steps, "scale_int": sums.scale_int}

@@ -1,0 +1,157 @@
+"""Guidance by a released density: one release for a whole run and for later ones, told the same way everywhere."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from connectors.base import ConfigError
+from flows import words
+from flows.audit_claims import attacks_of, claims
+from flows.config_files import check_config
+from flows.params import WaspConfig
+from flows.params_audit import AuditConfig
+from flows.plan import planned
+from flows.prepare import make_noise
+from tests.pipeline import SMALL, Pipeline, last_json
+
+Ran = tuple[Pipeline, dict[str, Any]]
+DENSITY = {"guidance": "kernel", "final_set": "matched"}
+
+
+def config(**changes: Any) -> WaspConfig:
+    values = {name: one | changes.pop(name, {}) if isinstance(one, dict) else one for name, one in SMALL.items()}
+    return check_config(WaspConfig, values | changes, "the test")
+
+
+@pytest.fixture(scope="module")
+def ran(api: str, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    pipeline = Pipeline(tmp_path_factory.mktemp("guided") / "home", api)
+    return pipeline, pipeline.run(method=DENSITY)
+
+
+def test_a_run_releases_one_density_and_ends_with_the_texts_that_match_it(ran: Ran) -> None:
+    pipeline, summary = ran
+    folder = pipeline.home / "runs" / summary["run_id"]
+    assert summary["releases"] == 1
+    assert 3.99 < summary["epsilon_spent"] <= 4
+    assert list(pipeline.releases(summary["run_id"])) == ["guidance/release.parquet"]
+    assert summary["n_synthetic"] == 54
+    assert not summary["degraded"], summary["problems"]
+    every = pd.concat([pd.read_parquet(one) for one in sorted(folder.glob("iteration=*/plm=*/samples.parquet"))])
+    kept = pipeline.synthetic(summary["run_id"])
+    assert set(kept["sample_id"]) < set(every["sample_id"])
+    assert kept["label"].value_counts().nunique() == 1
+    chosen = pd.read_parquet(folder / "iteration=1" / "selection.parquet")
+    assert chosen.groupby(["label", "kind"]).size().tolist() == [4] * 12
+    report = json.loads((folder / "report.json").read_text())
+    assert "one sum of features per class" in report["plan"]["density"]
+    assert "Released, the density" in (folder / "report.html").read_text()
+
+
+def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ran: Ran) -> None:
+    pipeline, summary = ran
+    again = pipeline.run(method={"guidance": "kernel", "samples": 54})
+    assert again["run_id"] != summary["run_id"]
+    assert pipeline.releases(again["run_id"]) == pipeline.releases(summary["run_id"])
+    (status,) = last_json(pipeline.call("budget", "show", "desk", "--json").stdout)["datasets"]
+    assert status["spent"] == pytest.approx(summary["epsilon_spent"], rel=1e-3)
+    assert again["epsilon_spent"] == summary["epsilon_spent"], "the texts stand on the release, whoever paid"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"method": {"final_set": "matched"}}, "final_set is for guidance: kernel"),
+        ({"method": {"keep": 0.5}}, "keep is for guidance: kernel"),
+        ({"method": {"kernel": "gaussian"}}, "kernel is for guidance: kernel"),
+        ({"method": {"guidance": "kernel", "keep": 0.5}}, "keep is for final_set: matched"),
+        ({"method": {"guidance": "kernel", "weights_from": "counts"}}, "a density tells the weights by itself"),
+        ({"method": {"guidance": "kernel", "iterations": 1}}, "set iterations to 2 or more"),
+        ({"method": {"guidance": "kernel"}, "privacy": {"calibration": "paper"}}, "no paper releases this density"),
+        (
+            {
+                "method": {"guidance": "kernel"},
+                "privacy": {"protects": "person"},
+                "private": {"path": "builtin:support_desk/private.parquet", "person": "customer"},
+            },
+            "write mean",
+        ),
+    ],
+    ids=["final set", "keep", "kernel", "keep all", "counts", "one round", "paper", "persons"],
+)
+def test_settings_that_mean_nothing_together_are_refused(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        config(**changes)
+
+
+def test_the_plan_tells_of_one_release_and_of_the_final_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    told = words.plan(planned(config(method=DENSITY, private={"rows": 6, "of": 120})))
+    assert "1 density of the private rows per class" in told
+    assert "the 54 of 72 texts that match it together" in told
+    assert "signal index" in told
+    assert "each class has 4 texts in the first round" in told
+    assert "noisy votes" not in told
+
+
+def test_where_votes_drown_in_noise_the_plan_names_a_density_that_would_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    loud = words.plan(planned(config(private={"rows": 60, "of": 120})))
+    assert "method.guidance: kernel releases one density instead" in loud
+    hopeless = words.plan(planned(config(private={"rows": 3, "of": 120})))
+    assert "signal index" in hopeless
+    assert "one density instead" not in hopeless
+
+
+def test_label_counts_beside_a_density_have_their_part_of_the_budget(ran: Ran) -> None:
+    pipeline, _ = ran
+    summary = pipeline.run(method=DENSITY, class_balance="tutor")
+    assert len(pipeline.releases(summary["run_id"])) == summary["releases"] == 2
+    assert 3.9 < summary["epsilon_spent"] <= 4
+
+
+def test_without_noise_the_density_is_marked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    noise = make_noise(config(method=DENSITY, privacy={"epsilon": "inf"}))
+    assert noise.non_private
+    assert noise.sigma_int == 0
+    assert not planned(config(method=DENSITY, privacy={"epsilon": "inf"}))["private"]
+
+
+def test_an_audit_attacks_the_density_of_a_configuration_in_place_of_its_votes(ran: Ran) -> None:
+    pipeline, _ = ran
+    named = pipeline.config(method=DENSITY)
+    (found,) = attacks_of(AuditConfig(wasp_config=str(named)))
+    assert claims(found)["mechanism"] == "guidance density"
+    assert claims(found)["releases"] == 1
+    both = attacks_of(AuditConfig(mechanisms=["wasp", "guidance"], calibrations=["tight"]))
+    assert [one.name for one in both] == ["guidance density", "wasp tight"]
+
+
+def test_a_bundle_says_what_guided_its_texts(ran: Ran, tmp_path: Path) -> None:
+    pipeline, summary = ran
+    done = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"), "--license", "cc-by-4.0")
+    assert done.returncode == 0, done.stderr
+    card = (tmp_path / "bundle" / "README.md").read_text()
+    assert "by a noisy density of their vectors" in " ".join(card.split())
+    assert "only voted" not in " ".join(card.split())
+
+
+def test_a_round_is_appraised_against_test_rows_alone_and_tells_how_well_it_was_guided(ran: Ran) -> None:
+    pipeline, _ = ran
+    for guidance in ("votes", "kernel"):
+        summary = pipeline.run(method={"guidance": guidance, "appraise": True, "samples": 108, "examples": 2})
+        folder = pipeline.home / "runs" / summary["run_id"]
+        told = [json.loads((folder / f"iteration={t}" / "appraisal.json").read_text()) for t in (0, 1)]
+        for name in ("picks", "overlap", "weights_tv", "equal_tv"):
+            assert all(0 <= one[name] <= 1 for one in told)
+            assert summary[name] == pytest.approx((told[0][name] + told[1][name]) / 2)
+        assert summary["iterations"][0]["picks"] == told[0]["picks"]
+        assert "picks" not in summary["iterations"][2]
+        if guidance == "kernel":
+            assert summary["picks"] > 0.6
