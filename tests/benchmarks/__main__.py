@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.benchmarks import (
     api_concurrency,
     artifacts,
+    clipping,
     embed,
     flow,
     masks,
@@ -35,6 +36,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "wire": wire.wire,
     "masks": masks.masks,
     "sequences": sequences.sequences,
+    "clipping": clipping.clipping,
     "embed": embed.embed,
     "fid": numbers.distance,
     "noise": numbers.noise,
