@@ -18,6 +18,9 @@ from tasks.party import registry_digest
 from tasks.round_plans import end_run
 from tasks.shared_noise import Parties, SharedNoise, shared
 
+PARTY_KEY = "party"
+"""Name of a party's long-term key in its private zone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Federation:

@@ -14,6 +14,7 @@ from connectors.files import write_text_whole
 from connectors.ledger_state import GROUP, RELEASING, Entry
 from flows import officer_lines as lines
 from flows.audits import PARTS, audits_of, audits_of_parts
+from flows.federation import PARTY_KEY
 from flows.home import state_folder
 from flows.records import now
 from flows.release_files import verify
@@ -86,6 +87,8 @@ def collect(book: BudgetBook, home: Path, dataset: str) -> OfficerPage:
         shared=lines.shared(entries),
         touched=lines.touched(entries, runs),
         exports=lines.exports(entries),
+        among=lines.among(runs),
+        of_party=(home / "private" / f"{PARTY_KEY}.key").exists(),
     )
 
 

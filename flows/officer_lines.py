@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from connectors.base import canonical
 from connectors.ledger_state import EXPORT, EXPOSED, GROUP, LOOK, RELEASING, Entry
-from tasks.officer_values import Exported, Line, RunLine, Shared, Touch
+from tasks.officer_values import Among, Exported, Line, RunLine, Shared, Touch
+from tasks.shared_noise import parties_of
 
 UNTOLD = ("charges", "extra", "key", "fingerprint", "records", "entry", "line", "carried")
 """What a line holds for programs."""
@@ -53,6 +54,18 @@ def touched(entries: Sequence[Entry], runs: Sequence[RunLine]) -> tuple[Touch, .
     known = {touch.run_id for touch in told}
     silent = [run for run in runs if run.run_id not in known]
     return (*told, *(Touch("", "", run.flow, run.run_id, what, "") for run in silent for what in run.without_noise))
+
+
+def among(runs: Sequence[RunLine]) -> tuple[Among, ...]:
+    """Return of every run of several parties for whom its noise was made."""
+    found = {}
+    for run in runs:
+        for noise in run.noise:
+            parties = parties_of(noise.reason)
+            if parties is not None:
+                who = (parties.number, parties.minimum, parties.colluding)
+                found[run.run_id, who] = Among(run.run_id, *who, run.unit)
+    return tuple(found.values())
 
 
 def exports(entries: Sequence[Entry]) -> tuple[Exported, ...]:

@@ -66,7 +66,7 @@ def partition(where: RowsRef, folder: Path, wanted: Partition, file: PartyFile) 
     """
     from connectors.rows import read_rows
     from connectors.signing import open_signing_key, public_line
-    from flows.party import KEY
+    from flows.federation import PARTY_KEY
 
     about = {PARTY_FILE: file.text(where.person is not None)}
     target = Target(folder, about, state_folder() / "private" / "problems")
@@ -74,7 +74,7 @@ def partition(where: RowsRef, folder: Path, wanted: Partition, file: PartyFile) 
     lines = []
     for name in names:
         (folder / name / "state").mkdir(mode=0o700)
-        lines.append(f"{name}: {public_line(open_signing_key(folder / name / 'state', KEY))}\n")
+        lines.append(f"{name}: {public_line(open_signing_key(folder / name / 'state', PARTY_KEY))}\n")
     (folder / REGISTRY).write_text("".join(lines), encoding="utf-8")
     if file.exchange == EXCHANGE:
         (folder / "exchange").mkdir(mode=0o700)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.base import ConfigError, Embedder, PrivateRef
 from flows.config_files import load_config
-from flows.federation import check_name, read_registry
+from flows.federation import PARTY_KEY, check_name, read_registry
 from flows.home import check_closed, state_place, who
 from flows.params_party import PartyConfig
 from flows.places import default_name, place, rows_ref
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from connectors.ledger import BudgetBook
     from connectors.remote_files import RemoteFiles
     from tasks.private.rows import Zone
-
-KEY = "party"
-"""Name of a party's long-term key in its private zone."""
 
 
 class Party:
@@ -86,7 +83,7 @@ class Party:
         """The long-term key, made on first use."""
         from connectors.signing import open_signing_key
 
-        return open_signing_key(self.home, KEY)
+        return open_signing_key(self.home, PARTY_KEY)
 
     @cached_property
     def public_line(self) -> str:

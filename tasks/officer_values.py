@@ -29,6 +29,17 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True)
+class Among:
+    """Releases of a run that are sums over several parties: how many, the fewest in a sum, how many may collude."""
+
+    run_id: str
+    parties: int
+    minimum: int
+    colluding: int
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
 class AuditLine:
     """The newest audit of some noise: what was attacked, epsilon claimed, and epsilon that was proven at least."""
 
@@ -132,7 +143,8 @@ class OfficerPage:
     """All that an officer signs. Epsilons at `delta`; `left` and `cap` None: no cap was set.
 
     `unit`: what the totals hold for, record or person. `members`: other datasets of the `group`, which pay together.
-    `problems`: what does not hold in the book; empty if it is sound. `head`: hash of the book's last line.
+    `problems`: what does not hold in the book; empty if it is sound. `head`: hash of the book's last line. `among`:
+    runs of several parties; `of_party`: the book is that of one of them, else that of their coordinator.
     """
 
     dataset: str
@@ -160,6 +172,8 @@ class OfficerPage:
     shared: tuple[Shared, ...] = ()
     touched: tuple[Touch, ...] = ()
     exports: tuple[Exported, ...] = ()
+    among: tuple[Among, ...] = ()
+    of_party: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the page as plain JSON values."""

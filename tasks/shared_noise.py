@@ -14,6 +14,7 @@ person, must lie with one party: each party bounds only what it holds.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 SUM_OF: Final = "; the sum of "
 """How a charge goes on where several parties share the noise."""
+
+SAID: Final = re.compile(
+    re.escape(SUM_OF) + r" *(\d+) parties' votes, .*, (\d+) parties at least, .* with up to (\d+) of the parties"
+)
 
 LEAST_SHARE_INT: Final = 4.0
 """Smallest share, in integer steps: from here on the sum is within 10^-60 of a discrete Gaussian."""
@@ -163,6 +168,12 @@ def shared_charge(noise: SharedNoise) -> Charge:
 def is_shared(reason: str) -> bool:
     """Say of the reason of a charge whether several parties shared the noise."""
     return SUM_OF in reason
+
+
+def parties_of(reason: str) -> Parties | None:
+    """Return the parties that the reason of a charge names as `shared_charge` wrote it; None where there are none."""
+    found = SAID.search(reason)
+    return Parties(*map(int, found.groups())) if found else None
 
 
 def guarantee(noise: SharedNoise, colluding: int, taking_part: int | None = None) -> Guarantee:

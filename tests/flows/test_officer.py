@@ -15,6 +15,7 @@ from flows.stores import open_ledger
 from tasks.accounting import VotePrivacy, calibrate, filter_epsilon, laplace_event, vote_charge
 from tasks.officer import LANGUAGES, render, wording
 from tests.connectors.ledger_tools import charge
+from tests.federated import open_federated
 
 DELTA = 1e-5
 PEOPLE = ("Ada", "Björn", "Chen", "Dana", "Emil")
@@ -120,3 +121,21 @@ def test_an_unknown_dataset_or_language_is_refused(month: tuple[Path, list[bool]
         write_page("wrad", "en", None)
     with pytest.raises(ConfigError, match="en, de, zh"):
         write_page("ward", "fr", None)
+
+
+def test_the_pages_of_a_party_and_of_its_coordinator_say_whose_book_it_is_and_against_whom_it_holds(
+    tmp_path: Path,
+) -> None:
+    found = open_federated(tmp_path / "f", privacy={"epsilon": 4.0}, parties={"minimum": 2, "colluding": 1}, cap="6")
+    found.vote()
+    said = {}
+    for name, home in (("party", tmp_path / "f/parties/party-1/state"), ("coordinator", tmp_path / "f/home")):
+        book = open_ledger(home)
+        page = collect(book, home, book.datasets()[0])
+        assert [(one.parties, one.minimum, one.colluding, one.unit) for one in page.among] == [(3, 2, 1, "record")]
+        said[name] = render(page)
+        for language in LANGUAGES:
+            assert wording(language)["parties"] in render(page, language)
+    assert "This is the book of one party" in said["party"]
+    assert "This is the book of the coordinator" in said["coordinator"]
+    assert all("together with up to 1 of the parties" in text for text in said.values())
