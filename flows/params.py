@@ -231,6 +231,12 @@ class RunConfig(AnyConfig):
             raise ValueError(f"{used[0]}: several parties do not count labels or teach together; leave it out")
         if used and self.privacy.protects == "person":
             raise ValueError(f"{used[0]}: {NO_PERSONS}")
+        texts = self.method.result_size
+        if self.filtering is not None and self.filtering.queries >= texts:
+            raise ValueError(
+                f"discriminator.queries ({self.filtering.queries}) must be below the number of texts ({texts}), from "
+                "whose rest the teachers learn"
+            )
         asked = {"tutor_epsilon": self.class_balance == "tutor", "filter_epsilon": self.filter != "none"}
         for name, on in asked.items():
             given = getattr(self.privacy, name)

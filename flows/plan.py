@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from flows.adapting import moments_plan
 from flows.distilling import parts_plan
 from flows.federated_values import parties_planned
+from flows.guidance_expected import expected_of
 from flows.guidance_words import density_plan
 from flows.keyphrases import keyphrase_plan, words_plan
 from flows.params import AnyConfig, Asks, Execution, RunConfig
@@ -78,6 +79,7 @@ def plan_of(
         "moments": moments_plan(noise),
         "beside": parts_plan(config, noise),
         "density": density_plan(config, noise),
+        "expected": expected_of(config, len(card.labels)),
         "sensitivity": noise.sensitivity,
         "calibration": noise.calibration,
         "sigma": noise.sigma,

@@ -13,6 +13,7 @@ from typing import Any
 from flows.adapting import moments_lines
 from flows.distilling import alone_lines, parts_lines
 from flows.federated_words import happened_lines, planned_lines
+from flows.guidance_expected import expected_lines
 from flows.guidance_words import density_lines
 from flows.keyphrases import keyphrase_lines, words_lines
 from flows.training_words import training_lines
@@ -54,8 +55,9 @@ def plan(value: dict[str, Any]) -> str:
         )
     if value["export_approval"]:
         lines.append("export        waits in Prefect for a second person, who has to approve it")
+    expected = expected_lines(value["expected"])
     warnings = [f"warning       {text}" for text in value.get("warnings", [])]
-    return "\n".join([*lines, *_privacy(value), *moments_lines(value["moments"]), *warnings])
+    return "\n".join([*lines, *_privacy(value), *moments_lines(value["moments"]), *expected, *warnings])
 
 
 def _writing(value: dict[str, Any]) -> list[str]:

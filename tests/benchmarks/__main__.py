@@ -8,12 +8,14 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from tests.benchmarks import (
     api_concurrency,
     artifacts,
+    clipping,
     embed,
     flow,
     masks,
@@ -34,6 +36,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "wire": wire.wire,
     "masks": masks.masks,
     "sequences": sequences.sequences,
+    "clipping": clipping.clipping,
     "embed": embed.embed,
     "fid": numbers.distance,
     "noise": numbers.noise,
@@ -45,6 +48,11 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "rounds": rounds.rounds,
     "parties": parties.parties,
 }
+ASKED_FOR: dict[str, Callable[[bool], list[Line]]] = {
+    "parties-50": partial(parties.parties, number=50),
+    "parties-150": partial(parties.parties, number=150),
+}
+"""Run when named alone: 150 processes of parties take about 12 GB and a quarter of an hour."""
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS")
 PACKAGES = ("numpy", "scipy", "torch", "sentence-transformers", "opendp", "prefect", "pandas", "pyarrow")
 
@@ -52,7 +60,9 @@ PACKAGES = ("numpy", "scipy", "torch", "sentence-transformers", "opendp", "prefe
 def main(arguments: list[str] | None = None) -> None:
     """Run the chosen benchmarks, print their lines as they come, write them all."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("--only", action="append", choices=list(BENCHMARKS), help="one benchmark; may be repeated")
+    parser.add_argument(
+        "--only", action="append", choices=[*BENCHMARKS, *ASKED_FOR], help="one benchmark; may be repeated"
+    )
     parser.add_argument("--json", type=Path, help="write all numbers into this file")
     parser.add_argument("--tiny", action="store_true", help="smallest sizes, one round: does it run at all")
     chosen = parser.parse_args(arguments)
@@ -61,7 +71,7 @@ def main(arguments: list[str] | None = None) -> None:
     took: dict[str, float] = {}
     for name in chosen.only or BENCHMARKS:
         started = time.perf_counter()
-        found = BENCHMARKS[name](chosen.tiny)
+        found = (BENCHMARKS | ASKED_FOR)[name](chosen.tiny)
         took[name] = round(time.perf_counter() - started, 2)
         lines += found
         for one in found:

@@ -52,21 +52,21 @@ class Found:
     processor: float
 
 
-def parties(tiny: bool) -> list[Line]:
+def parties(tiny: bool, number: int = 10) -> list[Line]:
     """Rounds of WASP on 8 rows a party; seconds of the vote step, from the first call to the sum in the book."""
     lines = []
-    for number, samples in ((3, 36),) if tiny else ((10, 1200), (50, 1200), (150, 1200)):
-        with tempfile.TemporaryDirectory() as name:
-            found = _federation(Path(name), number, samples)
-        for one, took in zip(found.rounds, found.took, strict=True):
-            length = samples // 3 * (one["iteration"] + 1) * 2
-            floor = [arithmetic(number, length) for _ in range(3)]
-            each = {way: size // number for way, size in one["bytes"].items()}
-            facts = {"parties": one["parties"], **each, "megabytes": found.megabytes, "processor": found.processor}
-            note = f"{words(facts)}; {found.megabytes:.0f} MB and {found.processor:.1f} s of a core a party"
-            case = f"L={number} t={one['iteration']}, {length} sums"
-            found_line = line("parties", case, FLOOR, [took] * 3, floor, note)
-            lines.append(replace(found_line, facts=facts))
+    number, samples = (3, 36) if tiny else (number, 1200)
+    with tempfile.TemporaryDirectory() as name:
+        found = _federation(Path(name), number, samples)
+    for one, took in zip(found.rounds, found.took, strict=True):
+        length = samples // 3 * (one["iteration"] + 1) * 2
+        floor = [arithmetic(number, length) for _ in range(3)]
+        each = {way: size // number for way, size in one["bytes"].items()}
+        facts = {"parties": one["parties"], **each, "megabytes": found.megabytes, "processor": found.processor}
+        note = f"{words(facts)}; {found.megabytes:.0f} MB and {found.processor:.1f} s of a core a party"
+        case = f"L={number} t={one['iteration']}, {length} sums"
+        found_line = line("parties", case, FLOOR, [took] * 3, floor, note)
+        lines.append(replace(found_line, facts=facts))
     return lines
 
 

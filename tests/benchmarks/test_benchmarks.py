@@ -9,7 +9,7 @@ import pytest
 from tests.benchmarks.__main__ import BENCHMARKS, main
 from tests.benchmarks.race import compare, line
 
-LONG = ("flow", "wire", "parties")
+LONG = ("flow", "wire", "parties", "clipping")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LONG)) for n in BENCHMARKS])

@@ -125,6 +125,7 @@ def test_label_counts_and_teachers_leave_the_rest_of_epsilon_to_the_method(tmp_p
     pipeline = Pipeline(tmp_path / "home", method=method)
     plain = commands.plan(method, pipeline.config(), [])
     beside = {"class_balance": "tutor", "filter": "discriminator", "privacy": {"filter_epsilon": 2.0}}
+    beside |= {"discriminator": {"queries": 20}}
     shared = commands.plan(method, pipeline.config(**beside), [])
     assert shared["releases"] == plain["releases"] + 2
     assert [part["epsilon_stated"] for part in shared["beside"]] == [pytest.approx(0.4), 2.0]

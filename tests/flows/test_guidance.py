@@ -12,7 +12,8 @@ from flows import words
 from flows.audit_claims import attacks_of, claims
 from flows.config_files import check_config
 from flows.params import WaspConfig
-from flows.params_audit import AuditConfig
+from flows.params_audit import AuditConfig, PipelineAttack
+from flows.pipeline_findings import planned_pipeline
 from flows.plan import planned
 from flows.prepare import make_noise
 from tests.pipeline import SMALL, Pipeline, last_json
@@ -87,6 +88,16 @@ def test_settings_that_mean_nothing_together_are_refused(changes: dict[str, Any]
         config(**changes)
 
 
+def test_several_parties_and_attacks_on_whole_runs_are_for_votes(ran: Ran) -> None:
+    values = {name: one for name, one in SMALL.items() if name != "private"}
+    shared = {"method": SMALL["method"] | DENSITY, "parties": {"registry": "parties.yaml", "exchange": "exchange"}}
+    with pytest.raises(ConfigError, match="several parties vote"):
+        check_config(WaspConfig, values | shared, "the test")
+    named = ran[0].config(method=DENSITY)
+    with pytest.raises(ConfigError, match="whole runs are attacked by their votes"):
+        planned_pipeline(AuditConfig(wasp_config=str(named), pipeline=PipelineAttack()))
+
+
 def test_the_plan_tells_of_one_release_and_of_the_final_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
     told = words.plan(planned(config(method=DENSITY, private={"rows": 6, "of": 120})))
@@ -106,6 +117,21 @@ def test_where_votes_drown_in_noise_the_plan_names_a_density_that_would_not(
     hopeless = words.plan(planned(config(private={"rows": 3, "of": 120})))
     assert "signal index" in hopeless
     assert "one density instead" not in hopeless
+
+
+def test_the_plan_tells_what_comparisons_with_such_numbers_came_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    known = planned(config(method=DENSITY, private={"rows": 100, "of": 120}, privacy={"epsilon": 1.0}))
+    assert 0.5 < known["expected"]["picks"][0] <= known["expected"]["picks"][1] < 1
+    assert "times that of zero-shot texts" in words.plan(known)
+    for unknown in (
+        config(method=DENSITY),
+        config(method=DENSITY, private={"rows": 2, "of": 120}),
+        config(method=DENSITY, private={"rows": 100, "of": 120}, privacy={"epsilon": "inf"}),
+    ):
+        assert planned(unknown)["expected"] is None
 
 
 def test_label_counts_beside_a_density_have_their_part_of_the_budget(ran: Ran) -> None:

@@ -21,6 +21,7 @@ from tasks.report import (
     render,
     to_json,
 )
+from tasks.report_values import ClassShare
 from tests.tasks.report_tools import made_up_report, one_iteration
 
 VOID = {"meta", "br", "link", "img", "hr", "input", "path", "use", "rect", "line", "circle"}
@@ -200,6 +201,15 @@ def test_a_figure_comes_as_picture_too_and_equal_input_gives_equal_bytes(name):
     assert picture[:8] == b"\x89PNG\r\n\x1a\n"
     assert struct.unpack(">II", picture[16:24])[0] > 600
     assert plot(made_up_report(), "png") == picture
+
+
+def test_the_parts_of_classes_are_drawn_where_a_tutor_said_them():
+    assert plots.balance_plot(made_up_report()) is None
+    shares = tuple(ClassShare(name, 0.4 - 0.1 * place, 0.25, None) for place, name in enumerate(("a & b", "c", "d")))
+    report = made_up_report(balance=shares)
+    assert from_json(json.loads(json.dumps(to_json(report)))).balance == shares
+    assert "a &amp; b" in plots.balance_plot(report).decode()
+    assert "How many texts each class has" in render(report)
 
 
 def test_a_figure_takes_the_ink_of_the_page_and_leaves_no_settings_behind():

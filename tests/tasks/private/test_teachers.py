@@ -28,6 +28,7 @@ from tasks.teacher_accounting import PartPrivacy, calibrate_part
 from tasks.tutoring import LabelSpec
 from tasks.writing import embed_samples, write_samples
 from tests.pipeline import SMALL
+from tests.tiny_models import save_roberta
 
 LABELS = ("login_problem", "billing_question", "slow_internet")
 SECRET = b"s" * 32
@@ -199,6 +200,21 @@ def test_a_teacher_without_rows_says_one_half_and_nobody_hears_of_it(tmp_path: P
     assert sum(bool((one == 0.5).all()) for one in answers) >= 9
     teaching.answer(run.tools, spec, written, None)
     assert releases(run)["answers"].sums.shape == (20, 2)
+
+
+def test_teachers_and_their_student_can_be_transformers(tmp_path: Path) -> None:
+    folder = save_roberta(tmp_path / "roberta")
+    chosen = {"kind": "finetune", "model": str(folder), "epochs": 1, "teachers": 2, "max_length": 16}
+    run = opened(tmp_path / "run", discriminator=chosen, privacy={"epsilon": 200.0})
+    spec, written = taught(run)
+    answers = answers_of(run, spec, written)
+    assert len(answers) == 2
+    assert all(((one > 0) & (one < 1)).all() for one in answers)
+    answered, _ = teaching.answer(run.tools, spec, written, None)
+    folder_of_it, _ = distilling.train_discriminator(run.tools, spec, written, answered, None)
+    kept, _ = distilling.select_texts(run.tools, SelectSpec(0, 24, run.prepared.card.label_names, (), True, 0), written,
+                                      folder_of_it)  # fmt: skip
+    assert sum(one.samples.rows for one in kept) == 24
 
 
 def test_lost_answers_stop_the_release_before_it_is_paid(tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tasks.classifying import classify
 from tasks.dp_sgd import Training
 from tasks.private.dp_train import EncodedRows, Recipe, gradient_norms, train_privately
 from tasks.private.steps_taken import StepsTaken
 from tasks.private.tuned_classifier import vector_head
+from tests.tiny_models import save_roberta
 
 CLUSTERS = np.array([[2.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
 
@@ -65,6 +67,26 @@ def test_both_clippings_see_the_norms_that_the_closed_form_has() -> None:
     known = np.linalg.norm(errors, axis=1) * np.sqrt(1 + (encoded.ids.astype(np.float64) ** 2).sum(axis=1))
     for clipping in ("hooks", "ghost"):
         assert gradient_norms(model, encoded, clipping) == pytest.approx(known, rel=1e-4)  # type: ignore[arg-type]
+
+
+def test_a_transformer_learns_by_ghost_clipping_and_is_read_back_as_a_student(tmp_path: Path) -> None:
+    from tasks.train import load_student
+    from tests.tasks.private.test_teachers import opened, written_by
+
+    folder = save_roberta(tmp_path / "roberta")
+    steps = {"declared_rows": 40, "batch_rows": 20, "steps": 2, "clipping": "ghost"}
+    chosen = {"kind": "finetune", "model": str(folder), "max_length": 16}
+    run = opened(tmp_path / "run", method={"select": "dp_sgd", "training": steps}, discriminator=chosen)
+    written = written_by(run)
+    training = run.config.method.training
+    assert training is not None
+    trained, _ = classify(run.tools, run.classify_spec(training), written)
+    told = load_student(run.tools.artifacts.read_folder(trained.model))(["a parcel", "the light"], None)
+    assert told.classes == ("generated", "private")
+    assert told.probabilities.shape == (2, 2)
+    again, why = classify(run.tools, run.classify_spec(training), written)
+    assert again.model.reused
+    assert "reused" in why
 
 
 def test_first_weights_come_from_the_seed_and_noise_does_not(tmp_path: Path) -> None:
