@@ -11,15 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from prefect.exceptions import TerminationSignal
-
 from connectors import stopping
 from connectors.base import ApprovalError, ArtifactError, WaspError, guard_logs, redact, step_of
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 LITTLE_BYTES = 1_000_000
-ENDS = (KeyboardInterrupt, SystemExit, TerminationSignal)
-"""What ends the process; Prefect turns SIGTERM into the last. A pause of Prefect's is none of these."""
 
 
 class UnexpectedError(WaspError):
@@ -44,9 +40,6 @@ def told(story: Story) -> Iterator[None]:
     guard_logs()
     try:
         yield
-    except ENDS:
-        stopping.stop()
-        raise
     except ApprovalError:
         raise
     except WaspError as error:
@@ -57,6 +50,17 @@ def told(story: Story) -> Iterator[None]:
             full = "The disk is full: free space, or set WASP_HOME to a folder on another disk."
             raise ArtifactError(in_words(ArtifactError(full), story, step_of(error))) from error
         raise UnexpectedError(in_words(error, story) + _kept(error, story)) from error
+    except BaseException as error:
+        if _ends_the_process(error):
+            stopping.stop()
+        raise
+
+
+def _ends_the_process(error: BaseException) -> bool:
+    """Say so of Ctrl-C, an exit, and what Prefect makes of SIGTERM; a pause of Prefect's is none of these."""
+    from prefect.exceptions import TerminationSignal  # loaded by now; a command that only plans does not need it
+
+    return isinstance(error, (KeyboardInterrupt, SystemExit, TerminationSignal))
 
 
 def in_words(error: Exception, story: Story, step: str = "") -> str:

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 class Scene:
     """Parties in folders, their processes, and the coordinator's command."""
 
-    def __init__(self, folder: Path, api: str, parties: int, minimum: int | None = None) -> None:
+    def __init__(self, folder: Path, api: str, parties: int, minimum: int | None = None, minutes: float = 6) -> None:
         self.folder, self.api = folder, api
         self.pipeline = Pipeline(folder / "home", api)
         rows = planted_rows(folder / "rows.parquet")
@@ -49,7 +49,7 @@ class Scene:
         chosen: dict[str, Any] = {
             "registry": str(folder / "parties/parties.yaml"),
             "exchange": str(folder / "parties/exchange"),
-            "minutes": 0.7,
+            "minutes": minutes,
         }
         self.config = folder / "run.yaml"
         values = SMALL | {
@@ -108,8 +108,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(api: str, tmp_path: Path) -> Iterator[Scene]:
-    made = Scene(tmp_path, api, 3, minimum=2)
+def scene(api: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    made = Scene(tmp_path, api, 3, minimum=2, minutes=getattr(request, "param", 6))
     for file in made.files():
         made.start(file.parent.name)
     try:
@@ -127,12 +127,13 @@ def _deployed(api: str, names: list[str]) -> bool:
     return found >= set(names)
 
 
+@pytest.mark.parametrize("scene", [1.5], indirect=True, ids=["it-is-waited-for-90-seconds"])
 def test_a_party_killed_before_it_answered_is_left_out(scene: Scene) -> None:
     os.kill(scene.processes["party-2"].pid, signal.SIGSTOP)
     run = scene.pipeline.start("run", "wasp", "--config", str(scene.config), "--json")
     scene.until(lambda: scene.exchange("keys/party-1"))
     scene.kill("party-2")
-    told, errors = run.communicate(timeout=300)
+    told, errors = run.communicate(timeout=900)
     assert run.returncode == 0, errors[-3000:] + scene.logs()
     (round_,) = last_json(told)["parties"]["rounds"]
     assert list(round_["dropped"]) == ["party-2"]
@@ -146,8 +147,9 @@ def test_a_party_killed_when_it_was_ready_is_replaced_by_its_next_process(scene:
     scene.until(lambda: scene.exchange("keys/party-1") and scene.exchange("keys/party-2"))
     scene.kill("party-1")
     scene.start("party-1")
+    scene.until(lambda: (scene.folder / "parties/party-1/party.log").read_text().count("waiting") == 2, 600)
     os.kill(scene.processes["party-3"].pid, signal.SIGCONT)
-    told, errors = run.communicate(timeout=300)
+    told, errors = run.communicate(timeout=900)
     assert run.returncode == 0, errors[-3000:] + scene.logs()
     (round_,) = last_json(told)["parties"]["rounds"]
     assert round_["attempt"] in (1, 2)

@@ -58,10 +58,11 @@ def key(folder: Path, name: str) -> str:
         ("just words", "names fewer than two parties"),
         ("a: KEY-a\n", "names fewer than two parties"),
         ("a: KEY-a\nb: nonsense\n", "has no key for 'b'"),
+        ("a: KEY-a\nb: KEY-b\na: KEY-a\n", "names 'a' twice"),
         ("a: KEY-a\nb: KEY-a\n", "gives two parties the same key"),
         ("a: KEY-a\n../b: KEY-b\n", "cannot be called '../b'"),
     ],
-    ids=["missing", "words", "one", "no-key", "same-key", "path"],
+    ids=["missing", "words", "one", "no-key", "twice", "same-key", "path"],
 )
 def test_a_registry_that_cannot_be_is_refused(tmp_path: Path, lines: str | None, said: str) -> None:
     place = tmp_path / "parties.yaml"
