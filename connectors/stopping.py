@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _TOLD = threading.Event()
+_LOCK = threading.Lock()
+_open = 0
 
 
 class ProcessEnds(BaseException):
@@ -16,9 +20,19 @@ def stop() -> None:
     _TOLD.set()
 
 
-def forget() -> None:
-    """Let work go on: what was told to end has ended."""
-    _TOLD.clear()
+@contextmanager
+def work() -> Iterator[None]:
+    """Hold a piece of work open. The first one of a process that goes on all the same (a notebook) begins anew."""
+    global _open
+    with _LOCK:
+        if _open == 0:
+            _TOLD.clear()
+        _open += 1
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _open -= 1
 
 
 def go_on() -> None:

@@ -39,7 +39,8 @@ def told(story: Story) -> Iterator[None]:
     """
     guard_logs()
     try:
-        yield
+        with stopping.work():
+            yield
     except ApprovalError:
         raise
     except WaspError as error:

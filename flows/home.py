@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from connectors import stopping
 from connectors.base import ArtifactError, ConfigError
 
 LEAST_FREE_BYTES = 100_000_000
@@ -123,7 +122,6 @@ def ended_in_order() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-        stopping.forget()
 
 
 def _exit(number: int, _: FrameType | None) -> None:
