@@ -84,6 +84,7 @@ def test_the_phrases_alone_can_be_the_texts(finished: tuple[Pipeline, dict[str, 
     assert len(report["map"]["synthetic"]) == 36
 
 
+@pytest.mark.slow
 def test_aug_pe_asks_with_words_of_a_private_vocabulary(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api, method="aug_pe")
     method = {"keywords": "private_vocabulary", "disclosure": "none", "vocabulary_terms": 20, "words": 2}

@@ -58,6 +58,7 @@ def test_a_run_is_charged_once_and_everything_says_the_same_epsilon(desk: Pipeli
     assert desk.call("budget", "verify", "desk").returncode == 0
 
 
+@pytest.mark.slow
 def test_more_texts_of_the_same_training_are_not_paid_again(desk: Pipeline) -> None:
     first = desk.run()
     second = desk.run(method={"samples": 24})
@@ -105,6 +106,7 @@ def test_killed_while_it_trains_it_goes_on_with_its_count_and_is_charged_once(de
     assert any(f"{lost} of 60 steps" in problem for problem in summary["problems"]) == (lost > 0)
 
 
+@pytest.mark.slow
 def test_a_lost_checkpoint_stops_the_run_until_somebody_pays_again(desk: Pipeline) -> None:
     config = desk.config(method={"steps": 60})
     kill_while_it_trains(desk, config, 5)

@@ -31,7 +31,7 @@ def test_the_student_is_paid_once_tested_and_no_bundle(api: str, tmp_path: Path)
     assert pipeline.call("budget", "verify", "desk").returncode == 0
 
 
-@pytest.mark.parametrize("clipping", ["hooks", "ghost"])
+@pytest.mark.parametrize("clipping", [pytest.param("hooks", marks=pytest.mark.slow), "ghost"])
 def test_texts_are_chosen_by_a_classifier_that_learned_by_dp_sgd(api: str, tmp_path: Path, clipping: str) -> None:
     pipeline = Pipeline(tmp_path / "home", api, method="kd_tutor")
     steps = {"declared_rows": 120, "batch_rows": 60, "steps": 6, "clipping": clipping}

@@ -73,6 +73,7 @@ def test_a_bundle_says_how_its_texts_were_chosen(finished: tuple[Pipeline, dict[
     assert "they only voted" not in card
 
 
+@pytest.mark.slow
 def test_exact_counts_mark_the_run_as_not_private(finished: tuple[Pipeline, dict[str, Any]], tmp_path: Path) -> None:
     pipeline, _ = finished
     own = Pipeline(tmp_path / "home", pipeline.api, method="kd_tutor")

@@ -139,6 +139,7 @@ def test_runs_share_a_paid_model_through_a_global_limit_of_prefect(pipeline: Pip
         assert server.count == last_json(out)["n_synthetic"] == 24
 
 
+@pytest.mark.slow
 def test_kept_answers_become_a_recorded_model(pipeline: Pipeline, tmp_path: Path) -> None:
     with VendorServer() as server:
         pipeline.run(plms=[paid("gpt", "openai", server.url)], **SHORT)

@@ -75,6 +75,7 @@ def test_nobody_waits_for_the_step_that_a_stopped_run_is_in(tmp_path: Path) -> N
     assert waited < 60, rest
 
 
+@pytest.mark.slow
 def test_an_edited_task_is_another_run_and_the_old_one_is_not_resumed_as_it(tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home")
     task = own_task(tmp_path, "the customer cannot log in")
