@@ -31,7 +31,7 @@ class Story:
 
     def open_form(self) -> None:
         """Go from the list of deployments to the form of a run with values of one's own."""
-        self.window.open(f"{self.site.prefect}/v2/deployments")
+        self.window.open(f"{self.site.prefect}/v2/deployments?limit=50")
         # Other flows have a deployment of that name too.
         place = self.site.deployment(DEPLOYMENT)["id"]
         self.window.press(f"//a[contains(@href, '/deployment/{place}')]", f"link to {DEPLOYMENT}")
