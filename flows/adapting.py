@@ -32,7 +32,7 @@ def beside_moments(config: RunConfig, noise_of: Callable[[RunConfig], Noise]) ->
             epsilon=student.adaptation_epsilon,
             delta=privacy.delta,
             directions=student.adaptation_directions,
-            adjacency="replace_one" if config.private.takes_exactly else privacy.adjacency,
+            adjacency=privacy.neighbours(config.private),
             protects=privacy.protects,
             rows=privacy.rows_per_person if privacy.protects == "person" else 1,
         )
@@ -50,7 +50,7 @@ def adapted(run: Run, job: TrainJob) -> TrainJob:
     from tasks.steps import now
 
     name = run.tools.called
-    respend = run.config.privacy.on_lost_artifacts == "respend"
+    respend = run.config.privacy.respends
     spec = MomentsSpec(name.dataset, name.fingerprint, noise, respend)
     moments = now(estimate_moments, run.tools, spec, job.written)
     run.extra = (moments.release,)

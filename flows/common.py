@@ -65,7 +65,7 @@ def running(flow: str, config: AnyConfig, resumes: str | None, kind: type[AnyRun
             )
         story.folder = home / "runs" / name.run_id
         with in_use(home), held(home, name.run_id, prepared.tools.ledger):
-            stands = standing(prepared.tools.artifacts, name.run_id, config.privacy.on_lost_artifacts == "respend")
+            stands = standing(prepared.tools.artifacts, name.run_id, config.privacy.respends)
             book = open_book(flow, prepared, keep_choice=resumes is not None)
             if stands is not None:
                 yield kind(prepared, book, started, stands)

@@ -29,7 +29,7 @@ def release_labels(run: Run) -> list[ArtifactRef]:
     if noise is None:
         return []
     name, labels = run.tools.called, run.prepared.card.label_names
-    spec = LabelSpec(name.dataset, name.fingerprint, noise, labels, _respend(run))
+    spec = LabelSpec(name.dataset, name.fingerprint, noise, labels, run.config.privacy.respends)
     release: ArtifactRef = now(count_labels, run.tools, spec)
     run.shares = read_shares(run.tools, release)
     return [release]
@@ -105,13 +105,9 @@ def _teacher_spec(run: Run) -> TeacherSpec:
         sure=chosen.sure or 0.0,
         student=chosen.student(config.execution.seed),
         seed=config.execution.seed,
-        respend=_respend(run),
+        respend=run.config.privacy.respends,
     )
 
 
 def _part(run: Run, part: Part) -> PartNoise | None:
     return next((one for one in run.prepared.noise.beside if one.privacy.part == part), None)
-
-
-def _respend(run: Run) -> bool:
-    return run.config.privacy.on_lost_artifacts == "respend"

@@ -11,7 +11,7 @@ from flows.params import AnyConfig, RunConfig
 from flows.params_dp_kps import DpKpsConfig
 from flows.params_kd import KdTutorConfig
 from tasks.accounting import Noise
-from tasks.composition import Adjacency, epsilon_of
+from tasks.composition import epsilon_of
 from tasks.dp_sgd import TrainingNoise
 from tasks.report_values import Touched
 from tasks.teacher_accounting import (
@@ -80,7 +80,11 @@ def _parts(config: RunConfig) -> tuple[PartNoise, ...]:
     found: list[PartNoise] = []
     if config.class_balance != "balanced":
         epsilon = _tutor_epsilon(config)
-        found.append(_calibrated(config, PartPrivacy("labels", epsilon, delta, 1, adjacency=_adjacency(config))))
+        found.append(
+            _calibrated(
+                config, PartPrivacy("labels", epsilon, delta, 1, adjacency=config.privacy.neighbours(config.private))
+            )
+        )
     chosen = config.filtering
     if chosen is not None:
         found += _discriminating(config, chosen, [one.epsilon_stated for one in found], delta)
@@ -95,7 +99,9 @@ def _discriminating(config: RunConfig, chosen: Discriminator, spent: list[float]
     if not isinstance(config, KdTutorConfig):
         half = left / 2 if _basic(config) else part_of(left, delta, 0.5)
         left = config.privacy.filter_epsilon or half
-    promise = PartPrivacy("answers", left, delta, chosen.answered, chosen.noise, _adjacency(config))
+    promise = PartPrivacy(
+        "answers", left, delta, chosen.answered, chosen.noise, config.privacy.neighbours(config.private)
+    )
     if chosen.sure is None:
         return [_calibrated(config, promise)]
     share = chosen.checks_share
@@ -116,11 +122,6 @@ def _calibrated(config: RunConfig, promise: PartPrivacy) -> PartNoise:
 def _tutor_epsilon(config: RunConfig) -> float:
     epsilon = config.privacy.epsilon
     return epsilon if math.isinf(epsilon) else config.privacy.tutor_epsilon or min(TUTOR_EPSILON, epsilon / 10)
-
-
-def _adjacency(config: RunConfig) -> Adjacency:
-    exactly = config.private is not None and config.private.takes_exactly
-    return "replace_one" if exactly else config.privacy.adjacency
 
 
 def _basic(config: RunConfig) -> bool:

@@ -51,7 +51,7 @@ class DpKpsRun(Run):
             labels=self.prepared.card.label_names,
             count=max(dealt(method.samples, self.prepared.card.label_names, shares=self.shares).values()),
             seed=self.config.execution.seed,
-            respend=self.config.privacy.on_lost_artifacts == "respend",
+            respend=self.config.privacy.respends,
         )
 
     @property

@@ -43,7 +43,7 @@ class DpSgdRun(Run):
             tokens=method.tokens,
             card=self.prepared.card,
             seed=self.config.execution.seed,
-            respend=self.config.privacy.on_lost_artifacts == "respend",
+            respend=self.config.privacy.respends,
         )
 
     def writing(self, tuned: Tuned) -> RunTools:

@@ -38,7 +38,7 @@ class DpStudentRun(Run):
             student=self.student_spec,
             labels=self.prepared.card.label_names,
             against=0,
-            respend=self.config.privacy.on_lost_artifacts == "respend",
+            respend=self.config.privacy.respends,
         )
 
     @property

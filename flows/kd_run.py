@@ -51,7 +51,7 @@ class KdRun(Run):
             student=chosen.student(self.config.execution.seed),
             labels=(),
             against=steps.declared_rows,
-            respend=self.config.privacy.on_lost_artifacts == "respend",
+            respend=self.config.privacy.respends,
         )
 
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (the rest stands beside the method)

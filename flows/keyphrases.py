@@ -65,7 +65,7 @@ def vocabulary_spec(run: Run, noise: KeyphraseNoise, kept: int, threshold: float
         where=terms_ref(choice, run.config.data_root),
         kept=kept,
         threshold=threshold,
-        respend=run.config.privacy.on_lost_artifacts == "respend",
+        respend=run.config.privacy.respends,
     )
 
 

@@ -150,8 +150,7 @@ class AugPeConfig(RunConfig):
         """What the release of the vocabulary promises."""
         privacy = self.privacy
         epsilon, _ = apart(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
-        exactly = self.private is not None and self.private.takes_exactly
-        adjacency = "replace_one" if exactly else privacy.adjacency
+        adjacency = privacy.neighbours(self.private)
         return PartPrivacy("vocabulary", epsilon, privacy.delta, terms=self.method.terms, adjacency=adjacency)
 
     @property

@@ -140,7 +140,7 @@ class DpKpsConfig(OwnRowsConfig):
             keyphrases=method.keyphrases,
             frequencies=method.frequencies,
             members=len(method.shape.members),
-            adjacency="replace_one" if self.private.takes_exactly else self.privacy.adjacency,
+            adjacency=self.privacy.neighbours(self.private),
         )
 
     @model_validator(mode="after")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from functools import partial
 from operator import is_
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from flows.form import Strict
+
+if TYPE_CHECKING:
+    from flows.params_rows import PrivateRows
+    from tasks.composition import Adjacency
 
 
 def _as_epsilon(value: Any) -> Any:
@@ -54,6 +58,13 @@ class Promise(Strict):
         "mean (no more noise; many rows count as one). Only for protects: person.",
     )
 
+    def neighbours(self, rows: PrivateRows | None) -> Adjacency:
+        """Return what noise is made for: a replaced row where a fixed number is taken of a larger source.
+
+        Removing one row lets another in then, whatever is asked for.
+        """
+        return "replace_one" if rows is not None and rows.takes_exactly else self.adjacency
+
 
 class Kept(Strict):
     """What happens to what a run has made."""
@@ -61,6 +72,11 @@ class Kept(Strict):
     on_lost_artifacts: Literal["stop", "respend"] = Field(
         "stop", description="If texts are lost, or cleaned away: stop, or ask for them again and pay again."
     )
+
+    @property
+    def respends(self) -> bool:
+        """Whether what is lost is paid again."""
+        return self.on_lost_artifacts == "respend"
 
 
 class Privacy(Kept, Promise):

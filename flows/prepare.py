@@ -172,8 +172,7 @@ def vote_privacy_of(config: RunConfig) -> VotePrivacy:
     """
     privacy = config.privacy
     promise = vote_privacy(privacy, config.method.casting)
-    exactly = config.private is not None and config.private.takes_exactly
-    adjacency = "replace_one" if exactly else privacy.adjacency
+    adjacency = privacy.neighbours(config.private)
     return replace(promise, calibration=privacy.calibration, adjacency=adjacency, paper=config.paper)
 
 

@@ -220,7 +220,7 @@ class Run:
             fingerprint=name.fingerprint,
             noise=self.prepared.noise,
             scope=self.vote_scope,
-            respend=self.config.privacy.on_lost_artifacts == "respend",
+            respend=self.config.privacy.respends,
         )
 
     def vote(self, iteration: int, votable: Sequence[Written]) -> ArtifactRef:

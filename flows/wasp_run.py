@@ -60,7 +60,7 @@ class WaspRun(Run):
             noise=noise,
             kernel=kernel,
             labels=self.prepared.card.label_names,
-            respend=self.config.privacy.on_lost_artifacts == "respend",
+            respend=self.config.privacy.respends,
         )
 
     def appraised(

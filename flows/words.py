@@ -161,9 +161,8 @@ def summary(value: dict[str, Any]) -> str:
 def outcome(value: dict[str, Any]) -> str:
     """Say what a run gave and what it cost in privacy."""
     if not value["iterations"] and value["epsilon_spent"] is not None:
-        return f"learned from the private rows by DP-SGD; epsilon {epsilon(value['epsilon_spent'])} at delta " + (
-            f"{value['delta']:g}"
-        )
+        spent = f"epsilon {epsilon(value['epsilon_spent'])} at delta {value['delta']:g}"
+        return f"learned from the private rows by DP-SGD; {spent}"
     if not value["iterations"]:
         return "trained on the private rows as they are; epsilon infinite (NOT PRIVATE)"
     if not value.get("dataset", True):

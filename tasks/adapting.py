@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from connectors.base import ArtifactRef, Release
 from tasks.adaptation import SHARE
 from tasks.jobs import Moments, Written
 from tasks.moments import MomentsNoise, Plane, gaussian_of, plane_of, stand_ins
-from tasks.private.keyphrases import read_sums
 from tasks.private.moments import MomentsJob, release_moments
-from tasks.released import write_release
+from tasks.released import sums_told, write_release
 from tasks.reuse import make_once, step_key
 from tasks.writing import content, read_vectors
 
@@ -54,7 +52,7 @@ def estimate_moments(tools: Tools, spec: MomentsSpec, written: Sequence[Written]
         return release_moments(tools, job, _read_plane(tools, plane))
 
     place = f"runs/{tools.run_id}/adaptation/release.parquet", key
-    release, why = write_release(tools, spec.dataset, place, draw, _told)
+    release, why = write_release(tools, spec.dataset, place, draw, sums_told)
     return Moments(release, plane, spec.noise), why
 
 
@@ -89,8 +87,3 @@ def _plane(tools: Tools, spec: MomentsSpec, written: Sequence[Written]) -> Artif
 def _read_plane(tools: Tools, ref: ArtifactRef) -> Plane:
     rows = tools.artifacts.read_matrix(ref).astype(np.float64)
     return Plane(rows[0], rows[1:])
-
-
-def _told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
-    sums = read_sums(output)
-    return pd.DataFrame(sums.columns()), {"steps": sums.steps, "scale_int": sums.scale_int}

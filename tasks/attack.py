@@ -19,7 +19,7 @@ import numpy as np
 
 from connectors.base import Advance
 from tasks.accounting import Noise
-from tasks.attack_bounds import CONFIDENCE, Finding, freshness, gaussian_finding, number_kept, silent, stacked
+from tasks.attack_bounds import CONFIDENCE, Finding, fresh_and_counted, gaussian_finding, sides_seen, silent
 from tasks.attack_bounds import likely_bound as likely_bound
 from tasks.attack_bounds import lower_bound as lower_bound
 from tasks.attack_federated import FederatedRun
@@ -111,21 +111,19 @@ def audit_votes(
     bound. Everything here is made up: no private row is opened and no budget spent.
     """
     candidates, others, both = canary_election(noise)
-    runs: tuple[list[list[Ints]], list[list[Ints]]] = ([], [])
-    for _ in range(trials):
-        for seen, ballot in zip(runs, (others, both), strict=True):
-            seen.append([_counts(one) for one in run(ballot, candidates, noise)])
-        advance(2)
     known, all_votes = (_flat(clean_votes(one, candidates, noise)) for one in (others, both))
     direction = (all_votes - known).astype(np.float64)
-    sides = stacked(runs[0], known), stacked(runs[1], known)
+
+    def release(ballot: Ballot) -> list[Ints]:
+        return [_counts(one) for one in run(ballot, candidates, noise)]
+
+    sides = sides_seen(release, (others, both), known, trials, advance)
     claimed = claim_of(noise)
     strengths = [
         gaussian_finding(f"who took part, by {name} votes", claimed, sides, view, noise.releases, confidence)
         for name, view in _views(direction, len(candidates.ids), noise.privacy.sides).items()
     ]
-    number = number_kept(max(side.shape[1] for side in sides), noise.releases, 2 * trials)
-    return [*strengths, freshness(sides[0]), number]
+    return [*strengths, *fresh_and_counted(sides, noise.releases, trials)]
 
 
 def _views(direction: NDArray[np.float64], size: int, sides: int) -> dict[str, NDArray[np.float64]]:

@@ -7,9 +7,9 @@ many of them together; fewer prove that it does not. Rates are bounded by Cloppe
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,12 @@ from tasks.composition import gaussian_epsilon
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from connectors.base import Advance
+
     Floats = NDArray[np.float64]
+
+Side = TypeVar("Side")
+"""What an attack calls what is noised in a run: an election, documents, rows."""
 
 CONFIDENCE: Final = 0.999
 """Of a lower bound. Both error rates must be that unlucky at once: about one sound mechanism in 10^5 is called red."""
@@ -98,6 +103,28 @@ def stacked(runs: Sequence[Sequence[NDArray[Any]]], known: NDArray[Any]) -> Floa
     for number, releases in enumerate(runs):
         seen[number, : len(releases)] = np.stack(releases) - known
     return seen
+
+
+def sides_seen(
+    release: Callable[[Side], list[NDArray[Any]]],
+    sides: tuple[Side, Side],
+    known: NDArray[Any],
+    trials: int,
+    advance: Advance,
+) -> tuple[Floats, Floats]:
+    """Carry out `trials` runs without the canary and as many with it; return what each side gave away, `stacked`."""
+    runs: tuple[list[list[NDArray[Any]]], list[list[NDArray[Any]]]] = ([], [])
+    for _ in range(trials):
+        for seen, side in zip(runs, sides, strict=True):
+            seen.append(release(side))
+        advance(2)
+    return stacked(runs[0], known), stacked(runs[1], known)
+
+
+def fresh_and_counted(sides: tuple[Floats, Floats], planned: int, trials: int) -> list[Finding]:
+    """Return whether noise was fresh, and whether no run gave away more than `planned` releases."""
+    most_releases = max(side.shape[1] for side in sides)
+    return [freshness(sides[0]), number_kept(most_releases, planned, 2 * trials)]
 
 
 def gaussian_finding(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from connectors.base import Advance
-from tasks.attack_bounds import CONFIDENCE, Finding, freshness, gaussian_finding, number_kept, silent, stacked
+from tasks.attack_bounds import CONFIDENCE, Finding, fresh_and_counted, gaussian_finding, sides_seen, silent
 from tasks.guidance_noise import GuidanceNoise
 from tasks.kernels import Kernel
 from tasks.private.ballot import Ballot
@@ -47,18 +47,16 @@ def audit_guidance(
     Everything is made up: no private row is opened and no budget spent.
     """
     others, both = canary_rows(noise)
-    runs: tuple[list[list[NDArray[np.int64]]], list[list[NDArray[np.int64]]]] = ([], [])
-    for _ in range(trials):
-        for seen, ballot in zip(runs, (others, both), strict=True):
-            seen.append([one.sums.ravel() for one in run(ballot, noise)])
-        advance(2)
     known, with_canary = (clean_sums(one, LABELS, KERNEL, noise).sums.ravel() for one in (others, both))
     direction = (with_canary - known).astype(np.float64)
-    sides = stacked(runs[0], known), stacked(runs[1], known)
+
+    def release(ballot: Ballot) -> list[NDArray[np.int64]]:
+        return [one.sums.ravel() for one in run(ballot, noise)]
+
+    sides = sides_seen(release, (others, both), known, trials, advance)
     claimed = 1 / noise.noise_multiplier
     strength = gaussian_finding("who took part, by the density", claimed, sides, direction, 1, confidence)
-    number = number_kept(max(side.shape[1] for side in sides), 1, 2 * trials)
-    return [strength, freshness(sides[0]), number]
+    return [strength, *fresh_and_counted(sides, 1, trials)]
 
 
 def canary_rows(noise: GuidanceNoise) -> tuple[Ballot, Ballot]:

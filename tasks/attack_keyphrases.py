@@ -19,13 +19,12 @@ from tasks.attack_bounds import (
     CONFIDENCE,
     Finding,
     epsilon_bound,
-    freshness,
+    fresh_and_counted,
     gaussian_finding,
     in_words,
     likely_bound,
-    number_kept,
+    sides_seen,
     silent,
-    stacked,
 )
 from tasks.composition import gaussian_epsilon
 from tasks.keyphrase_accounting import KeyphraseNoise, PartPrivacy
@@ -81,21 +80,19 @@ def audit_keyphrases(
     Everything is made up: no private document is opened and no budget spent.
     """
     others, both = canary_corpus(noise.privacy)
-    runs: tuple[list[list[Ints]], list[list[Ints]]] = ([], [])
-    for _ in range(trials):
-        for seen, corpus in zip(runs, (others, both), strict=True):
-            seen.append([one.sums for one in run(corpus, noise)])
-        advance(2)
     known = _clean(others, noise)
     direction = (_clean(both, noise) - known).astype(np.float64)
-    sides = stacked(runs[0], known), stacked(runs[1], known)
+
+    def release(corpus: Corpus) -> list[Ints]:
+        return [one.sums for one in run(corpus, noise)]
+
+    sides = sides_seen(release, (others, both), known, trials, advance)
     what = f"whose document, by the {noise.privacy.part}"
     if noise.gaussian:
         strength = gaussian_finding(what, noise.sensitivity / noise.scale, sides, direction, 1, confidence)
     else:
         strength = laplace_finding(what, noise, sides, direction, confidence)
-    number = number_kept(max(side.shape[1] for side in sides), 1, 2 * trials)
-    return [strength, freshness(sides[0]), number]
+    return [strength, *fresh_and_counted(sides, 1, trials)]
 
 
 def likely_epsilon(noise: KeyphraseNoise, trials: int, confidence: float = CONFIDENCE) -> float:

@@ -18,12 +18,11 @@ from connectors.base import Advance
 from tasks.attack_bounds import (
     CONFIDENCE,
     Finding,
-    freshness,
+    fresh_and_counted,
     gaussian_finding,
     likely_bound,
-    number_kept,
+    sides_seen,
     silent,
-    stacked,
 )
 from tasks.attack_keyphrases import laplace_finding, laplace_threshold
 from tasks.composition import gaussian_epsilon
@@ -76,21 +75,19 @@ def audit_teachers(
     Everything is made up: no private row is opened and no budget spent.
     """
     without, with_row = sides_of(noise.privacy)
-    runs: tuple[list[list[Ints]], list[list[Ints]]] = ([], [])
-    for _ in range(trials):
-        for seen, side in zip(runs, (without, with_row), strict=True):
-            seen.append([one.sums for one in run(side, noise)])
-        advance(2)
     known, direction = _clean(without, noise).sums, _direction(noise)
-    seen_sides = stacked(runs[0], known), stacked(runs[1], known)
+
+    def release(side: Side) -> list[Ints]:
+        return [one.sums for one in run(side, noise)]
+
+    sides = sides_seen(release, (without, with_row), known, trials, advance)
     what = f"who took part, by {noise.privacy.part}"
     if noise.privacy.kind == "gaussian":
         claimed = noise.sensitivity / noise.scale
-        strength = gaussian_finding(what, claimed, seen_sides, direction, 1, confidence)
+        strength = gaussian_finding(what, claimed, sides, direction, 1, confidence)
     else:
-        strength = laplace_finding(what, noise, seen_sides, direction, confidence)
-    number = number_kept(max(side.shape[1] for side in seen_sides), 1, 2 * trials)
-    return [strength, freshness(seen_sides[0]), number]
+        strength = laplace_finding(what, noise, sides, direction, confidence)
+    return [strength, *fresh_and_counted(sides, 1, trials)]
 
 
 def likely_epsilon(noise: PartNoise, trials: int, confidence: float = CONFIDENCE) -> float:

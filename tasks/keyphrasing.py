@@ -17,9 +17,9 @@ from tasks.densities import Member, Shape, members_of
 from tasks.embed import embed_texts
 from tasks.keyphrase_accounting import KeyphraseNoise
 from tasks.phrases import Vocabulary, vocabulary_of
-from tasks.private.keyphrases import PartJob, read_sums, release_density, release_vocabulary
+from tasks.private.keyphrases import PartJob, release_density, release_vocabulary
 from tasks.prompts import seed_of
-from tasks.released import write_release
+from tasks.released import sums_told, write_release
 from tasks.reuse import make_once, step_key
 from tasks.sequences import Choice, draw_sequences
 from tasks.toolbox import Tools
@@ -85,7 +85,7 @@ def count_terms(tools: Tools, spec: VocabularySpec) -> tuple[ArtifactRef, str]:
     def draw() -> Release:
         return release_vocabulary(tools, _job(spec, key), vocabulary)
 
-    return write_release(tools, spec.dataset, place, draw, _told)
+    return write_release(tools, spec.dataset, place, draw, sums_told)
 
 
 def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> tuple[Terms, str]:
@@ -113,7 +113,7 @@ def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> tuple[A
         members = _members(tools, spec, terms)
         return release_density(tools, _job(spec, key), chosen, members, spec.labels)
 
-    return write_release(tools, spec.dataset, place, draw, _told)
+    return write_release(tools, spec.dataset, place, draw, sums_told)
 
 
 def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: ArtifactRef) -> tuple[ArtifactRef, str]:
@@ -164,11 +164,6 @@ def _release_key(
 
 def _job(spec: VocabularySpec | DensitySpec, key: StepKey) -> PartJob:
     return PartJob(spec.dataset, spec.fingerprint, key.key, spec.noise, spec.respend)
-
-
-def _told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
-    sums = read_sums(output)
-    return pd.DataFrame(sums.columns()), {"steps": sums.steps, "scale_int": sums.scale_int}
 
 
 def _chosen(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> pd.DataFrame:

@@ -47,6 +47,14 @@ def write_release(
     return (replace(ref, reused=True), READ_BACK) if drawn.reused else (ref, why)
 
 
+def sums_told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return the table of a release of noisy sums, and what stands beside it."""
+    import pandas as pd
+
+    sums = NoisySums.from_bytes(output)
+    return pd.DataFrame(sums.columns()), {"steps": sums.steps, "scale_int": sums.scale_int}
+
+
 def table_of(output: bytes) -> pd.DataFrame | None:
     """Return the table (release.parquet) of what a release gave out; None where the table is about it alone."""
     import pandas as pd

@@ -21,8 +21,7 @@ from tasks.jobs import GuideSpec, SelectJob, SettleJob, WeighJob, Written
 from tasks.kernels import Kernel, body
 from tasks.matching import Density, Expected, examples, expect, matched, tilted, witness
 from tasks.private.guidance import SLOT, GuidanceJob, release_guidance
-from tasks.private.keyphrase_release import NoisySums
-from tasks.released import write_release
+from tasks.released import sums_told, write_release
 from tasks.reuse import make_once, step_key
 from tasks.select import COLUMNS
 from tasks.toolbox import Tools
@@ -95,9 +94,8 @@ def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) 
     )
 
     def told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
-        sums = NoisySums.from_bytes(output)
-        info = {"steps": sums.steps, "scale_int": sums.scale_int, "labels": list(spec.labels)}
-        return pd.DataFrame(sums.columns()), info
+        table, info = sums_told(output)
+        return table, info | {"labels": list(spec.labels)}
 
     def draw() -> Release:
         return release_guidance(tools, job)

@@ -16,12 +16,12 @@ from tasks.jobs import Written
 from tasks.private.parts import PartJob
 from tasks.private.teachers import PublicTexts, TeacherJob, ask_teacher, release_answers, train_teacher
 from tasks.prompts import seed_of
-from tasks.released import write_release
+from tasks.released import sums_told, write_release
 from tasks.reuse import step_key
 from tasks.student import StudentSpec, settings
 from tasks.teacher_accounting import PartNoise
 from tasks.toolbox import Tools
-from tasks.tutoring import release_key, told
+from tasks.tutoring import release_key
 from tasks.writing import content, read_samples, read_vectors
 
 if TYPE_CHECKING:
@@ -187,5 +187,5 @@ def _released(
         return release_answers(tools, job, places, asked)
 
     return write_release(
-        tools, spec.dataset, (f"runs/{tools.run_id}/{noise.privacy.part}/release.parquet", key), draw, told
+        tools, spec.dataset, (f"runs/{tools.run_id}/{noise.privacy.part}/release.parquet", key), draw, sums_told
     )

@@ -6,16 +6,13 @@ Song et al. 2024, Eq. 3. What is private happens in tasks/private/labels.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from connectors.base import ArtifactRef, StepKey
 from tasks.balance import Shares, shares_of
-from tasks.private.keyphrase_release import NoisySums
 from tasks.private.labels import release_labels
 from tasks.private.parts import PartJob
-from tasks.released import write_release
+from tasks.released import sums_told, write_release
 from tasks.reuse import step_key
 from tasks.toolbox import Tools
 
@@ -39,7 +36,7 @@ def count_labels(tools: Tools, spec: LabelSpec) -> tuple[ArtifactRef, str]:
     key = release_key(tools, spec.fingerprint, spec.noise, {"labels": list(spec.labels)}, {})
     place = f"runs/{tools.run_id}/labels/release.parquet", key
     job = PartJob(spec.dataset, spec.fingerprint, key.key, spec.noise, spec.respend)
-    return write_release(tools, spec.dataset, place, lambda: release_labels(tools, job, spec.labels), told)
+    return write_release(tools, spec.dataset, place, lambda: release_labels(tools, job, spec.labels), sums_told)
 
 
 def read_shares(tools: Tools, release: ArtifactRef) -> Shares:
@@ -67,9 +64,3 @@ def release_key(
         **more,
     }
     return step_key(noise.privacy.part, parameters, inputs)
-
-
-def told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the table of what a release gave out, and what stands beside it."""
-    sums = NoisySums.from_bytes(output)
-    return pd.DataFrame(sums.columns()), {"steps": sums.steps, "scale_int": sums.scale_int}

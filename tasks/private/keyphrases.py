@@ -15,7 +15,7 @@ import numpy as np
 from connectors.base import Release, ReleaseRequest
 from tasks.densities import Member, windows
 from tasks.keyphrase_accounting import KeyphraseNoise, part_charge
-from tasks.private.keyphrase_release import NoisySums, contribution, features_at, noisy_density, noisy_vocabulary
+from tasks.private.keyphrase_release import contribution, features_at, noisy_density, noisy_vocabulary
 from tasks.private.rows import open_rows
 from tasks.private.sealed import sealed
 
@@ -76,11 +76,6 @@ def release_density(
             return noisy_density(features, classes, len(labels), job.noise).to_bytes()
 
     return tools.ledger.release_once(_request(tools, job), draw)
-
-
-def read_sums(output: bytes) -> NoisySums:
-    """Read back what a release gave out."""
-    return NoisySums.from_bytes(output)
 
 
 def _request(tools: Tools, job: PartJob) -> ReleaseRequest:
