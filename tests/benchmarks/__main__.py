@@ -18,6 +18,7 @@ from tests.benchmarks import (
     clipping,
     embed,
     flow,
+    local_generation,
     masks,
     ngram,
     numbers,
@@ -28,6 +29,7 @@ from tests.benchmarks import (
     vote,
     wire,
 )
+from tests.benchmarks.goals import table, verdicts
 from tests.benchmarks.race import Line
 
 BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
@@ -41,6 +43,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "fid": numbers.distance,
     "noise": numbers.noise,
     "ngram": ngram.ngram,
+    "generation": local_generation.generation,
     "api": api_concurrency.api,
     "artifacts": artifacts.artifacts,
     "flow": flow.flow,
@@ -78,9 +81,11 @@ def main(arguments: list[str] | None = None) -> None:
             spread = f"{one.low:.2f}..{one.high:.2f}"
             _show(one.subject, one.case, one.against, f"{one.ours_seconds:.4f}", f"{one.peer_seconds:.4f}",
                   f"{one.ratio:.2f}", spread, one.note)  # fmt: skip
-    sys.stdout.write("\nratio: time of ours / time of the other, median of rounds run in turns; below 1 is faster\n")
+    sys.stdout.write("\nratio: time of ours / time of the other, median of rounds run in turns; below 1 is faster\n\n")
+    sys.stdout.write(table(lines))
     if chosen.json:
-        result = {"machine": _machine(), "seconds": took, "lines": [asdict(one) for one in lines]}
+        goals = {goal.name: {"wanted": goal.wanted, "reached": value} for goal, value in verdicts(lines)}
+        result = {"machine": _machine(), "seconds": took, "lines": [asdict(one) for one in lines], "goals": goals}
         chosen.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 

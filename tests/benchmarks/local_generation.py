@@ -1,11 +1,7 @@
-"""New tokens per second of `hf_model` against the bare `generate` of transformers, in one process and interleaved.
-
-python -m tests.benchmarks.local_generation
-"""
+"""New tokens of the connector `hf` against the bare `generate` of transformers, in one process and in turns."""
 
 from __future__ import annotations
 
-import json
 import statistics
 import tempfile
 import time
@@ -17,26 +13,38 @@ import torch
 
 from connectors.base import ModelSpec, Prompt
 from connectors.hf_model import HfModel
+from tests.benchmarks.goals import toward
+from tests.benchmarks.race import Line, line
 from tests.tiny_models import save_gpt2, save_llama
 
 WIDTH, LAYERS, VOCABULARY = 384, 6, 8000
 """About 13 million parameters: small enough for a CPU, large enough that the model is what takes the time."""
 
 
-def local_generation(
-    repeats: int = 5, batch: int = 64, new: int = 64, kinds: tuple[str, ...] = ("gpt2", "llama")
-) -> dict:
-    """Return per kind: our rate at `batch` over the bare one at `batch`, and over the bare one at batch 1.
+def generation(tiny: bool) -> list[Line]:
+    """Two small models: our connector beside the bare call at the same batch, and at batch 1; seconds per 1,000 tokens.
 
-    All write `new` tokens per row, sampled at temperature 1 and top_p 1; no row ends early.
+    All write as many new tokens per row, sampled at temperature 1 and top_p 1; no row ends early.
     """
+    lines: list[Line] = []
+    sizes = (16, 1, 50) if tiny else (WIDTH, LAYERS, VOCABULARY)
+    repeats, batch, new = (1, 2, 4) if tiny else (5, 64, 64)
     with tempfile.TemporaryDirectory() as home:
-        return {kind: _measured(kind, Path(home) / kind, (repeats, batch, new)) for kind in kinds}
+        for kind, save in {"gpt2": save_gpt2, "llama": save_llama}.items():
+            folder = Path(home) / kind
+            save(folder, *sizes)
+            taken = _measured(kind, folder, repeats, (batch, new))
+            case = f"{kind}, batch {batch}, {new} tokens"
+            note = f"{1000 / statistics.median(taken['ours']):,.0f} tokens/s"
+            beside = line("generation", case, "bare generate", taken["ours"], taken["bare"], note)
+            alone = line("generation", case, "bare generate, batch 1", taken["ours"], taken["bare_one"])
+            lines += [toward(beside, "P18", 1 / beside.ratio), toward(alone, "P18-batch", 1 / alone.ratio)]
+    return lines
 
 
-def _measured(kind: str, folder: Path, sizes: tuple[int, int, int]) -> dict[str, float]:
-    repeats, batch, new = sizes
-    (save_gpt2 if kind == "gpt2" else save_llama)(folder, WIDTH, LAYERS, VOCABULARY)
+def _measured(kind: str, folder: Path, repeats: int, sizes: tuple[int, int]) -> dict[str, list[float]]:
+    """Return seconds per 1,000 tokens of each arm, round by round."""
+    batch, new = sizes
     options = {"top_p": 1.0, "batch": batch, "chat": "no"}
     model = HfModel.from_spec(ModelSpec(kind, "hf", str(folder), options))
     loaded = model._open()
@@ -49,19 +57,14 @@ def _measured(kind: str, folder: Path, sizes: tuple[int, int, int]) -> dict[str,
         "bare": lambda: _bare(loaded.model, ids, new),
         "bare_one": lambda: _bare(loaded.model, ids[:1], new),
     }
-    rates: dict[str, list[float]] = {name: [] for name in runs}
+    taken: dict[str, list[float]] = {name: [] for name in runs}
     for round_ in range(repeats + 1):
         for name, run in runs.items():
             started = time.perf_counter()
             tokens = run()
             if round_:
-                rates[name].append(tokens / (time.perf_counter() - started))
-    median = {name: statistics.median(values) for name, values in rates.items()}
-    return {
-        "ours_per_bare_at_batch": median["ours"] / median["bare"],
-        "ours_at_batch_per_bare_at_1": median["ours"] / median["bare_one"],
-        **{f"{name}_tokens_per_second": rate for name, rate in median.items()},
-    }
+                taken[name].append(1000 * (time.perf_counter() - started) / tokens)
+    return taken
 
 
 def _ours(model: HfModel, prompts: list[Prompt], new: int) -> int:
@@ -82,7 +85,3 @@ def _bare(model: Any, ids: torch.Tensor, new: int) -> int:
         )
     assert out.shape == (ids.shape[0], ids.shape[1] + new)
     return ids.shape[0] * new
-
-
-if __name__ == "__main__":
-    print(json.dumps(local_generation(), indent=2))  # noqa: T201

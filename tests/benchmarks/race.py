@@ -14,7 +14,7 @@ class Line:
     """One comparison: seconds of ours over seconds of `against`, so below 1 is faster.
 
     `ratio` is the median of the rounds' own ratios, `low` and `high` their range. `note` says what the peer leaves
-    out or adds, or how much of what was done per second.
+    out or adds, or how much of what was done per second. `reached`: the goals that it measures (goals.py), by name.
     """
 
     subject: str
@@ -28,6 +28,7 @@ class Line:
     rounds: int
     note: str = ""
     facts: Mapping[str, float] = field(default_factory=dict)
+    reached: Mapping[str, float] = field(default_factory=dict)
 
 
 def compare(

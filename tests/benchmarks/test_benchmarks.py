@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.__main__ import BENCHMARKS, main
+from tests.benchmarks.goals import GOALS, table, toward, verdicts
 from tests.benchmarks.race import compare, line
 
 LONG = ("flow", "wire", "parties", "clipping")
@@ -26,6 +27,19 @@ def test_a_benchmark_gives_finite_positive_ratios(
         for number in ("ours_seconds", "peer_seconds", "ratio", "low", "high"):
             assert 0 < one[number] < math.inf
         assert one["case"] in capsys.readouterr().out + one["case"]
+
+
+def test_a_goal_is_judged_by_the_worst_line_that_measures_it() -> None:
+    one, two = (toward(line("s", "c", "peer", [seconds], [1.0]), "P1") for seconds in (1.1, 1.2))
+    faster = toward(one, "P4", 2.5)
+    found = {goal.name: value for goal, value in verdicts([one, faster, two])}
+    assert (found["P1"], found["P4"], found["P2"]) == (1.2, 2.5, None)
+    assert not GOALS["P1"].met(1.2)
+    assert GOALS["P4"].met(2.5)
+    rows = table([one, faster, two]).splitlines()
+    assert "NOT MET" in rows[1]
+    assert "P4 " in rows[2]
+    assert "P2" in rows[-1]
 
 
 def test_arms_run_in_turns_and_the_first_run_of_each_is_not_measured() -> None:

@@ -1,0 +1,95 @@
+"""What is to be reached, as ratios, and the table of what was: a line names the goals that it measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tests.benchmarks.race import Line
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A ratio to be reached: at most `bound`, or at least `bound` where `least` says so."""
+
+    name: str
+    says: str
+    bound: float
+    least: bool = False
+
+    def met(self, value: float) -> bool:
+        """Tell whether `value` reaches it."""
+        return value >= self.bound if self.least else value <= self.bound
+
+    @property
+    def wanted(self) -> str:
+        """The bound as a table shows it."""
+        return f"{'>=' if self.least else '<='} {self.bound:g}"
+
+
+GOALS = {
+    goal.name: goal
+    for goal in (
+        Goal("P1", "vote, both ends / bare matrix product, 1,000 x 100,000", 1.15),
+        Goal("P2", "vote, both ends / bare matrix product, 100 x 6,000", 1.6),
+        Goal("P3", "vote in reduced precision, same lists / float32 product, 10,000 x 100,000", 0.85),
+        Goal("P4", "faiss, two passes / vote, 1,000 x 100,000", 2.3, least=True),
+        Goal("P4-small", "faiss, two passes / vote, 100 x 6,000", 3.0, least=True),
+        Goal(
+            "P5",
+            "best nearest Top-1 of faiss, torch, scikit-learn / vote of both ends and 8, any size",
+            1.0,
+            least=True,
+        ),
+        Goal("P6", "vote by class / product of the blocks of classes, 10 and 77 classes", 1.35),
+        Goal("P7", "five votes of a growing set: merged / recomputed", 0.36),
+        Goal("P8", "embedding rate / SentenceTransformer.encode, short texts, torch", 1.25, least=True),
+        Goal("P8-runtime", "the same with a float32 runtime, one thread", 1.8, least=True),
+        Goal("P9", "embedding rate in reduced precision / encode, at most 2 % of vote mass moved", 2.7, least=True),
+        Goal("P10", "embedding's useful FLOP rate / torch's matrix product, short texts", 0.75, least=True),
+        Goal("P11", "second pass over unchanged texts / first", 0.02),
+        Goal("P12", "fine-tuning epoch on short texts / naive epoch, float32", 0.42),
+        Goal("P12-bf16", "the same with bfloat16", 0.20),
+        Goal("P13", "scipy sqrtm FID / FID, at least as many rows as dimensions", 2.0, least=True),
+        Goal("P13-few", "scipy sqrtm FID / FID, 100 rows of 768", 4.0, least=True),
+        Goal("P13-error", "absolute error of FID beside 60 digits", 1e-12),
+        Goal("P14", "time of Prefect over the plain loop / its task runs as bare no-op tasks", 1.5),
+        Goal("P15", "wasp --help / bare interpreter with argparse", 8.0),
+        Goal("P16", "share of the ideal rate of calls, 64 in flight", 0.92, least=True),
+        Goal("P16-openai", "share of the ideal rate of calls, 256 in flight, OpenAI", 0.60, least=True),
+        Goal("P16-anthropic", "share of the ideal rate of calls, 256 in flight, Anthropic", 0.68, least=True),
+        Goal("P17", "threads over the vendor's own client / our connector, 256 in flight", 1.7, least=True),
+        Goal("P18", "tokens a second of the local generator / bare generate of the same batch", 0.95, least=True),
+        Goal("P18-batch", "tokens a second of a batch of 64 / of one", 6.5, least=True),
+        Goal("P19-read", "copy of the bytes in memory / mapped read of an embedding artifact", 0.35, least=True),
+        Goal("P19-write", "list<halffloat> writer / write of an embedding artifact", 5.0, least=True),
+        Goal("P20-group", "votes by class and model / pandas merge and group by", 0.15),
+        Goal("P20-top", "best S of each class / the better of duckdb and polars", 0.6),
+        Goal("P21", "noise of a release / bare OpenDP", 1.1),
+        Goal("P21-share", "noise / embedding, vote and student of one iteration, N = 6,000", 0.01),
+        Goal("P22", "runs without a null FID at their own sizes / runs", 0.0),
+    )
+}
+
+
+def toward(one: Line, name: str, value: float | None = None) -> Line:
+    """Return the line as a measurement of a goal; `value`: what was reached, the ratio of the line if None."""
+    return replace(one, reached={**one.reached, GOALS[name].name: one.ratio if value is None else value})
+
+
+def verdicts(lines: Sequence[Line]) -> Iterator[tuple[Goal, float | None]]:
+    """Return every goal with the worst that was measured of it, None where nothing was."""
+    for goal in GOALS.values():
+        values = [one.reached[goal.name] for one in lines if goal.name in one.reached]
+        yield goal, (min(values) if goal.least else max(values)) if values else None
+
+
+def table(lines: Sequence[Line]) -> str:
+    """Return the goals as a table; nothing but its head where no goal was measured."""
+    rows = [f"{'goal':13}  {'wanted':>9}  {'reached':>9}  {'':8}  what"]
+    for goal, value in verdicts(lines):
+        if value is not None:
+            verdict = "met" if goal.met(value) else "NOT MET"
+            rows.append(f"{goal.name:13}  {goal.wanted:>9}  {value:>9.3g}  {verdict:8}  {goal.says}")
+    rest = ", ".join(goal.name for goal, value in verdicts(lines) if value is None)
+    return "\n".join([*rows, f"not measured here: {rest}"] if rest else rows) + "\n"
