@@ -27,6 +27,9 @@ from tests.flows.test_bad_input import good_rows, table
 from tests.output import table as written_table
 
 
+pytestmark = pytest.mark.core
+
+
 @dataclass(frozen=True)
 class Journey:
     """A release path: its module, by folder the slots that it pays for in order, what else it tells of."""
