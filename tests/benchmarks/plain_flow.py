@@ -23,8 +23,13 @@ from flows.config_files import load_config
 from flows.params import WaspConfig
 from tests.benchmarks.race import seconds
 
-STEPS = ("collect", "embed_samples", "generate", "measure_iteration", "record_iteration", "select_examples")
-STEPS += ("train_student", "vote", "weigh_models")
+STEPS = {
+    "flows.wasp": ("collect", "generate", "measure_iteration", "record_iteration", "select_examples")
+    + ("train_student", "weigh_models"),
+    "flows.run": ("vote",),
+    "tasks.steps": ("embed_samples",),
+}
+"""The steps of the flow by the module whose name for them is called."""
 
 
 class PlainStep:
@@ -99,11 +104,19 @@ def clocked() -> Iterator[Clock]:
         for module, name in ARTIFACTS:
             work = getattr(sys.modules[module], name)
             stack.enter_context(patch(f"{module}.{name}", clock.timed("artifacts", work)))
-        stack.enter_context(patch.object(flows.wasp, "now", clock.timed("steps", flows.wasp.now)))
-        for name in set(STEPS) - SIDE_BY_SIDE:
-            task = getattr(flows.wasp, name)
-            stack.enter_context(patch.object(task, "fn", functools.wraps(task.fn)(clock.timed("bodies", task.fn))))
+        for module in ("flows.wasp", "flows.run"):
+            stack.enter_context(patch(f"{module}.now", clock.timed("steps", flows.wasp.now)))
+        for _, name, task in steps():
+            timed = clock.timed("side by side" if name in SIDE_BY_SIDE else "bodies", task.fn)
+            stack.enter_context(patch.object(task, "fn", functools.wraps(task.fn)(timed)))
         yield clock
+
+
+def steps() -> Iterator[tuple[str, str, Any]]:
+    """Return every step of the flow: module, name, task."""
+    for module, names in STEPS.items():
+        for name in names:
+            yield module, name, getattr(sys.modules[module], name)
 
 
 @contextmanager
@@ -116,8 +129,8 @@ def without_prefect(workers: int) -> Iterator[None]:
 
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(workers))
-        for name in STEPS:
-            stack.enter_context(patch.object(flows.wasp, name, PlainStep(getattr(flows.wasp, name), pool)))
+        for module, name, step in steps():
+            stack.enter_context(patch(f"{module}.{name}", PlainStep(step, pool)))
         for module in (tasks.steps, tasks.private_steps):
             stack.enter_context(patch.object(module, "outcome", lambda value, *_: value))
         stack.enter_context(patch("tasks.steps.get_run_logger"))
