@@ -7,6 +7,7 @@ by one; what is left is the steps that run side by side, and noise.
 """
 
 import functools
+import importlib
 import json
 import os
 import statistics
@@ -24,8 +25,15 @@ from flows.params import WaspConfig
 from tests.benchmarks.race import seconds
 
 STEPS = {
-    "flows.wasp": ("collect", "generate", "measure_iteration", "record_iteration", "select_examples")
-    + ("train_student", "weigh_models"),
+    "flows.wasp": (
+        "collect",
+        "generate",
+        "measure_iteration",
+        "record_iteration",
+        "select_examples",
+        "train_student",
+        "weigh_models",
+    ),
     "flows.run": ("vote",),
     "tasks.steps": ("embed_samples",),
 }
@@ -116,14 +124,13 @@ def steps() -> Iterator[tuple[str, str, Any]]:
     """Return every step of the flow: module, name, task."""
     for module, names in STEPS.items():
         for name in names:
-            yield module, name, getattr(sys.modules[module], name)
+            yield module, name, getattr(importlib.import_module(module), name)
 
 
 @contextmanager
 def without_prefect(workers: int) -> Iterator[None]:
     """Take Prefect out of the flow and its steps."""
     import flows.page
-    import flows.wasp
     import tasks.private_steps
     import tasks.steps
 

@@ -7,7 +7,6 @@ The command runs in this process, in a new state folder that is removed afterwar
 """
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -15,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -182,7 +181,7 @@ def _ours(filename: str) -> bool:
     return Path(filename).is_relative_to(ROOT) and "site-packages" not in filename
 
 
-@lru_cache(maxsize=None)
+@cache
 def place(filename: str) -> str:
     """Return a file's place within the repository, its package folder or the standard library."""
     for start in (*(path.rstrip("/") + "/" for path in sys.path if path.endswith("site-packages")), f"{ROOT}/"):
