@@ -1,7 +1,6 @@
 """All files of the state folder: Parquet, JSON and folders with a manifest each, whole or not there at all.
 
-`connectors.shared_artifacts` keeps the same files behind an address, for several machines; the methods that it
-overrides are the last of this class.
+`connectors.shared_artifacts` keeps the same files behind an address; what it overrides stands last in this class.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from connectors import tables
 from connectors.base import ArtifactError, ArtifactRef, StepKey, canonical
 from connectors.checked import FRAMES
-from connectors.files import explained, make_folder, write_folder_whole, write_whole
+from connectors.files import explained, lies_in, make_folder, write_folder_whole, write_whole
 from connectors.manifests import (
     Manifest,
     content_problem,
@@ -247,7 +246,7 @@ class Artifacts:
         inside = bool(pure.parts) and not pure.is_absolute() and ".." not in pure.parts and "\0" not in path
         if inside:
             # A link may lead out of the folder although its name does not.
-            inside = (self.home / pure).resolve().is_relative_to(self.home.resolve())
+            inside = lies_in(self.home / pure, self.home)
         if not inside:
             raise ArtifactError(f"'{path}' lies outside the state folder {self.home}: use a path relative to it.")
         return str(pure), self.home / pure

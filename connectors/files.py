@@ -47,6 +47,12 @@ def explained(path: Path) -> Iterator[None]:
         raise explain(path, error) from error
 
 
+def lies_in(path: Path, folder: Path) -> bool:
+    """Say whether a path leads to a folder or into it, wherever links lead."""
+    place, around = os.path.realpath(path), os.path.realpath(folder)
+    return place == around or place.startswith(around.rstrip(os.sep) + os.sep)
+
+
 def make_folder(folder: Path, private: bool = False) -> None:
     """Make `folder` and its parents durable; a private one, and what is made above it, is for its owner alone."""
     missing = [f for f in (folder, *folder.parents) if not f.exists()]

@@ -61,6 +61,7 @@ ARTIFACTS = (
     ("flows.page", "_try"),
 )
 
+BARE = 30
 SIDE_BY_SIDE = {"generate", "embed_samples"}
 """Steps that several threads carry out at once; the others are waited for one by one."""
 
@@ -130,7 +131,6 @@ def steps() -> Iterator[tuple[str, str, Any]]:
 @contextmanager
 def without_prefect(workers: int) -> Iterator[None]:
     """Take Prefect out of the flow and its steps."""
-    import flows.page
     import tasks.private_steps
     import tasks.steps
 
@@ -152,7 +152,7 @@ def times(config_file: Path, folder: Path, rounds: int) -> dict[str, Any]:
 
     from flows.wasp import wasp
 
-    found: dict[str, Any] = {"prefect": [], "plain": [], "parts": []}
+    found: dict[str, Any] = {"prefect": [], "plain": [], "parts": [], "bare": []}
     for number in range(rounds + 1):
         config = load_config(WaspConfig, config_file, [f"execution.seed={number}"])
         workers = config.execution.max_workers
@@ -163,12 +163,35 @@ def times(config_file: Path, folder: Path, rounds: int) -> dict[str, Any]:
         os.environ["WASP_HOME"] = str(folder / "plain")
         with without_prefect(workers):
             found["plain"].append(seconds(lambda c=config: wasp.fn(c)))
+        found["bare"].append(bare_task())
         found["parts"].append(parts(clock, found["prefect"][-1], found["plain"][-1]))
         found["iterations"] = config.method.iterations
         found["calls"] = clock.calls | {"task runs one by one": clock.calls["steps"]}
-    later = {name: found[name][1:] for name in ("prefect", "plain", "parts")}
+        found["tasks"] = clock.calls["bodies"] + clock.calls["side by side"]
+    later = {name: found[name][1:] for name in ("prefect", "plain", "parts", "bare")}
     later["parts"] = {name: statistics.median(one[name] for one in later["parts"]) for name in later["parts"][0]}
     return found | later
+
+
+def bare_task() -> float:
+    """Return the seconds of one task of Prefect that does nothing, called by an async flow beside many others."""
+    import asyncio
+
+    from prefect import flow, task
+    from prefect.cache_policies import NO_CACHE
+
+    @task(cache_policy=NO_CACHE, persist_result=False)
+    async def nothing() -> None:
+        """Do nothing."""
+
+    @flow
+    async def bare() -> float:
+        started = time.perf_counter()
+        for _ in range(BARE):
+            await nothing()
+        return time.perf_counter() - started
+
+    return asyncio.run(bare()) / BARE
 
 
 def parts(clock: Clock, whole: float, plain: float) -> dict[str, float]:
