@@ -49,6 +49,11 @@ class Hashes:
                     self._known.popitem(last=False)
         return found
 
+    def forget(self) -> None:
+        """Know no file."""
+        with self._lock:
+            self._known.clear()
+
 
 class Recent(Generic[Value]):
     """Values by the hash of what they were read from, the latest that fit into so many bytes. Safe for threads."""
@@ -76,6 +81,12 @@ class Recent(Generic[Value]):
             self._held[sha256] = value, size
             while self._bytes > self._most:
                 self._bytes -= self._held.popitem(last=False)[1][1]
+
+    def forget(self) -> None:
+        """Hold nothing."""
+        with self._lock:
+            self._held.clear()
+            self._bytes = 0
 
 
 def _facts(path: Path) -> tuple[int, ...]:

@@ -63,7 +63,7 @@ def _opendp() -> Any:
 
 
 def _beside_embedding(counts: Any) -> list[Line]:
-    """Compare the noise of an iteration with the embedding of a tenth of its 1,200 texts; vote and student come on top."""
+    """Compare an iteration's noise with the embedding of a tenth of its 1,200 texts; vote and student are left out."""
     from connectors.embedders import open_embedder
 
     embedder = open_embedder("sentence_transformers", "embedded", {})
