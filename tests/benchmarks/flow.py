@@ -40,4 +40,5 @@ def flow(tiny: bool) -> list[Line]:
     bare = found["tasks"] * statistics.median(found["bare"]) / rounds
     each["bare tasks instead"] = 1000 * bare
     note = f"{ours:.3f} against {plain:.3f} s per iteration, {ours - plain:+.3f} s; of it {told}"
-    return [toward(replace(one, note=note), "P14", (ours - plain) / bare)]
+    untold = found["told"].count(False) / len(found["told"])
+    return [toward(toward(replace(one, note=note), "P14", (ours - plain) / bare), "P22", untold)]

@@ -168,9 +168,19 @@ def times(config_file: Path, folder: Path, rounds: int) -> dict[str, Any]:
         found["iterations"] = config.method.iterations
         found["calls"] = clock.calls | {"task runs one by one": clock.calls["steps"]}
         found["tasks"] = clock.calls["bodies"] + clock.calls["side by side"]
+    found["told"] = [null_told(journal) for journal in sorted(folder.glob("*/runs/*/tracking.jsonl"))]
     later = {name: found[name][1:] for name in ("prefect", "plain", "parts", "bare")}
     later["parts"] = {name: statistics.median(one[name] for one in later["parts"]) for name in later["parts"][0]}
     return found | later
+
+
+def null_told(journal: Path) -> bool:
+    """Say whether a run told a null FID beside every FID, and at least one, to where experiments are kept."""
+    records = [json.loads(text) for text in journal.read_text(encoding="utf-8").splitlines()]
+    measured = [
+        one["fields"]["values"] for one in records if one["kind"] == "metrics" and "fid" in one["fields"]["values"]
+    ]
+    return bool(measured) and all("fid_null" in values for values in measured)
 
 
 def bare_task() -> float:
