@@ -45,7 +45,7 @@ def _carry_out(entry: FlowEntry, config: Any, resumes: str | None = None) -> dic
     check_room(home)
     from flows.failure import full_disk_told
 
-    with ended_in_order(), full_disk_told(home), _unwatched(), show_progress() as shown:
+    with ended_in_order(), full_disk_told(home), unwatched(), show_progress() as shown:
         if entry.continued:
             shown.say("preparing: rows, models and the budget are checked")
         answer: Any = entry.flow()(config, **({"resumes": resumes} if resumes else {}))
@@ -53,7 +53,7 @@ def _carry_out(entry: FlowEntry, config: Any, resumes: str | None = None) -> dic
 
 
 @contextmanager
-def _unwatched() -> Iterator[None]:
+def unwatched() -> Iterator[None]:
     """Send no heartbeat to a server that ends with this process; one costs up to a second when a flow run ends."""
     from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
