@@ -1,20 +1,20 @@
 """All files of the state folder: Parquet, JSON and folders with a manifest each, whole or not there at all.
 
-`connectors.shared_artifacts` keeps the same files behind an address, for several machines; the methods that it
-overrides are the last of this class.
+`connectors.shared_artifacts` keeps the same files behind an address; what it overrides stands last in this class.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from connectors import tables
 from connectors.base import ArtifactError, ArtifactRef, StepKey, canonical
-from connectors.files import explained, make_folder, write_folder_whole, write_whole
+from connectors.checked import FRAMES
+from connectors.files import explained, lies_in, make_folder, write_folder_whole, write_whole
 from connectors.manifests import (
     Manifest,
     content_problem,
@@ -93,16 +93,23 @@ class Artifacts:
 
     def read_table(self, ref: ArtifactRef) -> pd.DataFrame:
         """Read a table; ArtifactError when it is gone or its hash differs."""
-        return tables.read_frame(self._held(ref), ref.sha256)
+        return tables.read_frame(self._held(ref), ref.sha256, None if is_private(ref.path) else FRAMES)
 
-    def write_matrix(self, path: str, matrix: Matrix, key: StepKey) -> ArtifactRef:
-        """Write vectors, shape (rows, dimension), as exact float32 in Parquet."""
-        arrow = tables.matrix_to_arrow(matrix)
-        info = {"dimension": matrix.shape[1]}
-        return self._write(path, lambda file: tables.write_matrix(arrow, file), key, len(matrix), info)
+    def write_matrix(self, path: str, matrix: Matrix | Iterable[Matrix], key: StepKey) -> ArtifactRef:
+        """Write vectors, shape (rows, dimension), as exact float32 in Parquet; or blocks of them, one after another.
+
+        Blocks are written as they come, so that more vectors can be written than fit into memory.
+        """
+        import numpy as np
+
+        blocks: Iterable[Matrix] = (matrix,) if isinstance(matrix, np.ndarray) else matrix
+        name, place = self._writable(path)
+        shape: list[int] = []
+        facts = write_whole(place, lambda file: shape.extend(tables.write_matrix(blocks, file)), is_private(name))
+        return self._finish(name, make_manifest(key, facts, shape[0], {"dimension": shape[1]}))
 
     def read_matrix(self, ref: ArtifactRef) -> Matrix:
-        """Read vectors as float32; ArtifactError when they are gone or their hash differs."""
+        """Read vectors as float32, not to be changed; ArtifactError when they are gone or their hash differs."""
         return tables.read_matrix(self._held(ref), ref.sha256)
 
     def write_json(self, path: str, value: Mapping[str, Any], key: StepKey) -> ArtifactRef:
@@ -112,8 +119,7 @@ class Artifacts:
 
     def read_json(self, ref: ArtifactRef) -> dict[str, Any]:
         """Read one JSON object; ArtifactError when it is gone or its hash differs."""
-        value: dict[str, Any] = json.loads(tables.verified(self._held(ref), ref.sha256).to_pybytes())
-        return value
+        return tables.read_json(self._held(ref), ref.sha256)
 
     def write_folder(self, path: str, fill: Callable[[Path], None], key: StepKey) -> ArtifactRef:
         """Let `fill` write files into a scratch folder, then move it to `path` whole; `rows` counts its files."""
@@ -240,7 +246,7 @@ class Artifacts:
         inside = bool(pure.parts) and not pure.is_absolute() and ".." not in pure.parts and "\0" not in path
         if inside:
             # A link may lead out of the folder although its name does not.
-            inside = (self.home / pure).resolve().is_relative_to(self.home.resolve())
+            inside = lies_in(self.home / pure, self.home)
         if not inside:
             raise ArtifactError(f"'{path}' lies outside the state folder {self.home}: use a path relative to it.")
         return str(pure), self.home / pure

@@ -5,7 +5,7 @@ Protocols, frozen values and errors; standard library only. Tasks know connector
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -254,11 +254,11 @@ class ArtifactStore(Protocol):
     def read_table(self, ref: ArtifactRef) -> pd.DataFrame:
         """Read a table; ArtifactError when it is gone or its hash differs."""
 
-    def write_matrix(self, path: str, matrix: Matrix, key: StepKey) -> ArtifactRef:
-        """Write vectors (rows, dimension) as Parquet."""
+    def write_matrix(self, path: str, matrix: Matrix | Iterable[Matrix], key: StepKey) -> ArtifactRef:
+        """Write vectors (rows, dimension) as Parquet, whole or in blocks as they come."""
 
     def read_matrix(self, ref: ArtifactRef) -> Matrix:
-        """Read vectors as float32."""
+        """Read vectors as float32; they may not be changed in place."""
 
     def write_json(self, path: str, value: Mapping[str, Any], key: StepKey) -> ArtifactRef:
         """Write one JSON object."""

@@ -10,6 +10,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -18,6 +19,9 @@ from connectors.base import ArtifactError
 
 STALE_SECONDS = 3600.0
 """A scratch file older than this was left by a process that is gone."""
+
+LARGE_BYTES = 4_000_000
+"""From here on a second thread is worth its start."""
 
 _ADVICE = {
     errno.ENOSPC: "The disk is full: free space, or set WASP_HOME to a folder on another disk, then resume the run.",
@@ -41,6 +45,12 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise explain(path, error) from error
+
+
+def lies_in(path: Path, folder: Path) -> bool:
+    """Say whether a path leads to a folder or into it, wherever links lead."""
+    place, around = os.path.realpath(path), os.path.realpath(folder)
+    return place == around or place.startswith(around.rstrip(os.sep) + os.sep)
 
 
 def make_folder(folder: Path, private: bool = False) -> None:
@@ -79,13 +89,24 @@ def write_whole(path: Path, fill: Callable[[BinaryIO], None], private: bool = Fa
             with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                 fill(file)
                 file.flush()
-                os.fsync(file.fileno())
-            facts = file_sha256(scratch), scratch.stat().st_size
+                sha256 = _hashed_and_synced(scratch, file.fileno())
+            facts = sha256, scratch.stat().st_size
             scratch.replace(path)
         finally:
             scratch.unlink(missing_ok=True)
         sync_folder(path.parent)
     return facts
+
+
+def _hashed_and_synced(path: Path, handle: int) -> str:
+    """Return the SHA-256 of a written file that is durable then; of a large one both are done at the same time."""
+    if os.fstat(handle).st_size < LARGE_BYTES:
+        os.fsync(handle)
+        return file_sha256(path)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(file_sha256, path)
+        os.fsync(handle)
+        return found.result()
 
 
 def write_text_whole(path: Path, text: str, private: bool = False) -> tuple[str, int]:

@@ -10,7 +10,8 @@ from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 from connectors.base import ArtifactRef, StepKey, canonical
-from connectors.files import file_sha256, folder_sha256, write_text_whole
+from connectors.checked import HASHES
+from connectors.files import folder_sha256, write_text_whole
 
 AnyPath = TypeVar("AnyPath", bound=PurePath)
 SHORT = 12
@@ -88,9 +89,9 @@ def parse_manifest(data: bytes) -> Manifest | str:
 def content_problem(path: Path, sha256: str) -> str:
     """Return what is wrong with the content at `path`, or nothing when its hash is `sha256`."""
     try:
-        if not path.exists():
-            return "the file is missing"
-        found = folder_sha256(path) if path.is_dir() else file_sha256(path)
+        found = folder_sha256(path) if path.is_dir() else HASHES.sha256(path)
+    except FileNotFoundError:
+        return "the file is missing"
     except OSError as error:
         return f"the file cannot be read ({error.strerror})"
     return "" if found == sha256 else "the file is damaged"

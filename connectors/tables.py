@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from connectors.base import ArtifactError
+from connectors.checked import HASHES
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from connectors.base import Matrix
+    from connectors.checked import Recent
 
 PATH_COLUMNS = b"wasp.path_columns"
 DTYPE, DIMENSION = b"wasp.dtype", b"wasp.dimension"
@@ -59,78 +61,122 @@ def write_arrow(arrow: Any, file: BinaryIO) -> None:
     pq.write_table(arrow, file, compression="zstd")
 
 
-def read_frame(path: Path, sha256: str) -> pd.DataFrame:
-    """Read a table and give it the columns back that its path holds."""
-    arrow = _read(path, sha256)
+def read_frame(path: Path, sha256: str, recent: Recent[pd.DataFrame] | None = None) -> pd.DataFrame:
+    """Read a table and give it the columns back that its path holds; one that is held in `recent` is not decoded again.
+
+    What is done to the returned frame changes no other: pandas copies on write.
+    """
+    verify(path, sha256)
+    found = recent.find(sha256) if recent is not None else None
+    if found is None:
+        found, size = _decoded(_arrow(path, sha256))
+        if recent is not None and size:
+            recent.keep(sha256, found, size)
+    return found.copy(deep=False)
+
+
+def _decoded(arrow: Any) -> tuple[pd.DataFrame, int]:
+    """Return a frame and its size in bytes; 0 where its values could be changed behind pandas' back."""
+    import pyarrow as pa
+
     frame: pd.DataFrame = arrow.to_pandas()
     notes = (arrow.schema.metadata or {}).get(PATH_COLUMNS)
     for column in json.loads(notes) if notes else ():
         frame.insert(column["position"], column["name"], column["value"])
-    return frame
+    return frame, 0 if any(pa.types.is_nested(field.type) for field in arrow.schema) else arrow.nbytes + 1
 
 
-def matrix_to_arrow(matrix: Matrix) -> Any:
-    """Return vectors, shape (rows, dimension), as one column of bytes, dtype and dimension in its metadata.
+def write_matrix(blocks: Iterable[Matrix], file: BinaryIO) -> tuple[int, int]:
+    """Write blocks of vectors, shape (rows, dimension), below one another; return shape.
 
-    Bytes are written 6 to 10 times and read 18 to 20 times as fast as lists of numbers.
+    One column of bytes, dtype and dimension in its metadata: written 6 to 10 times and read 18 to 20 times as fast as
+    lists of numbers. Vectors hardly compress, so they are not compressed. A block is held no longer than its writing.
     """
+    import pyarrow.parquet as pq
+
+    rows, dimension, writer = 0, 0, None
+    try:
+        for block in blocks:
+            table = _column(block, dimension)
+            if writer is None:
+                dimension = block.shape[1]
+                plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+                writer = pq.ParquetWriter(file, table.schema, **plain)
+            if len(block) or not rows:
+                writer.write_table(table, row_group_size=max(1, len(block)))
+            rows += len(block)
+    finally:
+        if writer is not None:
+            writer.close()
+    if writer is None:
+        raise ArtifactError("No block of vectors was given, so that their dimension is not known.")
+    return rows, dimension
+
+
+def _column(matrix: Matrix, dimension: int) -> Any:
     import numpy as np
     import pyarrow as pa
 
     if matrix.ndim != 2 or matrix.shape[1] == 0 or matrix.dtype != np.float32:
         raise ArtifactError(f"Vectors must be float32 of shape (rows, dimension), not {matrix.dtype} {matrix.shape}.")
+    if dimension not in (0, matrix.shape[1]):
+        raise ArtifactError(f"A block has vectors of {matrix.shape[1]} dimensions, those before it of {dimension}.")
     rows, dimension = matrix.shape
     plain = np.ascontiguousarray(matrix, dtype="<f4")
-    kind = pa.binary(4 * dimension)
-    column = pa.FixedSizeBinaryArray.from_buffers(kind, rows, [None, pa.py_buffer(plain)])
+    column = pa.FixedSizeBinaryArray.from_buffers(pa.binary(4 * dimension), rows, [None, pa.py_buffer(plain)])
     notes = {DTYPE: b"float32", DIMENSION: str(dimension).encode()}
     return pa.table({"vector": column}).replace_schema_metadata(notes)
 
 
-def write_matrix(arrow: Any, file: BinaryIO) -> None:
-    """Write vectors; they hardly compress, so they are not."""
-    import pyarrow.parquet as pq
-
-    pq.write_table(arrow, file, compression="none", use_dictionary=False, write_statistics=False)
-
-
 def read_matrix(path: Path, sha256: str) -> Matrix:
-    """Read vectors, shape (rows, dimension), float32."""
+    """Read vectors, shape (rows, dimension), float32, from the mapped file; they may not be changed in place."""
     import numpy as np
 
-    arrow = _read(path, sha256)
+    arrow = _arrow(path, sha256)
     notes = arrow.schema.metadata or {}
     if notes.get(DTYPE) != b"float32":
         raise ArtifactError(f"{path} holds no vectors.")
     dimension = int(notes[DIMENSION])
-    matrix = np.empty((arrow.num_rows, dimension), dtype=np.float32)
-    start = 0
-    for chunk in arrow.column("vector").chunks:
-        flat = np.frombuffer(chunk.buffers()[1], dtype="<f4")[chunk.offset * dimension :]
-        matrix[start : start + len(chunk)] = flat[: len(chunk) * dimension].reshape(len(chunk), dimension)
-        start += len(chunk)
-    return matrix
+    parts = [_vectors(chunk, dimension) for chunk in arrow.column("vector").chunks]
+    whole: Matrix = parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, dimension), np.float32), *parts])
+    whole.flags.writeable = False
+    return whole
 
 
-def verified(path: Path, sha256: str) -> Any:
-    """Return the bytes of a file, memory-mapped, after checking their hash; ArtifactError when it differs."""
-    import pyarrow as pa
+def _vectors(chunk: Any, dimension: int) -> Matrix:
+    """Return the vectors of a piece of the column where they lie."""
+    import numpy as np
 
-    problem = ""
+    flat = np.frombuffer(chunk.buffers()[1], dtype="<f4", count=(chunk.offset + len(chunk)) * dimension)
+    vectors: Matrix = flat[chunk.offset * dimension :].reshape(len(chunk), dimension)
+    return vectors
+
+
+def read_json(path: Path, sha256: str) -> dict[str, Any]:
+    """Read one JSON object."""
+    verify(path, sha256)
+    value: dict[str, Any] = json.loads(path.read_bytes())
+    verify(path, sha256)
+    return value
+
+
+def verify(path: Path, sha256: str) -> None:
+    """Raise ArtifactError unless the file has this hash, as it is now or as this process has found it unchanged."""
     try:
-        with pa.memory_map(str(path)) as mapped:
-            data = mapped.read_buffer()
-        problem = "" if hashlib.sha256(data).hexdigest() == sha256 else "its content changed after it was written"
+        problem = "" if HASHES.sha256(path) == sha256 else "its content changed after it was written"
     except OSError as error:
         problem = f"it cannot be read ({error.strerror or 'missing or empty'})"
     if problem:
         raise ArtifactError(f"{path}: {problem}. Run the step again: wasp resume RUN_ID")
-    return data
 
 
-def _read(path: Path, sha256: str) -> Any:
+def _arrow(path: Path, sha256: str) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    verify(path, sha256)
     # ParquetFile, not read_table: that would add the columns of the path by itself.
-    return pq.ParquetFile(pa.BufferReader(verified(path, sha256))).read()
+    with pa.memory_map(str(path)) as mapped:
+        arrow = pq.ParquetFile(mapped).read()
+    verify(path, sha256)  # what was read is what was hashed: another writer may have put a file in its place meanwhile
+    return arrow

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from connectors.base import ConfigError
+from connectors.errors import ConfigError
 
 if TYPE_CHECKING:
     from prefect import Flow

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from connectors.base import ArtifactError, ConfigError
+from connectors.errors import ArtifactError, ConfigError
 
 LEAST_FREE_BYTES = 100_000_000
 

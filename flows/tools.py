@@ -194,10 +194,10 @@ class RunTools:
         return self._once(f"purse {self.run_id}", lambda: open_purse(self.home, self.run_id, most, told))
 
     def read_rows(self, where: RowsRef) -> pd.DataFrame:
-        """Open test or public rows."""
+        """Open test or public rows, once in a run; what is done to the returned table changes no other."""
         from connectors.rows import read_rows
 
-        return read_rows(where)
+        return self._once(f"rows {where}", lambda: read_rows(where)).copy(deep=False)
 
     def read_terms(self, where: TermsRef) -> tuple[str, ...]:
         """Open a public vocabulary."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,10 @@ MAP_POINTS = 600
 """Most points of each kind on the map; more hide each other."""
 COVERED = 5000
 """Most rows of each kind that precision and recall compare: every pair of them is looked at (Aug-PE takes as many)."""
+
+
+MOST_NULLS = 1000
+_NULLS: dict[tuple[object, ...], float] = {}
 
 
 def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
@@ -90,9 +95,21 @@ def _distance(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
     if reference is None:
         return {"fid": None, "fid_reference": "none", "not_private": False, "fid_null": None}
     _, real = reference_rows(tools, reference)
-    null = null_fid(real, (len(vectors), len(real)), job.seed)
+    null = _null(real, len(vectors), job.seed)
     covered = _covered(vectors, real, job.seed)
     return {"fid": fid(vectors, real), "fid_reference": job.fid, "not_private": False, "fid_null": null} | covered
+
+
+def _null(real: Matrix, rows: int, seed: int) -> float:
+    """Return the null FID at these sizes, worked out once for all iterations and runs of a process that share them."""
+    small = min(rows, len(real), len(real) // 2)
+    sizes = (small, min(max(rows, len(real)), len(real) - small))  # what null_fid makes of them
+    key = (hashlib.blake2b(np.ascontiguousarray(real).data, digest_size=16).digest(), sizes, seed)
+    if key not in _NULLS:
+        if len(_NULLS) >= MOST_NULLS:
+            _NULLS.clear()
+        _NULLS[key] = null_fid(real, sizes, seed)
+    return _NULLS[key]
 
 
 def _covered(vectors: Matrix, real: Matrix, seed: int) -> dict[str, float]:

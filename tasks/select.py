@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -23,24 +26,52 @@ def select(release: pd.DataFrame, samples: pd.DataFrame, top: int) -> pd.DataFra
     good list rather than the bad one. A class with few texts keeps at least half of S of them as bad, or half of all;
     another class never lends any. Returns COLUMNS, rank from 1. ArtifactError if the tables do not fit together.
     """
-    votes = joined(release, samples)
+    places = placed(release, samples)
+    order = in_order(release["sample_id"].to_numpy())
+    places = places[order]
+    votes = {score: release[score].to_numpy()[order] for score in ("near", "far")}
+    codes, names = pd.factorize(samples["label"].take(places), sort=True)
+    by_class = np.argsort(codes.astype(np.min_scalar_type(max(len(names), 1))), kind="stable")
     chosen: list[pd.DataFrame] = []
-    for label in sorted(votes["label"].unique()):
-        chosen += _of_class(votes[votes["label"] == label].reset_index(drop=True), top)
+    for rows in np.split(by_class, np.cumsum(np.bincount(codes, minlength=len(names)))[:-1]):
+        scores = {score: found[rows] for score, found in votes.items()}
+        chosen += _of_class(samples, places[rows], scores, top) if len(rows) else []
     if not chosen:
         return pd.DataFrame(columns=COLUMNS)
     return pd.concat(chosen, ignore_index=True)[COLUMNS]
 
 
-def joined(release: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
-    """Return the released rows with label, plm and text of their samples, by rising sample_id."""
-    if release["sample_id"].duplicated().any() or samples["sample_id"].duplicated().any():
+def placed(release: pd.DataFrame, samples: pd.DataFrame) -> NDArray[np.int64]:
+    """Return the row among `samples` of each released sample_id; ArtifactError where the tables do not fit together."""
+    wanted, known = (frame["sample_id"].to_numpy() for frame in (release, samples))
+    order, rising = in_order(known), in_order(wanted)
+    ordered = known[order]
+    if _repeats(ordered, order) or _repeats(wanted[rising], rising):
         raise ArtifactError("A sample_id stands twice in the release or in the samples. Run the iteration anew.")
-    votes = release.merge(samples[["sample_id", "label", "plm", "text"]], on="sample_id", how="left")
-    lost = int(votes["label"].isna().sum())
+    dense = len(ordered) > 0 and ordered[-1] - ordered[0] == len(ordered) - 1
+    places = wanted - ordered[0] if dense else np.searchsorted(ordered, wanted)
+    inside = np.clip(places, 0, max(len(ordered) - 1, 0))
+    lost = int((ordered[inside] != wanted).sum()) if len(ordered) else len(wanted)
     if lost:
         raise ArtifactError(f"{lost} of {len(release)} released sample_ids are not among the samples of the run.")
-    return votes.sort_values("sample_id", kind="stable").reset_index(drop=True)
+    return inside if isinstance(order, slice) else order[inside]
+
+
+def in_order(ids: NDArray[Any]) -> Any:
+    """Return what puts ids into rising order: all as they are where each is above the last, as in most tables."""
+    return slice(None) if (ids[1:] > ids[:-1]).all() else np.argsort(ids, kind="stable")
+
+
+def _repeats(ordered: NDArray[Any], order: Any) -> bool:
+    return not isinstance(order, slice) and bool((ordered[1:] == ordered[:-1]).any())
+
+
+def joined(release: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
+    """Return the released rows with label, plm and text of their samples, by rising sample_id."""
+    order = in_order(release["sample_id"].to_numpy())
+    votes = release.take(np.arange(len(release))[order]).reset_index(drop=True)
+    told = samples[["label", "plm", "text"]].take(placed(release, samples)[order]).reset_index(drop=True)
+    return pd.concat([votes, told], axis=1)
 
 
 def examples_of(selection: pd.DataFrame) -> tuple[Examples, Examples]:
@@ -52,45 +83,63 @@ def examples_of(selection: pd.DataFrame) -> tuple[Examples, Examples]:
     return both["good"], both["bad"]
 
 
-def _of_class(votes: pd.DataFrame, top: int) -> list[pd.DataFrame]:
-    keys = _Texts(votes["text"])
-    near = _falling(votes["near"].to_numpy())
-    available = len(_first_distinct(near, keys, 2 * top, set()))
+def _of_class(
+    samples: pd.DataFrame, places: NDArray[np.int64], scores: dict[str, NDArray[Any]], top: int
+) -> list[pd.DataFrame]:
+    """Return the good and the bad of one class, whose rows stand at `places` by rising sample_id."""
+    keys = _Texts(samples["text"], places)
+    available = len(_first_distinct(scores["near"], keys, 2 * top, set()))
     bad_count = min(top, max(available - top, min(top, available) // 2))
     taken: set[str] = set()
-    good = _first_distinct(near, keys, min(top, available - bad_count), taken)
-    bad = _first_distinct(_falling(votes["far"].to_numpy()), keys, bad_count, taken)
-    return [_listed(votes, good, "good", "near"), _listed(votes, bad, "bad", "far")]
-
-
-def _falling(values: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Return positions by falling value; equal values keep their order, which is that of sample_id."""
-    return (len(values) - 1 - np.argsort(values[::-1], kind="stable")[::-1]).astype(np.int64)
+    good = _first_distinct(scores["near"], keys, min(top, available - bad_count), taken)
+    bad = _first_distinct(scores["far"], keys, bad_count, taken)
+    return [
+        _listed(samples, places[good], "good", scores["near"][good]),
+        _listed(samples, places[bad], "bad", scores["far"][bad]),
+    ]
 
 
 class _Texts:
-    """Normalised texts of a class, worked out only for the rows that are looked at."""
+    """Normalised texts of a class, worked out only for the rows that are looked at, and once."""
 
-    def __init__(self, texts: pd.Series[str]) -> None:
-        self._texts = texts
+    def __init__(self, texts: pd.Series[str], places: NDArray[np.int64]) -> None:
+        self._texts, self._places = texts, places
+        self._known: dict[int, str] = {}
 
-    def __getitem__(self, position: int) -> str:
-        return normalised(str(self._texts.iat[position]))
+    def __getitem__(self, row: int) -> str:
+        if row not in self._known:
+            self._known[row] = normalised(str(self._texts.iat[self._places[row]]))
+        return self._known[row]
 
 
-def _first_distinct(order: NDArray[np.int64], keys: _Texts, count: int, taken: set[str]) -> list[int]:
-    """Return the first `count` positions whose texts are new; adds these texts to `taken`."""
-    positions: list[int] = []
-    for position in order.tolist():
-        if len(positions) == count:
+def _first_distinct(values: NDArray[Any], keys: _Texts, count: int, taken: set[str]) -> list[int]:
+    """Return the first `count` rows by falling value whose texts are new; adds these texts to `taken`."""
+    found: list[int] = []
+    for row in _falling(values, 2 * count + len(taken)):
+        if len(found) == count:
             break
-        key = keys[position]
+        key = keys[row]
         if key not in taken:
             taken.add(key)
-            positions.append(position)
-    return positions
+            found.append(row)
+    return found
 
 
-def _listed(votes: pd.DataFrame, positions: list[int], kind: str, score: str) -> pd.DataFrame:
-    rows = votes.iloc[positions]
-    return rows.assign(kind=kind, rank=np.arange(1, len(rows) + 1), score=rows[score])
+def _falling(values: NDArray[Any], guess: int) -> Iterator[int]:
+    """Yield rows by falling value; equal values keep their order, which is that of sample_id.
+
+    The first `guess` are found without putting all of them into order; where more are asked for, twice as many are.
+    """
+    given, wanted = 0, max(guess, 1)
+    while given < len(values):
+        wanted = min(wanted, len(values))
+        least = np.partition(values, len(values) - wanted)[len(values) - wanted]
+        rows = np.flatnonzero(values >= least)
+        ranked = rows[len(rows) - 1 - np.argsort(values[rows][::-1], kind="stable")[::-1]]
+        yield from ranked[given:].tolist()
+        given, wanted = len(ranked), 4 * len(ranked)
+
+
+def _listed(samples: pd.DataFrame, places: NDArray[np.int64], kind: str, scores: NDArray[Any]) -> pd.DataFrame:
+    rows = samples[["label", "sample_id", "plm", "text"]].take(places)
+    return rows.assign(kind=kind, rank=np.arange(1, len(rows) + 1), score=scores)

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from connectors.base import ArtifactError, ConfigError
+from tasks.select import placed
 
 Floats = NDArray[np.float64]
 
@@ -94,13 +95,11 @@ def per_class(count: int, labels: Sequence[str], offset: int = 0) -> dict[str, i
 
 def _totals(release: pd.DataFrame, samples: pd.DataFrame, plms: Sequence[str]) -> tuple[Floats, Floats]:
     """Return near votes and number of released samples per PLM."""
-    positions = pd.Index(samples["sample_id"]).get_indexer(pd.Index(release["sample_id"]))
-    if (positions < 0).any():
-        raise ArtifactError(f"{int((positions < 0).sum())} released sample_ids are not among the samples of the run.")
-    writers = pd.Index(plms).get_indexer(pd.Index(samples["plm"]))[positions]
-    if (writers < 0).any():
+    codes, names = pd.factorize(samples["plm"].take(placed(release, samples)))
+    known = pd.Index(plms).get_indexer(pd.Index(names))
+    if (known < 0).any():
         raise ArtifactError(f"Samples were written by other PLMs than those of the run: {', '.join(plms)}.")
-    votes = release["near"].to_numpy(dtype=np.float64)
+    writers, votes = known[codes], release["near"].to_numpy(dtype=np.float64)
     totals: Floats = np.bincount(writers, weights=votes, minlength=len(plms)).astype(np.float64)
     sizes: Floats = np.bincount(writers, minlength=len(plms)).astype(np.float64)
     return totals, sizes

@@ -10,6 +10,7 @@ from tasks.reuse import VERSIONS
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "tests" / "golden" / "step_versions.json"
 
+NOISE = ("tasks/private/noise.py", "tasks/private/table_noise.py")
 MEANING = {
     "generate": [
         "tasks/generate.py",
@@ -26,7 +27,7 @@ MEANING = {
         "tasks/private/nearest.py",
         "tasks/private/ballot.py",
         "tasks/private/persons.py",
-        "tasks/private/noise.py",
+        *NOISE,
         "tasks/private/rows.py",
         "tasks/guiding.py",
     ],
@@ -45,7 +46,7 @@ MEANING = {
         "tasks/private/nearest.py",
         "tasks/private/ballot.py",
         "tasks/private/persons.py",
-        "tasks/private/noise.py",
+        *NOISE,
         "tasks/private/rows.py",
         "tasks/masked_round.py",
         "tasks/shared_noise.py",
@@ -54,14 +55,14 @@ MEANING = {
         "tasks/phrases.py",
         "tasks/private/keyphrases.py",
         "tasks/private/keyphrase_release.py",
-        "tasks/private/noise.py",
+        *NOISE,
         "tasks/private/rows.py",
     ],
     "guidance": [
         "tasks/kernels.py",
         "tasks/private/guidance.py",
         "tasks/private/persons.py",
-        "tasks/private/noise.py",
+        *NOISE,
         "tasks/private/rows.py",
     ],
     "select_matching": ["tasks/kernels.py", "tasks/matching.py", "tasks/steering.py"],
@@ -74,7 +75,7 @@ MEANING = {
         "tasks/densities.py",
         "tasks/private/keyphrases.py",
         "tasks/private/keyphrase_release.py",
-        "tasks/private/noise.py",
+        *NOISE,
         "tasks/private/rows.py",
     ],
     "draw_phrases": ["tasks/sequences.py", "tasks/densities.py", "tasks/keyphrasing.py"],
@@ -91,19 +92,19 @@ MEANING = {
         "tasks/moments.py",
         "tasks/private/moments.py",
         "tasks/private/persons.py",
-        "tasks/private/noise.py",
+        *NOISE,
         "tasks/private/rows.py",
     ],
     "labels": [
         "tasks/private/labels.py",
         "tasks/private/parts.py",
-        "tasks/private/noise.py",
+        *NOISE,
         "tasks/private/rows.py",
         "tasks/tutoring.py",
     ],
     "teach": ["tasks/private/teachers.py", "tasks/private/rows.py", "tasks/teaching.py"],
-    "checks": ["tasks/private/teachers.py", "tasks/private/parts.py", "tasks/private/noise.py", "tasks/teaching.py"],
-    "answers": ["tasks/private/teachers.py", "tasks/private/parts.py", "tasks/private/noise.py", "tasks/teaching.py"],
+    "checks": ["tasks/private/teachers.py", "tasks/private/parts.py", *NOISE, "tasks/teaching.py"],
+    "answers": ["tasks/private/teachers.py", "tasks/private/parts.py", *NOISE, "tasks/teaching.py"],
     "distill": ["tasks/distilling.py", "tasks/private/teachers.py"],
     "select_texts": ["tasks/distilling.py", "tasks/balance.py"],
     "classify": [

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tests.benchmarks import (
+    aggregation,
     api_concurrency,
     artifacts,
     clipping,
@@ -46,6 +47,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "generation": local_generation.generation,
     "api": api_concurrency.api,
     "artifacts": artifacts.artifacts,
+    "aggregation": aggregation.aggregation,
     "flow": flow.flow,
     "startup": startup.startup,
     "rounds": rounds.rounds,

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from tasks.measure import fid
-from tasks.private.noise import add_discrete_gaussian
+from tasks.private.noise import VERY_MANY, add_discrete_gaussian
+from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, compare
 
 SIGMA_INT = 800.0
@@ -32,17 +33,43 @@ def distance(tiny: bool) -> list[Line]:
 
 
 def noise(tiny: bool) -> list[Line]:
-    """Both histograms of one release of 6,000 texts."""
+    """Both histograms of one release of 6,000 texts; those of a million; what an iteration embeds meanwhile."""
+    rounds = 1 if tiny else 5
+    counts = np.zeros((20 if tiny else 6_000, 2), dtype=np.int64)
+    many = np.zeros((VERY_MANY if tiny else 1_000_000, 2), dtype=np.int64)
+    share = 400 if tiny else 20
+    bare, part = _opendp(), many.ravel()[: many.size // share]
+    ordinary = compare(
+        "noise", f"{counts.size} counts", lambda: add_discrete_gaussian(counts, SIGMA_INT),
+        {"bare OpenDP": lambda: bare(counts.ravel())}, rounds,
+    )  # fmt: skip
+    note = {"bare OpenDP, a part": f"OpenDP draws 1/{share} of them"}
+    large = compare(
+        "noise", f"{many.size} counts", lambda: add_discrete_gaussian(many, SIGMA_INT),
+        {"bare OpenDP, a part": lambda: bare(part)}, min(rounds, 3), note,
+    )  # fmt: skip
+    return [
+        *(toward(one, "P21") for one in ordinary),
+        *(toward(one, "P21", one.ratio / share) for one in large),
+        *([] if tiny else _beside_embedding(counts)),
+    ]
+
+
+def _opendp() -> Any:
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
-    counts = np.zeros((20 if tiny else 6_000, 2), dtype=np.int64)
-    bare = dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=SIGMA_INT)
-    flat = counts.ravel()
-    return compare(
-        "noise",
-        f"{counts.size} counts",
-        lambda: add_discrete_gaussian(counts, SIGMA_INT),
-        {"bare OpenDP": lambda: bare(flat)},
-        1 if tiny else 7,
-    )
+    return dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=SIGMA_INT)
+
+
+def _beside_embedding(counts: Any) -> list[Line]:
+    """Compare an iteration's noise with the embedding of a tenth of its 1,200 texts; vote and student are left out."""
+    from connectors.embedders import open_embedder
+
+    embedder = open_embedder("sentence_transformers", "embedded", {})
+    texts = [f"Text {number}: my card was not accepted in the shop yesterday" for number in range(120)]
+    lines = compare(
+        "noise", f"{counts.size} counts", lambda: add_discrete_gaussian(counts, SIGMA_INT),
+        {"embedding of 120 texts": lambda: embedder.embed(texts)}, 3,
+    )  # fmt: skip
+    return [toward(one, "P21-share", one.ratio / 10) for one in lines]

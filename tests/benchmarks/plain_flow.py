@@ -7,6 +7,7 @@ by one; what is left is the steps that run side by side, and noise.
 """
 
 import functools
+import importlib
 import json
 import os
 import statistics
@@ -23,8 +24,20 @@ from flows.config_files import load_config
 from flows.params import WaspConfig
 from tests.benchmarks.race import seconds
 
-STEPS = ("collect", "embed_samples", "generate", "measure_iteration", "record_iteration", "select_examples")
-STEPS += ("train_student", "vote", "weigh_models")
+STEPS = {
+    "flows.wasp": (
+        "collect",
+        "generate",
+        "measure_iteration",
+        "record_iteration",
+        "select_examples",
+        "train_student",
+        "weigh_models",
+    ),
+    "flows.run": ("vote",),
+    "tasks.steps": ("embed_samples",),
+}
+"""The steps of the flow by the module whose name for them is called."""
 
 
 class PlainStep:
@@ -48,6 +61,7 @@ ARTIFACTS = (
     ("flows.page", "_try"),
 )
 
+BARE = 30
 SIDE_BY_SIDE = {"generate", "embed_samples"}
 """Steps that several threads carry out at once; the others are waited for one by one."""
 
@@ -99,25 +113,31 @@ def clocked() -> Iterator[Clock]:
         for module, name in ARTIFACTS:
             work = getattr(sys.modules[module], name)
             stack.enter_context(patch(f"{module}.{name}", clock.timed("artifacts", work)))
-        stack.enter_context(patch.object(flows.wasp, "now", clock.timed("steps", flows.wasp.now)))
-        for name in set(STEPS) - SIDE_BY_SIDE:
-            task = getattr(flows.wasp, name)
-            stack.enter_context(patch.object(task, "fn", functools.wraps(task.fn)(clock.timed("bodies", task.fn))))
+        for module in ("flows.wasp", "flows.run"):
+            stack.enter_context(patch(f"{module}.now", clock.timed("steps", flows.wasp.now)))
+        for _, name, task in steps():
+            timed = clock.timed("side by side" if name in SIDE_BY_SIDE else "bodies", task.fn)
+            stack.enter_context(patch.object(task, "fn", functools.wraps(task.fn)(timed)))
         yield clock
+
+
+def steps() -> Iterator[tuple[str, str, Any]]:
+    """Return every step of the flow: module, name, task."""
+    for module, names in STEPS.items():
+        for name in names:
+            yield module, name, getattr(importlib.import_module(module), name)
 
 
 @contextmanager
 def without_prefect(workers: int) -> Iterator[None]:
     """Take Prefect out of the flow and its steps."""
-    import flows.page
-    import flows.wasp
     import tasks.private_steps
     import tasks.steps
 
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(workers))
-        for name in STEPS:
-            stack.enter_context(patch.object(flows.wasp, name, PlainStep(getattr(flows.wasp, name), pool)))
+        for module, name, step in steps():
+            stack.enter_context(patch(f"{module}.{name}", PlainStep(step, pool)))
         for module in (tasks.steps, tasks.private_steps):
             stack.enter_context(patch.object(module, "outcome", lambda value, *_: value))
         stack.enter_context(patch("tasks.steps.get_run_logger"))
@@ -132,7 +152,7 @@ def times(config_file: Path, folder: Path, rounds: int) -> dict[str, Any]:
 
     from flows.wasp import wasp
 
-    found: dict[str, Any] = {"prefect": [], "plain": [], "parts": []}
+    found: dict[str, Any] = {"prefect": [], "plain": [], "parts": [], "bare": []}
     for number in range(rounds + 1):
         config = load_config(WaspConfig, config_file, [f"execution.seed={number}"])
         workers = config.execution.max_workers
@@ -143,12 +163,45 @@ def times(config_file: Path, folder: Path, rounds: int) -> dict[str, Any]:
         os.environ["WASP_HOME"] = str(folder / "plain")
         with without_prefect(workers):
             found["plain"].append(seconds(lambda c=config: wasp.fn(c)))
+        found["bare"].append(bare_task())
         found["parts"].append(parts(clock, found["prefect"][-1], found["plain"][-1]))
         found["iterations"] = config.method.iterations
         found["calls"] = clock.calls | {"task runs one by one": clock.calls["steps"]}
-    later = {name: found[name][1:] for name in ("prefect", "plain", "parts")}
+        found["tasks"] = clock.calls["bodies"] + clock.calls["side by side"]
+    found["told"] = [null_told(journal) for journal in sorted(folder.glob("*/runs/*/tracking.jsonl"))]
+    later = {name: found[name][1:] for name in ("prefect", "plain", "parts", "bare")}
     later["parts"] = {name: statistics.median(one[name] for one in later["parts"]) for name in later["parts"][0]}
     return found | later
+
+
+def null_told(journal: Path) -> bool:
+    """Say whether a run told a null FID beside every FID, and at least one, to where experiments are kept."""
+    records = [json.loads(text) for text in journal.read_text(encoding="utf-8").splitlines()]
+    measured = [
+        one["fields"]["values"] for one in records if one["kind"] == "metrics" and "fid" in one["fields"]["values"]
+    ]
+    return bool(measured) and all("fid_null" in values for values in measured)
+
+
+def bare_task() -> float:
+    """Return the seconds of one task of Prefect that does nothing, called by an async flow beside many others."""
+    import asyncio
+
+    from prefect import flow, task
+    from prefect.cache_policies import NO_CACHE
+
+    @task(cache_policy=NO_CACHE, persist_result=False)
+    async def nothing() -> None:
+        """Do nothing."""
+
+    @flow
+    async def bare() -> float:
+        started = time.perf_counter()
+        for _ in range(BARE):
+            await nothing()
+        return time.perf_counter() - started
+
+    return asyncio.run(bare()) / BARE
 
 
 def parts(clock: Clock, whole: float, plain: float) -> dict[str, float]:

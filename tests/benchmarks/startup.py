@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, compare
 from tests.pipeline import ROOT
 
@@ -14,4 +15,5 @@ def startup(tiny: bool) -> list[Line]:
         subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True)
 
     peers = {"bare interpreter": lambda: start("-c", "import argparse")}
-    return compare("startup", "wasp --help", lambda: start("-m", "flows.cli", "--help"), peers, 1 if tiny else 7)
+    lines = compare("startup", "wasp --help", lambda: start("-m", "flows.cli", "--help"), peers, 1 if tiny else 7)
+    return [toward(one, "P15") for one in lines]

@@ -77,7 +77,7 @@ def test_a_plm_without_samples_gets_the_mean_weight_instead_of_a_division_by_zer
 
 def test_strange_samples_and_strange_plms_are_refused():
     release, samples = tables([1, 2], "xy")
-    with pytest.raises(ArtifactError, match="1 released"):
+    with pytest.raises(ArtifactError, match="1 of 2 released"):
         weigh(release, samples.iloc[:1], PLMS)
     with pytest.raises(ArtifactError, match="other PLMs"):
         weigh(release, samples, ("x",))

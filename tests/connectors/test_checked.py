@@ -1,0 +1,177 @@
+"""What a process remembers of files that it has read: nothing that could hide a change."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from connectors import checked
+from connectors.artifacts import Artifacts
+from connectors.base import ArtifactError, ArtifactRef, StepKey
+from connectors.checked import TICK_NS, Hashes, Recent
+
+KEY = StepKey("embed", 1, {}, {})
+TABLE = pd.DataFrame({"text": ["x", "y"], "n": [1, 2]})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Artifacts:
+    return Artifacts(tmp_path / "home")
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of the files that are hashed from now on."""
+    names: list[str] = []
+    real = checked.file_sha256
+    monkeypatch.setattr(checked, "file_sha256", lambda path: (names.append(path.name), real(path))[1])
+    return names
+
+
+def settled(path: Path) -> Path:
+    """Wait until a change of the file would show in its times."""
+    time.sleep(TICK_NS / 1e9 + 0.005)
+    return path
+
+
+def test_a_file_that_did_not_change_is_hashed_once(tmp_path: Path, hashed: list[str]):
+    file = tmp_path / "a"
+    file.write_bytes(b"one")
+    known = Hashes()
+    assert known.sha256(settled(file)) == known.sha256(file)
+    assert hashed == ["a"]
+
+
+def test_a_file_that_has_just_changed_is_not_remembered(tmp_path: Path, hashed: list[str]):
+    file, known = tmp_path / "a", Hashes()
+    file.write_bytes(b"one")
+    known.sha256(file)
+    file.write_bytes(b"two")
+    assert known.sha256(file) == checked.file_sha256(file)
+
+
+@pytest.mark.parametrize("how", ["written over", "replaced", "written over and dated back"])
+def test_a_change_of_equal_length_is_seen(tmp_path: Path, how: str):
+    file, known = tmp_path / "a", Hashes()
+    file.write_bytes(b"one")
+    before, times = known.sha256(settled(file)), file.stat()
+    assert known.sha256(file) == before
+    if how == "replaced":
+        (tmp_path / "b").write_bytes(b"two")
+        (tmp_path / "b").replace(file)
+    else:
+        file.write_bytes(b"two")
+    if how.endswith("back"):
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert known.sha256(file) != before
+
+
+def test_a_file_that_is_gone_has_no_hash(tmp_path: Path):
+    file, known = tmp_path / "a", Hashes()
+    file.write_bytes(b"one")
+    known.sha256(settled(file))
+    file.unlink()
+    with pytest.raises(FileNotFoundError):
+        known.sha256(file)
+
+
+def test_no_more_files_are_remembered_than_allowed(tmp_path: Path, hashed: list[str]):
+    known = Hashes(most=1)
+    for name in "ab":
+        (tmp_path / name).write_bytes(b"one")
+    settled(tmp_path / "a")
+    for name in "aba":
+        known.sha256(tmp_path / name)
+    assert hashed == ["a", "b", "a"]
+
+
+def test_the_oldest_go_when_there_is_no_room():
+    recent: Recent[str] = Recent(most=10, largest=6)
+    for name in "abc":
+        recent.keep(name, name.upper(), 4)
+    assert [recent.find(name) for name in "abc"] == [None, "B", "C"]
+    recent.keep("d", "D", 7)
+    assert recent.find("d") is None
+    assert recent.find("b") == "B"
+
+
+def test_a_table_that_was_read_and_then_changed_on_disk_is_refused(store: Artifacts):
+    ref = store.write_table("runs/r/a.parquet", TABLE, KEY)
+    settled(store.home / ref.path)
+    assert store.read_table(ref).equals(store.read_table(ref))
+    content = (store.home / ref.path).read_bytes()
+    (store.home / ref.path).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(ArtifactError, match="changed"):
+        store.read_table(ref)
+    assert store.find(ref.path, KEY) is None
+
+
+def test_what_is_done_to_a_table_changes_no_other_reading(store: Artifacts):
+    ref = store.write_table("runs/r/iteration=3/a.parquet", TABLE.assign(iteration=3), KEY)
+    first = store.read_table(ref)
+    first.loc[0, "text"] = "other"
+    first["n"] += 1
+    first["new"] = 0
+    first.drop(columns="iteration", inplace=True)
+    assert store.read_table(ref).equals(TABLE.assign(iteration=3).astype({"text": "str"}))
+
+
+def test_private_tables_are_not_held(store: Artifacts):
+    ref = store.write_table("private/a.parquet", TABLE.assign(n=[7, 8]), KEY)
+    store.read_table(ref)
+    assert checked.FRAMES.find(ref.sha256) is None
+
+
+def test_vectors_in_blocks_are_those_of_one_piece(store: Artifacts):
+    matrix = np.random.default_rng(0).normal(size=(100, 5)).astype(np.float32)
+    whole = store.write_matrix("embeddings/a.parquet", matrix, KEY)
+    blocks = store.write_matrix(
+        "embeddings/b.parquet", (matrix[start : start + 33] for start in range(0, 100, 33)), KEY
+    )
+    assert (blocks.rows, store.info(blocks)) == (whole.rows, store.info(whole)) == (100, {"dimension": 5})
+    for ref in (whole, blocks):
+        found = store.read_matrix(ref)
+        assert found.dtype == np.float32
+        assert found.tobytes() == matrix.tobytes()
+
+
+def test_blocks_that_do_not_fit_together_are_refused_and_leave_nothing(store: Artifacts):
+    blocks = (np.zeros((2, size), dtype=np.float32) for size in (3, 4))
+    with pytest.raises(ArtifactError, match="4 dimensions, those before it of 3"):
+        store.write_matrix("embeddings/a.parquet", blocks, KEY)
+    with pytest.raises(ArtifactError, match="No block"):
+        store.write_matrix("embeddings/a.parquet", iter(()), KEY)
+    assert not (store.home / "embeddings/a.parquet").exists()
+
+
+def test_vectors_of_no_text_keep_their_dimension(store: Artifacts):
+    ref = store.write_matrix("embeddings/a.parquet", np.zeros((0, 7), dtype=np.float32), KEY)
+    assert store.read_matrix(ref).shape == (0, 7)
+
+
+def test_vectors_as_an_earlier_version_wrote_them_are_read(store: Artifacts):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from connectors.files import file_sha256
+
+    matrix = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    column = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), 50, [None, pa.py_buffer(matrix)])
+    notes = {b"wasp.dtype": b"float32", b"wasp.dimension": b"4"}
+    path = store.home / "old.parquet"
+    table = pa.table({"vector": column}).replace_schema_metadata(notes)
+    pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False, row_group_size=20)
+    found = store.read_matrix(ArtifactRef("old.parquet", file_sha256(path), "k", "embed", 50))
+    assert found.tobytes() == matrix.tobytes()
+
+
+def test_a_large_file_is_hashed_while_it_is_made_durable(store: Artifacts):
+    data = os.urandom(5_000_000)
+    matrix = np.frombuffer(data, dtype=np.uint8).astype(np.float32).reshape(-1, 1000)
+    ref = store.write_matrix("embeddings/a.parquet", matrix, KEY)
+    assert ref.sha256 == checked.file_sha256(store.home / ref.path)
