@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -94,20 +94,19 @@ def rank(
     how = way or _way(ballot, candidates)
     with Crew() as crew:
         known = _Known.of(candidates, crew if how != "plain" else None)
-        start = _empty(ballot) if before is None or not _continues(before, ballot, known) else before
-        fresh = known.others(start.seen_ids)
+        start, seen = _continued(before, ballot, known)
         near = Best(start.near_ids.copy(), start.near_keys.copy(), 1)
         far = Best(start.far_ids.copy(), start.far_keys.copy(), -1)
         lists = (near, far)[: ballot.sides]
-        groups = _by_class(ballot, candidates.labels, fresh)
+        groups = _by_class(ballot, known, known.others(seen))
+        standing = Standing(np.asarray(candidates.vectors), candidates.ids, candidates.squares)
         if how == "plain":
-            standing = Standing(candidates.vectors, candidates.ids, _squares(candidates.vectors, fresh, None))
             for group in groups:
                 compare(ballot.vectors, standing, group, lists, block)
         else:
-            standing = Standing(candidates.vectors, candidates.ids, _squares(candidates.vectors, fresh, crew))
             Election(ballot.vectors, standing, lists, block, how == "device").run(groups, crew)
-    return Running(near.ids, near.keys, far.ids, far.keys, known.ids, known.digest(known.ids), start.ballot_digest)
+    digest = known.digest(known.ids, known.order)
+    return Running(near.ids, near.keys, far.ids, far.keys, known.ids, digest, start.ballot_digest)
 
 
 # --- comparing
@@ -119,52 +118,28 @@ def _way(ballot: Ballot, candidates: Candidates) -> Way:
     return "compiled" if large or "tasks.private.compiled" in sys.modules else "plain"
 
 
-def _squares(vectors: Vectors, fresh: Ints | slice, crew: Crew | None) -> Vectors:
-    """Return squared lengths in float32, shape (n,), of the fresh candidates; zero for all others."""
-    found = np.zeros(len(vectors), dtype=np.float32)
-    places = np.arange(fresh.start, fresh.stop) if isinstance(fresh, slice) else fresh
-
-    def square(start: int) -> None:
-        part = places[start : start + ROW_BLOCK]
-        at = slice(start + fresh.start, start + fresh.start + len(part)) if isinstance(fresh, slice) else part
-        some = vectors[at]
-        found[at] = np.einsum("ij,ij->i", some, some)
-
-    _each(square, len(places), crew)
-    return found
-
-
-def _each(work: Callable[[int], None], number: int, crew: Crew | None) -> None:
-    """Do something with every block of `number` things, side by side where there is a crew."""
-    starts = range(0, number, ROW_BLOCK)
-    if crew is None:
-        for start in starts:
-            work(start)
-    else:
-        crew.map(work, starts)
-
-
-def _by_class(ballot: Ballot, labels: NDArray[Any], fresh: Ints | slice) -> list[Group]:
+def _by_class(ballot: Ballot, known: _Known, fresh: Ints | slice) -> list[Group]:
     """Return the private rows and the fresh candidates of every class that has both."""
-    listed = labels[fresh].tolist()
-    index = {name: place for place, name in enumerate(dict.fromkeys(map(str, dict.fromkeys(listed))))}
+    index = {name: place for place, name in enumerate(known.names)}
     of_rows = np.array([index.get(label, -1) for label in ballot.labels], dtype=np.int64)
     of_rows[~usable(ballot.vectors)] = -1
-    if len(index) == 1:
-        members = [fresh]
-    else:
-        known = {label: index[str(label)] for label in dict.fromkeys(listed)}
-        codes = np.fromiter((known[label] for label in listed), dtype=np.int32, count=len(listed))
+    codes = known.codes[fresh]
+    if not len(codes):
+        return []
+    members: list[Ints | slice] = [fresh]
+    if len(index) > 1:
         order = np.argsort(codes, kind="stable")
         ends = np.searchsorted(codes[order], np.arange(len(index) + 1))
         members = [_places(order[ends[place] : ends[place + 1]], fresh) for place in range(len(index))]
-    rows = [np.flatnonzero(of_rows == place) for place in range(len(members))]
-    return [Group(mine, theirs) for mine, theirs in zip(rows, members, strict=True) if len(mine)]
+    groups = (Group(np.flatnonzero(of_rows == place), some) for place, some in enumerate(members))
+    return [group for group in groups if len(group.rows) and group.size]
 
 
 def _places(chosen: Ints, fresh: Ints | slice) -> Ints | slice:
     """Return the places of some of the fresh candidates, as a slice where they lie together."""
     places = chosen + fresh.start if isinstance(fresh, slice) else fresh[chosen]
+    if not len(places):
+        return slice(0, 0)
     first, last = int(places[0]), int(places[-1])
     return slice(first, last + 1) if last - first + 1 == len(places) else places
 
@@ -177,11 +152,15 @@ def _empty(ballot: Ballot) -> Running:
     return Running(ids, keys, ids, keys, none, np.zeros(0, dtype=np.uint8), _ballot_digest(ballot))
 
 
-def _continues(before: Running, ballot: Ballot, known: _Known) -> bool:
-    if before.near_ids.shape != (len(ballot.labels), ballot.votes) or not known.holds(before.seen_ids):
-        return False
-    same_rows = np.array_equal(before.ballot_digest, _ballot_digest(ballot))
-    return same_rows and np.array_equal(before.seen_digest, known.digest(before.seen_ids))
+def _continued(before: Running | None, ballot: Ballot, known: _Known) -> tuple[Running, Ints]:
+    """Return the state to go on with, an empty one if there is none, and the places of what it has seen."""
+    if before is not None and before.near_ids.shape == (len(ballot.labels), ballot.votes):
+        places = known.find(before.seen_ids)
+        same_rows = np.array_equal(before.ballot_digest, _ballot_digest(ballot))
+        if same_rows and places is not None:
+            same = np.array_equal(before.seen_digest, known.digest(before.seen_ids, places))
+            return (before, places) if same else (_empty(ballot), places[:0])
+    return _empty(ballot), np.zeros(0, dtype=np.int64)
 
 
 def _ballot_digest(ballot: Ballot) -> NDArray[np.uint8]:
@@ -193,46 +172,57 @@ def _ballot_digest(ballot: Ballot) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """Candidates by id: `ids` (n,) sorted, `order` (n,) their places, `marks` (n,) of their vectors and labels."""
+    """Candidates by id: `ids` (n,) sorted, `order` (n,) their places; of each place `marks` (n,) and `codes` (n,).
+
+    A mark stands for vector and label, a code for one of the labels `names`.
+    """
 
     ids: Ints
     order: Ints
     marks: Marks
+    names: list[str]
+    codes: NDArray[np.int64] | NDArray[np.int16]
 
     @classmethod
     def of(cls, candidates: Candidates, crew: Crew | None = None) -> _Known:
         """Read all candidates once."""
         order = np.argsort(candidates.ids, kind="stable")
+        names, codes = _coded(candidates.labels)
+        of_names = np.array([_mark_of(name) for name in names], dtype=np.uint64)
         marks = _marks(candidates.vectors, crew)
-        listed = candidates.labels.tolist()
-        of_label = {label: _mark_of(str(label)) for label in dict.fromkeys(listed)}
-        if len(of_label) == 1:
-            marks += np.uint64(of_label[listed[0]])
-        else:
-            marks += np.fromiter(map(of_label.__getitem__, listed), dtype=np.uint64, count=len(listed))
-        return cls(candidates.ids[order], order, marks)
+        marks += of_names[codes]
+        return cls(candidates.ids[order], order, marks, names, codes)
 
-    def at(self, ids: Ints) -> Ints:
-        """Return where these ids stand among the sorted ones, or would."""
-        return np.minimum(np.searchsorted(self.ids, ids), max(len(self.ids) - 1, 0))
+    def find(self, ids: Ints) -> Ints | None:
+        """Return the places of these sorted ids, None where one is missing."""
+        if np.array_equal(self.ids[: len(ids)], ids):
+            return self.order[: len(ids)]
+        at = np.minimum(np.searchsorted(self.ids, ids), max(len(self.ids) - 1, 0))
+        return self.order[at] if len(self.ids) and np.array_equal(self.ids[at], ids) else None
 
-    def holds(self, ids: Ints) -> bool:
-        return not len(ids) or bool(len(self.ids) and np.array_equal(self.ids[self.at(ids)], ids))
-
-    def others(self, ids: Ints) -> Ints | slice:
-        """Return the places of all but these, ascending, as a slice where they lie together."""
-        if not len(ids):
-            return slice(0, len(self.ids))
+    def others(self, seen: Ints) -> Ints | slice:
+        """Return all but these places, ascending, as a slice where they lie together."""
         other = np.ones(len(self.ids), dtype=np.bool_)
-        other[self.order[self.at(ids)]] = False
-        left = np.flatnonzero(other)
-        return _places(np.arange(len(left)), left) if len(left) else slice(0, 0)
+        other[seen] = False
+        return _places(np.flatnonzero(other), slice(0, len(self.ids)))
 
-    def digest(self, ids: Ints) -> NDArray[np.uint8]:
-        """Return the digest of the candidates with these sorted ids."""
+    def digest(self, ids: Ints, places: Ints) -> NDArray[np.uint8]:
+        """Return the digest of the candidates with these sorted ids, at these places."""
         state = hashlib.blake2b(ids.tobytes(), digest_size=32)
-        state.update(self.marks[self.order[self.at(ids)]].tobytes())
+        state.update(self.marks[places].tobytes())
         return np.frombuffer(state.digest(), dtype=np.uint8)
+
+
+def _coded(labels: NDArray[Any]) -> tuple[list[str], NDArray[Any]]:
+    """Return the distinct labels, and each candidate's number among them; quickly where equal ones lie together."""
+    starts = np.append(np.zeros(min(len(labels), 1), np.int64), np.flatnonzero(labels[1:] != labels[:-1]) + 1)
+    apart = 8 * len(starts) > len(labels)
+    listed = (labels if apart else labels[starts]).tolist()
+    index: dict[str, int] = {}
+    of_label = {label: index.setdefault(str(label), len(index)) for label in set(listed)}
+    kind = np.int16 if len(index) < 2**15 else np.int64
+    codes = np.fromiter(map(of_label.__getitem__, listed), dtype=kind, count=len(listed))
+    return list(index), codes if apart else np.repeat(codes, np.diff(starts, append=len(labels)))
 
 
 def _marks(vectors: Vectors, crew: Crew | None = None) -> Marks:
@@ -250,7 +240,12 @@ def _marks(vectors: Vectors, crew: Crew | None = None) -> Marks:
         bits = part.view(np.uint64) if whole else part.view(np.uint32).astype(np.uint64)
         marks[start : start + ROW_BLOCK] = np.einsum("ij,j->i", bits, factors)
 
-    _each(mark, len(vectors), crew)
+    starts = range(0, len(vectors), ROW_BLOCK)
+    if crew is None:
+        for start in starts:
+            mark(start)
+    else:
+        crew.map(mark, starts)
     return marks
 
 
