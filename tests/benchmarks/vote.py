@@ -127,7 +127,7 @@ def _nearest_one(ballot: Ballot, standing: Candidates) -> Mapping[str, Work]:
 
 
 def classes(tiny: bool) -> list[Line]:
-    """Rows vote inside their class, against the products of the classes' blocks; candidates sorted by class, and not."""
+    """Rows vote inside their class, against products of the blocks of classes; candidates sorted by class, or not."""
     lines = []
     for number in (2,) if tiny else (10, 77):
         ballot, standing = election(*((5, 40, 8) if tiny else (1_000, 100_000, 384)))
