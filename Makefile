@@ -9,7 +9,7 @@ READY_STACK := $(VENV)/.ready-stack
 export WASP_HOME ?= $(CURDIR)/.wasp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down status deployments test test-runs check test-all test-e2e bench format clean
+.PHONY: help setup demo up down status deployments test test-runs check test-all test-e2e bench bench-scale format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -67,6 +67,9 @@ check: $(READY) ## format, lint, types, layers, known vulnerabilities of package
 
 bench: $(READY) ## benchmarks: ratios against a peer or a floor of the same run
 	$(BIN)/python -m tests.benchmarks
+
+bench-scale: $(READY) ## a million texts, a hundred thousand private rows: time and memory as they grow (minutes; tests/output)
+	$(BIN)/python -m tests.benchmarks.scale
 
 format: $(READY) ## put the code into the house's form
 	$(BIN)/ruff check --fix .

@@ -26,7 +26,7 @@ FACES = (
 )
 PACKAGES = ("connectors", "tasks", "flows", "deployments")
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-HEAVY = ("torch", "transformers", "sentence_transformers", "mlflow", "openai", "anthropic", "opacus")
+HEAVY = ("torch", "transformers", "sentence_transformers", "mlflow", "openai", "anthropic", "opacus", "numba")
 ALLOWED = {
     "pyproject.toml", "flows", "tasks", "connectors", "deployments", "tests", "infra", "README.md", "Makefile",
     "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "constraints.txt",

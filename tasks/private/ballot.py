@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 LONGEST: Final = 1e15
 """Vectors longer than this overflow float32 products; no embedder makes them."""
+BLOCK: Final = 2048
 
 
 class Secret:
@@ -40,6 +41,7 @@ class Candidates:
     """Public synthetic rows that stand for election: `ids` (n,) unique, from 0; `labels` (n,); `vectors` (n, d).
 
     `writers` (n,): the number of the PLM that wrote each, below `models`; only where first choices are counted.
+    `squares` (n,): squared lengths in float32, made here because they also say whether a vector can be used.
     Exact duplicate texts are the caller's to leave out. Raises InputError for ids that are not int64, unique and
     from 0, and for vectors that are not finite float32.
     """
@@ -49,6 +51,7 @@ class Candidates:
     vectors: Vectors
     writers: Ints | None = None
     models: int = 0
+    squares: Vectors = field(init=False)
 
     def __post_init__(self) -> None:
         if self.writers is not None:
@@ -60,7 +63,8 @@ class Candidates:
             raise InputError("Candidates need int64 ids and float32 vectors.")
         if len(np.unique(self.ids)) != len(self.ids) or (len(self.ids) and self.ids.min() < 0):
             raise InputError("Candidate ids must be unique and not negative; two rows with one id would share a bin.")
-        wrong = np.flatnonzero(~usable(self.vectors))
+        object.__setattr__(self, "squares", squared_lengths(self.vectors))
+        wrong = np.flatnonzero(~usable(self.vectors, self.squares))
         if len(wrong):
             raise InputError(f"The vector of candidate {self.ids[wrong[0]]} is not finite; embed its text again.")
 
@@ -111,7 +115,21 @@ class Ballot(Secret):
             raise ConfigError(f"Rows vote on 1 side (near) or on 2 (near and far), not on {self.sides}.")
 
 
-def usable(vectors: Vectors) -> NDArray[np.bool_]:
-    """Say of each vector whether it is finite and short enough for float32 products."""
-    widest = np.abs(vectors).max(axis=1, initial=0.0) * np.sqrt(max(vectors.shape[1], 1))
-    return np.asarray(widest <= LONGEST)
+def squared_lengths(vectors: Vectors) -> Vectors:
+    """Return squared lengths (n,) in float32, infinite or not a number where a vector is too long or is none."""
+    squares = np.empty(len(vectors), dtype=np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(vectors), BLOCK):
+            part = vectors[start : start + BLOCK]
+            squares[start : start + BLOCK] = np.einsum("ij,ij->i", part, part)
+    return squares
+
+
+def usable(vectors: Vectors, squares: Vectors | None = None) -> NDArray[np.bool_]:
+    """Say of each vector whether it is finite and short enough for float32 products; `squares`: of their lengths."""
+    dimension = max(vectors.shape[1], 1)
+    fine = (squared_lengths(vectors) if squares is None else squares) <= LONGEST**2 / dimension / 2
+    # No component is longer than the vector; only vectors at the border or past it are looked at one by one.
+    near = np.flatnonzero(~fine)
+    fine[near] = np.abs(vectors[near]).max(axis=1, initial=0.0) * np.sqrt(dimension) <= LONGEST
+    return np.asarray(fine)

@@ -9,24 +9,35 @@ rows, exact duplicates, kernels and earlier merges cannot change it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from connectors.base import ArtifactError, ConfigError
+from tasks.private import device
 from tasks.private.ballot import Ballot, Candidates, Secret, usable
+from tasks.private.blocks import Election
+from tasks.private.comparing import Best, Group, Standing, compare
+from tasks.private.crew import Crew
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
+    Marks = NDArray[np.uint64]
     Vectors = NDArray[np.float32]
 
-ROW_BLOCK: Final = 512
-PAIR_BLOCK: Final = 4096
+Way = Literal["plain", "compiled", "device"]
+LARGE: Final = 5 * 10**9
+"""Products from which on an election is worth the half second that its loops take to load."""
+ROW_BLOCK: Final = 2048
+ANY: Final = 2**40
+"""A width of blocks that leaves the choice to whoever compares."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -67,117 +78,70 @@ class Running(Secret):
         return state
 
 
-def rank(ballot: Ballot, candidates: Candidates, before: Running | None = None, block: int = 4096) -> Running:
+def rank(
+    ballot: Ballot, candidates: Candidates, before: Running | None = None, block: int = ANY, way: Way | None = None
+) -> Running:
     """Return each row's nearest and furthest candidates of its own class, `ballot.votes` of each (WASP section 3.2).
 
     A ballot of one side has the nearest alone: its lists of the furthest stay empty.
     Only candidates that `before` has not seen are compared; the result equals a start from nothing. `before` is
     ignored when rows, Q or the candidates it saw have changed. A row without candidates, or whose vector is not
-    finite, gets empty lists: no row can make this fail. Raises ConfigError for unequal dimensions.
+    finite, gets empty lists: no row can make this fail. `block`: candidates to look at together, at most; `way`: how,
+    chosen by size if None; neither changes a list. Raises ConfigError for unequal dimensions.
     """
     if ballot.vectors.shape[1] != candidates.vectors.shape[1]:
         raise ConfigError("Private rows and candidates were embedded in different dimensions; use one embedder.")
-    start = _empty(ballot) if before is None or not _continues(before, ballot, candidates) else before
-    fresh = candidates.take(np.flatnonzero(~np.isin(candidates.ids, start.seen_ids)))
-    near = _Best(start.near_ids.copy(), start.near_keys.copy(), 1)
-    far = _Best(start.far_ids.copy(), start.far_keys.copy(), -1)
-    for places, some in _by_class(ballot, fresh, block):
-        _compare(ballot.vectors[places], places, some, (near, far)[: ballot.sides])
-    seen = np.sort(candidates.ids)
-    return Running(near.ids, near.keys, far.ids, far.keys, seen, _digest(candidates, seen), start.ballot_digest)
+    how = way or _way(ballot, candidates)
+    with Crew() as crew:
+        known = _Known.of(candidates, crew if how != "plain" else None)
+        start, seen = _continued(before, ballot, known)
+        near = Best(start.near_ids.copy(), start.near_keys.copy(), 1)
+        far = Best(start.far_ids.copy(), start.far_keys.copy(), -1)
+        lists = (near, far)[: ballot.sides]
+        groups = _by_class(ballot, known, known.others(seen))
+        standing = Standing(np.asarray(candidates.vectors), candidates.ids, candidates.squares)
+        if how == "plain":
+            for group in groups:
+                compare(ballot.vectors, standing, group, lists, block)
+        else:
+            Election(ballot.vectors, standing, lists, block, how == "device").run(groups, crew)
+    digest = known.digest(known.ids, known.order)
+    return Running(near.ids, near.keys, far.ids, far.keys, known.ids, digest, start.ballot_digest)
 
 
 # --- comparing
-@dataclass(frozen=True, slots=True, eq=False)
-class _Best:
-    """Lists that are being filled in place; `sign` 1 looks for small distances, -1 for large ones."""
-
-    ids: Ints
-    keys: Floats
-    sign: int
-
-    def hits(self, places: Ints, rounded: Vectors, squares: Floats, margin: Floats) -> tuple[Ints, Ints]:
-        """Return (row, column) of all entries of `rounded` that could belong to the lists of the rows at `places`."""
-        votes = self.keys.shape[1]
-        limit = self.keys[places, -1] - self.sign * squares + margin
-        extreme = rounded.min(axis=1) if self.sign > 0 else -rounded.max(axis=1)
-        improved = np.flatnonzero(extreme <= limit)
-        part = rounded[improved] if self.sign > 0 else -rounded[improved]
-        mask = part <= _up(limit[improved])
-        if part.shape[1] > votes and np.count_nonzero(mask) > 4 * votes * len(improved):
-            closest = np.partition(part, votes - 1, axis=1)[:, votes - 1] + 2 * margin[improved]
-            mask &= part <= _up(closest)
-        found, columns = np.nonzero(mask)
-        return improved[found], columns
-
-    def merge(self, places: Ints, distances: Floats, ids: Ints) -> None:
-        """Put candidates `ids` at `distances` into the lists of the rows at `places`; all three have one length."""
-        rows, votes = np.unique(places), self.keys.shape[1]
-        all_rows = np.concatenate([np.repeat(rows, votes), places])
-        all_keys = np.concatenate([self.keys[rows].ravel(), self.sign * distances])
-        all_ids = np.concatenate([self.ids[rows].ravel(), ids])
-        order = np.lexsort((all_ids, all_keys, all_rows))
-        first = np.searchsorted(all_rows[order], rows)
-        best = order[first[:, None] + np.arange(votes)]
-        self.ids[rows], self.keys[rows] = all_ids[best], all_keys[best]
+def _way(ballot: Ballot, candidates: Candidates) -> Way:
+    """Return how to compare: what is loaded already costs nothing more, for a large election it is worth loading."""
+    large = ballot.vectors.size * len(candidates.ids) >= LARGE
+    if large and device.ready():
+        return "device"
+    return "compiled" if large or "tasks.private.compiled" in sys.modules else "plain"
 
 
-def _compare(vectors: Vectors, places: Ints, some: Candidates, lists: Sequence[_Best]) -> None:
-    squares = np.einsum("ij,ij->i", some.vectors, some.vectors, dtype=np.float64)
-    longest = float(np.sqrt(squares.max()))
-    for start in range(0, len(places), ROW_BLOCK):
-        mine, here = vectors[start : start + ROW_BLOCK], places[start : start + ROW_BLOCK]
-        own = np.einsum("ij,ij->i", mine, mine, dtype=np.float64)
-        rounded = mine @ some.vectors.T
-        rounded *= -2
-        rounded += squares.astype(np.float32)
-        margin = _margin(np.sqrt(own), longest, vectors.shape[1])
-        for best in lists:
-            found, columns = best.hits(here, rounded, own, margin)
-            if len(found):
-                best.merge(here[found], _distances(mine, some.vectors, found, columns), some.ids[columns])
-
-
-def _margin(lengths: Floats, longest: float, dimension: int) -> Floats:
-    """Bound how far a rounded distance, or the float64 one, may lie from the true one; any order of summation.
-
-    A float32 product of two vectors errs by at most d * 2^-24 * |x||y| (Higham 2002, section 3.1); doubled throughout.
-    """
-    product = (dimension + 8) * 2.0**-22 * lengths * longest + 4 * 2.0**-23 * longest**2
-    measured = (dimension + 8) * 2.0**-50 * (lengths + longest) ** 2
-    return product + measured + 1e-35
-
-
-def _distances(mine: Vectors, theirs: Vectors, rows: Ints, columns: Ints) -> Floats:
-    """Return squared distances of pairs, float64, summed from the first component to the last."""
-    result = np.empty(len(rows))
-    for start in range(0, len(rows), PAIR_BLOCK):
-        part = slice(start, start + PAIR_BLOCK)
-        gap = mine[rows[part]].astype(np.float64) - theirs[columns[part]]
-        # A running sum has one order by definition; a plain sum may choose its order by the shape of the block.
-        result[part] = np.add.accumulate(gap * gap, axis=1)[:, -1] if gap.shape[1] else 0.0
-    return result
-
-
-def _up(limit: Floats) -> Vectors:
-    """Return limits as a float32 column, rounded upwards."""
-    return np.nextafter(limit.astype(np.float32), np.float32(np.inf))[:, None]
-
-
-def _by_class(ballot: Ballot, fresh: Candidates, block: int) -> Iterator[tuple[Ints, Candidates]]:
-    """Yield (places of a class's private rows, a block of its candidates)."""
-    names = [str(label) for label in fresh.labels]
-    index = {name: place for place, name in enumerate(dict.fromkeys(names))}
+def _by_class(ballot: Ballot, known: _Known, fresh: Ints | slice) -> list[Group]:
+    """Return the private rows and the fresh candidates of every class that has both."""
+    index = {name: place for place, name in enumerate(known.names)}
     of_rows = np.array([index.get(label, -1) for label in ballot.labels], dtype=np.int64)
     of_rows[~usable(ballot.vectors)] = -1
-    of_fresh = np.array([index[name] for name in names], dtype=np.int64)
-    order = np.argsort(of_fresh, kind="stable")
-    ends = np.searchsorted(of_fresh[order], np.arange(len(index) + 1))
-    for place in range(len(index)):
-        mine = np.flatnonzero(of_rows == place)
-        members = order[ends[place] : ends[place + 1]]
-        for start in range(0, len(members) if len(mine) else 0, block):
-            yield mine, fresh.take(members[start : start + block])
+    codes = known.codes[fresh]
+    if not len(codes):
+        return []
+    members: list[Ints | slice] = [fresh]
+    if len(index) > 1:
+        order = np.argsort(codes, kind="stable")
+        ends = np.searchsorted(codes[order], np.arange(len(index) + 1))
+        members = [_places(order[ends[place] : ends[place + 1]], fresh) for place in range(len(index))]
+    groups = (Group(np.flatnonzero(of_rows == place), some) for place, some in enumerate(members))
+    return [group for group in groups if len(group.rows) and group.size]
+
+
+def _places(chosen: Ints, fresh: Ints | slice) -> Ints | slice:
+    """Return the places of some of the fresh candidates, as a slice where they lie together."""
+    places = chosen + fresh.start if isinstance(fresh, slice) else fresh[chosen]
+    if not len(places):
+        return slice(0, 0)
+    first, last = int(places[0]), int(places[-1])
+    return slice(first, last + 1) if last - first + 1 == len(places) else places
 
 
 # --- the state
@@ -188,30 +152,111 @@ def _empty(ballot: Ballot) -> Running:
     return Running(ids, keys, ids, keys, none, np.zeros(0, dtype=np.uint8), _ballot_digest(ballot))
 
 
-def _continues(before: Running, ballot: Ballot, candidates: Candidates) -> bool:
-    same_shape = before.near_ids.shape == (len(ballot.labels), ballot.votes)
-    if not same_shape or not np.isin(before.seen_ids, candidates.ids).all():
-        return False
-    same_rows = np.array_equal(before.ballot_digest, _ballot_digest(ballot))
-    return same_rows and np.array_equal(before.seen_digest, _digest(candidates, before.seen_ids))
+def _continued(before: Running | None, ballot: Ballot, known: _Known) -> tuple[Running, Ints]:
+    """Return the state to go on with, an empty one if there is none, and the places of what it has seen."""
+    if before is not None and before.near_ids.shape == (len(ballot.labels), ballot.votes):
+        places = known.find(before.seen_ids)
+        same_rows = np.array_equal(before.ballot_digest, _ballot_digest(ballot))
+        if same_rows and places is not None:
+            same = np.array_equal(before.seen_digest, known.digest(before.seen_ids, places))
+            return (before, places) if same else (_empty(ballot), places[:0])
+    return _empty(ballot), np.zeros(0, dtype=np.int64)
 
 
 def _ballot_digest(ballot: Ballot) -> NDArray[np.uint8]:
-    state = hashlib.blake2b(np.ascontiguousarray(ballot.vectors).tobytes(), digest_size=32)
+    state = hashlib.blake2b(_marks(ballot.vectors).tobytes(), digest_size=32)
     state.update(repr(ballot.labels).encode())
     state.update(b"" if ballot.sides == 2 else b"near alone")
     return np.frombuffer(state.digest(), dtype=np.uint8)
 
 
-def _digest(candidates: Candidates, ids: Ints) -> NDArray[np.uint8]:
-    """Return the digest of the candidates with these sorted ids, in this order."""
-    order = np.argsort(candidates.ids, kind="stable")
-    places = order[np.searchsorted(candidates.ids[order], ids)]
-    state = hashlib.blake2b(ids.tobytes(), digest_size=32)
-    for start in range(0, len(places), PAIR_BLOCK):
-        state.update(candidates.vectors[places[start : start + PAIR_BLOCK]].tobytes())
-    state.update(repr([str(candidates.labels[place]) for place in places]).encode())
-    return np.frombuffer(state.digest(), dtype=np.uint8)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """Candidates by id: `ids` (n,) sorted, `order` (n,) their places; of each place `marks` (n,) and `codes` (n,).
+
+    A mark stands for vector and label, a code for one of the labels `names`.
+    """
+
+    ids: Ints
+    order: Ints
+    marks: Marks
+    names: list[str]
+    codes: NDArray[np.int64] | NDArray[np.int16]
+
+    @classmethod
+    def of(cls, candidates: Candidates, crew: Crew | None = None) -> _Known:
+        """Read all candidates once."""
+        order = np.argsort(candidates.ids, kind="stable")
+        names, codes = _coded(candidates.labels)
+        of_names = np.array([_mark_of(name) for name in names], dtype=np.uint64)
+        marks = _marks(candidates.vectors, crew)
+        marks += of_names[codes]
+        return cls(candidates.ids[order], order, marks, names, codes)
+
+    def find(self, ids: Ints) -> Ints | None:
+        """Return the places of these sorted ids, None where one is missing."""
+        if np.array_equal(self.ids[: len(ids)], ids):
+            return self.order[: len(ids)]
+        at = np.minimum(np.searchsorted(self.ids, ids), max(len(self.ids) - 1, 0))
+        return self.order[at] if len(self.ids) and np.array_equal(self.ids[at], ids) else None
+
+    def others(self, seen: Ints) -> Ints | slice:
+        """Return all but these places, ascending, as a slice where they lie together."""
+        other = np.ones(len(self.ids), dtype=np.bool_)
+        other[seen] = False
+        return _places(np.flatnonzero(other), slice(0, len(self.ids)))
+
+    def digest(self, ids: Ints, places: Ints) -> NDArray[np.uint8]:
+        """Return the digest of the candidates with these sorted ids, at these places."""
+        state = hashlib.blake2b(ids.tobytes(), digest_size=32)
+        state.update(self.marks[places].tobytes())
+        return np.frombuffer(state.digest(), dtype=np.uint8)
+
+
+def _coded(labels: NDArray[Any]) -> tuple[list[str], NDArray[Any]]:
+    """Return the distinct labels, and each candidate's number among them; quickly where equal ones lie together."""
+    starts = np.append(np.zeros(min(len(labels), 1), np.int64), np.flatnonzero(labels[1:] != labels[:-1]) + 1)
+    apart = 8 * len(starts) > len(labels)
+    listed = (labels if apart else labels[starts]).tolist()
+    index: dict[str, int] = {}
+    of_label = {label: index.setdefault(str(label), len(index)) for label in set(listed)}
+    kind = np.int16 if len(index) < 2**15 else np.int64
+    codes = np.fromiter(map(of_label.__getitem__, listed), dtype=kind, count=len(listed))
+    return list(index), codes if apart else np.repeat(codes, np.diff(starts, append=len(labels)))
+
+
+def _marks(vectors: Vectors, crew: Crew | None = None) -> Marks:
+    """Return 64 bits of each vector, (n,): sums of its bits times fixed odd numbers, modulo 2^64.
+
+    It notices what was embedded anew, not what somebody builds to escape it: votes on wrong vectors would be useless,
+    and no less private. A cryptographic digest of all vectors would take a third of the time of the vote.
+    """
+    whole = vectors.shape[1] % 2 == 0
+    factors = _factors(vectors.shape[1] // 2 if whole else vectors.shape[1])
+    marks = np.empty(len(vectors), dtype=np.uint64)
+
+    def mark(start: int) -> None:
+        part = np.ascontiguousarray(vectors[start : start + ROW_BLOCK])
+        bits = part.view(np.uint64) if whole else part.view(np.uint32).astype(np.uint64)
+        marks[start : start + ROW_BLOCK] = np.einsum("ij,j->i", bits, factors)
+
+    starts = range(0, len(vectors), ROW_BLOCK)
+    if crew is None:
+        for start in starts:
+            mark(start)
+    else:
+        crew.map(mark, starts)
+    return marks
+
+
+@lru_cache(maxsize=8)
+def _factors(number: int) -> Marks:
+    drawn = hashlib.shake_256(b"marks of vectors").digest(8 * number)
+    return np.frombuffer(drawn, dtype="<u8").astype(np.uint64) | np.uint64(1)
+
+
+def _mark_of(label: str) -> int:
+    return int.from_bytes(hashlib.blake2b(label.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 def _sound(ids: Ints, state: Running) -> bool:

@@ -35,6 +35,8 @@ from tests.benchmarks.race import Line
 
 BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "vote": vote.vote,
+    "rivals": vote.rivals,
+    "classes": vote.classes,
     "incremental": vote.incremental,
     "wire": wire.wire,
     "masks": masks.masks,

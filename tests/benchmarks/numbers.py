@@ -1,5 +1,6 @@
 """FID against the usual matrix root; the noise step against the bare sampler."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from tasks.measure import fid
 from tasks.private.noise import VERY_MANY, add_discrete_gaussian
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, compare
+from tests.tasks.test_measure import by_sixty_digits
 
 SIGMA_INT = 800.0
 
@@ -22,14 +24,44 @@ def root_fid(a: Any, b: Any) -> float:
 
 
 def distance(tiny: bool) -> list[Line]:
-    """Sizes of the demo, of a hundred rows, and of many."""
+    """Sizes of the demo, of a hundred rows, and of many; and how far from sixty digits where rows are few."""
     rng = np.random.default_rng(0)
     lines = []
-    for n, m, d in ((30, 20, 8),) if tiny else ((600, 300, 384), (6_000, 100, 768), (6_000, 1_000, 384)):
+    sizes = {(600, 300, 384): "", (6_000, 100, 768): "P13-few", (6_000, 1_000, 384): "P13", (6_000, 6_000, 768): "P13"}
+    for (n, m, d), goal in ({(30, 20, 8): "P13"} if tiny else sizes).items():
         a, b = (rng.normal(size=(count, d)).astype(np.float32) for count in (n, m))
         peers = {"scipy.linalg.sqrtm": lambda a=a, b=b: root_fid(a.astype(float), b.astype(float))}
-        lines += compare("fid", f"{n} x {m}, d={d}", lambda a=a, b=b: fid(a, b), peers, 1 if tiny else 3)
-    return lines
+        found = compare("fid", f"{n} x {m}, d={d}", lambda a=a, b=b: fid(a, b), peers, 1 if tiny else 5)
+        lines += [toward(one, goal, 1 / one.ratio) if goal else one for one in found]
+    return [*lines, *_many(tiny), _error()]
+
+
+def _many(tiny: bool) -> list[Line]:
+    """A hundred thousand rows of each set, against the two products that their covariances are."""
+    size = (40, 8) if tiny else (100_000, 768)
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(size, np.float32) for _ in range(2))
+
+    def products() -> None:
+        for rows in (a, b):
+            for start in range(0, len(rows), 2048):
+                part = rows[start : start + 2048].astype(np.float64)
+                part.T @ part
+
+    note = {"both covariance products": "float64, in blocks, without means, factors or the root"}
+    case = f"{size[0]} x {size[0]}, d={size[1]}"
+    return compare("fid", case, lambda: fid(a, b), {"both covariance products": products}, 1 if tiny else 3, note)
+
+
+def _error() -> Line:
+    """Twelve and twenty-four rows of 48 dimensions, where both covariances are singular."""
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(12, 48)) / 7, rng.normal(0.1, size=(24, 48)) / 7
+    exact = by_sixty_digits(a, b)
+    found = compare("fid", "12 x 24, d=48", lambda: fid(a, b), {"sixty digits": lambda: by_sixty_digits(a, b)}, 1)[0]
+    errors = abs(fid(a, b) - exact), abs(root_fid(a, b) - exact)
+    note = f"error {errors[0]:.1e}; that of scipy's sqrtm {errors[1]:.1e}"
+    return toward(replace(found, note=note), "P13-error", errors[0])
 
 
 def noise(tiny: bool) -> list[Line]:

@@ -1,0 +1,90 @@
+"""Work of the vote side by side: one thread for each core that products were given, one core for each product.
+
+Pools of BLAS and of loops that wait for each other cost more than the products: so threads share out blocks, and while
+they do, a product takes one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Lock
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class _Products:
+    """How many threads products have; votes of one process at the same time share the answer and the restraint."""
+
+    def __init__(self) -> None:
+        self.lock, self.inside = Lock(), 0
+        self.controller: Any = None
+        self.limiter: Any = None
+        self.threads = 1
+
+    def enter(self) -> int:
+        """Give products one thread each; return how many they had."""
+        with self.lock:
+            if not self.inside:
+                if self.controller is None:
+                    from threadpoolctl import ThreadpoolController
+
+                    self.controller = ThreadpoolController().select(user_api="blas")
+                self.threads = max((each["num_threads"] for each in self.controller.info()), default=1)
+                self.limiter = self.controller.limit(limits=1)
+            self.inside += 1
+            return self.threads
+
+    def leave(self) -> None:
+        """Give back what `enter` took, with the last to leave."""
+        with self.lock:
+            self.inside -= 1
+            if not self.inside:
+                self.limiter.restore_original_limits()
+
+
+_PRODUCTS: Final = _Products()
+
+
+@contextmanager
+def products_of_one_thread() -> Iterator[int]:
+    """Give products one thread each while inside; yields how many threads they had, which is how many may work now."""
+    threads = _PRODUCTS.enter()
+    try:
+        yield threads
+    finally:
+        _PRODUCTS.leave()
+
+
+class Crew:
+    """Threads that share out tasks while inside; products take one thread each from the first `begin` on."""
+
+    def __init__(self) -> None:
+        self.threads = 0
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+        if self.threads:
+            _PRODUCTS.leave()
+
+    def begin(self) -> int:
+        """Return how many threads share out tasks."""
+        self.threads = self.threads or _PRODUCTS.enter()
+        return self.threads
+
+    def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        """Return the results in the order of the tasks; raises what a task raises."""
+        if len(tasks) < 2 or self.begin() < 2:
+            return [work(task) for task in tasks]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.threads)
+        return list(self._pool.map(work, tasks))

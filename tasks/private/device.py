@@ -1,0 +1,71 @@
+"""The same proposals from a graphics processor, through torch; what is proposed is measured where all else is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tasks.private.blocks import Proposals, Task
+    from tasks.private.comparing import Standing
+
+ROWS: Final = 8192
+SHARE: Final = 16
+"""One part in so many of the free memory of the device holds a block's distances; topk needs several times as much."""
+ELSEWHERE: Final = 2**24
+"""Distances of a block where the device is the processor itself, as in tests."""
+_PRECISION: Final = Lock()
+
+
+def ready() -> bool:
+    """Say whether this process has torch loaded, and with a device: the vote alone is no reason to load it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.cuda.is_available())
+
+
+def propose(task: Task, standing: Standing, span: tuple[int, int], proposed: Proposals, block: int) -> None:
+    """Fill `proposed` as `tasks.private.blocks.propose` does."""
+    import torch
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    distances = torch.cuda.mem_get_info()[0] // (4 * SHARE) if device.type == "cuda" else ELSEWHERE
+    width = max(1, min(block, distances // len(task.vectors)))
+    with torch.inference_mode(), _whole_products(torch):
+        scaled = torch.tensor(task.vectors * np.float32(-2), device=device)
+        best = [tuple(torch.tensor(part, device=device) for part in side) for side in proposed]
+        for first in range(*span, width):
+            members = task.group.part(first, min(first + width, span[1]))
+            theirs = torch.tensor(standing.vectors[members], device=device)
+            tile = torch.addmm(torch.tensor(standing.squares[members], device=device), scaled, theirs.T)
+            best = [
+                _joined(torch, side, tile if near else -tile, first)
+                for side, near in zip(best, (True, False), strict=True)
+            ]
+    for (values, columns), found in zip(proposed, best, strict=True):
+        values[:], columns[:] = (part.cpu().numpy() for part in found)
+
+
+def _joined(torch: Any, side: tuple[Any, ...], tile: Any, first: int) -> tuple[Any, Any]:
+    """Return the smallest values, with their columns, of a list and a block."""
+    (values, columns), kept = side, side[0].shape[1]
+    found, at = torch.topk(tile, min(kept, tile.shape[1]), dim=1, largest=False)
+    values, columns = torch.cat([values, found], dim=1), torch.cat([columns, at + first], dim=1)
+    values, order = torch.topk(values, kept, dim=1, largest=False, sorted=True)
+    return values, torch.gather(columns, 1, order)
+
+
+@contextmanager
+def _whole_products(torch: Any) -> Iterator[None]:
+    """Have float32 products made of float32, not of the shorter numbers that a process may have allowed itself."""
+    with _PRECISION:
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest")
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(before)

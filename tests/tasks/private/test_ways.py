@@ -1,0 +1,243 @@
+"""Plain, compiled or on a device, on one thread or several, whole or in shards: the lists are the same, bit for bit."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from threading import Thread
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from tasks.private import blocks, compiled, nearest
+from tasks.private.ballot import Ballot
+from tasks.private.comparing import distances
+from tasks.private.crew import Crew, products_of_one_thread
+from tasks.private.nearest import Running, rank
+from tests.tasks.private.elections import candidates, counts
+from tests.tasks.private.test_nearest import NAMES, brute_force, election, same
+
+WAYS = ("plain", "compiled", "device")
+ELSEWHERE = """
+import sys
+from tests.tasks.private.test_ways import digest_of_lists
+sys.stdout.write(digest_of_lists(sys.argv[1]))
+"""
+
+
+def digest_of_lists(way: Any) -> str:
+    ballot, standing = election(31, 150, 2500, dimension=64)
+    state = rank(ballot, standing, way=way)
+    return hashlib.sha256(b"".join(getattr(state, name).tobytes() for name in NAMES)).hexdigest()
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small elections are cut into as many blocks as large ones."""
+    monkeypatch.setattr(blocks, "ROWS", (2, 3))
+    monkeypatch.setattr(blocks, "COLUMNS", (5, 7))
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 2**32),
+    rows=st.integers(1, 40),
+    size=st.integers(1, 300),
+    dimension=st.sampled_from([1, 2, 7, 64]),
+    votes=st.sampled_from([1, 3, 8, 11]),
+    cut=st.floats(0, 1),
+    ways=st.tuples(*[st.sampled_from(WAYS)] * 3),
+)
+def test_every_way_and_every_mixture_of_ways_gives_the_same_lists(
+    seed: int, rows: int, size: int, dimension: int, votes: int, cut: float, ways: Any
+):
+    ballot, standing = election(seed, rows, size, dimension=dimension, votes=votes)
+    expected = rank(ballot, standing, way="plain")
+    assert same(rank(ballot, standing, way=ways[0]), expected)
+    order = np.random.default_rng(seed).permutation(size)
+    part = rank(ballot, standing.take(order[: int(cut * size)]), way=ways[1])
+    assert same(rank(ballot, standing, part, way=ways[2]), expected)
+
+
+@pytest.mark.usefixtures("narrow")
+@pytest.mark.parametrize("way", WAYS[1:])
+@pytest.mark.parametrize("block", [1, 4, 1000])
+def test_lists_of_narrow_blocks_are_those_of_brute_force(way: Any, block: int):
+    for seed, rows, size in ((1, 1, 40), (2, 9, 60), (3, 30, 25)):
+        ballot, standing = election(seed, rows, size, votes=3)
+        state = rank(ballot, standing, block=block, way=way)
+        assert (state.near_ids.tolist(), state.far_ids.tolist()) == brute_force(ballot, standing)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_more_copies_than_a_row_keeps_are_told_apart_by_id(way: Any):
+    rng = np.random.default_rng(3)
+    vectors = np.repeat(rng.normal(size=(6, 16)), 50, axis=0).astype(np.float32)
+    standing = candidates(vectors, ids=rng.permutation(1000)[:300])
+    ballot = Ballot(rng.normal(size=(40, 16)).astype(np.float32), ["a"] * 40, 8)
+    state = rank(ballot, standing, way=way)
+    near, far = brute_force(ballot, standing)
+    assert (state.near_ids.tolist(), state.far_ids.tolist()) == (near, far)
+    assert same(state, rank(ballot, standing, rank(ballot, standing.take(np.arange(0, 300, 2)), way=way), way=way))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("scales", [(1e-20, 1e-20), (1e-3, 1e6), (1e14, 1e14), (0.0, 1.0), (1.0, 0.0)])
+def test_vectors_of_any_length_are_compared_exactly(way: Any, scales: tuple[float, float]):
+    ballot, standing = election(5, 4, 60)
+    ballot = replace(ballot, vectors=ballot.vectors * np.float32(scales[0]))
+    standing = replace(standing, vectors=standing.vectors * np.float32(scales[1]))
+    state, expected = rank(ballot, standing, way=way), brute_force(ballot, standing)
+    assert (state.near_ids.tolist(), state.far_ids.tolist()) == expected
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38, 1e16])
+def test_a_row_that_is_no_vector_votes_for_nobody_and_moves_nobody(way: Any, value: float):
+    ballot, standing = election(8, 5, 40)
+    expected = rank(ballot, standing, way="plain")
+    vectors = ballot.vectors.copy()
+    vectors[2, 3] = value
+    state = rank(replace(ballot, vectors=vectors), standing, way=way)
+    assert (state.near_ids[2] == -1).all()
+    assert (state.far_ids[2] == -1).all()
+    others = [0, 1, 3, 4]
+    for name in NAMES:
+        assert getattr(state, name)[others].tobytes() == getattr(expected, name)[others].tobytes()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("rows", "size", "dimension"), [(0, 5, 3), (3, 0, 3), (3, 5, 0), (0, 0, 0)])
+def test_elections_of_nothing_end(way: Any, rows: int, size: int, dimension: int):
+    ballot = Ballot(np.zeros((rows, dimension), np.float32), ["a"] * rows, 2)
+    state = rank(ballot, candidates(np.zeros((size, dimension), np.float32)), way=way)
+    expected = [[0, 1]] * rows if size else [[-1, -1]] * rows
+    assert state.near_ids.tolist() == state.far_ids.tolist() == expected
+
+
+def test_compiled_and_plain_sums_run_from_the_first_component_to_the_last():
+    rng = np.random.default_rng(9)
+    mine, theirs = (rng.normal(size=(number, 301)).astype(np.float32) for number in (1, 11))
+    found = np.zeros(15)
+    compiled.measure(mine[0], theirs, np.arange(11), 11, found)
+    by_hand = []
+    for vector in theirs.astype(float).tolist():
+        total = 0.0
+        for left, right in zip(mine[0].astype(float).tolist(), vector, strict=True):
+            total += (left - right) * (left - right)
+        by_hand.append(total)
+    assert found[:11].tolist() == by_hand
+    assert distances(mine, theirs, np.zeros(11, dtype=np.int64), np.arange(11)).tolist() == by_hand
+
+
+def test_lists_do_not_depend_on_threads_or_on_the_kernel_of_products():
+    expected = digest_of_lists("plain")
+    for way in WAYS[1:]:
+        with threadpool_limits(1, user_api="blas"):
+            assert digest_of_lists(way) == expected
+    environment = {**os.environ, "OPENBLAS_CORETYPE": "Nehalem", "OPENBLAS_NUM_THREADS": "3"}
+    command = [sys.executable, "-c", ELSEWHERE, "compiled"]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout == expected
+
+
+def test_votes_at_the_same_time_give_products_their_threads_back():
+    def threads() -> list[int]:
+        return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+    before, seen = threads(), []
+    workers = [Thread(target=lambda: seen.append(digest_of_lists("compiled"))) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert seen == [digest_of_lists("plain")] * 3
+    assert threads() == before
+    with products_of_one_thread() as outer, Crew() as crew:
+        assert set(threads()) == {1}
+        assert crew.begin() == outer == max(before)
+    assert threads() == before
+
+
+def test_what_a_task_of_the_crew_raises_is_raised():
+    with Crew() as crew, pytest.raises(ZeroDivisionError):
+        crew.map(lambda number: 1 // number, [1, 0])
+
+
+def test_small_elections_and_the_import_load_no_compiler():
+    program = (
+        "import sys, numpy as np\n"
+        "from tests.tasks.private.test_nearest import election\n"
+        "from tasks.private.nearest import rank\n"
+        "rank(*election(1, 100, 500, dimension=64))\n"
+        "assert not {'numba', 'torch', 'threadpoolctl'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_large_election_is_compiled_and_a_device_taken_where_torch_has_one(monkeypatch: pytest.MonkeyPatch):
+    ballot, standing = election(1, 3, 30)
+    assert nearest._way(ballot, standing) == "compiled", "what is loaded is used"
+    monkeypatch.delitem(sys.modules, "tasks.private.compiled")
+    assert nearest._way(ballot, standing) == "plain"
+    monkeypatch.setattr(nearest, "LARGE", 1)
+    assert nearest._way(ballot, standing) == "compiled"
+    monkeypatch.setattr(nearest.device, "ready", lambda: True)
+    assert nearest._way(ballot, standing) == "device"
+
+
+def test_loops_are_compiled_where_no_folder_can_keep_them(monkeypatch: pytest.MonkeyPatch):
+    really = numba.njit
+
+    def read_only(**wanted: Any) -> Any:
+        if wanted.get("cache"):
+            raise RuntimeError("cannot cache function: no locator available for file")
+        return really(**wanted)
+
+    monkeypatch.setattr(numba, "njit", read_only)
+    values, columns = np.array([1.0, 2.0, 9.0], np.float32), np.array([5, 6, -1])
+    compiled.compiled(compiled._put)(values, columns, np.float32(1.5), 7)
+    assert (values.tolist(), columns.tolist()) == ([1.0, 1.5, 2.0], [5, 7, 6])
+
+
+def test_lists_of_shards_of_candidates_merge_into_those_of_all():
+    ballot, standing = election(21, 30, 400, dimension=16)
+    places = np.random.default_rng(0).permutation(400)
+    shards = [rank(ballot, standing.take(part)) for part in np.array_split(places, 7)]
+    whole = rank(ballot, standing)
+    for ids, keys in (("near_ids", "near_keys"), ("far_ids", "far_keys")):
+        all_ids = np.concatenate([getattr(shard, ids) for shard in shards], axis=1)
+        all_keys = np.concatenate([getattr(shard, keys) for shard in shards], axis=1)
+        order = np.lexsort((all_ids, all_keys), axis=1)[:, : ballot.votes]
+        assert np.array_equal(np.take_along_axis(all_ids, order, axis=1), getattr(whole, ids))
+        assert np.array_equal(np.take_along_axis(all_keys, order, axis=1), getattr(whole, keys))
+
+
+def test_votes_of_shards_of_private_rows_add_up_to_those_of_all():
+    ballot, standing = election(22, 60, 200, dimension=16)
+
+    def part(places: Any) -> Ballot:
+        return replace(ballot, vectors=ballot.vectors[places], labels=[ballot.labels[place] for place in places])
+
+    shards = [counts(part(places), standing) for places in np.array_split(np.arange(60), 4)]
+    assert np.array_equal(np.sum(shards, axis=0), counts(ballot, standing))
+
+
+@pytest.mark.gpu
+def test_a_graphics_processor_proposes_the_same_lists():
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("no device")
+    ballot, standing = election(41, 3000, 40_000, dimension=384)
+    expected: Running = rank(ballot, standing, way="compiled")
+    assert same(rank(ballot, standing, way="device"), expected)
+    assert same(rank(ballot, standing, rank(ballot, standing.take(np.arange(30_000))), way="device"), expected)
