@@ -60,7 +60,7 @@ class Party:
         from connectors.embedders import open_embedder
 
         choice = self.config.embedder
-        return open_embedder(choice.connector, choice.model, choice.options)
+        return open_embedder(choice.connector, choice.model, choice.connector_options)
 
     @property
     def private(self) -> PrivateRef:

@@ -233,9 +233,8 @@ class RunTools:
         from connectors.embedders import open_embedder
 
         own = choice.connector == "word_vectors"
-        return open_embedder(
-            choice.connector, place(choice.model, self.config.data_root) if own else choice.model, choice.options
-        )
+        model = place(choice.model, self.config.data_root) if own else choice.model
+        return open_embedder(choice.connector, model, choice.connector_options)
 
     def _open_tracker(self) -> Tracker:
         from prefect import runtime
