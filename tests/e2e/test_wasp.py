@@ -10,6 +10,7 @@ import pytest
 
 from tests.pipeline import Pipeline, free_port, last_json
 
+pytestmark = pytest.mark.core
 PROMISED = {
     "run_id", "flow", "state", "degraded", "epsilon_spent", "delta", "releases", "n_synthetic", "accuracy", "macro_f1",
     "fid", "mlflow_run_id", "prefect_run_id", "report", "seconds",
