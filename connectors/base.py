@@ -17,6 +17,8 @@ from connectors.budget import Ledger as Ledger
 from connectors.budget import Look as Look
 from connectors.budget import Release as Release
 from connectors.budget import ReleaseRequest as ReleaseRequest
+from connectors.embedding import Embedder as Embedder
+from connectors.embedding import VectorStore as VectorStore
 from connectors.errors import ApprovalError as ApprovalError
 from connectors.errors import ArtifactError as ArtifactError
 from connectors.errors import AuditError as AuditError
@@ -132,28 +134,6 @@ class Weights:
 
     folder: Path
     content: str
-
-
-class Embedder(Protocol):
-    """Texts to vectors."""
-
-    @property
-    def name(self) -> str:
-        """Readable name."""
-
-    @property
-    def identity(self) -> str:
-        """Everything that determines a vector besides the text, with a digest of the weights."""
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-
-    def embed(self, texts: Sequence[str], advance: Callable[[int], None] | None = None) -> Matrix:
-        """Return float32 vectors, shape (texts, dimension), in order; `advance(n)` after each batch of n texts."""
-
-    def embed_alone(self, texts: Sequence[str]) -> Matrix:
-        """As `embed`, each text encoded by itself: a vector depends on its own text alone, bit for bit."""
 
 
 # --- rows

@@ -140,7 +140,9 @@ def _runner(execution: Execution, _: Path) -> str:
 def _encoder(_: Path) -> str:
     from connectors.embedders import open_embedder
 
-    return f"{open_embedder('sentence_transformers', 'embedded', {}).embed(['hello']).shape[1]} dimensions"
+    embedder = open_embedder("sentence_transformers", "embedded", {})
+    dimensions = embedder.embed(["hello"]).shape[1]
+    return f"{dimensions} dimensions, computed by {getattr(embedder, 'computed_by', '')}"
 
 
 def _model(config: RunConfig, plm: str, home: Path) -> str:

@@ -13,7 +13,7 @@ from flows.config_files import load_config
 from flows.federation import PARTY_KEY, check_name, read_registry
 from flows.home import check_closed, state_place, who
 from flows.params_party import PartyConfig
-from flows.places import default_name, place, rows_ref
+from flows.places import default_name, embedder_of, place, rows_ref
 from flows.stores import open_exchange, open_ledger, open_zone
 from tasks.party import BUSY, Member
 from tasks.party_round import Keys
@@ -57,10 +57,7 @@ class Party:
     @cached_property
     def embedder(self) -> Embedder:
         """The model that turns texts into vectors."""
-        from connectors.embedders import open_embedder
-
-        choice = self.config.embedder
-        return open_embedder(choice.connector, choice.model, choice.options)
+        return embedder_of(self.config.embedder)
 
     @property
     def private(self) -> PrivateRef:

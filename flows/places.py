@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from connectors.base import ModelSpec, RowsRef
-from flows.params import Plm, PrivateRows, Rows
+from connectors.base import Embedder, ModelSpec, RowsRef
+from flows.params import EmbedderChoice, Plm, PrivateRows, Rows
 
 FILES = {"recorded"}
 """Connectors whose `model` is always a file."""
@@ -49,3 +49,11 @@ def model_spec(plm: Plm, root: str | None) -> ModelSpec:
     if plm.connector not in FILES and not Path(model).is_dir():
         model = plm.model
     return ModelSpec(plm.name, plm.connector, model, plm.connector_options)
+
+
+def embedder_of(choice: EmbedderChoice, root: str | None = None) -> Embedder:
+    """Open the embedder of a configuration; files of word vectors may lie below `root`."""
+    from connectors.embedders import open_embedder
+
+    model = place(choice.model, root) if choice.connector == "word_vectors" else choice.model
+    return open_embedder(choice.connector, model, choice.connector_options)

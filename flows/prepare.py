@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from connectors.base import BudgetPlan, Charge, ConfigError, Look, PrivateInputError, digest
 from flows.adapting import beside_moments
@@ -52,7 +52,12 @@ if TYPE_CHECKING:
 TRAINED = "a student trained on the private rows as they are: nothing bounds what one row changes"
 """What the budget book says of a run that trains on private rows."""
 
-CARRYING_OUT: dict[str, set[str]] = {"execution": PACE, "privacy": {"on_lost_artifacts"}}
+CARRYING_OUT: dict[str, Any] = {
+    "execution": PACE,
+    "privacy": {"on_lost_artifacts"},
+    "embedder": {"backend"},
+    "vocabulary": {"embedder": {"backend"}},
+}
 """Settings that say how a run is carried out, not what it is: changing them makes no other run."""
 
 

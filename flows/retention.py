@@ -129,7 +129,7 @@ def _embeddings(home: Path, files: Sequence[StateFile], rules: Retention, now: d
         if one.kind != kinds.EMBEDDINGS or Path(one.path).name.startswith("_"):
             continue
         of = tuple(sorted(users.get(Path(one.path).stem, ())))
-        if not of and one.modified < fresh:
+        if not of and one.modified < fresh and Path(one.path).name != kinds.VECTORS:
             yield Going(one.path, one.kind, one.bytes, "no run holds these texts")
         elif before and one.modified < before:
             yield Going(one.path, one.kind, one.bytes, f"made on {_day(one.modified)}", users=of)

@@ -12,14 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from connectors.base import ConfigError, LedgerError
+from connectors.base import ConfigError, LedgerError, digest
 from flows.home import book_address
+from flows.state_files import VECTORS
 
 if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
     from connectors.ledger import BudgetBook
     from connectors.purse import Purse
     from connectors.remote_files import RemoteFiles
+    from connectors.vector_store import VectorStore
     from tasks.private.rows import Zone
 
 
@@ -116,6 +118,13 @@ def open_ledger(home: Path) -> BudgetBook:
     from tasks.accounting import filter_epsilon
 
     return BudgetBook(book_address(home), filter_epsilon)
+
+
+def open_vectors(home: Path, identity: str) -> VectorStore:
+    """Open the kept vectors of synthetic texts by one embedder; they stay on this machine."""
+    from connectors.vector_store import VectorStore
+
+    return VectorStore(home / "embeddings" / digest(identity)[:16] / VECTORS)
 
 
 def open_purse(home: Path, run_id: str, most: float | None, artifacts: Artifacts | None) -> Purse:

@@ -20,19 +20,21 @@ from connectors.base import (
     PrivateRef,
     RowsRef,
     TermsRef,
+    VectorStore,
     Weights,
     digest,
 )
 from flows.live import shown
 from flows.paid_models import in_batches, load_secret
-from flows.params import AnyConfig, EmbedderChoice, Plm
-from flows.places import default_name, model_spec, place, rows_ref
+from flows.params import AnyConfig, Plm
+from flows.places import default_name, embedder_of, model_spec, place, rows_ref
 from flows.stores import (
     Shared,
     open_artifacts,
     open_exchange,
     open_ledger,
     open_purse,
+    open_vectors,
     open_zone,
     shared,
     tracking_store,
@@ -129,7 +131,12 @@ class RunTools:
     @property
     def embedder(self) -> Embedder:
         """The run's embedder."""
-        return self._once("embedder", lambda: self._open_embedder(self.config.embedder))
+        return self._once("embedder", partial(embedder_of, self.config.embedder, self.config.data_root))
+
+    @property
+    def kept_vectors(self) -> VectorStore:
+        """Vectors of synthetic texts by the run's embedder, of all runs in this state folder."""
+        return self._once("vectors", lambda: open_vectors(self.home, self.embedder.identity))
 
     @property
     def private(self) -> PrivateRef:
@@ -214,7 +221,7 @@ class RunTools:
         chosen = vocabulary.embedder if vocabulary is not None else None
         if chosen is None:
             return self.embedder
-        return self._once("term embedder", lambda: self._open_embedder(chosen))
+        return self._once("term embedder", partial(embedder_of, chosen, self.config.data_root))
 
     @property
     def tracker(self) -> Tracker:
@@ -228,14 +235,6 @@ class RunTools:
     def progress(self, what: str, total: int) -> AbstractContextManager[Advance]:
         """Show one piece of work on this process' display and on the run's page."""
         return shown(what, total, lambda: str(self.purse or ""))
-
-    def _open_embedder(self, choice: EmbedderChoice) -> Embedder:
-        from connectors.embedders import open_embedder
-
-        own = choice.connector == "word_vectors"
-        return open_embedder(
-            choice.connector, place(choice.model, self.config.data_root) if own else choice.model, choice.options
-        )
 
     def _open_tracker(self) -> Tracker:
         from prefect import runtime

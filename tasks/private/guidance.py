@@ -137,7 +137,7 @@ def _steps(ballot: Ballot, row: int, kernel: Kernel, scale: int) -> Ints:
 def _draw(tools: Tools, job: GuidanceJob) -> bytes:
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, job.fingerprint)
-        vectors = private_vectors(tools, job.fingerprint, rows)
+        vectors = private_vectors(tools, rows)
         persons = rows.persons if job.noise.privacy.protects == "person" else None
         ballot = Ballot(vectors, rows.labels, 1, persons, tools.zone.choice, 1)
         return noisy_density(ballot, job.labels, job.kernel, job.noise).to_bytes()

@@ -22,4 +22,4 @@ def fid_against_private(tools: Tools, fingerprint: str, vectors: Matrix, look: L
     tools.ledger.look(look)
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, fingerprint)
-        return private_fid(vectors, private_vectors(tools, fingerprint, rows))
+        return private_fid(vectors, private_vectors(tools, rows))

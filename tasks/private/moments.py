@@ -51,7 +51,7 @@ def release_moments(tools: Tools, job: MomentsJob, plane: Plane) -> Release:
     def draw() -> bytes:
         with sealed(tools.zone.folder):
             rows = open_rows(tools.zone, tools.private, job.fingerprint)
-            privacy, vectors = job.noise.privacy, private_vectors(tools, job.fingerprint, rows)
+            privacy, vectors = job.noise.privacy, private_vectors(tools, rows)
             persons = rows.persons if privacy.protects == "person" else None
             ballot = Ballot(vectors, rows.labels, 1, persons, tools.zone.choice, 1)
             clean = clean_moments(vectors[kept_rows(ballot, privacy.rows)], plane, job.noise)

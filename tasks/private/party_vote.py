@@ -99,7 +99,7 @@ def _draw(tools: RowTools, job: PartyJob, candidates: Candidates, mask: Mask) ->
 
 def _ballot(tools: RowTools, job: PartyJob) -> Ballot:
     rows = open_rows(tools.zone, tools.private, job.fingerprint)
-    privacy, vectors = job.noise.total.privacy, private_vectors(tools, job.fingerprint, rows)
+    privacy, vectors = job.noise.total.privacy, private_vectors(tools, rows)
     persons = rows.persons if privacy.protects == "person" else None
     return Ballot(vectors, rows.labels, privacy.votes, persons, tools.zone.choice, privacy.sides)
 

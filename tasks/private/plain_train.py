@@ -88,7 +88,7 @@ def _train(tools: Tools, job: PlainJob, folder: Path) -> dict[str, Any]:
     passes = job.student.epochs or 1
     with sealed(tools.zone.folder), tools.progress("train on private rows: NOT PRIVATE", passes) as advance:
         private = open_rows(tools.zone, tools.private, job.fingerprint)
-        vectors = None if job.student.kind == "finetune" else private_vectors(tools, job.fingerprint, private)
+        vectors = None if job.student.kind == "finetune" else private_vectors(tools, private)
         rows = TrainingRows(private.texts, private.labels, job.labels, vectors)
         try:
             trained = train_student(job.student, rows, folder, _by_pass(len(private.texts), passes, advance))

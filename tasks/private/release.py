@@ -59,30 +59,39 @@ def unreached() -> NoReturn:
     raise AssertionError("a release that is in the book is read back")
 
 
-def private_vectors(tools: RowTools, fingerprint: str, rows: PrivateRows) -> NDArray[np.float32]:
+def private_vectors(tools: RowTools, rows: PrivateRows) -> NDArray[np.float32]:
     """Return the embeddings of private rows, each encoded alone (design: batch effects), kept in the private zone.
 
-    What is kept counts only for the same texts in the same order: the fingerprint of a dataset knows neither.
+    Each text is known by a keyed hash, so that a dataset that grew has only its new rows embedded. What is kept is of
+    the rows that are there now: one that was taken out of the dataset goes from the file as well.
     """
     import numpy as np
 
     where = tools.private.where
-    name = digest([fingerprint, tools.embedder.identity, where.rows, where.of, where.seed])[:32]
+    name = digest([tools.private.name, tools.embedder.identity, where.rows, where.of, where.seed])[:32]
     path = f"private/embeddings/{name}.npz"
-    content = hashlib.sha256(repr(rows.texts).encode("utf-8", "surrogatepass")).digest()
-    texts = np.frombuffer(content, dtype=np.uint8)
-    kept = tools.artifacts.read_private_arrays(path)
-    if kept is not None and np.array_equal(kept.get("texts", texts[:0]), texts):
-        return kept["vectors"]
-    vectors = tools.embedder.embed_alone(rows.texts)
-    tools.artifacts.write_private_arrays(path, {"vectors": vectors, "texts": texts})
+    names = [_vector_name(tools, text) for text in rows.texts]
+    kept = tools.artifacts.read_private_arrays(path) or {}
+    known = dict(zip(kept.get("names", np.zeros(0, "U64")).tolist(), kept.get("vectors", ()), strict=True))
+    new = {name: text for name, text in zip(names, rows.texts, strict=True) if name not in known}
+    if new:  # where all is known, the model is not even loaded
+        known |= dict(zip(new, tools.embedder.embed_alone(list(new.values())), strict=True))
+    vectors = np.stack([known[name] for name in names]) if names else tools.embedder.embed_alone([])
+    if new or len(known) > len(set(names)):
+        tools.artifacts.write_private_arrays(path, {"names": np.array(names, dtype="U64"), "vectors": vectors})
     return vectors
+
+
+def _vector_name(tools: RowTools, text: str) -> str:
+    """Return a keyed name of this very text; a record's own name is that of its normal form."""
+    exact = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return tools.zone.record_hash("vector", exact)
 
 
 def _draw(tools: Tools, job: VoteJob, candidates: Candidates) -> bytes:
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, job.fingerprint)
-        privacy, vectors = job.noise.privacy, private_vectors(tools, job.fingerprint, rows)
+        privacy, vectors = job.noise.privacy, private_vectors(tools, rows)
         persons = rows.persons if privacy.protects == "person" else None
         ballot = Ballot(vectors, rows.labels, privacy.votes, persons, tools.zone.choice, privacy.sides)
         running = _load(tools, job) if job.incremental else None

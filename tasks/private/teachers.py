@@ -184,20 +184,18 @@ def _train(tools: Tools, job: TeacherJob, negatives: PublicTexts, folder: Path) 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what libraries warn of may hang on the rows
             try:
-                train_student(job.student, _rows(tools, job, rows, places, negatives), folder)
+                train_student(job.student, _rows(tools, rows, places, negatives), folder)
             except InputError as error:
                 raise ValueError(str(error)) from None  # its words are for the owner of the rows
 
 
-def _rows(
-    tools: Tools, job: TeacherJob, rows: PrivateRows, places: Sequence[int], negatives: PublicTexts
-) -> TrainingRows:
+def _rows(tools: Tools, rows: PrivateRows, places: Sequence[int], negatives: PublicTexts) -> TrainingRows:
     """Return a shard and generated texts as rows of two classes that weigh the same together."""
     texts = [rows.texts[place] for place in places]
     vectors = None
     if negatives.vectors is not None:
         with _ONE_EMBEDS:
-            mine = private_vectors(tools, job.fingerprint, rows)[list(places)]
+            mine = private_vectors(tools, rows)[list(places)]
         vectors = np.concatenate([mine, negatives.vectors])
     labels = [CLASSES[1]] * len(texts) + [CLASSES[0]] * len(negatives.texts)
     weights = [1 / len(texts)] * len(texts) + [1 / len(negatives.texts)] * len(negatives.texts)

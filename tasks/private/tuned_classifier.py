@@ -90,7 +90,7 @@ def vector_head(dimension: int, classes: int, seed: int) -> Any:
 
 
 def _head(tools: Tools, job: ClassifierJob, rows: PrivateRows, taken: StepsTaken, folder: Path, advance: Any) -> int:
-    vectors = private_vectors(tools, job.fingerprint, rows)
+    vectors = private_vectors(tools, rows)
     if job.against is not None and job.against.vectors is not None:
         vectors = np.concatenate([vectors, job.against.vectors])
     model = vector_head(vectors.shape[1], len(job.classes), job.student.seed)

@@ -416,3 +416,8 @@ def test_a_nearly_full_disk_is_refused_before_the_run(tmp_path: Path, monkeypatc
     monkeypatch.setattr(home_module, "LEAST_FREE_BYTES", 10**18)
     with pytest.raises(ArtifactError, match="make room"):
         check_room(tmp_path)
+
+
+def test_int8_vectors_are_refused_with_the_reason(home: Path) -> None:
+    with pytest.raises(ConfigError, match=r"embedder.precision.*11 to 16 % of the votes"):
+        start(home, embedder={"precision": "int8"})

@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 
 from connectors.base import FinalError
-from tasks.embed import Memory, embed_texts, memory_of
+from connectors.vector_store import VectorStore
+from tasks import embed
+from tasks.embed import embed_blocks, embed_texts
 
 
 class LetterEmbedder:
@@ -51,30 +53,46 @@ def test_progress_counts_every_text_repeated_ones_too():
     assert sum(seen) == 4
 
 
-def test_a_text_that_is_remembered_is_not_embedded_again():
-    embedder, memory, seen = LetterEmbedder(), Memory(), []
-    embed_texts(embedder, ["a", "ab"], memory=memory)
-    vectors = embed_texts(embedder, ["b", "ab", "b", "a"], seen.append, memory)
+def test_a_text_that_is_kept_is_not_embedded_again(tmp_path):
+    embedder, kept, seen = LetterEmbedder(), VectorStore(tmp_path / "v.db"), []
+    embed_texts(embedder, ["a", "ab"], kept=kept)
+    vectors = embed_texts(embedder, ["b", "ab", "b", "a"], seen.append, kept)
     assert vectors.tolist() == [[0, 1], [1, 1], [0, 1], [1, 0]]
     assert embedder.asked == ["a", "ab", "b"]
     assert sum(seen) == 4
 
 
-def test_a_memory_forgets_the_oldest_and_gives_nothing_of_its_own_away():
-    embedder, memory = LetterEmbedder(), Memory(2)
-    embed_texts(embedder, ["a", "b", "ab"], memory=memory)
-    embed_texts(embedder, ["ab", "b"], memory=memory)[:] = 9
-    assert embed_texts(embedder, ["ab", "b", "a"], memory=memory).tolist() == [[1, 1], [0, 1], [1, 0]]
-    assert embedder.asked == ["a", "b", "ab", "a"]
-
-
-def test_each_embedder_has_a_memory_of_its_own_and_broken_vectors_are_not_remembered():
-    assert memory_of("one") is memory_of("one")
-    assert memory_of("one") is not memory_of("two")
-    memory = Memory()
+def test_what_is_given_away_may_be_changed_and_broken_vectors_are_not_kept(tmp_path):
+    embedder, kept = LetterEmbedder(), VectorStore(tmp_path / "v.db")
+    embed_texts(embedder, ["a", "b"], kept=kept)
+    embed_texts(embedder, ["a", "b"], kept=kept)[:] = 9
+    assert embed_texts(embedder, ["b", "a"], kept=kept).tolist() == [[0, 1], [1, 0]]
     with pytest.raises(FinalError, match="infinite"):
-        embed_texts(Broken(np.array([[1, np.nan]], dtype=np.float32)), ["a"], memory=memory)
-    assert memory.find(["a"]) == {}
+        embed_texts(Broken(np.array([[1, np.nan]], dtype=np.float32)), ["c"], kept=kept)
+    assert kept.find(["c"]) == {}
+
+
+def test_blocks_are_the_whole_and_a_text_of_two_blocks_is_embedded_once(monkeypatch):
+    monkeypatch.setattr(embed, "BLOCK", 3)
+    embedder, seen, texts = LetterEmbedder(), [], ["a", "b", "a", "ab", "b", "bb", "a", "bb"]
+    blocks = list(embed_blocks(embedder, texts, seen.append))
+    assert [len(block) for block in blocks] == [3, 3, 2]
+    assert np.array_equal(np.concatenate(blocks), embed_texts(LetterEmbedder(), texts))
+    assert embedder.asked == ["a", "b", "ab", "bb"]
+    assert sum(seen) == len(texts)
+
+
+def test_what_was_embedded_before_a_crash_is_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr(embed, "BLOCK", 2)
+    kept, texts = VectorStore(tmp_path / "v.db"), ["a", "b", "ab", "aab"]
+    next(embed_blocks(LetterEmbedder(), texts, kept=kept))
+    again = LetterEmbedder()
+    embed_texts(again, texts, kept=kept)
+    assert again.asked == ["ab", "aab"]
+
+
+def test_no_texts_are_one_block_without_rows():
+    assert [block.shape for block in embed_blocks(LetterEmbedder(), [])] == [(0, 2)]
 
 
 def test_no_texts_give_an_empty_matrix_without_asking():

@@ -28,7 +28,7 @@ def clear_votes(found: Federated, party: str, iteration: int = 0) -> np.ndarray:
     name = identify(one.zone, one.private, found.run.card.label_names, (), True).fingerprint
     rows = open_rows(one.zone, one.private, name)
     persons = rows.persons if privacy.protects == "person" else None
-    vectors = private_vectors(one, name, rows)
+    vectors = private_vectors(one, rows)
     ballot = Ballot(vectors, rows.labels, privacy.votes, persons, one.zone.choice, privacy.sides)
     return clean_votes(ballot, texts, found.run.noise).counts
 

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from connectors.base import Look, PrivateInputError
+from connectors.embedders import HashingEmbedder
 from flows.config_files import check_config
 from flows.params import WaspConfig
 from flows.prepare import Prepared, prepare
 from tasks.accounting import vote_charge
 from tasks.private import release
 from tasks.private.internal import fid_against_private
-from tasks.private.release import VoteJob
+from tasks.private.release import VoteJob, private_vectors
+from tasks.private.rows import PrivateRows
 from tasks.private.votes import Candidates, NoisyVotes
 from tests.pipeline import SMALL
 from tests.tasks.private.elections import squared_bound
@@ -128,3 +130,38 @@ def test_every_folder_and_file_of_the_private_zone_is_the_owners_alone(home: Pat
     modes = {str(path.relative_to(home)): path.stat().st_mode & 0o777 for path in (home / "private").rglob("*")}
     assert any(path.startswith("private/votes/") and path.endswith(".npz") for path in modes)
     assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
+
+
+def test_a_private_text_is_embedded_once_while_it_is_there_and_its_vector_leaves_with_it(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+    embed_alone = HashingEmbedder.embed_alone
+
+    def counted(self: HashingEmbedder, texts: list[str]) -> np.ndarray:
+        asked.append(sorted(texts))
+        return embed_alone(self, texts)
+
+    monkeypatch.setattr(HashingEmbedder, "embed_alone", counted)
+
+    def vectors(texts: tuple[str, ...]) -> np.ndarray:
+        found = private_vectors(
+            opened(home, tmp_path / "rows.jsonl", [("x", "login_problem")]).tools, PrivateRows(texts, texts)
+        )
+        assert np.array_equal(found, embed_alone(HashingEmbedder(32), texts))
+        return found
+
+    def kept() -> int:
+        (file,) = (home / "private/embeddings").glob("*.npz")
+        with np.load(file) as arrays:
+            assert not set(arrays) & {"texts"}
+            return len(arrays["names"])
+
+    vectors(("router", "invoice", "router"))
+    vectors(("invoice", "router", "router"))
+    assert asked == [["invoice", "router"]], "in another order nothing is new"
+    vectors(("router", "Router", "parcel", "invoice"))
+    assert asked[1:] == [["Router", "parcel"]]
+    vectors(("router", "Router"))
+    assert (len(asked), kept()) == (2, 2)
+    assert vectors(()).shape == (0, 32)
