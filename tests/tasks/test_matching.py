@@ -103,8 +103,9 @@ def test_a_herd_lies_closer_to_its_target_than_chance_and_than_the_nearest_texts
 def test_examples_are_never_good_and_bad_at_once_and_small_classes_keep_both(number: int) -> None:
     points = np.random.default_rng(number).standard_normal((number, 5))
     good, bad = examples(points, points.mean(axis=0), -points[:, 0], 8)
-    assert len(set(good) | set(bad)) == len(good) + len(bad) == min(number, 16)
-    assert len(good) >= 1
+    assert len(set(good) | set(bad)) == len(good) + len(bad)
+    assert len(good) == max(1, min(8, number - len(bad), max(4, number // 10)))
+    assert len(bad) == min(8, max(number - 8, min(8, number) // 2))
     assert len(bad) >= min(number, 8) // 2
 
 
