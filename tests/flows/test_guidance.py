@@ -68,6 +68,10 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
         ({"method": {"final_set": "matched"}}, "final_set is for guidance: kernel"),
         ({"method": {"keep": 0.5}}, "keep is for guidance: kernel"),
         ({"method": {"kernel": "gaussian"}}, "kernel is for guidance: kernel"),
+        ({"method": {"guidance": "clusters", "kernel": "gaussian"}}, "clusters has no kernel to choose"),
+        ({"method": {"guidance": "votes_smoothed", "final_set": "matched"}}, "final_set is for guidance: kernel"),
+        ({"student": {"kind": "linear", "adaptation": "density"}}, "but none is released"),
+        ({"method": DENSITY, "student": {"kind": "finetune", "adaptation": "density"}}, "set kind to linear or mlp"),
         ({"method": {"guidance": "kernel", "keep": 0.5}}, "keep is for final_set: matched"),
         ({"method": {"guidance": "kernel", "weights_from": "counts"}}, "a density tells the weights by itself"),
         ({"method": {"guidance": "kernel", "iterations": 1}}, "set iterations to 2 or more"),
@@ -81,7 +85,20 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
             "write mean",
         ),
     ],
-    ids=["final set", "keep", "kernel", "keep all", "counts", "one round", "paper", "persons"],
+    ids=[
+        "final set",
+        "keep",
+        "kernel",
+        "no kernel",
+        "smoothed",
+        "no density",
+        "finetune",
+        "keep all",
+        "counts",
+        "one round",
+        "paper",
+        "persons",
+    ],
 )
 def test_settings_that_mean_nothing_together_are_refused(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
@@ -170,7 +187,7 @@ def test_a_bundle_says_what_guided_its_texts(ran: Ran, tmp_path: Path) -> None:
 
 def test_a_round_is_appraised_against_test_rows_alone_and_tells_how_well_it_was_guided(ran: Ran) -> None:
     pipeline, _ = ran
-    for guidance in ("votes", "kernel"):
+    for guidance in ("votes", "votes_smoothed", "clusters", "subspace", "kernel"):
         summary = pipeline.run(method={"guidance": guidance, "appraise": True, "samples": 108, "examples": 2})
         folder = pipeline.home / "runs" / summary["run_id"]
         told = [json.loads((folder / f"iteration={t}" / "appraisal.json").read_text()) for t in (0, 1)]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,7 +62,6 @@ class Cell:
     iterations: int = 5
     votes: int = 8
     examples: int = 8
-    more: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -148,7 +148,7 @@ class Guide:
 
     def _by_votes(self, texts: Texts, smooth: bool) -> tuple[pd.DataFrame, dict[str, float]]:
         cell, plms = self.world.cell, self.world.corpus.plms
-        noise = vote_noise(cell, self.epsilon)
+        noise = vote_noise(cell.iterations - 1, cell.votes, self.epsilon)
         vectors, labels = self.rows
         ballot = Ballot(np.ascontiguousarray(vectors), labels, cell.votes)
         ids = texts.samples["sample_id"].to_numpy(dtype=np.int64)
@@ -186,11 +186,13 @@ class Guide:
         return among(texts, self.kernel, self.density)
 
 
-def vote_noise(cell: Cell, epsilon: float) -> Noise:
+@cache
+def vote_noise(releases: int, votes: int, epsilon: float) -> Noise:
     """Return the noise of T - 1 votes; a number of rows is taken of more, so that one is replaced."""
-    return calibrate(VotePrivacy(epsilon, DELTA, cell.iterations - 1, cell.votes, adjacency="replace_one"))
+    return calibrate(VotePrivacy(epsilon, DELTA, releases, votes, adjacency="replace_one"))
 
 
+@cache
 def density_noise(epsilon: float) -> GuidanceNoise:
     """Return the noise of one density with the same promise."""
     return calibrate_density(VotePrivacy(epsilon, DELTA, 1, votes=1, sides=1, adjacency="replace_one"))

@@ -65,12 +65,12 @@ class Corpus:
     test: Floats
     test_labels: NDArray[Any]
 
-    @property
+    @cached_property
     def labels(self) -> tuple[str, ...]:
         """The classes."""
         return tuple(sorted(self.texts["label"].unique()))
 
-    @property
+    @cached_property
     def plms(self) -> tuple[str, ...]:
         """The writers."""
         return tuple(dict.fromkeys(self.texts["plm"]))
