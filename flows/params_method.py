@@ -168,6 +168,14 @@ class Method(RoundsMethod):
         description="Part of all texts that final_set: matched keeps. Empty: 0.75.",
     )
 
+    bad_per_hub: int | None = Field(
+        None,
+        ge=1,
+        le=64,
+        exclude_if=lambda value: value is None,
+        description="At most so many bad examples of a class that lie close together (cosine 0.8), so that one odd "
+        "corner does not lend them all. Empty: any number.",
+    )
     appraise: bool = Field(
         False,
         exclude_if=partial(eq, False),

@@ -103,7 +103,7 @@ class WaspRun(Run):
     def select_job(self, iteration: int) -> SelectJob:
         """Take the top S of each class."""
         method = self.config.method
-        return SelectJob(iteration, method.examples, method.density, method.smooths)
+        return SelectJob(iteration, method.examples, method.density, method.smooths, method.bad_per_hub or 0)
 
     def weigh_job(self, iteration: int, weights: Weights) -> WeighJob:
         """Weigh the PLMs by the votes of their texts."""

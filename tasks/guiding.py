@@ -10,6 +10,7 @@ import pandas as pd
 
 from connectors.base import ArtifactRef
 from tasks.clean import normalised
+from tasks.hubs import select_spaced
 from tasks.jobs import SelectJob, WeighJob, Weights, Written
 from tasks.private.votes import Candidates
 from tasks.reuse import make_once, step_key
@@ -46,14 +47,18 @@ def select_examples(
     """Write the best and worst texts of each class (Eq. 7)."""
     path = f"runs/{tools.run_id}/iteration={job.iteration}/selection.parquet"
     inputs = {"release": release.sha256}
-    if job.smooth:
+    if job.smooth or job.per_hub:
         inputs["vectors"] = content([one.vectors for one in written if one.vectors is not None])
-    key = step_key("select_smoothed" if job.smooth else "select", {"examples": job.examples}, inputs)
+    step = "select_smoothed" if job.smooth else "select_spaced" if job.per_hub else "select"
+    parameters = {"examples": job.examples} | ({"per_hub": job.per_hub} if job.per_hub else {})
+    key = step_key(step, dict(parameters), inputs)
 
     def make() -> ArtifactRef:
         votes, samples = tools.artifacts.read_table(release), read_samples(tools, written)
         if job.smooth:
-            chosen = select_smoothly(votes, samples, read_vectors(tools, written), job.examples)
+            chosen = select_smoothly(votes, samples, read_vectors(tools, written), job.examples, job.per_hub)
+        elif job.per_hub:
+            chosen = select_spaced(votes, samples, read_vectors(tools, written), job.examples, job.per_hub)
         else:
             chosen = select(votes, samples, job.examples)
         return tools.artifacts.write_table(path, chosen, key)

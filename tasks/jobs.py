@@ -128,12 +128,14 @@ class SelectJob:
     """Take `examples` (S) good and bad texts per class from the release of `iteration`.
 
     `kernel`: of the density that was released; None where rows voted. `smooth`: neighbours tell of a text's votes too.
+    `per_hub`: so many bad examples, at most, lie close together; 0: any number.
     """
 
     iteration: int
     examples: int
     kernel: Kernel | None = None
     smooth: bool = False
+    per_hub: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tasks.hubs import spaced
 from tasks.kernels import COUNTING, body, counted
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def herd(points: Floats, target: Floats, count: int) -> Ints:
     return order
 
 
-def examples(points: Floats, target: Floats, surplus: Floats, count: int) -> tuple[Ints, Ints]:
+def examples(points: Floats, target: Floats, surplus: Floats, count: int, per_hub: int = 0) -> tuple[Ints, Ints]:
     """Return places of good and of bad examples of one class, at most `count` each and none twice.
 
     Good: among the tenth closest to `target`, what private rows are like, those that together match it. Bad: among
@@ -155,7 +156,7 @@ def examples(points: Floats, target: Floats, surplus: Floats, count: int) -> tup
     match that tenth: one odd region lends a few and not all. (Good examples by the witness too bring FID no lower, and
     are often far from any private row.) A class of which a tenth is less than `count` has fewer good ones, but as many
     as a prompt shows, half of `count`: the best eight of twelve are no better than the rest. A small class keeps half
-    of its texts as bad ones.
+    of its texts as bad ones. `per_hub`: so many bad ones, at most, lie close together; 0: any number.
     """
     number = len(points)
     bad = min(count, max(number - count, min(count, number) // 2))
@@ -164,7 +165,7 @@ def examples(points: Floats, target: Floats, surplus: Floats, count: int) -> tup
     first = np.argsort(-(points @ target), kind="stable")[: max(int(number * TEMPTING), good)]
     taken = first[herd(points[first], target, good)]
     rest = np.argsort(-surplus, kind="stable")
-    last = rest[~np.isin(rest, taken)][: max(pool, bad)]
+    last = spaced(points, rest[~np.isin(rest, taken)], max(pool, bad), per_hub)
     worst = points[last].mean(axis=0) if len(last) else target
     return taken, last[herd(points[last], worst, bad)]
 

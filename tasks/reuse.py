@@ -20,6 +20,7 @@ VERSIONS = {
     "settle": 2,
     "basis": 1,
     "select_smoothed": 1,
+    "select_spaced": 1,
     "weigh_smoothed": 1,
     "appraise": 2,
     "tune": 1,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from tasks.hubs import spaced
 from tasks.kernels import Kernel, body
 from tasks.matching import AT_ONCE, TEMPTING, herd
 from tasks.select import COLUMNS, joined
@@ -47,14 +48,14 @@ def smooth(counts: Floats, points: Floats, labels: NDArray[Any], nearby: float |
     return found
 
 
-def apart(scores: Floats, points: Floats, count: int, taken: Ints) -> Ints:
+def apart(scores: Floats, points: Floats, count: int, taken: Ints, per_hub: int = 0) -> Ints:
     """Return places of `count` texts of a class with high scores and unlike each other, none of `taken`.
 
     Smoothed scores of neighbours are alike, so that the best few lie in one place: among the tenth of the largest
     scores those are taken that together match that tenth.
     """
     order = np.argsort(-scores, kind="stable")
-    pool = order[~np.isin(order, taken)][: max(int(len(points) * TEMPTING), count)]
+    pool = spaced(points, order[~np.isin(order, taken)], max(int(len(points) * TEMPTING), count), per_hub)
     return pool[herd(points[pool], points[pool].mean(axis=0), count)] if len(pool) else pool
 
 
@@ -73,7 +74,9 @@ def drawn_together(totals: Floats, sizes: Floats, sigma: float) -> Floats:
     return np.asarray(np.maximum(1 + kept * (each - 1), 0.0))
 
 
-def select_smoothly(release: pd.DataFrame, samples: pd.DataFrame, vectors: Matrix, top: int) -> pd.DataFrame:
+def select_smoothly(
+    release: pd.DataFrame, samples: pd.DataFrame, vectors: Matrix, top: int, per_hub: int = 0
+) -> pd.DataFrame:
     """Return the examples of each class by smoothed votes, as `tasks.select.select` has them by votes (Eq. 7).
 
     `vectors` (n, d): of `samples`, row by row.
@@ -87,7 +90,7 @@ def select_smoothly(release: pd.DataFrame, samples: pd.DataFrame, vectors: Matri
         own = np.flatnonzero(labels == label)
         bad = min(top, max(len(own) - top, min(top, len(own)) // 2))
         good = apart(near[own], points[own], min(top, len(own) - bad), np.empty(0, dtype=np.int64))
-        worst = apart(far[own], points[own], bad, good)
+        worst = apart(far[own], points[own], bad, good, per_hub)
         for kind, places, score in (("good", good, near[own]), ("bad", worst, far[own])):
             rows, rank = votes.iloc[own[places]], np.arange(1, len(places) + 1)
             found.append(rows.assign(kind=kind, rank=rank, score=score[places]))

@@ -138,10 +138,16 @@ def select_examples(
     if job.kernel is None:
         return guiding.select_examples(tools, job, release, written)
     kernel, path = job.kernel, f"runs/{tools.run_id}/iteration={job.iteration}/selection.parquet"
-    key = step_key("select_matching", {"examples": job.examples, "kernel": kernel.name}, _inputs(release, written))
+    key = step_key(
+        "select_matching",
+        {"examples": job.examples, "per_hub": job.per_hub, "kernel": kernel.name},
+        _inputs(release, written),
+    )
 
     def make() -> ArtifactRef:
-        return tools.artifacts.write_table(path, chosen(_open(tools, kernel, release, written), job.examples), key)
+        return tools.artifacts.write_table(
+            path, chosen(_open(tools, kernel, release, written), job.examples, job.per_hub), key
+        )
 
     return make_once(tools.artifacts, path, key, make)
 
@@ -225,14 +231,14 @@ def among(texts: Texts, kernel: Kernel, density: Density) -> Texts:
     return replace(texts, points=points, expected=lifted(expected, features, points, texts.labels))
 
 
-def chosen(texts: Texts, top: int) -> pd.DataFrame:
+def chosen(texts: Texts, top: int, per_hub: int = 0) -> pd.DataFrame:
     """Return the examples of each class, as `tasks.select.select` has them."""
     expected, points, labels = texts.beside
     missing, found = witness(expected, points, labels), []
     for label in sorted(set(labels.tolist())):
         own = np.flatnonzero(labels == label)
         target = expected.of(label)
-        good, bad = examples(points[own], target, -missing[own], top)
+        good, bad = examples(points[own], target, -missing[own], top, per_hub)
         for kind, places, score in (("good", good, points[own] @ target), ("bad", bad, -missing[own])):
             rows, rank = texts.samples.iloc[own[places]], np.arange(1, len(places) + 1)
             found.append(rows.assign(kind=kind, rank=rank, score=score[places]))
