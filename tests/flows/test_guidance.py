@@ -142,7 +142,7 @@ def test_where_votes_drown_in_noise_the_plan_names_a_density_that_would_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
-    loud = words.plan(planned(config(private={"rows": 60, "of": 120})))
+    loud = words.plan(planned(config(private={"rows": 110, "of": 120})))
     assert "method.guidance: kernel releases one density instead" in loud
     hopeless = words.plan(planned(config(private={"rows": 3, "of": 120})))
     assert "signal index" in hopeless

@@ -48,8 +48,29 @@ def tell(cells: list[dict[str, Any]], folder: Path) -> None:
     table["epsilon"] = table["epsilon"].astype(float)
     parts = [_main(table), _differences(table), _halves(table), _grid(table)]
     (folder / "tables.md").write_text("\n".join(parts), encoding="utf-8")
+    (folder / "measured.yaml").write_text(measured(table), encoding="utf-8")
     for metric in PLOTTED:
         (folder / f"{metric}.png").write_bytes(plot(table, metric))
+
+
+def measured(table: pd.DataFrame) -> str:
+    """Return what `wasp plan` reads of a study (flows/guidance_measured.yaml): a line for each place."""
+    zero = table[table["mechanism"] == "none"].set_index(["data", "seed"])
+    classes, lines = {"IMDb": 2, "Yelp-Rating": 5, "Banking": 10, "DBPedia": 14}, []
+    told = table[~table["mechanism"].isin(["none", "central"]) & np.isfinite(table["epsilon"])]
+    for (data, mechanism, rows, epsilon), cells in told.groupby(["data", "mechanism", "rows", "epsilon"], sort=False):
+        own = cells.set_index(["data", "seed"])
+        found = [_ratio(own, zero, "fid")] + [_ratio(own, zero, "matched_fid")] * bool(own["matched_fid"].notna().all())
+        picks = float(own["picks"].mean())
+        lines.append(
+            f"- {{data: {data}, classes: {classes[data]}, rows: {rows}, epsilon: {epsilon:g}, delta: 1.0e-5, guidance: "
+            f"{mechanism}, picks: [{picks:.2f}, {picks:.2f}], fid: [{min(found):.2f}, {max(found):.2f}]}}"
+        )
+    return "\n".join(sorted(lines)) + "\n"
+
+
+def _ratio(own: pd.DataFrame, zero: pd.DataFrame, metric: str) -> float:
+    return float((own[metric] / zero[metric].reindex(own.index)).mean())
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
