@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             found = {"data": name, **_asked(cell), **run(corpora[name], cell)}
             with book.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(found) + "\n")
-    tell(read(book), chosen.folder)
+    tell([one for one in read(book) if one["adjacency"] == chosen.adjacency], chosen.folder)
 
 
 def read(book: Path) -> list[dict[str, object]]:
@@ -60,20 +60,21 @@ def cells(chosen: argparse.Namespace) -> Iterator[tuple[str, Cell]]:
             for name in chosen.data:
                 if rows == ROWS[0]:
                     for floor in FLOORS:  # no private row is looked at: the number means nothing
-                        yield name, Cell(floor, 1.0, rows, seed, chosen.samples)
+                        yield name, Cell(floor, 1.0, rows, seed, chosen.samples, adjacency=chosen.adjacency)
                 for mechanism in chosen.mechanisms:
                     ceiling = (math.inf,) if rows == ROWS[0] or mechanism in ("votes", "kernel") else ()
                     for epsilon in (*ceiling, *chosen.epsilons):
-                        yield name, Cell(mechanism, epsilon, rows, seed, chosen.samples)
+                        yield name, Cell(mechanism, epsilon, rows, seed, chosen.samples, adjacency=chosen.adjacency)
 
 
 def _asked(cell: Cell) -> dict[str, object]:
     epsilon = "inf" if math.isinf(cell.epsilon) else cell.epsilon
-    return {"mechanism": cell.mechanism, "epsilon": epsilon, "rows": cell.rows, "seed": cell.seed, "n": cell.samples}
+    asked = {"mechanism": cell.mechanism, "epsilon": epsilon, "rows": cell.rows, "seed": cell.seed, "n": cell.samples}
+    return asked | {"adjacency": cell.adjacency}
 
 
 def _name(one: dict[str, object]) -> tuple[object, ...]:
-    return tuple(one[key] for key in ("data", "mechanism", "epsilon", "rows", "seed", "n"))
+    return tuple(one[key] for key in ("data", "mechanism", "epsilon", "rows", "seed", "n", "adjacency"))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -86,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--epsilons", nargs="+", type=float, default=list(EPSILONS))
     parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS))
     parser.add_argument("--samples", type=int, default=1200, help="texts of a run (N)")
+    parser.add_argument("--adjacency", choices=("add_remove", "replace_one"), default="add_remove")
     parser.add_argument("--tell", action="store_true", help="only tables and plots of what is done")
     return parser
 

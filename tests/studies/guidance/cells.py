@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from tasks.accounting import Noise, VotePrivacy, calibrate
+from tasks.accounting import Adjacency, Noise, VotePrivacy, calibrate
 from tasks.guidance_noise import GuidanceNoise, calibrate_density
 from tasks.heads import fit_logistic
 from tasks.kernels import Kernel
@@ -62,6 +62,7 @@ class Cell:
     iterations: int = 5
     votes: int = 8
     examples: int = 8
+    adjacency: Adjacency = "add_remove"
 
 
 @dataclass(eq=False)
@@ -148,7 +149,7 @@ class Guide:
 
     def _by_votes(self, texts: Texts, smooth: bool) -> tuple[pd.DataFrame, dict[str, float]]:
         cell, plms = self.world.cell, self.world.corpus.plms
-        noise = vote_noise(cell.iterations - 1, cell.votes, self.epsilon)
+        noise = vote_noise(cell.iterations - 1, cell.votes, self.epsilon, cell.adjacency)
         vectors, labels = self.rows
         ballot = Ballot(np.ascontiguousarray(vectors), labels, cell.votes)
         ids = texts.samples["sample_id"].to_numpy(dtype=np.int64)
@@ -178,7 +179,7 @@ class Guide:
                 width = self.kernel.width(vectors.shape[1])
                 self.density = Density(classes, np.zeros((len(classes), width)), SILENT)
                 return among(texts, self.kernel, self.density)
-            noise = density_noise(self.epsilon)
+            noise = density_noise(self.epsilon, self.world.cell.adjacency)
             ballot = Ballot(np.ascontiguousarray(vectors), labels, 1, sides=1)
             drawn = noisy_density(ballot, classes, self.kernel, noise)
             sums = drawn.sums.reshape(len(classes), -1) / drawn.steps
@@ -187,15 +188,15 @@ class Guide:
 
 
 @cache
-def vote_noise(releases: int, votes: int, epsilon: float) -> Noise:
-    """Return the noise of T - 1 votes; a number of rows is taken of more, so that one is replaced."""
-    return calibrate(VotePrivacy(epsilon, DELTA, releases, votes, adjacency="replace_one"))
+def vote_noise(releases: int, votes: int, epsilon: float, adjacency: Adjacency) -> Noise:
+    """Return the noise of T - 1 votes."""
+    return calibrate(VotePrivacy(epsilon, DELTA, releases, votes, adjacency=adjacency))
 
 
 @cache
-def density_noise(epsilon: float) -> GuidanceNoise:
+def density_noise(epsilon: float, adjacency: Adjacency) -> GuidanceNoise:
     """Return the noise of one density with the same promise."""
-    return calibrate_density(VotePrivacy(epsilon, DELTA, 1, votes=1, sides=1, adjacency="replace_one"))
+    return calibrate_density(VotePrivacy(epsilon, DELTA, 1, votes=1, sides=1, adjacency=adjacency))
 
 
 def run(corpus: Corpus, cell: Cell) -> dict[str, float]:
