@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from flows.params import AnyConfig
     from tasks.accounting import Noise, VotePrivacy
 
-KERNELS = {"cosine": "the average of their vectors", "gaussian": "random Fourier features of their vectors"}
+KERNELS = {
+    "cosine": "the average of their vectors",
+    "gaussian": "random Fourier features of their vectors",
+    "subspace": "their vectors along the main axes of the first round's texts, and products of these",
+    "clusters": "how many lie in each cluster of the first round's texts",
+}
 
 USUAL_SHIFT = 0.3
 """How far private rows lie from synthetic texts on average, as measured on three data sets (0.25 to 0.6)."""
@@ -27,8 +32,10 @@ def density_plan(config: AnyConfig, noise: Noise) -> dict[str, Any] | None:
         return None
     method = config.method
     return {
-        "kernel": method.kernel,
+        "kernel": method.density.name if method.density else "",
+        "learns": method.density is not None and method.density.learns,
         "final_set": method.final_set,
+        "moves": config.student.adaptation == "density",
         "result": method.result_size,
         "samples": method.samples,
     }
@@ -45,10 +52,15 @@ def density_lines(value: dict[str, Any], epsilon: Callable[[float | None], str])
         f"noise         sigma {value['sigma']:.4f}, of features of length 1",
         f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
         f"delta {value['delta']:g}, {value['adjacency']}",
-        "again         a later run on these rows with the same promise reads this release back, without a charge",
+        "again         a later run on these rows with the same promise reads this release back, without a charge"
+        + (", if the texts of its first round are the same" if density["learns"] else ""),
     ]
     if density["final_set"] == "matched":
         lines.append(f"final set     the {density['result']} of {density['samples']} texts that match it together")
+    if density["moves"]:
+        lines.append(
+            "student       learns from vectors that were moved, class by class, to where the density says rows lie"
+        )
     return lines
 
 
@@ -81,11 +93,16 @@ def density_index(rows: int, classes: int, noise: GuidanceNoise) -> float:
     return USUAL_SHIFT * rows / (noise.sigma * math.sqrt(classes))
 
 
+STRONG = 4.0
+"""From this index on, with a matched final set, FID was below that of zero-shot texts on three data sets of four, and
+about as high on the fourth."""
+
+
 def instead_of_votes(config: WaspConfig, rows: int, classes: int, promise: VotePrivacy) -> str:
     """Return what to do where votes are lost in the noise: a density, if one would not be; empty if it would."""
     if config.parties is not None or promise.protects == "person":
         return ""
     noise = calibrate_density(replace(promise, calibration="tight", choice_share=0.0))
-    if density_index(rows, classes, noise) < 1:
+    if density_index(rows, classes, noise) < STRONG:
         return ""
     return "; method.guidance: kernel releases one density instead, which so many rows are enough for"

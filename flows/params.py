@@ -93,6 +93,11 @@ class AnyConfig(Strict):
         return tuple(plm.name for plm in self.plms)
 
     @property
+    def releases_density(self) -> bool:
+        """Whether a density of private rows guides."""
+        return False
+
+    @property
     def asks(self) -> list[Asks]:
         """What the models are asked when nothing has to be asked twice; here each text once."""
         return [Asks(self.writers, self.method.samples)]
@@ -125,6 +130,11 @@ class AnyConfig(Strict):
             )
         if self.student.pays:
             self._can_pay_for_moments()
+        if self.student.adaptation == "density" and not self.releases_density:
+            raise ValueError(
+                "student.adaptation is density, but none is released: it is for wasp with method.guidance kernel, "
+                "subspace or clusters"
+            )
         if self.evaluation.fid_reference == "public" and self.public is None:
             raise ValueError("evaluation.fid_reference is 'public' but no public rows are given")
         return self
@@ -284,13 +294,18 @@ class WaspConfig(RunConfig):
     def _density_can_be_released(self) -> Self:
         if self.method.density is not None:
             joined = self.privacy.joined_by if self.privacy.protects == "person" else "mean"
-            refuse_density(self.parties is not None, self.privacy.calibration, joined)
+            refuse_density(self.method.guidance, self.parties is not None, self.privacy.calibration, joined)
         return self
+
+    @property
+    def releases_density(self) -> bool:
+        """Where rows do not vote."""
+        return self.method.density is not None
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
         """The paper's noise counts no first choices, and is for votes."""
-        paper = self.method.weights_from == "votes" and self.method.guidance == "votes"
+        paper = self.method.weights_from == "votes" and self.method.density is None
         return ("tight", "paper") if paper else ("tight",)
 
     @property

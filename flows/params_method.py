@@ -21,6 +21,11 @@ KEEP = 0.75
 """Part of all texts that a matched final set keeps where nothing else is said."""
 
 
+Guidance = Literal["votes", "votes_smoothed", "kernel", "subspace", "clusters"]
+DENSITIES = ("kernel", "subspace", "clusters")
+"""Choices of guidance that release one density; in the others rows vote."""
+
+
 @dataclass(frozen=True, slots=True)
 class Casting:
     """How private rows vote in a run: how often, for how many texts (Q), on how many sides (near, or near and far).
@@ -136,11 +141,13 @@ class Method(RoundsMethod):
         description="Part of the budget for that count; the votes have the rest. Empty: 0.15.",
     )
 
-    guidance: Literal["votes", "kernel"] = Field(
+    guidance: Guidance = Field(
         "votes",
         exclude_if=partial(eq, "votes"),
-        description="What private rows release: votes, on texts, in each round but the last (paper); kernel: the noisy "
-        "density of their vectors, once for all rounds. `votes` (Q) means nothing then.",
+        description="What private rows release: votes, on texts, in each round but the last (paper); votes_smoothed: "
+        "the same, and neighbours tell of each text too; kernel: the noisy density of their vectors, once for all "
+        "rounds; subspace: its moments along the main axes of the first round's texts; clusters: noisy counts of rows "
+        "in clusters of these texts. `votes` (Q) means nothing for the last three.",
     )
     kernel: KernelName = Field(
         "cosine",
@@ -151,7 +158,7 @@ class Method(RoundsMethod):
         "all",
         exclude_if=partial(eq, "all"),
         description="What becomes the data set: all texts, or matched: those that together match the released density; "
-        "student and export know no others. For guidance: kernel; costs no budget.",
+        "student and export know no others. For guidance: kernel, subspace or clusters; costs no budget.",
     )
     keep: float | None = Field(
         None,
@@ -161,6 +168,14 @@ class Method(RoundsMethod):
         description="Part of all texts that final_set: matched keeps. Empty: 0.75.",
     )
 
+    bad_per_hub: int | None = Field(
+        None,
+        ge=1,
+        le=64,
+        exclude_if=lambda value: value is None,
+        description="At most so many bad examples of a class that lie close together (cosine 0.8), so that one odd "
+        "corner does not lend them all. Empty: any number.",
+    )
     appraise: bool = Field(
         False,
         exclude_if=partial(eq, False),
@@ -170,14 +185,21 @@ class Method(RoundsMethod):
     rules = (
         rule("counts_share", {"type": "number"}, {"weights_from": {"const": "counts"}})
         | rule("kernel", {"const": "gaussian"}, {"guidance": {"const": "kernel"}})
-        | rule("final_set", {"const": "matched"}, {"guidance": {"const": "kernel"}})
+        | rule("final_set", {"const": "matched"}, {"guidance": {"enum": list(DENSITIES)}})
         | rule("keep", {"type": "number"}, {"final_set": {"const": "matched"}})
     )
 
     @property
     def density(self) -> Kernel | None:
-        """The kernel of the density that guides; None where rows vote."""
-        return Kernel(self.kernel) if self.guidance == "kernel" else None
+        """The feature map of the density that guides; None where rows vote."""
+        if self.guidance == "votes" or self.guidance == "votes_smoothed":
+            return None
+        return Kernel(self.kernel if self.guidance == "kernel" else self.guidance)
+
+    @property
+    def smooths(self) -> bool:
+        """Whether neighbours tell of a text's votes too."""
+        return self.guidance == "votes_smoothed"
 
     @property
     def kept(self) -> float:
@@ -192,7 +214,7 @@ class Method(RoundsMethod):
     @property
     def casting(self) -> Casting:
         """T - 1 times for Q texts on both sides; the last round's texts are not voted on. A density: once."""
-        if self.guidance == "kernel":
+        if self.density is not None:
             return Casting(1)
         share = (self.counts_share or COUNTS_SHARE) if self.weights_from == "counts" else 0.0
         return Casting(self.iterations - 1, self.votes, 2, share)
@@ -207,15 +229,19 @@ class Method(RoundsMethod):
 
     @model_validator(mode="after")
     def _density_is_released(self) -> Self:
-        if self.guidance == "kernel":
+        if self.guidance != "kernel" and self.kernel != "cosine":
+            raise ValueError(f"kernel is for guidance: kernel; guidance: {self.guidance} has no kernel to choose")
+        if self.density is not None:
             if self.weights_from == "counts":
                 raise ValueError("weights_from: counts is for guidance: votes; a density tells the weights by itself")
             if self.iterations < 2:
-                raise ValueError("guidance: kernel guides the rounds after the first; set iterations to 2 or more")
+                raise ValueError(
+                    f"guidance: {self.guidance} guides the rounds after the first; set iterations to 2 or more"
+                )
             if self.keep is not None and self.final_set == "all":
                 raise ValueError("keep is for final_set: matched; leave it out, or write matched")
             return self
-        given = {"kernel": self.kernel != "cosine", "final_set": self.final_set != "all", "keep": self.keep is not None}
+        given = {"final_set": self.final_set != "all", "keep": self.keep is not None}
         named = [name for name, is_given in given.items() if is_given]
         if named:
             raise ValueError(f"{named[0]} is for guidance: kernel, which releases a density; votes release none")
@@ -227,13 +253,13 @@ class Method(RoundsMethod):
         return self.samples // self.iterations
 
 
-def refuse_density(shared: bool, calibration: str, joined_by: str) -> None:
+def refuse_density(guidance: str, shared: bool, calibration: str, joined_by: str) -> None:
     """Raise ValueError where a density cannot be released, as where rows are `shared` out among parties."""
     if shared:
-        raise ValueError("method.guidance is 'kernel', a density of one party's rows; several parties vote")
+        raise ValueError(f"method.guidance is '{guidance}', a density of one party's rows; several parties vote")
     if calibration == "paper":
         raise ValueError("privacy.calibration is 'paper', but no paper releases this density; write tight")
     if joined_by != "mean":
         raise ValueError(
-            "privacy.joined_by: with method.guidance 'kernel' a person adds the average of their rows; write mean"
+            f"privacy.joined_by: with method.guidance '{guidance}' a person adds the average of their rows; write mean"
         )

@@ -42,11 +42,12 @@ class StudentChoice(Strict):
         description="auto: passes in bfloat16 where the processor has it, faster by a third; float32: as on processors "
         "that have not. For finetune.",
     )
-    adaptation: Literal["none", "coral"] = Field(
+    adaptation: Literal["none", "coral", "density"] = Field(
         "none",
         exclude_if=partial(eq, "none"),
-        description="coral: the student is fitted to real texts as well, whose labels are not looked at (Deep CORAL). "
-        "Not for kind linear.",
+        description="coral: the student is fitted to real texts as well, whose labels are not looked at (Deep CORAL); "
+        "not for kind linear. density: it learns from vectors of texts that were moved, class by class, to where the "
+        "released density of wasp says that private rows lie; costs no budget, not for kind finetune.",
     )
     adaptation_from: Literal["public", "moments"] = Field(
         "public",
@@ -123,6 +124,8 @@ class StudentChoice(Strict):
     def _adapts_a_network(self) -> Self:
         if self.adaptation == "coral" and self.kind == "linear":
             raise ValueError("adaptation: coral changes a network; set kind to mlp or finetune")
+        if self.adaptation == "density" and self.kind == "finetune":
+            raise ValueError("adaptation: density moves vectors; set kind to linear or mlp")
         if self.pays and (self.adaptation, self.kind) != ("coral", "mlp"):
             raise ValueError(
                 "adaptation_from: moments are those of vectors, and for a student that adapts; set adaptation to coral "

@@ -66,7 +66,7 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
                 select, weigh = run.select_job(iteration), run.weigh_job(iteration, weights)
                 examples = now(select_examples, run.tools, select, releases[-1], votable)
                 weights = now(weigh_models, run.tools, weigh, releases[-1], votable)
-                measured = run.appraised(measured, examples, (select, weigh, weights), votable)
+                measured = run.appraised(measured, (releases[-1], examples), (select, weigh, weights), votable)
 
             now(record_iteration, run.tools, run.facts(iteration, written, weights, measured, releases))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from connectors.base import ArtifactRef
@@ -10,7 +11,7 @@ from flows.params import WaspConfig
 from flows.run import Run
 from tasks.appraisal import AppraiseJob
 from tasks.guidance_noise import GuidanceNoise
-from tasks.jobs import GuideSpec, SelectJob, SettleJob, WeighJob, Weights, Written
+from tasks.jobs import GuideSpec, SelectJob, SettleJob, Shift, TrainJob, WeighJob, Weights, Written
 from tasks.private.guidance import SLOT
 from tasks.private_steps import estimate_density
 from tasks.steps import appraise, now, settle
@@ -20,6 +21,8 @@ class WaspRun(Run):
     """The jobs of one run of WASP."""
 
     config: WaspConfig
+    density: ArtifactRef | None = None
+    """The release that guides, once it is there."""
 
     @property
     def examples_per_prompt(self) -> int:
@@ -44,9 +47,10 @@ class WaspRun(Run):
         """Return the releases so far and that of this round: a vote, or one density for all rounds."""
         if self.config.method.density is None:
             return [*releases, self.vote(iteration, votable)]
-        if any(one.path.endswith(f"/{SLOT}/release.parquet") for one in releases):
+        if self.density is not None:
             return list(releases)
-        return [*releases, cast(ArtifactRef, now(estimate_density, self.tools, self.guide_spec, votable))]
+        self.density = cast(ArtifactRef, now(estimate_density, self.tools, self.guide_spec, votable))
+        return [*releases, self.density]
 
     @property
     def guide_spec(self) -> GuideSpec:
@@ -66,16 +70,16 @@ class WaspRun(Run):
     def appraised(
         self,
         measured: dict[str, Any],
-        examples: ArtifactRef,
+        made: tuple[ArtifactRef, ArtifactRef],
         jobs: tuple[SelectJob, WeighJob, Weights],
         votable: Sequence[Written],
     ) -> dict[str, Any]:
-        """Return what was measured and, if it is asked for, how well examples and weights were chosen."""
+        """Return what was measured and, if asked for, how well a round was guided; `made`: its release and examples."""
         test = self.prepared.test
         if test is None or not self.config.method.appraise:
             return measured
-        job = AppraiseJob(jobs[0], jobs[1], self.prepared.noise, self.prepared.card.label_names, jobs[2], test)
-        return measured | cast("dict[str, Any]", now(appraise, self.tools, job, examples, votable))
+        job = AppraiseJob(made[0], jobs[0], jobs[1], self.prepared.noise, self.prepared.card.label_names, jobs[2], test)
+        return measured | cast("dict[str, Any]", now(appraise, self.tools, job, made[1], votable))
 
     def settled(self, iteration: int, written: Sequence[Written], releases: Sequence[ArtifactRef]) -> list[Written]:
         """Return what is the data set so far: all texts; at the end, if asked for, those that match the density."""
@@ -85,16 +89,24 @@ class WaspRun(Run):
         job = SettleJob(iteration, method.density, method.kept, self.config.execution.seed)
         return [cast(Written, now(settle, self.tools, job, releases[-1], written))]
 
+    def train_job(self, written: Sequence[Written]) -> TrainJob:
+        """As every flow does; where the student adapts to the density, with the release that moves vectors."""
+        job, kernel = super().train_job(written), self.config.method.density
+        if self.config.student.adaptation != "density" or kernel is None or self.density is None:
+            return job
+        return replace(job, shift=Shift(self.density, kernel))
+
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:
         """The votes, or the density."""
         return super().slots(releases) if self.config.method.density is None else {SLOT}
 
     def select_job(self, iteration: int) -> SelectJob:
         """Take the top S of each class."""
-        return SelectJob(iteration, self.config.method.examples, self.config.method.density)
+        method = self.config.method
+        return SelectJob(iteration, method.examples, method.density, method.smooths, method.bad_per_hub or 0)
 
     def weigh_job(self, iteration: int, weights: Weights) -> WeighJob:
         """Weigh the PLMs by the votes of their texts."""
         method = self.config.method
-        manner = (method.weights_by, method.temperature, method.density)
+        manner = (method.weights_by, method.temperature, method.density, method.smooths)
         return WeighJob(iteration, self.plms, method.weighting, weights, *manner)

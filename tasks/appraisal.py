@@ -20,10 +20,11 @@ from tasks.matching import Density
 from tasks.private.votes import Ballot, clean_votes
 from tasks.reuse import make_once, step_key
 from tasks.select import select
-from tasks.steering import Texts, among, chosen, features_of, weighed
+from tasks.smoothing import select_smoothly, weigh_smoothly
+from tasks.steering import Texts, among, chosen, features_of, mapped, weighed
 from tasks.toolbox import Tools
 from tasks.weigh import Weighting, weigh
-from tasks.writing import content, read_samples, reference_rows
+from tasks.writing import content, read_samples, read_vectors, reference_rows
 
 if TYPE_CHECKING:
     from tasks.accounting import Noise
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AppraiseJob:
-    """Appraise a round: how its examples and weights were asked for, the `weights` it got, the rows to hold against."""
+    """Appraise a round: how examples and weights were asked for, of which `release`, the weights it got, real rows."""
 
+    release: ArtifactRef
     select: SelectJob
     weigh: WeighJob
     noise: Noise
@@ -74,7 +76,8 @@ def appraise(
 
 
 def _votes(job: AppraiseJob) -> list[object]:
-    return [job.noise.privacy.votes, job.select.kernel.name if job.select.kernel else "", job.select.examples]
+    name = job.select.kernel.name if job.select.kernel else "smooth" if job.select.smooth else ""
+    return [job.noise.privacy.votes, name, job.select.examples]
 
 
 def _ideal(
@@ -83,10 +86,15 @@ def _ideal(
     """Return the good examples and the weights that the mechanism gives by these rows without noise."""
     weighting = Weighting("histogram", job.weigh.transform, job.weigh.temperature)
     if job.select.kernel is not None:
-        features = job.select.kernel.features(real)
+        kernel = mapped(tools, job.select.kernel, job.release)
+        features = kernel.features(real)
         sums = np.stack([features[labels == label].sum(axis=0) for label in job.labels])
-        texts = among(features_of(tools, written), job.select.kernel, Density(job.labels, sums, 0.0))
+        texts = among(features_of(tools, written), kernel, Density(job.labels, sums, 0.0))
         best, table = chosen(texts, job.select.examples), weighed(texts, job.weigh.plms, weighting)
+    elif job.select.smooth:
+        votes, samples = _by_votes(tools, job, written, labels, real), read_samples(tools, written)
+        best = select_smoothly(votes, samples, read_vectors(tools, written), job.select.examples)
+        table = weigh_smoothly(votes, samples, job.weigh.plms, weighting, 0.0)
     else:
         votes, samples = _by_votes(tools, job, written, labels, real), read_samples(tools, written)
         best, table = select(votes, samples, job.select.examples), weigh(votes, samples, job.weigh.plms, weighting)

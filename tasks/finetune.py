@@ -102,7 +102,7 @@ class _Training:
 
 def _adaptation(job: Job, network: Network) -> Adaptation | None:
     """Return what fits the network to unlabelled texts, where the spec says so."""
-    if job.spec.adaptation == "none":
+    if job.spec.adaptation != "coral":
         return None
     taken = used(len(job.rows.unlabelled), len(job.train), job.spec.seed)
     encoded, device = network.encode([job.rows.unlabelled[row] for row in taken]), _device(job.spec)

@@ -10,13 +10,15 @@ import pandas as pd
 
 from connectors.base import ArtifactRef
 from tasks.clean import normalised
+from tasks.hubs import select_spaced
 from tasks.jobs import SelectJob, WeighJob, Weights, Written
 from tasks.private.votes import Candidates
 from tasks.reuse import make_once, step_key
 from tasks.select import select
+from tasks.smoothing import select_smoothly, weigh_smoothly
 from tasks.toolbox import Tools
 from tasks.weigh import Source, Weighting, allocate, weigh
-from tasks.writing import read_samples, read_vectors
+from tasks.writing import content, read_samples, read_vectors
 
 
 def candidates(tools: Tools, written: Sequence[Written]) -> Candidates:
@@ -44,10 +46,21 @@ def select_examples(
 ) -> tuple[ArtifactRef, str]:
     """Write the best and worst texts of each class (Eq. 7)."""
     path = f"runs/{tools.run_id}/iteration={job.iteration}/selection.parquet"
-    key = step_key("select", {"examples": job.examples}, {"release": release.sha256})
+    inputs = {"release": release.sha256}
+    if job.smooth or job.per_hub:
+        inputs["vectors"] = content([one.vectors for one in written if one.vectors is not None])
+    step = "select_smoothed" if job.smooth else "select_spaced" if job.per_hub else "select"
+    parameters = {"examples": job.examples} | ({"per_hub": job.per_hub} if job.per_hub else {})
+    key = step_key(step, dict(parameters), inputs)
 
     def make() -> ArtifactRef:
-        chosen = select(tools.artifacts.read_table(release), read_samples(tools, written), job.examples)
+        votes, samples = tools.artifacts.read_table(release), read_samples(tools, written)
+        if job.smooth:
+            chosen = select_smoothly(votes, samples, read_vectors(tools, written), job.examples, job.per_hub)
+        elif job.per_hub:
+            chosen = select_spaced(votes, samples, read_vectors(tools, written), job.examples, job.per_hub)
+        else:
+            chosen = select(votes, samples, job.examples)
         return tools.artifacts.write_table(path, chosen, key)
 
     return make_once(tools.artifacts, path, key, make)
@@ -61,12 +74,16 @@ def weigh_models(
     counted = tools.artifacts.info(release).get("choices") if job.weighting else None
     source: Source = "uniform" if not job.weighting else "histogram" if counted is None else "choices"
     weighting = Weighting(source, job.transform, job.temperature)
-    key = step_key(
-        "weigh", {"weighting": asdict(weighting), "previous": dict(job.previous)}, {"release": release.sha256}
-    )
+    parameters: dict[str, object] = {"weighting": asdict(weighting), "previous": dict(job.previous)}
+    smooth = job.smooth and source == "histogram"
+    key = step_key("weigh_smoothed" if smooth else "weigh", parameters, {"release": release.sha256})
 
     def make() -> ArtifactRef:
         noisy = tools.artifacts.read_table(release)
+        if smooth:
+            sigma = float(tools.artifacts.info(release)["sigma_int"])
+            table = weigh_smoothly(noisy, read_samples(tools, written), job.plms, weighting, sigma)
+            return tools.artifacts.write_table(path, table, key)
         choices = dict(zip(tools.plms, counted, strict=True)) if counted is not None else None
         table = weigh(noisy, read_samples(tools, written), job.plms, weighting, job.previous, choices)
         return tools.artifacts.write_table(path, table, key)

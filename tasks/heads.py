@@ -200,7 +200,7 @@ class _Course:
 
 def _adaptation(job: Job, network: Any, scale: Callable[[Matrix], Matrix]) -> Adaptation | None:
     """Return what fits the network to unlabelled texts, where the spec says so."""
-    if job.spec.adaptation == "none":
+    if job.spec.adaptation != "coral":
         return None
     found = _checked(job.rows.unlabelled_vectors)
     taken = found[used(len(found), len(job.train), job.spec.seed)]

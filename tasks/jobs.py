@@ -127,19 +127,22 @@ class GuideSpec:
 class SelectJob:
     """Take `examples` (S) good and bad texts per class from the release of `iteration`.
 
-    `kernel`: of the density that was released; None where rows voted.
+    `kernel`: of the density that was released; None where rows voted. `smooth`: neighbours tell of a text's votes too.
+    `per_hub`: so many bad examples, at most, lie close together; 0: any number.
     """
 
     iteration: int
     examples: int
     kernel: Kernel | None = None
+    smooth: bool = False
+    per_hub: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class WeighJob:
     """Turn the release of `iteration` into weights; `previous` stay if the noisy votes say nothing.
 
-    `transform`, `temperature`: linear, or softmax(w / temperature). `kernel` as in SelectJob.
+    `transform`, `temperature`: linear, or softmax(w / temperature). `kernel`, `smooth` as in SelectJob.
     """
 
     iteration: int
@@ -149,6 +152,7 @@ class WeighJob:
     transform: Transform = "linear"
     temperature: float = 1.0
     kernel: Kernel | None = None
+    smooth: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +216,19 @@ class Moments:
 
 
 @dataclass(frozen=True, slots=True)
+class Shift:
+    """Move vectors of texts, class by class, to where a released density (`release`, of `kernel`) expects rows."""
+
+    release: ArtifactRef
+    kernel: Kernel
+
+
+@dataclass(frozen=True, slots=True)
 class TrainJob:
     """Train the student on all texts and test it on real rows.
 
     `unlabelled`: public rows that it adapts to; `moments`: those of private rows, which it adapts to in their place.
+    `shift`: how the vectors that it learns from are moved.
     """
 
     written: tuple[Written, ...]
@@ -224,6 +237,7 @@ class TrainJob:
     test: Reference | None
     unlabelled: Reference | None = None
     moments: Moments | None = None
+    shift: Shift | None = None
 
 
 @dataclass(frozen=True, slots=True)

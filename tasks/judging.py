@@ -18,6 +18,7 @@ from tasks.measure import NEIGHBOURS, fid, map_2d, null_fid, precision_recall
 from tasks.private.internal import fid_against_private
 from tasks.report_values import MapPoints
 from tasks.reuse import make_once, step_key
+from tasks.steering import moved
 from tasks.student import settings
 from tasks.toolbox import Tools
 from tasks.train import TrainingRows, evaluate, load_student, train_student, units_of_work
@@ -66,6 +67,8 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
         parameters["unlabelled"] = job.unlabelled.content
     if job.moments is not None:
         parameters["moments"] = job.moments.release.sha256
+    if job.shift is not None:
+        parameters["shift"] = job.shift.release.sha256
     if job.student.kind != "finetune":
         parameters["embedder"] = tools.embedder.identity
     key = step_key("train", parameters, {"samples": content([one.samples for one in job.written])})
@@ -131,6 +134,8 @@ def _probe(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
 def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str, Any]:
     samples = read_samples(tools, job.written)
     vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
+    if job.shift is not None and vectors is not None:
+        vectors = moved(tools, job.shift, job.written, samples["label"].to_numpy(dtype=str), vectors)
     rows = TrainingRows(samples["text"].tolist(), samples["label"].tolist(), job.labels, vectors)
     if job.unlabelled is not None:
         frame, found = reference_rows(tools, job.unlabelled)

@@ -17,9 +17,9 @@ from connectors.base import ArtifactRef, Matrix, Release
 from tasks import guiding
 from tasks.clean import normalised
 from tasks.generate import ROW_TYPES
-from tasks.jobs import GuideSpec, SelectJob, SettleJob, WeighJob, Written
+from tasks.jobs import GuideSpec, SelectJob, SettleJob, Shift, WeighJob, Written
 from tasks.kernels import Kernel, body
-from tasks.matching import Density, Expected, examples, expect, matched, tilted, witness
+from tasks.matching import Density, Expected, examples, expect, lifted, matched, tilted, witness
 from tasks.private.guidance import SLOT, GuidanceJob, release_guidance
 from tasks.released import sums_told, write_release
 from tasks.reuse import make_once, step_key
@@ -63,10 +63,12 @@ class Texts:
 def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
     """Release the density of the private rows once, and write it as guidance/release.parquet.
 
-    `written`: texts with vectors, which tell how long vectors are and nothing else: the same rows, promise, embedder
-    and kernel are the same release whatever was written, in any run.
+    `written`: the texts of the first round with vectors. A map that learns from them is part of what is released, bit
+    by bit; of others they tell how long vectors are and nothing else: the same rows, promise, embedder and kernel are
+    the same release whatever was written, in any run.
     """
     privacy, where = spec.noise.privacy, tools.private.where
+    kernel, basis = _learned(tools, spec.kernel, written)
     dimension = int(read_vectors(tools, written[:1]).shape[1])
     parameters: dict[str, object] = {
         "event": spec.noise.event,
@@ -79,6 +81,7 @@ def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) 
         "kernel": spec.kernel.name,
         "labels": list(spec.labels),
         "embedder": tools.embedder.identity,
+        **({"basis": basis.sha256} if basis else {}),
     }
     key = step_key("guidance", parameters, {})
     job = GuidanceJob(
@@ -87,7 +90,7 @@ def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) 
         step_key=key.key,
         noise=spec.noise,
         charge=spec.noise.charge,
-        kernel=spec.kernel,
+        kernel=kernel,
         labels=spec.labels,
         dimension=dimension,
         respend=spec.respend,
@@ -95,12 +98,37 @@ def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) 
 
     def told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
         table, info = sums_told(output)
-        return table, info | {"labels": list(spec.labels)}
+        learned = {"basis": asdict(replace(basis, reused=False))} if basis else {}
+        return table, info | {"labels": list(spec.labels)} | learned
 
     def draw() -> Release:
         return release_guidance(tools, job)
 
     return write_release(tools, spec.dataset, (f"runs/{tools.run_id}/{SLOT}/release.parquet", key), draw, told)
+
+
+def _learned(tools: Tools, kernel: Kernel, written: Sequence[Written]) -> tuple[Kernel, ArtifactRef | None]:
+    """Return the map as public texts make it, and where what it learned lies; None where it learns nothing."""
+    if not kernel.learns:
+        return kernel, None
+    path = f"runs/{tools.run_id}/{SLOT}/basis.parquet"
+    key = step_key("basis", {"map": kernel.name}, {"texts": _content(written)})
+
+    def make() -> ArtifactRef:
+        basis = kernel.learn(features_of(tools, written).vectors).basis
+        assert basis is not None
+        return tools.artifacts.write_matrix(path, basis.astype(np.float32), key)
+
+    ref, _ = make_once(tools.artifacts, path, key, make)
+    return replace(kernel, basis=tools.artifacts.read_matrix(ref).astype(np.float64)), ref
+
+
+def mapped(tools: Tools, kernel: Kernel, release: ArtifactRef) -> Kernel:
+    """Return the map of a release, with what it learned."""
+    if not kernel.learns:
+        return kernel
+    basis = tools.artifacts.read_matrix(ArtifactRef(**tools.artifacts.info(release)["basis"]))
+    return replace(kernel, basis=basis.astype(np.float64))
 
 
 def select_examples(
@@ -110,10 +138,16 @@ def select_examples(
     if job.kernel is None:
         return guiding.select_examples(tools, job, release, written)
     kernel, path = job.kernel, f"runs/{tools.run_id}/iteration={job.iteration}/selection.parquet"
-    key = step_key("select_matching", {"examples": job.examples, "kernel": kernel.name}, _inputs(release, written))
+    key = step_key(
+        "select_matching",
+        {"examples": job.examples, "per_hub": job.per_hub, "kernel": kernel.name},
+        _inputs(release, written),
+    )
 
     def make() -> ArtifactRef:
-        return tools.artifacts.write_table(path, chosen(_open(tools, kernel, release, written), job.examples), key)
+        return tools.artifacts.write_table(
+            path, chosen(_open(tools, kernel, release, written), job.examples, job.per_hub), key
+        )
 
     return make_once(tools.artifacts, path, key, make)
 
@@ -158,9 +192,26 @@ def settle(tools: Tools, job: SettleJob, release: ArtifactRef, written: Sequence
     return Written(MATCHED, job.iteration, ref, tools.artifacts.find(beside, key)), why
 
 
+def moved(tools: Tools, shift: Shift, written: Sequence[Written], labels: NDArray[Any], vectors: Matrix) -> Matrix:
+    """Return the vectors (n, d) of texts of the classes `labels`, each class moved as a whole to where rows lie.
+
+    The way is that from the mean of its texts to the mean that the density makes one expect, in units of how long its
+    vectors are. What tells classes apart is where they lie; this is what texts by themselves get wrong.
+    """
+    expected, points, of_texts = _open(tools, shift.kernel, shift.release, written).beside
+    lengths, found = np.linalg.norm(vectors, axis=1), np.array(vectors, dtype=np.float64)
+    for label in np.unique(labels):
+        own = labels == label
+        found[own] += (expected.of(str(label)) - points[of_texts == label].mean(axis=0)) * lengths[own].mean()
+    return found.astype(np.float32)
+
+
 def _inputs(release: ArtifactRef, written: Sequence[Written]) -> dict[str, str]:
-    refs = [ref for one in written for ref in (one.samples, one.vectors) if ref is not None]
-    return {"release": release.sha256, "texts": content(refs)}
+    return {"release": release.sha256, "texts": _content(written)}
+
+
+def _content(written: Sequence[Written]) -> str:
+    return content([ref for one in written for ref in (one.samples, one.vectors) if ref is not None])
 
 
 def features_of(tools: Tools, written: Sequence[Written]) -> Texts:
@@ -172,18 +223,22 @@ def features_of(tools: Tools, written: Sequence[Written]) -> Texts:
 
 def among(texts: Texts, kernel: Kernel, density: Density) -> Texts:
     """Return the texts beside a density."""
-    points = body(kernel.features(texts.vectors))
-    return replace(texts, points=points, expected=expect(density, points, texts.labels))
+    features = body(kernel.features(texts.vectors))
+    expected = expect(density, features, texts.labels)
+    if not kernel.learns:
+        return replace(texts, points=features, expected=expected)
+    points = body(Kernel().features(texts.vectors))
+    return replace(texts, points=points, expected=lifted(expected, features, points, texts.labels))
 
 
-def chosen(texts: Texts, top: int) -> pd.DataFrame:
+def chosen(texts: Texts, top: int, per_hub: int = 0) -> pd.DataFrame:
     """Return the examples of each class, as `tasks.select.select` has them."""
     expected, points, labels = texts.beside
     missing, found = witness(expected, points, labels), []
     for label in sorted(set(labels.tolist())):
         own = np.flatnonzero(labels == label)
         target = expected.of(label)
-        good, bad = examples(points[own], target, -missing[own], top)
+        good, bad = examples(points[own], target, -missing[own], top, per_hub)
         for kind, places, score in (("good", good, points[own] @ target), ("bad", bad, -missing[own])):
             rows, rank = texts.samples.iloc[own[places]], np.arange(1, len(places) + 1)
             found.append(rows.assign(kind=kind, rank=rank, score=score[places]))
@@ -206,7 +261,9 @@ def _open(tools: Tools, kernel: Kernel, release: ArtifactRef, written: Sequence[
     info = tools.artifacts.info(release)
     labels, steps = tuple(info["labels"]), info["steps"]
     sums = tools.artifacts.read_table(release)["sum"].to_numpy(dtype=np.float64).reshape(len(labels), -1) / steps
-    return among(features_of(tools, written), kernel, Density(labels, sums, info["scale_int"] / steps))
+    return among(
+        features_of(tools, written), mapped(tools, kernel, release), Density(labels, sums, info["scale_int"] / steps)
+    )
 
 
 def _counts(samples: pd.DataFrame, keep: float) -> dict[str, int]:

@@ -30,7 +30,7 @@ class StudentSpec:
     device: `auto` takes an accelerator if there is one. boost: adjust the rows' weights after every pass
     (tasks/boosting.py). head: sentence encoders start from a fitted head, or, as other models do, from a random one.
     adaptation: `coral` fits the scores to unlabelled texts as well (tasks/adaptation.py), `adaptation_weight` times;
-    not for `linear`.
+    not for `linear`. `density` learns from vectors that were moved (see TrainJob); not for `finetune`.
     """
 
     kind: Kind = "finetune"
@@ -46,7 +46,7 @@ class StudentSpec:
     seed: int = 0
     boost: bool = False
     head: Literal["fitted", "random"] = "fitted"
-    adaptation: Literal["none", "coral"] = "none"
+    adaptation: Literal["none", "coral", "density"] = "none"
     adaptation_weight: float = 1.0
 
     def __post_init__(self) -> None:
@@ -54,8 +54,10 @@ class StudentSpec:
             raise ConfigError(f"student.kind is '{self.kind}'; write finetune, linear or mlp.")
         if self.precision not in ("auto", "float32"):
             raise ConfigError(f"student.precision is '{self.precision}'; write auto or float32.")
-        if self.adaptation not in ("none", "coral"):
-            raise ConfigError(f"student.adaptation is '{self.adaptation}'; write none or coral.")
+        if self.adaptation not in ("none", "coral", "density"):
+            raise ConfigError(f"student.adaptation is '{self.adaptation}'; write none, coral or density.")
+        if self.adaptation == "density" and self.kind == "finetune":
+            raise ConfigError("student.adaptation: density moves vectors; student.kind must be linear or mlp.")
         if self.adaptation == "coral" and self.kind == "linear":
             raise ConfigError("student.adaptation: coral changes a network; student.kind must be mlp or finetune.")
         if not 0.0 <= self.validation_share <= 0.5:

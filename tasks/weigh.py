@@ -53,13 +53,13 @@ def weigh(
     before = uniform if previous is None else _normalised([previous[plm] for plm in plms])
     shares, weights = uniform, uniform
     if weighting.source != "uniform":
-        totals, sizes = _totals(release, samples, plms)
+        totals, sizes = totals_of(release, samples, plms)
         if weighting.source == "choices":
             totals = np.array([(choices or {})[plm] for plm in plms], dtype=np.float64)
         shares, weights = before, before
         if totals.sum() > 0:
             shares = _normalised(np.maximum(totals, 0))
-            weights = _transformed(_against_size(shares, sizes), weighting)
+            weights = transformed(_against_size(shares, sizes), weighting)
     return pd.DataFrame({"plm": list(plms), "share": shares, "weight": weights})
 
 
@@ -93,8 +93,8 @@ def per_class(count: int, labels: Sequence[str], offset: int = 0) -> dict[str, i
     return {label: base + (position in lucky) for position, label in enumerate(labels)}
 
 
-def _totals(release: pd.DataFrame, samples: pd.DataFrame, plms: Sequence[str]) -> tuple[Floats, Floats]:
-    """Return near votes and number of released samples per PLM."""
+def totals_of(release: pd.DataFrame, samples: pd.DataFrame, plms: Sequence[str]) -> tuple[Floats, Floats]:
+    """Return near votes and number of released samples per PLM; ArtifactError where samples are others."""
     codes, names = pd.factorize(samples["plm"].take(placed(release, samples)))
     known = pd.Index(plms).get_indexer(pd.Index(names))
     if (known < 0).any():
@@ -112,7 +112,8 @@ def _against_size(shares: Floats, sizes: Floats) -> Floats:
     return weights
 
 
-def _transformed(weights: Floats, weighting: Weighting) -> Floats:
+def transformed(weights: Floats, weighting: Weighting) -> Floats:
+    """Return weights that add up to 1: as they are, or by softmax."""
     if weighting.transform == "softmax":
         weights = np.exp((weights - weights.max()) / weighting.temperature)
     return _normalised(weights)

@@ -46,7 +46,7 @@ def test_a_run_releases_one_density_and_ends_with_the_texts_that_match_it(ran: R
     assert set(kept["sample_id"]) < set(every["sample_id"])
     assert kept["label"].value_counts().nunique() == 1
     chosen = pd.read_parquet(folder / "iteration=1" / "selection.parquet")
-    assert chosen.groupby(["label", "kind"]).size().tolist() == [4] * 12
+    assert chosen.groupby(["label", "kind"]).size().tolist() == [4, 2] * 6, "as many good ones as a prompt shows"
     report = json.loads((folder / "report.json").read_text())
     assert "one sum of features per class" in report["plan"]["density"]
     assert "Released, the density" in (folder / "report.html").read_text()
@@ -68,6 +68,10 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
         ({"method": {"final_set": "matched"}}, "final_set is for guidance: kernel"),
         ({"method": {"keep": 0.5}}, "keep is for guidance: kernel"),
         ({"method": {"kernel": "gaussian"}}, "kernel is for guidance: kernel"),
+        ({"method": {"guidance": "clusters", "kernel": "gaussian"}}, "clusters has no kernel to choose"),
+        ({"method": {"guidance": "votes_smoothed", "final_set": "matched"}}, "final_set is for guidance: kernel"),
+        ({"student": {"kind": "linear", "adaptation": "density"}}, "but none is released"),
+        ({"method": DENSITY, "student": {"kind": "finetune", "adaptation": "density"}}, "set kind to linear or mlp"),
         ({"method": {"guidance": "kernel", "keep": 0.5}}, "keep is for final_set: matched"),
         ({"method": {"guidance": "kernel", "weights_from": "counts"}}, "a density tells the weights by itself"),
         ({"method": {"guidance": "kernel", "iterations": 1}}, "set iterations to 2 or more"),
@@ -81,7 +85,20 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
             "write mean",
         ),
     ],
-    ids=["final set", "keep", "kernel", "keep all", "counts", "one round", "paper", "persons"],
+    ids=[
+        "final set",
+        "keep",
+        "kernel",
+        "no kernel",
+        "smoothed",
+        "no density",
+        "finetune",
+        "keep all",
+        "counts",
+        "one round",
+        "paper",
+        "persons",
+    ],
 )
 def test_settings_that_mean_nothing_together_are_refused(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
@@ -108,11 +125,25 @@ def test_the_plan_tells_of_one_release_and_of_the_final_set(monkeypatch: pytest.
     assert "noisy votes" not in told
 
 
+def test_the_plan_says_what_clusters_and_a_subspace_release_and_that_texts_bind_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    moving = {"kind": "linear", "adaptation": "density"}
+    told = words.plan(planned(config(method={"guidance": "clusters"}, student=moving)))
+    assert "how many lie in each cluster of the first round's texts" in told
+    assert "if the texts of its first round are the same" in told
+    assert "learns from vectors that were moved" in told
+    assert "along the main axes" in words.plan(planned(config(method={"guidance": "subspace"})))
+    votes, smoothed = (planned(config(method={"guidance": one})) for one in ("votes", "votes_smoothed"))
+    assert (votes["sigma"], votes["releases"]) == (smoothed["sigma"], smoothed["releases"]), "it is the same release"
+
+
 def test_where_votes_drown_in_noise_the_plan_names_a_density_that_would_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
-    loud = words.plan(planned(config(private={"rows": 60, "of": 120})))
+    loud = words.plan(planned(config(private={"rows": 110, "of": 120})))
     assert "method.guidance: kernel releases one density instead" in loud
     hopeless = words.plan(planned(config(private={"rows": 3, "of": 120})))
     assert "signal index" in hopeless
@@ -170,8 +201,11 @@ def test_a_bundle_says_what_guided_its_texts(ran: Ran, tmp_path: Path) -> None:
 
 def test_a_round_is_appraised_against_test_rows_alone_and_tells_how_well_it_was_guided(ran: Ran) -> None:
     pipeline, _ = ran
-    for guidance in ("votes", "kernel"):
-        summary = pipeline.run(method={"guidance": guidance, "appraise": True, "samples": 108, "examples": 2})
+    for guidance in ("votes_smoothed", "subspace", "kernel"):
+        student = {"kind": "linear", "adaptation": "density" if guidance == "subspace" else "none"}
+        method = {"guidance": guidance, "appraise": True, "samples": 108, "examples": 2}
+        summary = pipeline.run(method=method, student=student)
+        assert summary["releases"] == (2 if guidance == "votes_smoothed" else 1)
         folder = pipeline.home / "runs" / summary["run_id"]
         told = [json.loads((folder / f"iteration={t}" / "appraisal.json").read_text()) for t in (0, 1)]
         for name in ("picks", "overlap", "weights_tv", "equal_tv"):

@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 from connectors.base import ConfigError
 from tasks.accounting import VotePrivacy
 from tasks.guidance_noise import GuidanceNoise, calibrate_density
-from tasks.kernels import Kernel, body, counted
+from tasks.kernels import LEARNERS, Kernel, body, counted
 from tasks.private.ballot import Ballot
 from tasks.private.guidance import clean_sums, noisy_density
 from tasks.private.keyphrase_release import NoisySums
 from tests.tasks.private.elections import without
 
 LABELS = ("a", "b", "c")
-KERNELS = [Kernel("cosine"), Kernel("gaussian")]
+TEXTS = np.random.default_rng(3).standard_normal((40, 4))
+KERNELS = [Kernel("cosine"), Kernel("gaussian"), Kernel("clusters").learn(TEXTS), Kernel("subspace").learn(TEXTS)]
 ODD = [0.0, 1.0, -3.5, 1e-30, 1e30, float("inf"), float("nan")]
 
 
@@ -84,9 +85,10 @@ def test_taking_a_person_away_moves_the_density_by_no_more_than_1(rows: Ballot, 
         assert length(moved, noise) <= noise.sensitivity == 1.0
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda one: one.name)
-def test_what_a_row_adds_is_the_same_bit_for_bit_whoever_is_beside_it(kernel: Kernel) -> None:
+@pytest.mark.parametrize("name", ["cosine", "gaussian", *LEARNERS])
+def test_what_a_row_adds_is_the_same_bit_for_bit_whoever_is_beside_it(name: Any) -> None:
     noise, vectors = noise_of(), np.random.default_rng(0).standard_normal((40, 384)).astype(np.float32)
+    kernel = Kernel(name).learn(np.random.default_rng(1).standard_normal((60, 384)))
     rows = Ballot(vectors, ["a"] * 40, 1, sides=1)
     alone = sum(
         clean_sums(Ballot(vectors[row : row + 1], ["a"], 1, sides=1), LABELS, kernel, noise).sums for row in range(40)

@@ -1,0 +1,74 @@
+"""The study runs, tells of floor and ceiling, and goes on where it was ended; here on made-up vectors, without data."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from tests.studies.guidance.__main__ import main, read
+from tests.studies.guidance.cells import FLOORS, MECHANISMS, Cell, run
+from tests.studies.guidance.corpora import Corpus
+from tests.studies.guidance.told import interval
+
+
+def small() -> Corpus:
+    rng = np.random.default_rng(0)
+    labels, centres = ["a", "b"], rng.standard_normal((2, 12))
+
+    def made(number: int, shift: float) -> tuple[np.ndarray, np.ndarray]:
+        of = np.arange(number) % 2
+        vectors = 2 * centres[of] + rng.standard_normal((number, 12)) + shift
+        return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32), np.array(labels)[of]
+
+    vectors, own = made(240, 0.0)
+    texts = pd.DataFrame({"text": [f"word{n % 17} word{n % 5} text" for n in range(240)], "label": own})
+    texts["plm"] = np.where(np.arange(240) < 120, "x", "y")
+    return Corpus("IMDb", texts, vectors, *made(80, 0.5), *made(60, 0.5))
+
+
+@pytest.mark.parametrize("mechanism", [*FLOORS, *MECHANISMS])
+def test_a_cell_measures_what_the_study_tells(mechanism: str) -> None:
+    found = run(small(), Cell(mechanism, math.inf, 40, 0, samples=90, iterations=3, examples=4))
+    assert 0 <= found["accuracy"] <= 1
+    assert found["fid"] > 0
+    if mechanism != "none":
+        assert found["overlap"] > (0.1 if mechanism == "central" else 0.3)
+        assert 0 <= found["weights_tv"] <= 1
+    if mechanism not in ("none", "votes", "votes_smoothed"):
+        assert found["matched_fid"] > 0
+
+
+def test_a_study_ends_with_tables_plots_and_bands_and_is_not_done_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.studies.guidance.__main__.folder_of_data", lambda: tmp_path)
+    monkeypatch.setattr("tests.studies.guidance.__main__.corpus", lambda *_: small())
+    asked = ["--folder", str(tmp_path / "out"), "--seeds", "2", "--data", "IMDb", "--rows", "40", "--samples", "90"]
+    monkeypatch.setattr("tests.studies.guidance.__main__.ROWS", (40,))
+    monkeypatch.setattr("tests.studies.guidance.told.PLOTTED", ("fid",))
+    main([*asked, "--mechanisms", "votes", "kernel", "--epsilons", "4"])
+    book = tmp_path / "out" / "cells.jsonl"
+    done = book.read_text()
+    assert len(read(book)) == 2 * (len(FLOORS) + 2 * 2)
+    main([*asked, "--mechanisms", "votes", "kernel", "--epsilons", "4"])
+    assert book.read_text() == done
+    with book.open("a") as file:
+        file.write(json.dumps({"data": "IMDb"})[:-3])
+    assert len(read(book)) == len(done.splitlines()), "a line that was cut short is done again"
+    assert "zero-shot" in (tmp_path / "out" / "tables.md").read_text()
+    assert {one["guidance"] for one in yaml.safe_load((tmp_path / "out" / "measured.yaml").read_text())} == {
+        "votes",
+        "kernel",
+    }
+    assert (tmp_path / "out" / "fid.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_intervals_are_students() -> None:
+    assert interval([1.0, 2.0, 3.0]) == pytest.approx((2.0, 2.484), abs=1e-3)
+    assert math.isnan(interval([1.0])[1])
