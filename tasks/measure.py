@@ -110,9 +110,7 @@ def map_2d(vectors: Vectors, seed: int, tsne: bool = False) -> NDArray[np.float3
     Each axis points so that its largest coordinate is positive, hence the same vectors give the same map.
     """
     rows = _as_float64(vectors, least=1)
-    centred = rows - rows.mean(axis=0)
-    left, lengths, _ = np.linalg.svd(centred, full_matrices=False)
-    points = left[:, :50] * lengths[:50]
+    points = _principal(rows - rows.mean(axis=0), 50 if tsne else 2)
     largest = points[np.abs(points).argmax(axis=0), np.arange(points.shape[1])]
     points *= np.where(largest < 0, -1.0, 1.0)
     if tsne and len(rows) > 3:
@@ -120,6 +118,18 @@ def map_2d(vectors: Vectors, seed: int, tsne: bool = False) -> NDArray[np.float3
     flat = np.zeros((len(rows), 2), dtype=np.float32)
     flat[:, : min(2, points.shape[1])] = points[:, :2]
     return flat
+
+
+def _principal(centred: Factor, most: int) -> Factor:
+    """Return rows along at most so many principal axes, the longest first, from the smaller matrix of products."""
+    from scipy.linalg import eigh
+
+    wide = len(centred) <= centred.shape[1]
+    products = centred @ centred.T if wide else centred.T @ centred
+    size = len(products)
+    squares, vectors = eigh(products, subset_by_index=(max(size - most, 0), size - 1))
+    points = vectors * np.sqrt(np.maximum(squares, 0.0)) if wide else centred @ vectors
+    return np.asarray(points[:, ::-1], dtype=np.float64)
 
 
 def _tsne(points: Factor, seed: int) -> Factor:

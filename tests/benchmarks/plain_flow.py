@@ -152,24 +152,29 @@ def times(config_file: Path, folder: Path, rounds: int) -> dict[str, Any]:
 
     from flows.wasp import wasp
 
-    found: dict[str, Any] = {"prefect": [], "plain": [], "parts": [], "bare": []}
+    arms = ("prefect", "plain", "parts", "bare", "prefect processor", "plain processor")
+    found: dict[str, Any] = {name: [] for name in arms}
     for number in range(rounds + 1):
         config = load_config(WaspConfig, config_file, [f"execution.seed={number}"])
         workers = config.execution.max_workers
         runner: Any = ThreadPoolTaskRunner(max_workers=workers)
         os.environ["WASP_HOME"] = str(folder / "prefect")
         with clocked() as clock:
+            started = time.process_time()
             found["prefect"].append(seconds(lambda c=config, r=runner: wasp.with_options(task_runner=r)(c)))
+            found["prefect processor"].append(time.process_time() - started)
         os.environ["WASP_HOME"] = str(folder / "plain")
         with without_prefect(workers):
+            started = time.process_time()
             found["plain"].append(seconds(lambda c=config: wasp.fn(c)))
+            found["plain processor"].append(time.process_time() - started)
         found["bare"].append(bare_task())
         found["parts"].append(parts(clock, found["prefect"][-1], found["plain"][-1]))
         found["iterations"] = config.method.iterations
         found["calls"] = clock.calls | {"task runs one by one": clock.calls["steps"]}
         found["tasks"] = clock.calls["bodies"] + clock.calls["side by side"]
     found["told"] = [null_told(journal) for journal in sorted(folder.glob("*/runs/*/tracking.jsonl"))]
-    later = {name: found[name][1:] for name in ("prefect", "plain", "parts", "bare")}
+    later = {name: found[name][1:] for name in arms}
     later["parts"] = {name: statistics.median(one[name] for one in later["parts"]) for name in later["parts"][0]}
     return found | later
 

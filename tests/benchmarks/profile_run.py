@@ -101,13 +101,15 @@ def profile(command: list[str]) -> dict[str, Any]:
             if end.code:
                 raise
     costs: Counter[tuple[str, str]] = Counter()
+    stacks: Counter[str] = Counter()  # functions of one file and name are one here
     for stack, seconds in sampler.spent.items():
         costs[step_of(stack), group_of(stack)] += seconds
+        stacks[";".join(map(called, stack))] += seconds
     return {
         "wall": time.perf_counter() - wall,
         "processor": time.process_time() - processor,
         "costs": [{"step": step, "group": group, "seconds": spent} for (step, group), spent in costs.most_common()],
-        "stacks": {";".join(map(called, stack)): round(spent, 4) for stack, spent in sampler.spent.items()},
+        "stacks": stacks,
     }
 
 
