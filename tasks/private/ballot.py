@@ -61,7 +61,9 @@ class Candidates:
             raise InputError(f"Candidates disagree in length: ids, labels and vectors have shapes {shapes}.")
         if self.ids.dtype != np.int64 or self.vectors.dtype != np.float32:
             raise InputError("Candidates need int64 ids and float32 vectors.")
-        if len(np.unique(self.ids)) != len(self.ids) or (len(self.ids) and self.ids.min() < 0):
+        # Sorted, because that is several times as fast as a table of what was seen, and mostly they are.
+        ordered = np.sort(self.ids)
+        if (ordered[1:] == ordered[:-1]).any() or (len(ordered) and ordered[0] < 0):
             raise InputError("Candidate ids must be unique and not negative; two rows with one id would share a bin.")
         object.__setattr__(self, "squares", squared_lengths(self.vectors))
         wrong = np.flatnonzero(~usable(self.vectors, self.squares))

@@ -218,10 +218,12 @@ def _coded(labels: NDArray[Any]) -> tuple[list[str], NDArray[Any]]:
     starts = np.append(np.zeros(min(len(labels), 1), np.int64), np.flatnonzero(labels[1:] != labels[:-1]) + 1)
     apart = 8 * len(starts) > len(labels)
     listed = (labels if apart else labels[starts]).tolist()
-    index: dict[str, int] = {}
-    of_label = {label: index.setdefault(str(label), len(index)) for label in set(listed)}
+    if not all(isinstance(label, str) for label in set(listed)):
+        # 1 and 1.0 are equal, their words are not.
+        listed, apart = [str(label) for label in labels.tolist()], True
+    index = {label: code for code, label in enumerate(dict.fromkeys(listed))}
     kind = np.int16 if len(index) < 2**15 else np.int64
-    codes = np.fromiter(map(of_label.__getitem__, listed), dtype=kind, count=len(listed))
+    codes = np.fromiter(map(index.__getitem__, listed), dtype=kind, count=len(listed))
     return list(index), codes if apart else np.repeat(codes, np.diff(starts, append=len(labels)))
 
 

@@ -22,7 +22,7 @@ import pandas as pd
 from tasks.accounting import Noise, VotePrivacy, calibrate
 from tasks.plot_style import MARKERS, PALETTE, picture
 from tasks.private.noise import add_discrete_gaussian
-from tasks.private.votes import Ballot, Candidates, clean_votes, rank
+from tasks.private.votes import Ballot, Candidates, _count, rank
 from tasks.select import select
 from tasks.weigh import weigh
 from tests.conftest import OUTPUT
@@ -86,11 +86,9 @@ def measured(file: Path, rows: int, texts: int) -> Point:
         started = time.perf_counter()
         standing = Candidates(np.arange(part), labels[:part], vectors[:part])
         running = rank(ballot, standing, running)
-        counts = clean_votes(ballot, standing, NOISE, running).counts
+        counts = _count(ballot, standing, NOISE, running).counts
         votes.append(time.perf_counter() - started)
-    return Point(
-        rows, texts, votes, *_after(counts, labels), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    )
+    return Point(rows, texts, votes, *_after(counts, labels), _peak())
 
 
 def _peak() -> float:

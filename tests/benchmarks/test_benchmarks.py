@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks import scale
 from tests.benchmarks.__main__ import BENCHMARKS, main
 from tests.benchmarks.goals import GOALS, table, toward, verdicts
 from tests.benchmarks.race import compare, line
@@ -53,3 +54,12 @@ def test_the_ratio_is_the_median_of_the_rounds_own_ratios() -> None:
     one = line("s", "c", "peer", ours=[1.0, 9.0, 2.0], peer=[2.0, 3.0, 2.0])
     assert (one.ratio, one.low, one.high) == (1.0, 0.5, 3.0)
     assert (one.ours_seconds, one.peer_seconds) == (2.0, 2.0)
+
+
+def test_one_size_of_the_curves_is_measured_shown_and_drawn(tmp_path: Path) -> None:
+    file = scale.candidates_file(tmp_path / "vectors.npy", 300)
+    points = [scale.measured(file, 10, size) for size in (100, 300)]
+    assert all(len(one.votes) == 5 and one.whole > 0 and 0 < one.peak_gigabytes < 64 for one in points)
+    assert scale.show(points).count("\n") == 3
+    scale.draw(points, tmp_path / "scale.png")
+    assert (tmp_path / "scale.png").read_bytes().startswith(b"\x89PNG")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from tasks.private import blocks, compiled, nearest
-from tasks.private.ballot import Ballot
+from tasks.private.ballot import LONGEST, Ballot, usable
 from tasks.private.comparing import distances
 from tasks.private.crew import Crew, products_of_one_thread
 from tasks.private.nearest import Running, rank
@@ -126,15 +126,15 @@ def test_elections_of_nothing_end(way: Any, rows: int, size: int, dimension: int
 def test_compiled_and_plain_sums_run_from_the_first_component_to_the_last():
     rng = np.random.default_rng(9)
     mine, theirs = (rng.normal(size=(number, 301)).astype(np.float32) for number in (1, 11))
-    found = np.zeros(15)
-    compiled.measure(mine[0], theirs, np.arange(11), 11, found)
+    found = np.zeros(11)
+    compiled.measure(mine[0], theirs, np.arange(11), found, np.zeros((8, 301)))
     by_hand = []
     for vector in theirs.astype(float).tolist():
         total = 0.0
         for left, right in zip(mine[0].astype(float).tolist(), vector, strict=True):
             total += (left - right) * (left - right)
         by_hand.append(total)
-    assert found[:11].tolist() == by_hand
+    assert found.tolist() == by_hand
     assert distances(mine, theirs, np.zeros(11, dtype=np.int64), np.arange(11)).tolist() == by_hand
 
 
@@ -165,6 +165,28 @@ def test_votes_at_the_same_time_give_products_their_threads_back():
         assert set(threads()) == {1}
         assert crew.begin() == outer == max(before)
     assert threads() == before
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    dimension=st.sampled_from([1, 2, 5, 384]),
+    value=st.sampled_from([0.0, 1.0, 1e-30, np.nan, np.inf, -np.inf, 3e38])
+    | st.floats(0.3, 3).map(lambda x: x * LONGEST),
+    equal=st.booleans(),
+)
+def test_a_vector_is_usable_if_its_largest_component_says_so(dimension: int, value: float, equal: bool):
+    vectors = np.ones((3, dimension), dtype=np.float32)
+    scaled = np.float32(value / np.sqrt(dimension) if np.isfinite(value) else value)
+    vectors[1, slice(None) if equal else dimension // 2] = scaled
+    widest = np.abs(vectors).max(axis=1) * np.sqrt(dimension)
+    assert usable(vectors).tolist() == (widest <= LONGEST).tolist()
+
+
+def test_labels_of_any_kind_and_order_are_told_apart():
+    for labels in (["b", "a", "b"], ["a"] * 40 + ["b"] * 40, [1, 1.0, "1", None], [f"c{k}" for k in range(40_000)], []):
+        names, codes = nearest._coded(np.array(labels, dtype=object))
+        assert [names[code] for code in codes] == [str(label) for label in labels]
+        assert len(set(names)) == len(names)
 
 
 def test_what_a_task_of_the_crew_raises_is_raised():
