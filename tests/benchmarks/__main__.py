@@ -27,6 +27,7 @@ from tests.benchmarks import (
     rounds,
     sequences,
     startup,
+    student,
     vote,
     wire,
 )
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "sequences": sequences.sequences,
     "clipping": clipping.clipping,
     "embed": embed.embed,
+    "student": student.student,
     "fid": numbers.distance,
     "noise": numbers.noise,
     "ngram": ngram.ngram,

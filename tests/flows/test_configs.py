@@ -13,6 +13,7 @@ from flows.params import WaspConfig
 from flows.params_aug_pe import AugPeConfig
 from flows.partition import PartyFile, partition
 from tasks.partition import Partition
+from tasks.student import StudentSpec
 from tests.conftest import ROOT
 
 CONFIGS = sorted((ROOT / "deployments" / "configs").rglob("*.yaml"))
@@ -169,7 +170,7 @@ def test_the_student_of_aug_pe_is_trained_as_its_paper_says() -> None:
     assert config.student.recipe == {"learning_rate": 3e-5, "batch": 32, "max_length": 512}
 
 
-@pytest.mark.parametrize("setting", ["learning_rate: 0.001", "batch: 4", "max_length: 64"])
+@pytest.mark.parametrize("setting", ["learning_rate: 0.001", "batch: 4", "max_length: 64", "precision: float32"])
 def test_what_means_nothing_to_a_student_is_refused(setting: str) -> None:
     with pytest.raises(ConfigError, match="means nothing to a student of kind linear"):
         commands.plan("wasp", ROOT / "deployments/configs/wasp_here.yaml", [f"student={{kind: linear, {setting}}}"])
@@ -177,7 +178,17 @@ def test_what_means_nothing_to_a_student_is_refused(setting: str) -> None:
 
 def test_a_setting_of_the_student_that_is_left_out_makes_no_other_run() -> None:
     config = load_config(WaspConfig, ROOT / "deployments/configs/demo.yaml")
-    assert not {"learning_rate", "batch", "max_length"} & set(config.model_dump(mode="json")["student"])
+    written = config.model_dump(mode="json")
+    assert not {"learning_rate", "batch", "max_length", "precision"} & set(written["student"])
+    assert not {"precision", "backend"} & set(written["embedder"])
+
+
+def test_the_student_s_precision_reaches_it() -> None:
+    given = {"kind": "finetune", "precision": "float32"}
+    config = load_config(WaspConfig, ROOT / "deployments/configs/demo.yaml")
+    student = type(config.student)(**given)
+    assert StudentSpec(**student.settings).precision == "float32"
+    assert "precision" not in type(config.student)(kind="finetune").settings
 
 
 def test_counted_first_choices_stay_within_the_budget_and_are_told() -> None:

@@ -86,6 +86,12 @@ def test_a_rule_takes_what_is_older_and_nothing_else(home: Path, rule: str, gone
     assert going(home, **{rule: "6w"}) == set()
 
 
+def test_vectors_that_runs_share_go_by_age_alone(home: Path) -> None:
+    put(home, "embeddings/hash/vectors.db", OLD)
+    assert "embeddings/hash/vectors.db" not in going(home)
+    assert "embeddings/hash/vectors.db" in going(home, embeddings_older_than="30d")
+
+
 def test_every_rule_together_leaves_releases_and_records_alone(home: Path) -> None:
     put(home, "private/votes/old/1.npz", OLD)
     put(home, "private/ledger.key", OLD)

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -89,6 +91,22 @@ def test_what_was_embedded_before_a_crash_is_kept(monkeypatch, tmp_path):
     again = LetterEmbedder()
     embed_texts(again, texts, kept=kept)
     assert again.asked == ["ab", "aab"]
+
+
+def test_the_vectors_are_held_once_while_they_are_made(monkeypatch):
+    class Wide(LetterEmbedder):
+        dimension = 256
+
+        def embed(self, texts, advance=None):
+            return np.ones((len(texts), 256), dtype=np.float32)
+
+    monkeypatch.setattr(embed, "BLOCK", 500)
+    texts = [str(number) for number in range(10_000)]
+    tracemalloc.start()
+    vectors = embed_texts(Wide(), texts)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert vectors.nbytes < peak < 1.5 * vectors.nbytes
 
 
 def test_no_texts_are_one_block_without_rows():
