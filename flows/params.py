@@ -93,11 +93,6 @@ class AnyConfig(Strict):
         return tuple(plm.name for plm in self.plms)
 
     @property
-    def releases_density(self) -> bool:
-        """Whether a density of private rows guides."""
-        return False
-
-    @property
     def asks(self) -> list[Asks]:
         """What the models are asked when nothing has to be asked twice; here each text once."""
         return [Asks(self.writers, self.method.samples)]
@@ -130,11 +125,7 @@ class AnyConfig(Strict):
             )
         if self.student.pays:
             self._can_pay_for_moments()
-        if self.student.adaptation == "density" and not self.releases_density:
-            raise ValueError(
-                "student.adaptation is density, but none is released: it is for wasp with method.guidance kernel, "
-                "subspace or clusters"
-            )
+        self.student.need_density(self.method.releases_density)
         if self.evaluation.fid_reference == "public" and self.public is None:
             raise ValueError("evaluation.fid_reference is 'public' but no public rows are given")
         return self
@@ -296,11 +287,6 @@ class WaspConfig(RunConfig):
             joined = self.privacy.joined_by if self.privacy.protects == "person" else "mean"
             refuse_density(self.method.guidance, self.parties is not None, self.privacy.calibration, joined)
         return self
-
-    @property
-    def releases_density(self) -> bool:
-        """Where rows do not vote."""
-        return self.method.density is not None
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:

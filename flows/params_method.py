@@ -64,6 +64,11 @@ class AnyMethod(Strict):
         return Casting(self.iterations)
 
     @property
+    def releases_density(self) -> bool:
+        """Whether a density of the private rows guides."""
+        return False
+
+    @property
     def tuning(self) -> Training | None:
         """The steps in which the private rows are learned; None where they vote."""
         return None
@@ -195,6 +200,11 @@ class Method(RoundsMethod):
         if self.guidance == "votes" or self.guidance == "votes_smoothed":
             return None
         return Kernel(self.kernel if self.guidance == "kernel" else self.guidance)
+
+    @property
+    def releases_density(self) -> bool:
+        """Where rows do not vote."""
+        return self.density is not None
 
     @property
     def smooths(self) -> bool:

@@ -91,6 +91,14 @@ class StudentChoice(Strict):
         """Whether it adapts to the public rows."""
         return self.adaptation == "coral" and not self.pays
 
+    def need_density(self, released: bool) -> None:
+        """Raise ValueError where the student would adapt to a density and none is released."""
+        if self.adaptation == "density" and not released:
+            raise ValueError(
+                "student.adaptation is density, but none is released: it is for wasp with method.guidance kernel, "
+                "subspace or clusters"
+            )
+
     @property
     def settings(self) -> dict[str, Any]:
         """All that is said of the student, for a StudentSpec."""

@@ -36,6 +36,9 @@ LEVELS = (
 )
 """The floors and the ceiling of every plot."""
 
+HELD_AGAINST = {"shifted_accuracy": "accuracy"}
+"""Measures that others do not have, and what of theirs is held against them."""
+
 CHOSEN_ON = (("Banking", "Yelp-Rating"), (0, 1, 2))
 """Data sets and seeds on which parameters were picked; the others confirm."""
 
@@ -133,7 +136,7 @@ def difference(table: pd.DataFrame, place: tuple[str, int, float], one: str, oth
     data, rows, epsilon = place
     mine, theirs = (_of(table, data, rows, name, epsilon) for name in (one, other))
     both = mine.index.intersection(theirs.index)
-    given = "fid" if metric == "matched_fid" and other not in ("none", "central") else metric
+    given = HELD_AGAINST.get(metric, metric)
     if not len(both) or metric not in mine or given not in theirs:
         return ""
     apart = (mine.loc[both, metric] - theirs.loc[both, given]).dropna().to_numpy(dtype=np.float64)
@@ -159,9 +162,14 @@ def _differences(table: pd.DataFrame) -> str:
             if any(told):
                 names = f"{metric}, {NAMES.get(one, one)} minus {NAMES.get(other, other)}"
                 lines.append(f"| {names} | " + " | ".join(told) + " |")
-    for metric in ("matched_fid", "matched_accuracy"):
-        told = [difference(table, place, "kernel", "none", metric) for place in places]
-        lines.append(f"| {metric}, kernel minus zero-shot | " + " | ".join(told) + " |")
+    further = [
+        ("matched_fid", "none"),
+        ("matched_accuracy", "none"),
+        *(("shifted_accuracy", one) for one in ("none", "votes")),
+    ]
+    for metric, other in further:
+        told = [difference(table, place, "kernel", other, metric) for place in places]
+        lines.append(f"| {metric}, kernel minus {NAMES.get(other, other)} | " + " | ".join(told) + " |")
     return "\n".join([*lines, ""])
 
 
@@ -173,8 +181,10 @@ def _halves(table: pd.DataFrame) -> str:
     lines = ["**Picked on one half of data sets and seeds, confirmed on the other (epsilon 1 and 4, 100 rows)**", ""]
     lines += ["| mean over data sets, epsilons and seeds | picked | confirmed |", "|---|---|---|"]
     rows, epsilons = MAIN
-    for metric in ("fid", "accuracy", "picks", "weights_tv"):
+    for metric in ("fid", "accuracy", "shifted_accuracy", "picks", "weights_tv"):
         for one in [name for name in dict.fromkeys(table["mechanism"]) if name != "votes"]:
+            if not table.loc[table["mechanism"] == one, metric].notna().any():
+                continue
             cells = []
             for half in (chosen, other):
                 pooled = _pooled(half, (rows, epsilons), one, metric)
@@ -189,7 +199,8 @@ def _pooled(half: pd.DataFrame, at: tuple[int, Sequence[float]], one: str, metri
         for epsilon in at[1]:
             mine, theirs = (_of(half, data, at[0], name, epsilon) for name in (one, "votes"))
             both = mine.index.intersection(theirs.index)
-            found += (mine.loc[both, metric] - theirs.loc[both, metric]).dropna().tolist()
+            given = HELD_AGAINST.get(metric, metric)
+            found += (mine.loc[both, metric] - theirs.loc[both, given]).dropna().tolist()
     return found
 
 
@@ -197,7 +208,14 @@ def _grid(table: pd.DataFrame) -> str:
     """Return kernel beside zero-shot and votes in all places."""
     epsilons = sorted(one for one in set(table["epsilon"]) if math.isfinite(one))
     parts = []
-    for metric, other in (("fid", "none"), ("fid", "votes"), ("accuracy", "votes"), ("picks", "central")):
+    for metric, other in (
+        ("fid", "none"),
+        ("matched_fid", "none"),
+        ("fid", "votes"),
+        ("accuracy", "votes"),
+        ("shifted_accuracy", "none"),
+        ("picks", "central"),
+    ):
         lines = [f"**{metric}, kernel minus {NAMES.get(other, other)}, by rows and epsilon**", ""]
         lines += [
             "| | " + " | ".join(f"epsilon {one:g}" for one in epsilons) + " |",
@@ -220,8 +238,11 @@ def plot(table: pd.DataFrame, metric: str) -> bytes:
         panels = figure.subplots(len(data), len(rows), squeeze=False, sharex=True, sharey="row")
         for axes, place in zip(panels.ravel(), ((name, number) for name in data for number in rows), strict=True):
             _panel(axes, table, place, metric)
-        handles, labels = panels[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
+        known: dict[str, Any] = {}
+        for axes in panels.ravel():
+            handles, labels = axes.get_legend_handles_labels()
+            known |= dict(zip(labels, handles, strict=True))
+        figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=4, fontsize=8)
 
     return picture(f"guidance-{metric}", (2.6 * len(rows), 2.1 * len(data) + 0.8), draw, "png")
 
