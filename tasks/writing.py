@@ -11,7 +11,7 @@ import pandas as pd
 from connectors.base import ArtifactRef, FinalError, Matrix, TemporaryError, digest
 from tasks.balance import dealt
 from tasks.clean import normalised
-from tasks.embed import embed_texts
+from tasks.embed import embed_blocks, embed_texts
 from tasks.generate import ROW_TYPES, Generated, Request, generate, nothing
 from tasks.jobs import Reference, Seeds, WriteJob, Written
 from tasks.phrases import Vocabulary, as_text
@@ -77,8 +77,8 @@ def embed_samples(tools: Tools, samples: ArtifactRef) -> tuple[ArtifactRef, str]
     def make() -> ArtifactRef:
         texts = tools.artifacts.read_table(samples)["text"].tolist()
         with tools.progress("embed", len(texts)) as advance:
-            vectors = embed_texts(tools.embedder, texts, advance, tools.kept_vectors)
-            return tools.artifacts.write_matrix(path, vectors, key)
+            blocks = embed_blocks(tools.embedder, texts, advance, tools.kept_vectors)
+            return tools.artifacts.write_matrix(path, blocks, key)
 
     return make_once(tools.artifacts, path, key, make)
 
