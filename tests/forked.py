@@ -103,6 +103,8 @@ def _serve(address: str, owner: int) -> list[str]:
     sys.modules.update(dict.fromkeys(THREADED))  # type: ignore[arg-type]  # None: it is as if not installed
     for library in LIBRARIES:
         __import__(library)
+    for library in THREADED:
+        del sys.modules[library]
     _warm_up()
     _require_one_thread()
     _make_tracking_database(Path(address).with_name(TRACKING))
