@@ -79,7 +79,7 @@ def measured(file: Path, rows: int, texts: int) -> Point:
     mine = vectors[np.sort(rng.integers(0, texts, rows))] + rng.standard_normal((rows, DIMENSION), np.float32) / 20
     ballot = Ballot(mine, names[rng.integers(0, CLASSES, rows)].tolist(), 8)
     labels = names[np.arange(texts) * CLASSES * ITERATIONS // texts % CLASSES]
-    rank(ballot, Candidates(np.arange(1), labels[:1], np.ones((1, DIMENSION), np.float32)), way="compiled")
+    rank(ballot, Candidates(np.arange(1), labels[:1], vectors[:1]), way="compiled")
     votes, running = [], None
     for step in range(1, ITERATIONS + 1):
         part = texts * step // ITERATIONS
@@ -148,7 +148,10 @@ def draw(points: Sequence[Point], place: Path) -> None:
                 sizes, seconds = [getattr(one, along) for one in some], [sum(one.votes) for one in some]
                 axes.loglog(sizes, seconds, MARKERS[number] + "-", color=PALETTE[number], label=f"{value:,} {fixed}")
                 axes.loglog(sizes, [seconds[-1] * size / sizes[-1] for size in sizes], ":", color=PALETTE[number])
+                for axis in (axes.xaxis, axes.yaxis):
+                    axis.set_major_formatter(lambda value, _: f"{value:g}" if value < 1 else f"{value:,.0f}")
                 axes.set_xlabel(along)
+                axes.tick_params(axis="x", labelsize=7)
                 axes.set_title("seconds of five votes (dotted: linear)")
                 axes.legend()
         bytes_of = [one.texts * DIMENSION * 4 / 2**30 for one in points]
