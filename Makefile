@@ -9,7 +9,7 @@ READY_STACK := $(VENV)/.ready-stack
 export WASP_HOME ?= $(CURDIR)/.wasp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down status deployments test check test-all test-e2e bench format clean
+.PHONY: help setup demo up down status deployments test test-runs check test-all test-e2e bench format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -46,8 +46,11 @@ status: ## what of the stack runs
 deployments: $(READY_DEMO) ## write deployments/prefect.yaml anew from the catalogue and the configurations
 	@$(BIN)/python -m deployments.prefect_file
 
-test: $(READY) ## the fast suite: offline, real parts
+test: $(READY) ## the fast suite: offline, real parts, the main flow from start to end
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+test-runs: $(READY) ## whole runs of every flow with their servers: killed, resumed, refused, exported, compared
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "runs and not slow and not gpu and not live and not browser"
 
 test-all: $(READY) ## everything but the browser: slow, chaos and statistical tests as well
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not gpu and not live and not browser"

@@ -47,10 +47,20 @@ def pipeline(api: str, tmp_path: Path) -> Pipeline:
     return Pipeline(tmp_path / "home", api)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests on real data where the folder is missing."""
-    if DATA.is_dir():
-        return
+    """Mark what carries whole runs out; skip tests on real data where the folder is missing."""
     for item in items:
-        if item.get_closest_marker("real_data"):
+        if _carries_runs_out(item) and not item.get_closest_marker("core"):
+            item.add_marker(pytest.mark.runs)
+        if not DATA.is_dir() and item.get_closest_marker("real_data"):
             item.add_marker(pytest.mark.skip(reason="the folder of real data is missing (WASP_DATA)"))
+
+
+def _carries_runs_out(item: pytest.Item) -> bool:
+    """Tell whether a test needs a Prefect server or starts commands that do."""
+    return (
+        item.path.is_relative_to(ROOT / "tests" / "e2e")
+        or item.path.is_relative_to(ROOT / "tests" / "chaos")
+        or ("api" in getattr(item, "fixturenames", ()))
+    )

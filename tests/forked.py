@@ -25,6 +25,8 @@ SETTLED = ("PYTHON", "OMP_", "LD_", "HF_", "MLFLOW_DISABLE")
 QUIET = {"MLFLOW_LOGGING_LEVEL": "WARNING", "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
 """What the command sets before it imports MLflow."""
 TRACKING = "mlflow.db"
+THREADED = ("polars",)
+"""What nothing here needs, MLflow imports where it is installed, and starts threads, which a fork would lose."""
 LIBRARIES = (
     "pandas",
     "pyarrow.parquet",
@@ -86,11 +88,11 @@ def _parent() -> str:
     """Start the process that forks; return the address that it listens on. It ends with this process."""
     folder = tempfile.mkdtemp(prefix="wasp-forks-")
     address = str(Path(folder) / "line")
-    subprocess.Popen([sys.executable, "-m", "tests.forked", address, str(os.getpid())], cwd=ROOT)
+    parent = subprocess.Popen([sys.executable, "-m", "tests.forked", address, str(os.getpid())], cwd=ROOT)
     deadline = time.monotonic() + 120
     while not Path(address).exists():
-        if time.monotonic() > deadline:
-            raise RuntimeError("the process that forks did not start")
+        if time.monotonic() > deadline or parent.poll() is not None:
+            raise RuntimeError("the process that forks did not start; its error stands among the test's output")
         time.sleep(0.05)
     return address
 
@@ -98,8 +100,11 @@ def _parent() -> str:
 def _serve(address: str, owner: int) -> list[str]:
     """Fork for each call; in a fork, return the arguments of its command."""
     os.environ.update(QUIET)
+    sys.modules.update(dict.fromkeys(THREADED))  # type: ignore[arg-type]  # None: it is as if not installed
     for library in LIBRARIES:
         __import__(library)
+    for library in THREADED:
+        del sys.modules[library]
     _warm_up()
     _require_one_thread()
     _make_tracking_database(Path(address).with_name(TRACKING))

@@ -26,6 +26,8 @@ from tests.connectors.ledger_tools import DELTA, ROOT
 from tests.flows.test_bad_input import good_rows, table
 from tests.output import table as written_table
 
+pytestmark = pytest.mark.core
+
 
 @dataclass(frozen=True)
 class Journey:

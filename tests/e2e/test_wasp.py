@@ -10,6 +10,7 @@ import pytest
 
 from tests.pipeline import Pipeline, free_port, last_json
 
+pytestmark = pytest.mark.core
 PROMISED = {
     "run_id", "flow", "state", "degraded", "epsilon_spent", "delta", "releases", "n_synthetic", "accuracy", "macro_f1",
     "fid", "mlflow_run_id", "prefect_run_id", "report", "seconds",
@@ -55,6 +56,7 @@ def test_the_answer_tells_how_much_of_the_texts_is_real_and_of_the_real_is_there
         assert summary[name] == course[-1]
 
 
+@pytest.mark.runs
 def test_weights_come_from_counted_first_choices_and_are_read_back_from_the_book(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
     asked = {"weights_from": "counts", "counts_share": 0.2}
@@ -213,6 +215,7 @@ def test_a_cap_refuses_the_next_run_with_three_numbers(finished) -> None:
     assert again["state"] == "done", "a finished run needs no budget"
 
 
+@pytest.mark.runs
 def test_infinite_epsilon_is_marked_and_cannot_be_exported(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
     summary = pipeline.run(privacy={"epsilon": "inf"}, method={"iterations": 2, "samples": 24})
@@ -223,6 +226,7 @@ def test_infinite_epsilon_is_marked_and_cannot_be_exported(api: str, tmp_path: P
     assert "NOT PRIVATE" in refused.stderr
 
 
+@pytest.mark.runs
 def test_one_iteration_touches_no_private_row_and_spends_nothing(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
     summary = pipeline.run(method={"iterations": 1, "samples": 24}, test=None)
@@ -232,6 +236,7 @@ def test_one_iteration_touches_no_private_row_and_spends_nothing(api: str, tmp_p
     assert summary["fid"] is None
 
 
+@pytest.mark.runs
 def test_a_cap_may_be_set_before_the_first_run(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
     unknown = pipeline.call("budget", "cap", "desk", "--epsilon", "2")
@@ -243,6 +248,7 @@ def test_a_cap_may_be_set_before_the_first_run(api: str, tmp_path: Path) -> None
     assert "left 2" in refused.stderr
 
 
+@pytest.mark.runs
 def test_a_tracking_server_that_is_down_delays_little_and_loses_nothing(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
     pipeline.extra["MLFLOW_TRACKING_URI"] = f"http://127.0.0.1:{free_port()}"
@@ -260,6 +266,7 @@ def test_a_tracking_server_that_is_down_delays_little_and_loses_nothing(api: str
     assert steps == [(0,), (1,)]
 
 
+@pytest.mark.runs
 def test_what_a_failed_run_reserved_can_be_returned(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
     config = pipeline.config(student={"kind": "finetune", "model": str(tmp_path / "no-such-model")})
@@ -272,6 +279,7 @@ def test_what_a_failed_run_reserved_can_be_returned(api: str, tmp_path: Path) ->
     assert last_json(pipeline.call("budget", "show", "--json").stdout)["datasets"][0]["reserved"] == 0
 
 
+@pytest.mark.runs
 def test_prefect_keeps_its_files_in_the_state_folder_and_tells_nobody(pipeline: Pipeline, tmp_path: Path) -> None:
     person = tmp_path / "person"
     person.mkdir()
