@@ -69,6 +69,7 @@ def test_a_cleaned_run_stands_until_it_is_made_again_on_purpose(pipeline: Pipeli
     assert lines_of_the_book(pipeline) == book
     assert (pipeline.home / "private/ledger.key").read_bytes() == before["private/ledger.key"]
     check_usable(pipeline, run_id, tmp_path / "bundle")
+    book = lines_of_the_book(pipeline)  # an export is written down, and that it looked for repeated passages
 
     stands = pipeline.run()
     assert "wasp clean removed 72 texts by clerk, novelist" in stands["removed"]
