@@ -47,10 +47,10 @@ deployments: $(READY_DEMO) ## write deployments/prefect.yaml anew from the catal
 	@$(BIN)/python -m deployments.prefect_file
 
 test: $(READY) ## the fast suite: offline, real parts, the main flow from start to end
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test-runs: $(READY) ## whole runs of every flow with their servers: killed, resumed, refused, exported, compared
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "runs and not slow and not gpu and not live and not browser"
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "runs and not slow and not gpu and not live and not browser"
 
 test-all: $(READY) ## everything but the browser: slow, chaos and statistical tests as well
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not gpu and not live and not browser"

@@ -11,10 +11,16 @@ from tests.benchmarks.__main__ import BENCHMARKS, main
 from tests.benchmarks.goals import GOALS, table, toward, verdicts
 from tests.benchmarks.race import compare, line
 
-LONG = ("flow", "wire", "parties", "clipping")
+LONG = ("wire", "parties", "clipping")
+SHORT = ("vote", "incremental", "fid", "noise", "masks")
+"""What `make test` tries; `make test-runs` tries the others."""
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LONG)) for n in BENCHMARKS])
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] if name in LONG else [] if name in SHORT else [pytest.mark.runs]
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in BENCHMARKS])
 def test_a_benchmark_gives_finite_positive_ratios(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -349,13 +349,14 @@ def _write_for_ever(home: str) -> None:
 def test_kill_at_any_moment_leaves_a_finished_artifact_or_none(tmp_path):
     context = multiprocessing.get_context("fork")
     store = Artifacts(tmp_path)
-    finished = 0
-    for attempt in range(12):
+    finished = attempt = 0
+    while attempt < 12 or (finished == 0 and attempt < 60):  # a disk that is busy lets a while pass before one is there
         writer = context.Process(target=_write_for_ever, args=(str(tmp_path),))
         writer.start()
         time.sleep(0.05 + 0.013 * attempt)
         os.kill(writer.pid, signal.SIGKILL)
         writer.join()
+        attempt += 1
         manifest = tmp_path / "runs/r/_a.parquet.json"
         if manifest.exists():
             version = json.loads(manifest.read_text())["version"]

@@ -98,7 +98,11 @@ def test_a_run_on_private_rows_alone_loads_and_can_be_planned(path: Path) -> Non
     assert "NOT PRIVATE" in words.plan(plan)
 
 
-@pytest.mark.parametrize("path", COMPARISONS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.runs] * (path.stem == "guidance")) for path in COMPARISONS],  # 960 plans
+    ids=lambda path: path.stem,
+)
 def test_a_comparison_loads_and_every_cell_can_be_planned(path: Path) -> None:
     plan = commands.plan("compare", path, ["seeds=[0]"])
     assert plan["cells"] >= plan["open"] == len(plan["matrix"]) > 1

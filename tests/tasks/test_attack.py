@@ -70,6 +70,7 @@ MUTANTS: dict[str, tuple[Noise, Mechanism, int]] = {
 }
 
 
+@pytest.mark.runs
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_sabotaged_mechanism_is_caught(name: str) -> None:
