@@ -205,25 +205,25 @@ def _pooled(half: pd.DataFrame, at: tuple[int, Sequence[float]], one: str, metri
 
 
 def _grid(table: pd.DataFrame) -> str:
-    """Return kernel beside zero-shot and votes in all places."""
+    """Return what guides beside zero-shot and votes in all places."""
     epsilons = sorted(one for one in set(table["epsilon"]) if math.isfinite(one))
     parts = []
-    for metric, other in (
-        ("fid", "none"),
-        ("matched_fid", "none"),
-        ("fid", "votes"),
-        ("accuracy", "votes"),
-        ("shifted_accuracy", "none"),
-        ("picks", "central"),
+    for metric, one, other in (
+        *(("fid", one, "none") for one in ("kernel", "subspace", "clusters", "votes", "votes_smoothed")),
+        ("matched_fid", "kernel", "none"),
+        ("fid", "kernel", "votes"),
+        ("accuracy", "kernel", "votes"),
+        ("shifted_accuracy", "kernel", "none"),
+        ("picks", "kernel", "central"),
     ):
-        lines = [f"**{metric}, kernel minus {NAMES.get(other, other)}, by rows and epsilon**", ""]
+        lines = [f"**{metric}, {NAMES.get(one, one)} minus {NAMES.get(other, other)}, by rows and epsilon**", ""]
         lines += [
-            "| | " + " | ".join(f"epsilon {one:g}" for one in epsilons) + " |",
+            "| | " + " | ".join(f"epsilon {at:g}" for at in epsilons) + " |",
             "|---" * (len(epsilons) + 1) + "|",
         ]
         for data in dict.fromkeys(table["data"]):
             for rows in sorted(set(table["rows"])):
-                told = [difference(table, (data, rows, one), "kernel", other, metric) for one in epsilons]
+                told = [difference(table, (data, rows, at), one, other, metric) for at in epsilons]
                 if any(told):
                     lines.append(f"| {data}, {rows} rows | " + " | ".join(told) + " |")
         parts.append("\n".join([*lines, ""]))
