@@ -50,8 +50,8 @@ def select_examples(
     if job.smooth or job.per_hub:
         inputs["vectors"] = content([one.vectors for one in written if one.vectors is not None])
     step = "select_smoothed" if job.smooth else "select_spaced" if job.per_hub else "select"
-    parameters = {"examples": job.examples} | ({"per_hub": job.per_hub} if job.per_hub else {})
-    key = step_key(step, dict(parameters), inputs)
+    parameters: dict[str, object] = {"examples": job.examples, **({"per_hub": job.per_hub} if job.per_hub else {})}
+    key = step_key(step, parameters, inputs)
 
     def make() -> ArtifactRef:
         votes, samples = tools.artifacts.read_table(release), read_samples(tools, written)

@@ -14,7 +14,7 @@ from connectors.base import ArtifactRef, Matrix, StepKey
 from tasks.adapting import unlabelled_of
 from tasks.heads import probe_accuracy
 from tasks.jobs import MeasureJob, Reference, TrainJob, Written
-from tasks.measure import NEIGHBOURS, fid, map_2d, null_fid, precision_recall
+from tasks.measure import NEIGHBOURS, fid, map_2d, null_fid, null_sizes, precision_recall
 from tasks.private.internal import fid_against_private
 from tasks.report_values import MapPoints
 from tasks.reuse import make_once, step_key
@@ -105,8 +105,7 @@ def _distance(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
 
 def _null(real: Matrix, rows: int, seed: int) -> float:
     """Return the null FID at these sizes, worked out once for all iterations and runs of a process that share them."""
-    small = min(rows, len(real), len(real) // 2)
-    sizes = (small, min(max(rows, len(real)), len(real) - small))  # what null_fid makes of them
+    sizes = null_sizes(len(real), (rows, len(real)))
     key = (hashlib.blake2b(np.ascontiguousarray(real).data, digest_size=16).digest(), sizes, seed)
     if key not in _NULLS:
         if len(_NULLS) >= MOST_NULLS:

@@ -23,6 +23,7 @@ import numpy as np
 
 from tasks.hubs import spaced
 from tasks.kernels import COUNTING, body, counted
+from tasks.select import bad_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -160,7 +161,7 @@ def examples(points: Floats, target: Floats, surplus: Floats, count: int, per_hu
     of its texts as bad ones. `per_hub`: so many bad ones, at most, lie close together; 0: any number.
     """
     number = len(points)
-    bad = min(count, max(number - count, min(count, number) // 2))
+    bad = bad_of(number, count)
     good = min(count, number - bad, max(-(-count // 2), round(number * TEMPTING)))
     pool = max(int(number * TEMPTING), count)
     first = np.argsort(-(points @ target), kind="stable")[: max(int(number * TEMPTING), good)]

@@ -51,11 +51,16 @@ def null_fid(reference: Vectors, sizes: tuple[int, int], seed: int, draws: int =
     rows = _matrix(reference, least=4)
     if min(sizes) < 2 or draws < 1:
         raise InputError(f"A null FID needs samples of two rows or more and at least one draw, got {sizes}, {draws}.")
-    small = min(*sizes, len(rows) // 2)
-    large = min(max(sizes), len(rows) - small)
+    small, large = null_sizes(len(rows), sizes)
     generator = np.random.default_rng(seed)
     orders = [generator.permutation(len(rows)) for _ in range(draws)]
     return float(np.mean([fid(rows[order[:small]], rows[order[small : small + large]]) for order in orders]))
+
+
+def null_sizes(rows: int, sizes: tuple[int, int]) -> tuple[int, int]:
+    """Return the sizes of two disjoint samples that a reference of so many rows has in place of `sizes`."""
+    small = min(*sizes, rows // 2)
+    return small, min(max(sizes), rows - small)
 
 
 def fid_with_null(synthetic: Vectors, reference: Vectors, seed: int, draws: int = 5) -> tuple[float, float]:

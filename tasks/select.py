@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,9 +36,23 @@ def select(release: pd.DataFrame, samples: pd.DataFrame, top: int) -> pd.DataFra
     for rows in np.split(by_class, np.cumsum(np.bincount(codes, minlength=len(names)))[:-1]):
         scores = {score: found[rows] for score, found in votes.items()}
         chosen += _of_class(samples, places[rows], scores, top) if len(rows) else []
-    if not chosen:
-        return pd.DataFrame(columns=COLUMNS)
-    return pd.concat(chosen, ignore_index=True)[COLUMNS]
+    return together(chosen)
+
+
+def bad_of(available: int, top: int) -> int:
+    """Return how many of the texts of a class are bad examples: a small class keeps half of S (`top`), or of all."""
+    return min(top, max(available - top, min(top, available) // 2))
+
+
+def listed(samples: pd.DataFrame, places: NDArray[np.int64], kind: str, scores: NDArray[Any]) -> pd.DataFrame:
+    """Return the samples at `places`, best first, as examples of a kind with their scores."""
+    rows = samples[["label", "sample_id", "plm", "text"]].take(places)
+    return rows.assign(kind=kind, rank=np.arange(1, len(rows) + 1), score=scores)
+
+
+def together(found: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the examples of all classes as one table, with COLUMNS."""
+    return pd.concat(found, ignore_index=True)[COLUMNS] if found else pd.DataFrame(columns=COLUMNS)
 
 
 def placed(release: pd.DataFrame, samples: pd.DataFrame) -> NDArray[np.int64]:
@@ -89,13 +103,13 @@ def _of_class(
     """Return the good and the bad of one class, whose rows stand at `places` by rising sample_id."""
     keys = _Texts(samples["text"], places)
     available = len(_first_distinct(scores["near"], keys, 2 * top, set()))
-    bad_count = min(top, max(available - top, min(top, available) // 2))
+    bad_count = bad_of(available, top)
     taken: set[str] = set()
     good = _first_distinct(scores["near"], keys, min(top, available - bad_count), taken)
     bad = _first_distinct(scores["far"], keys, bad_count, taken)
     return [
-        _listed(samples, places[good], "good", scores["near"][good]),
-        _listed(samples, places[bad], "bad", scores["far"][bad]),
+        listed(samples, places[good], "good", scores["near"][good]),
+        listed(samples, places[bad], "bad", scores["far"][bad]),
     ]
 
 
@@ -138,8 +152,3 @@ def _falling(values: NDArray[Any], guess: int) -> Iterator[int]:
         ranked = rows[len(rows) - 1 - np.argsort(values[rows][::-1], kind="stable")[::-1]]
         yield from ranked[given:].tolist()
         given, wanted = len(ranked), 4 * len(ranked)
-
-
-def _listed(samples: pd.DataFrame, places: NDArray[np.int64], kind: str, scores: NDArray[Any]) -> pd.DataFrame:
-    rows = samples[["label", "sample_id", "plm", "text"]].take(places)
-    return rows.assign(kind=kind, rank=np.arange(1, len(rows) + 1), score=scores)

@@ -16,7 +16,7 @@ import pandas as pd
 from tasks.hubs import spaced
 from tasks.kernels import Kernel, body
 from tasks.matching import AT_ONCE, TEMPTING, herd
-from tasks.select import COLUMNS, joined
+from tasks.select import bad_of, joined, listed, together
 from tasks.weigh import Weighting, totals_of, transformed
 
 if TYPE_CHECKING:
@@ -88,13 +88,12 @@ def select_smoothly(
     near, far = (smooth(votes[side].to_numpy(dtype=np.float64), points, labels) for side in ("near", "far"))
     for label in sorted(set(labels.tolist())):
         own = np.flatnonzero(labels == label)
-        bad = min(top, max(len(own) - top, min(top, len(own)) // 2))
+        bad = bad_of(len(own), top)
         good = apart(near[own], points[own], min(top, len(own) - bad), np.empty(0, dtype=np.int64))
         worst = apart(far[own], points[own], bad, good, per_hub)
         for kind, places, score in (("good", good, near[own]), ("bad", worst, far[own])):
-            rows, rank = votes.iloc[own[places]], np.arange(1, len(places) + 1)
-            found.append(rows.assign(kind=kind, rank=rank, score=score[places]))
-    return pd.concat(found, ignore_index=True)[COLUMNS] if found else pd.DataFrame(columns=COLUMNS)
+            found.append(listed(votes, own[places], kind, score[places]))
+    return together(found)
 
 
 def weigh_smoothly(

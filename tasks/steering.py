@@ -23,7 +23,7 @@ from tasks.matching import Density, Expected, examples, expect, lifted, matched,
 from tasks.private.guidance import SLOT, GuidanceJob, release_guidance
 from tasks.released import sums_told, write_release
 from tasks.reuse import make_once, step_key
-from tasks.select import COLUMNS
+from tasks.select import listed, together
 from tasks.toolbox import Tools
 from tasks.weigh import Weighting, allocate, weigh
 from tasks.writing import content, read_samples, read_vectors
@@ -240,9 +240,8 @@ def chosen(texts: Texts, top: int, per_hub: int = 0) -> pd.DataFrame:
         target = expected.of(label)
         good, bad = examples(points[own], target, -missing[own], top, per_hub)
         for kind, places, score in (("good", good, points[own] @ target), ("bad", bad, -missing[own])):
-            rows, rank = texts.samples.iloc[own[places]], np.arange(1, len(places) + 1)
-            found.append(rows.assign(kind=kind, rank=rank, score=score[places]))
-    return pd.concat(found, ignore_index=True)[COLUMNS] if found else pd.DataFrame(columns=COLUMNS)
+            found.append(listed(texts.samples, own[places], kind, score[places]))
+    return together(found)
 
 
 def weighed(texts: Texts, plms: Sequence[str], weighting: Weighting) -> pd.DataFrame:

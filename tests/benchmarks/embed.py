@@ -19,7 +19,7 @@ from connectors.embedders import open_embedder
 from connectors.vector_store import VectorStore
 from tasks.embed import embed_texts
 from tests.benchmarks.goals import toward
-from tests.benchmarks.race import Line, Work, line
+from tests.benchmarks.race import Line, Work, in_turns, line, seconds
 
 CORPORA = Path(connectors.__file__).parent / "data" / "corpora"
 DATA = Path(os.environ.get("WASP_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
@@ -76,30 +76,23 @@ def threads(number: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def in_turns(arms: Mapping[str, Work], rounds: int) -> dict[str, list[float]]:
-    """Return the processor seconds of every arm, round by round; the first run of each is not measured.
+def processor_seconds(arms: Mapping[str, Work], rounds: int) -> dict[str, list[float]]:
+    """Return the processor seconds of every arm, round by round.
 
     One thread computes, so that this is the time that it takes, whatever else the machine does.
     """
-    for work in arms.values():
-        work()
-    taken: dict[str, list[float]] = {name: [] for name in arms}
-    for _ in range(rounds):
-        for name, work in arms.items():
-            taken[name].append(_seconds(work))
-    return taken
+    return in_turns(arms, rounds, time.process_time)
 
 
-def _seconds(work: Work) -> float:
-    started = time.process_time()
-    work()
-    return time.process_time() - started
+def has_bfloat16() -> bool:
+    """Tell whether this processor computes in bfloat16."""
+    able = torch.cpu.get_capabilities()
+    return bool(able.get("avx512_bf16") or able.get("amx_bf16"))
 
 
 def _embedders() -> dict[str, Any]:
     options: dict[str, dict[str, str]] = {"torch": {"backend": "torch"}, "onednn": {"backend": "onednn"}}
-    able = torch.cpu.get_capabilities()
-    if able.get("avx512_bf16") or able.get("amx_bf16"):
+    if has_bfloat16():
         options["bfloat16"] = {"precision": "bfloat16"}
     local = {"device": "cpu"}
     return {name: open_embedder("sentence_transformers", "embedded", local | one) for name, one in options.items()}
@@ -118,7 +111,7 @@ def _short(theirs: Any, embedders: Mapping[str, Any], texts: Sequence[str], roun
 
     arms: dict[str, Work] = {ENCODE: _encode(theirs, texts), "product": product}
     arms |= {name: lambda embedder=embedder: embedder.embed(texts) for name, embedder in embedders.items()}
-    taken = in_turns(arms, rounds)
+    taken = processor_seconds(arms, rounds)
     lines = []
     goals = {"torch": "P8", "onednn": "P8-runtime", "bfloat16": "P9"}
     for name in embedders:
@@ -171,8 +164,8 @@ def _again(embedder: Any, texts: Sequence[str], rounds: int) -> Line:
             def once(file: Path = Path(home) / "vectors.db", found: list[Any] = found) -> None:
                 found.append(embed_texts(embedder, texts, kept=VectorStore(file)))
 
-            first.append(_seconds(once))
-            second.append(_seconds(once))
+            first.append(seconds(once, time.process_time))
+            second.append(seconds(once, time.process_time))
             assert np.array_equal(*found)
     note = f"{1e6 * np.median(second[1:]) / len(texts):.0f} us a text"
     return toward(
@@ -194,6 +187,6 @@ def _encode(theirs: Any, texts: Sequence[str], batch: int = 32) -> Work:
 def _beside(ways: tuple[Callable[[Sequence[str]], Any], Work], texts: Sequence[str], says: str, rounds: int) -> Line:
     """Our way to embed, with the back end that is chosen by default, beside the library's."""
     ours, encode = ways
-    taken = in_turns({"ours": lambda: ours(texts), ENCODE: encode}, rounds)
+    taken = processor_seconds({"ours": lambda: ours(texts), ENCODE: encode}, rounds)
     note = f"{len(texts) / np.median(taken['ours']):,.0f} texts/s"
     return line("embed", f"{len(texts)} texts, {says}", ENCODE, taken["ours"], taken[ENCODE], note)

@@ -35,14 +35,21 @@ def compare(
     subject: str, case: str, ours: Work, peers: Mapping[str, Work], rounds: int, notes: Mapping[str, str] | None = None
 ) -> list[Line]:
     """Run ours and every peer once unmeasured, then all in turns `rounds` times; return one line per peer."""
-    arms = {"": ours, **peers}
+    taken = in_turns({"": ours, **peers}, rounds)
+    return [line(subject, case, name, taken[""], taken[name], (notes or {}).get(name, "")) for name in peers]
+
+
+def in_turns(
+    arms: Mapping[str, Work], rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
+    """Return the seconds of every arm by `clock`, round by round; the first run of each is not measured."""
     for work in arms.values():
         work()
     taken: dict[str, list[float]] = {name: [] for name in arms}
     for _ in range(rounds):
         for name, work in arms.items():
-            taken[name].append(seconds(work))
-    return [line(subject, case, name, taken[""], taken[name], (notes or {}).get(name, "")) for name in peers]
+            taken[name].append(seconds(work, clock))
+    return taken
 
 
 def line(subject: str, case: str, against: str, ours: Sequence[float], peer: Sequence[float], note: str = "") -> Line:
@@ -62,8 +69,8 @@ def line(subject: str, case: str, against: str, ours: Sequence[float], peer: Seq
     )
 
 
-def seconds(work: Work) -> float:
-    """Return the wall time of one call."""
-    started = time.perf_counter()
+def seconds(work: Work, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Return the time of one call: wall time, or what another clock tells."""
+    started = clock()
     work()
-    return time.perf_counter() - started
+    return clock() - started

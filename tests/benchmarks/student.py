@@ -13,7 +13,7 @@ from tasks.linear_layers import by_onednn
 from tasks.network import open_network
 from tasks.student import StudentSpec, TrainingRows
 from tasks.training import BestEpoch, Boost, Job, Reporter
-from tests.benchmarks.embed import in_turns, short_texts, threads
+from tests.benchmarks.embed import has_bfloat16, processor_seconds, short_texts, threads
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, Work, line
 
@@ -29,7 +29,7 @@ def student(tiny: bool) -> list[Line]:
     labels = [classes[number % len(classes)] for number in range(count)]
     rows = TrainingRows(texts, labels, classes)
     with threads(1), redirect_stderr(io.StringIO()):
-        precisions = {"float32": "P12"} | ({"auto": "P12-bf16"} if _has_bfloat16() else {})
+        precisions = {"float32": "P12"} | ({"auto": "P12-bf16"} if has_bfloat16() else {})
         plain = StudentSpec(epochs=1, validation_share=0.0, precision="float32")
         ours = {
             name: _Ours(plain if name == "float32" else replace(plain, precision="auto"), rows) for name in precisions
@@ -38,7 +38,7 @@ def student(tiny: bool) -> list[Line]:
         for name, one in ours.items():
             _agree(naive.scores(), one.scores(), name)
         arms: dict[str, Work] = {NAIVE: naive.run} | {name: one.run for name, one in ours.items()}
-        taken = in_turns(arms, rounds)
+        taken = processor_seconds(arms, rounds)
     return [toward(_line(count, name, taken), goal) for name, goal in precisions.items()]
 
 
@@ -101,8 +101,3 @@ def _agree(naive: Any, ours: Any, precision: str) -> None:
     off = float(np.abs(naive - ours).max() / np.abs(naive).max())
     if off > (1e-4 if precision == "float32" else 0.05):
         raise AssertionError(f"the scores of {precision} are {off:.1e} away from those of the plain network")
-
-
-def _has_bfloat16() -> bool:
-    able = torch.cpu.get_capabilities()
-    return bool(able.get("avx512_bf16") or able.get("amx_bf16"))
