@@ -31,6 +31,9 @@ CONFIDENCE: Final = 0.999
 STANDARD_ERRORS: Final = 6.0
 """Correlation of noises that counts as none, in standard errors; by chance one audit in 10^8 is beyond it."""
 
+PAIR_ERRORS: Final = 8.0
+"""The same for the pair of bins that agrees most, of up to a million pairs; by chance less than one audit in 10^8."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -138,7 +141,17 @@ def gaussian_finding(
     halfway = planned * float((view**2).sum()) / 2
     errors = int((without > halfway).sum()), int((with_canary <= halfway).sum())
     bound = lower_bound(*errors, len(without), confidence)
-    return Finding(what, claimed, bound, len(without), bound <= claimed, in_words(errors, len(without)))
+    remark = in_words(errors, len(without)) + _seen_apart(without, with_canary, 2 * halfway)
+    return Finding(what, claimed, bound, len(without), bound <= claimed, remark)
+
+
+def _seen_apart(without: Floats, with_canary: Floats, way: float) -> str:
+    """Say how far the two sides lie apart, which estimates mu: a bound far below it has been unlucky."""
+    apart = float(with_canary.mean() - without.mean())
+    spread = math.sqrt((float(without.var()) + float(with_canary.var())) / 2)
+    if not (spread and way):
+        return ""
+    return f"; they lie {apart / spread:.2f} standard deviations apart, {apart / way:.2f} of the expected way"
 
 
 def in_words(errors: tuple[int, int], trials: int) -> str:
@@ -147,12 +160,28 @@ def in_words(errors: tuple[int, int], trials: int) -> str:
 
 
 def freshness(noises: Floats) -> Finding:
-    """Compare noises of one run with each other and those of consecutive runs: they must have nothing in common."""
+    """Compare noises, shape (runs, releases, ...), of one run, of consecutive runs, and of the bins of one release.
+
+    They must have nothing in common: the difference of two bins that share their noise is known without any.
+    """
     within = _correlation(noises[:, 1:], noises[:, :-1])
     between = _correlation(noises[1:], noises[:-1])
-    worst = max(within, between)
+    worst, bins = max(within, between), _of_bins(noises)
     remark = f"noises of different releases agree by {worst:.1f} standard errors; up to {STANDARD_ERRORS:g} is chance"
-    return Finding("noise is fresh", 0.0, 0.0, len(noises), worst <= STANDARD_ERRORS, remark)
+    if bins:
+        remark += f"; those of any two bins by {bins:.1f} at most; up to {PAIR_ERRORS:g} is chance"
+    fresh = worst <= STANDARD_ERRORS and bins <= PAIR_ERRORS
+    return Finding("noise is fresh", 0.0, 0.0, len(noises), fresh, remark)
+
+
+def _of_bins(noises: Floats) -> float:
+    """Return the largest correlation of two bins of one release in standard errors of none; 0 if there is one bin."""
+    flat = noises.reshape(-1, math.prod(noises.shape[2:]))
+    spread = np.sqrt((flat**2).sum(axis=0))
+    flat = flat[:, spread > 0] / spread[spread > 0]
+    together = np.abs(flat.T @ flat)
+    np.fill_diagonal(together, 0.0)
+    return float(together.max(initial=0.0)) * math.sqrt(len(flat))
 
 
 def number_kept(seen: int, planned: int, runs: int) -> Finding:
