@@ -7,6 +7,8 @@ READY := $(VENV)/.ready-dev
 READY_DEMO := $(VENV)/.ready-demo
 READY_STACK := $(VENV)/.ready-stack
 export WASP_HOME ?= $(CURDIR)/.wasp
+# Every command and every test that starts one would compile the whole project anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up down status deployments test test-runs check test-all test-e2e bench bench-scale format clean
