@@ -6,8 +6,10 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,7 +62,7 @@ def start(service: Service, folder: Path) -> Started:
     log = log_place(folder, service.name)
     _rotate(log)
     environment = {**service.environment, MARK: str(folder), MARK_NAME: service.name, "PYTHONUNBUFFERED": "1"}
-    with log.open("ab") as output:
+    with log.open("ab") as output, _interruptible():
         process = subprocess.Popen(  # noqa: S603  (a command of our own)
             list(service.command),
             env=environment,
@@ -73,6 +75,20 @@ def start(service: Service, folder: Path) -> Started:
         )
     # Nobody waits for a background process: without this it would stay as a zombie of a long-lived parent.
     return Started(process.pid, psutil.Process(process.pid).create_time())
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let processes that are started hear an interrupt: a shell's background jobs ignore it and hand that on."""
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if not ignored or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def log_place(folder: Path, name: str) -> Path:

@@ -103,9 +103,14 @@ def test_a_large_log_is_put_aside_at_the_next_start(folder, monkeypatch) -> None
     assert "number 1" in (folder / "logs" / "talker.log.3").read_text()
 
 
-def test_interrupt_is_another_word_than_terminate(folder) -> None:
+@pytest.mark.parametrize("heard", [True, False], ids=["in a shell", "in a shell's background"])
+def test_interrupt_is_another_word_than_terminate(folder, heard: bool) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler if heard else signal.SIG_IGN)
     code = "import time\ntry:\n    print('on'); time.sleep(600)\nexcept KeyboardInterrupt:\n    print('in order')"
-    processes.start(python("orderly", code), folder)
+    try:
+        processes.start(python("orderly", code), folder)
+    finally:
+        signal.signal(signal.SIGINT, before)
     wait_for(lambda: "on" in processes.last_words(folder, "orderly"))
     processes.end(processes.marked(folder), seconds=5, number=signal.SIGINT)
     assert "in order" in processes.last_words(folder, "orderly")
