@@ -7,16 +7,30 @@ has `from_spec(spec: ModelSpec)` and is a `LanguageModel`.
 from __future__ import annotations
 
 import difflib
-from importlib.metadata import entry_points
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 
 from connectors.base import ConfigError, LanguageModel, ModelSpec
 
 GROUP = "wasp.connectors"
 
 
+def installed() -> Mapping[str, EntryPoint]:
+    """Return the entry point of every connector that is installed, by name."""
+    return _found(tuple(sys.path))
+
+
+@lru_cache(maxsize=4)
+def _found(_places: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+    """Read what is installed in these folders, which takes milliseconds, once."""
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
 def check_connector(name: str, connector: str) -> None:
     """Raise ConfigError, with the list, if the model `name` asks for a connector that there is not."""
-    known = sorted({point.name for point in entry_points(group=GROUP)})
+    known = sorted(installed())
     if connector not in known:
         near = difflib.get_close_matches(connector, known, n=1)
         hint = f"Did you mean '{near[0]}'? " if near else ""
@@ -29,6 +43,5 @@ def open_model(spec: ModelSpec) -> LanguageModel:
     Raises ConfigError for an unknown connector (with the list) and whatever the connector's `from_spec` refuses.
     """
     check_connector(spec.name, spec.connector)
-    points = {point.name: point for point in entry_points(group=GROUP)}
-    model: LanguageModel = points[spec.connector].load().from_spec(spec)
+    model: LanguageModel = installed()[spec.connector].load().from_spec(spec)
     return model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -120,6 +121,16 @@ def task_place(name_or_path: str) -> str:
 def load_task(name_or_path: str | Path) -> TaskCard:
     """Return the task of a shipped name or of a YAML file; ConfigError with file, field and what to write."""
     path = _find(name_or_path)
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise ConfigError(f"{path}: the task file cannot be read ({error})") from None
+    return _read(path, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path, _changed: int, _size: int) -> TaskCard:
+    """Return the task of a file, which plans and steps ask for many times, as it was at a time and with a size."""
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from connectors.base import LedgerError
@@ -174,9 +175,14 @@ def mu_of(epsilon: float, delta: float) -> float:
 
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0, releases: int = 1) -> float:
     """Return the smallest sigma with which `releases` Gaussian releases are (epsilon, delta)-DP together."""
+    return _unit_sigma(epsilon, delta) * sensitivity * math.sqrt(releases)
+
+
+@lru_cache(maxsize=4096)
+def _unit_sigma(epsilon: float, delta: float) -> float:
     from dp_accounting import get_sigma_gaussian
 
-    return float(get_sigma_gaussian(epsilon, delta)) * sensitivity * math.sqrt(releases)
+    return float(get_sigma_gaussian(epsilon, delta))
 
 
 def mu_of_pure(epsilon: float) -> float:

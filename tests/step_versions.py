@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import json
+from functools import cache
 from pathlib import Path
 
 from tasks.reuse import VERSIONS
@@ -155,6 +156,7 @@ MEANING = {
 }
 
 
+@cache
 def meaning(path: Path) -> str:
     """Return a file's code without comments and docstrings: rewording an explanation changes no step."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
