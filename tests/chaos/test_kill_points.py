@@ -26,8 +26,6 @@ from tests.connectors.ledger_tools import DELTA, ROOT
 from tests.flows.test_bad_input import good_rows, table
 from tests.output import table as written_table
 
-pytestmark = pytest.mark.core
-
 
 @dataclass(frozen=True)
 class Journey:
@@ -214,6 +212,7 @@ def kill_often(world: World, times: int) -> None:
     assert len(states) >= min(4, times // 5), f"the points lie too close together: {states}"
 
 
+@pytest.mark.core
 def test_a_run_killed_at_random_lines_releases_each_vote_once(world: World) -> None:
     kill_often(world, 8)
 

@@ -112,6 +112,9 @@ def test_the_sound_mechanism_passes_and_the_bound_comes_near_the_claim(privacy: 
     # replace_one is claimed for an exchange; the canary here is added, 1/sqrt(2) as far
     reach = 1 / 2**0.5 if privacy.adjacency == "replace_one" else 1.0
     assert strength.bound >= max(0.0, reach * strength.claimed - 0.8), strength
+    apart, way = (float(number) for number in re.findall(r"(\d\.\d\d) (?:standard|of the)", strength.remark))
+    assert apart == pytest.approx(reach * strength.claimed, abs=6 * (2 / FEW) ** 0.5 + 0.05)
+    assert way == pytest.approx(1.0, abs=6 * (2 / FEW) ** 0.5 / strength.claimed / reach)
 
 
 @pytest.mark.parametrize("how", ["max", "sum", "mean"])
@@ -155,13 +158,6 @@ def test_nothing_is_proven_by_an_attack_that_guesses() -> None:
     assert epsilon_bound(500, 500, 1000) == 0.0
     assert epsilon_bound(1000, 0, 1000) == 0.0
     assert epsilon_bound(0, 0, 1000) == pytest.approx(4.88, abs=0.01)
-
-
-def test_how_far_the_sides_lie_apart_estimates_the_claim() -> None:
-    remark = audit_votes(USUAL, FEW)[0].remark
-    apart, way = (float(number) for number in re.findall(r"(\d\.\d\d) (?:standard|of the)", remark))
-    assert apart == pytest.approx(4.0**0.5 / USUAL.noise_multiplier, abs=0.45)  # six standard errors of sqrt(2 / 400)
-    assert way == pytest.approx(1.0, abs=0.5)
 
 
 def test_progress_is_told_for_every_trial() -> None:

@@ -200,6 +200,7 @@ def test_a_count_of_another_payment_is_not_gone_on_with(tmp_path):
     assert count.forgotten
 
 
+@pytest.mark.runs
 def test_kill_9_at_any_step_keeps_the_count(tmp_path):
     script = textwrap.dedent(f"""
         from pathlib import Path
