@@ -1,9 +1,9 @@
 """`python -m tests.studies.guidance --folder OUT`: the study of guidance, one process, on two cores.
 
-Mechanism x epsilon x private rows x data set x seed, with the floor (zero-shot: no private row) and the ceiling (no
-noise, NOT PRIVATE). The first call embeds four corpora, 15 minutes; a cell takes about a second. What is done stands in
-OUT/cells.jsonl and is not done again. Ends with tables (OUT/tables.md) and plots (OUT/*.png). Needs the folder of the
-data (the variable WASP_DATA, or beside the repository).
+Mechanism x epsilon x private rows x data set x seed, with the floors (zero-shot and FuseGen: no private row) and the
+ceilings (no noise, NOT PRIVATE). The first call embeds four corpora, 15 minutes; a cell takes about a second. What is
+done stands in OUT/cells.jsonl and is not done again. Ends with tables (OUT/tables.md) and plots (OUT/*.png). Needs the
+folder of the data (the variable WASP_DATA, or beside the repository).
 """
 
 from __future__ import annotations
@@ -62,14 +62,19 @@ def cells(chosen: argparse.Namespace) -> Iterator[tuple[str, Cell]]:
                     for floor in FLOORS:  # no private row is looked at: the number means nothing
                         yield name, Cell(floor, 1.0, rows, seed, chosen.samples, adjacency=chosen.adjacency)
                 for mechanism in chosen.mechanisms:
-                    ceiling = (math.inf,) if rows == ROWS[0] or mechanism in ("votes", "kernel") else ()
-                    for epsilon in (*ceiling, *chosen.epsilons):
+                    for epsilon in (math.inf, *chosen.epsilons):
                         yield name, Cell(mechanism, epsilon, rows, seed, chosen.samples, adjacency=chosen.adjacency)
 
 
 def _asked(cell: Cell) -> dict[str, object]:
     epsilon = "inf" if math.isinf(cell.epsilon) else cell.epsilon
-    asked = {"mechanism": cell.mechanism, "epsilon": epsilon, "rows": cell.rows, "seed": cell.seed, "n": cell.samples}
+    asked: dict[str, object] = {
+        "mechanism": cell.mechanism,
+        "epsilon": epsilon,
+        "rows": cell.rows,
+        "seed": cell.seed,
+        "n": cell.samples,
+    }
     return asked | {"adjacency": cell.adjacency}
 
 

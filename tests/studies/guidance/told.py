@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from tasks.plot_style import MARKERS, PALETTE, lines_of, picture
+from tests.studies.guidance.cells import FLOORS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MAIN = (100, (1.0, 4.0))
 """The rows and epsilons of the claims."""
@@ -21,20 +25,24 @@ METRICS = {
     "overlap": "Good examples that held-out rows would choose without noise, share",
     "weights_tv": "Weights of the models: total variation from those that held-out rows give without noise",
     "fid": "FID of all texts to held-out rows (lower is better)",
-    "matched_fid": "FID of the matched 75 % (zero-shot: a random 75 %)",
+    "matched_fid": "FID of the matched 75 % (zero-shot, FuseGen: a random 75 %)",
     "accuracy": "Accuracy of the student",
-    "matched_accuracy": "Accuracy of the student on the matched 75 %",
-    "weighted_accuracy": "Accuracy of the student, texts weighted by the density",
+    "matched_accuracy": "Accuracy of the student on the matched 75 % (zero-shot, FuseGen: a random 75 %)",
+    "weighted_accuracy": "Accuracy of the student, texts weighted by the density (FuseGen: by its self-boosting)",
     "shifted_accuracy": "Accuracy of the student, vectors of each class moved to the mean of the density",
 }
 PLOTTED = ("picks", "weights_tv", "fid", "accuracy", "matched_fid")
-NAMES = {"none": "zero-shot", "central": "central, no private row", "votes_smoothed": "votes, smoothed"}
-LEVELS = (
-    ("none", 1.0, ":", "zero-shot"),
-    ("central", 1.0, "-.", NAMES["central"]),
-    ("kernel", math.inf, "--", "kernel, no noise"),
-)
-"""The floors and the ceiling of every plot."""
+NAMES = {
+    "none": "zero-shot",
+    "fusegen": "FuseGen, no private row",
+    "central": "central, no private row",
+    "votes_smoothed": "votes, smoothed",
+}
+LEVELS = (("none", ":", "#1c2430"), ("fusegen", (0, (6, 2)), "#a8761f"), ("central", "-.", "#7d8794"))
+"""The floors of every plot: how they look."""
+
+CEILING = 24.0
+"""Where no noise, NOT PRIVATE, stands on the axis of epsilon."""
 
 HELD_AGAINST = {"shifted_accuracy": "accuracy"}
 """Measures that others do not have, and what of theirs is held against them."""
@@ -60,7 +68,7 @@ def measured(table: pd.DataFrame) -> str:
     """Return what `wasp plan` reads of a study (flows/guidance_measured.yaml): a line for each place."""
     zero = table[table["mechanism"] == "none"].set_index(["data", "seed"])
     classes, lines = {"IMDb": 2, "Yelp-Rating": 5, "Banking": 10, "DBPedia": 14}, []
-    told = table[~table["mechanism"].isin(["none", "central"]) & np.isfinite(table["epsilon"])]
+    told = table[~table["mechanism"].isin(FLOORS) & np.isfinite(table["epsilon"])]
     for (data, mechanism, rows, epsilon), cells in told.groupby(["data", "mechanism", "rows", "epsilon"], sort=False):
         own = cells.set_index(["data", "seed"])
         found = [_ratio(own, zero, "fid")] + [_ratio(own, zero, "matched_fid")] * bool(own["matched_fid"].notna().all())
@@ -76,7 +84,7 @@ def _ratio(own: pd.DataFrame, zero: pd.DataFrame, metric: str) -> float:
     return float((own[metric] / zero[metric].reindex(own.index)).mean())
 
 
-def interval(values: Sequence[float]) -> tuple[float, float]:
+def interval(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
     """Return mean and half of Student's 95 % interval, not a number for one value."""
     found = np.asarray(values, dtype=np.float64)
     if len(found) < 2:
@@ -88,14 +96,14 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 def _told(values: pd.Series[float]) -> str:
     if not len(values) or values.isna().any():
         return ""
-    mean, half = interval(values.to_numpy())
+    mean, half = interval(values.to_numpy(dtype=np.float64))
     return f"{mean:.3f}" if math.isnan(half) else f"{mean:.3f} ± {half:.3f}"
 
 
 def _of(table: pd.DataFrame, data: str, rows: int, mechanism: str, epsilon: float) -> pd.DataFrame:
     """Return the cells of a place, by seed; those of floors for any rows and epsilon."""
     own = table[(table["data"] == data) & (table["mechanism"] == mechanism)]
-    if mechanism not in NAMES or mechanism == "votes_smoothed":
+    if mechanism not in FLOORS:
         own = own[(own["rows"] == rows) & (own["epsilon"] == epsilon)]
     return own.set_index("seed").sort_index()
 
@@ -103,8 +111,8 @@ def _of(table: pd.DataFrame, data: str, rows: int, mechanism: str, epsilon: floa
 def _rows_of(table: pd.DataFrame, epsilons: Sequence[float]) -> list[tuple[str, str, list[float]]]:
     """Return (words, mechanism, epsilon of each column) of a table's rows: floors, mechanisms, ceilings."""
     mechanisms = list(dict.fromkeys(table["mechanism"]))
-    floors = [(NAMES[one], one, list(epsilons)) for one in ("none", "central") if one in mechanisms]
-    others = [one for one in mechanisms if one not in ("none", "central")]
+    floors = [(NAMES[one], one, list(epsilons)) for one in FLOORS if one in mechanisms]
+    others = [one for one in mechanisms if one not in FLOORS]
     found = [(NAMES.get(one, one), one, list(epsilons)) for one in others]
     return [*floors, *found, *((f"{NAMES.get(one, one)}, no noise", one, [math.inf] * len(epsilons)) for one in others)]
 
@@ -151,11 +159,12 @@ def difference(table: pd.DataFrame, place: tuple[str, int, float], one: str, oth
 def _differences(table: pd.DataFrame) -> str:
     rows, epsilons = MAIN
     places = [(data, rows, epsilon) for data in dict.fromkeys(table["data"]) for epsilon in epsilons]
-    others = [one for one in dict.fromkeys(table["mechanism"]) if one not in ("none", "central", "votes")]
+    others = [one for one in dict.fromkeys(table["mechanism"]) if one not in (*FLOORS, "votes")]
     lines = ["**Differences, seed by seed, with Student intervals**", ""]
     lines.append("| | " + " | ".join(f"{data}, epsilon {eps:g}" for data, _, eps in places) + " |")
     lines.append("|---" * (len(places) + 1) + "|")
-    pairs = [("votes", "none"), *((one, other) for one in others for other in ("none", "central", "votes"))]
+    pairs = [("fusegen", "none"), ("votes", "none"), ("votes", "fusegen")]
+    pairs += [(one, other) for one in others for other in (*FLOORS, "votes")]
     for metric in ("fid", "accuracy", "picks"):
         for one, other in pairs:
             told = [difference(table, place, one, other, metric) for place in places]
@@ -163,9 +172,8 @@ def _differences(table: pd.DataFrame) -> str:
                 names = f"{metric}, {NAMES.get(one, one)} minus {NAMES.get(other, other)}"
                 lines.append(f"| {names} | " + " | ".join(told) + " |")
     further = [
-        ("matched_fid", "none"),
-        ("matched_accuracy", "none"),
-        *(("shifted_accuracy", one) for one in ("none", "votes")),
+        *((metric, one) for metric in ("matched_fid", "matched_accuracy") for one in ("none", "fusegen")),
+        *(("shifted_accuracy", one) for one in ("none", "fusegen", "votes")),
     ]
     for metric, other in further:
         told = [difference(table, place, "kernel", other, metric) for place in places]
@@ -211,10 +219,11 @@ def _grid(table: pd.DataFrame) -> str:
     for metric, one, other in (
         *(("fid", one, "none") for one in ("kernel", "subspace", "clusters", "votes", "votes_smoothed")),
         ("matched_fid", "kernel", "none"),
+        ("fid", "kernel", "fusegen"),
         ("fid", "kernel", "votes"),
         ("accuracy", "kernel", "votes"),
-        ("shifted_accuracy", "kernel", "none"),
-        ("picks", "kernel", "central"),
+        *(("shifted_accuracy", "kernel", one) for one in ("none", "fusegen")),
+        *(("picks", "kernel", one) for one in ("fusegen", "central")),
     ):
         lines = [f"**{metric}, {NAMES.get(one, one)} minus {NAMES.get(other, other)}, by rows and epsilon**", ""]
         lines += [
@@ -242,9 +251,12 @@ def plot(table: pd.DataFrame, metric: str) -> bytes:
         for axes in panels.ravel():
             handles, labels = axes.get_legend_handles_labels()
             known |= dict(zip(labels, handles, strict=True))
+        figure.suptitle(METRICS[metric], fontsize=11)
+        for axes in panels[-1]:
+            axes.set_xlabel("epsilon")
         figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=4, fontsize=8)
 
-    return picture(f"guidance-{metric}", (2.6 * len(rows), 2.1 * len(data) + 0.8), draw, "png")
+    return picture(f"guidance-{metric}", (2.6 * len(rows), 2.1 * len(data) + 1.2), draw, "png")
 
 
 def _look(number: int) -> dict[str, Any]:
@@ -254,17 +266,25 @@ def _look(number: int) -> dict[str, Any]:
 def _panel(axes: Any, table: pd.DataFrame, place: tuple[str, int], metric: str) -> None:
     data, rows = place
     epsilons = sorted(one for one in set(table["epsilon"]) if math.isfinite(one))
-    others = [one for one in dict.fromkeys(table["mechanism"]) if one not in ("none", "central")]
+    others = [one for one in dict.fromkeys(table["mechanism"]) if one not in FLOORS]
     for number, mechanism in enumerate(others):
-        found = [_of(table, data, rows, mechanism, epsilon)[metric].dropna() for epsilon in epsilons]
-        told = [(eps, *interval(one)) for eps, one in zip(epsilons, found, strict=True) if len(one)]
+        found = [_of(table, data, rows, mechanism, epsilon)[metric].dropna() for epsilon in (*epsilons, math.inf)]
+        told = [
+            (eps, *interval(one.to_numpy())) for eps, one in zip((*epsilons, CEILING), found, strict=True) if len(one)
+        ]
         if told:
             at, mean, half = (list(column) for column in zip(*told, strict=True))
-            axes.errorbar(at, mean, np.nan_to_num(half), label=NAMES.get(mechanism, mechanism), **_look(number))
-    for mechanism, epsilon, line, words in LEVELS:
-        level = _of(table, data, rows, mechanism, epsilon).get(metric)
+            beside = np.array(at) * 2 ** (0.07 * (number - 2))  # so that no interval hides another
+            axes.errorbar(beside, mean, np.nan_to_num(half), label=NAMES.get(mechanism, mechanism), **_look(number))
+    for mechanism, line, color in LEVELS:
+        level = _of(table, data, rows, mechanism, 1.0).get(metric)
         if level is not None and len(level.dropna()):
-            axes.axhline(float(level.mean()), linestyle=line, linewidth=1, color="#7d8794", label=words)
+            axes.axhline(float(level.mean()), linestyle=line, linewidth=1, color=color, label=NAMES[mechanism])
+    if metric == "picks":
+        axes.axhline(0.5, linewidth=0.6, color="#1c2430", label="chance")
+    axes.axvspan(14, 40, color="#7d8794", alpha=0.13, linewidth=0, label="no noise: NOT PRIVATE")
     axes.set_xscale("log", base=2)
-    axes.set_xticks(epsilons, [f"{one:g}" for one in epsilons])
+    axes.set_xlim(min(epsilons) * 0.8, 34)
+    axes.set_xticks([*epsilons, CEILING], [*(f"{one:g}" for one in epsilons), "no noise"])
+    axes.minorticks_off()
     lines_of(axes, f"{data}, {rows} rows")
