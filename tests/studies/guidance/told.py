@@ -23,7 +23,7 @@ MAIN = (100, (1.0, 4.0))
 METRICS = {
     "picks": "Percentile of the good examples by closeness to held-out rows (0.5 is chance)",
     "overlap": "Good examples that held-out rows would choose without noise, share",
-    "weights_tv": "Weights of the models: total variation from those that held-out rows give without noise",
+    "weights_tv": "Weights: total variation from those that held-out rows give without noise (FuseGen: equal weights)",
     "fid": "FID of all texts to held-out rows (lower is better)",
     "matched_fid": "FID of the matched 75 % (zero-shot, FuseGen: a random 75 %)",
     "accuracy": "Accuracy of the student",
@@ -31,7 +31,7 @@ METRICS = {
     "weighted_accuracy": "Accuracy of the student, texts weighted by the density (FuseGen: by its self-boosting)",
     "shifted_accuracy": "Accuracy of the student, vectors of each class moved to the mean of the density",
 }
-PLOTTED = ("picks", "weights_tv", "fid", "accuracy", "matched_fid")
+PLOTTED = ("picks", "weights_tv", "fid", "matched_fid", "accuracy", "shifted_accuracy")
 NAMES = {
     "none": "zero-shot",
     "fusegen": "FuseGen, no private row",
@@ -251,12 +251,18 @@ def plot(table: pd.DataFrame, metric: str) -> bytes:
         for axes in panels.ravel():
             handles, labels = axes.get_legend_handles_labels()
             known |= dict(zip(labels, handles, strict=True))
-        figure.suptitle(METRICS[metric], fontsize=11)
+        figure.suptitle(METRICS[metric] + " (votes, floors: as they are)" * (metric in HELD_AGAINST), fontsize=11)
         for axes in panels[-1]:
             axes.set_xlabel("epsilon")
         figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=4, fontsize=8)
 
     return picture(f"guidance-{metric}", (2.6 * len(rows), 2.1 * len(data) + 1.2), draw, "png")
+
+
+def _plotted(cells: pd.DataFrame, metric: str) -> pd.Series[float]:
+    """Return a measure of some cells, or what is held against it where they do not have it."""
+    given = cells[metric].dropna()
+    return given if len(given) or metric not in HELD_AGAINST else cells[HELD_AGAINST[metric]].dropna()
 
 
 def _look(number: int) -> dict[str, Any]:
@@ -268,7 +274,7 @@ def _panel(axes: Any, table: pd.DataFrame, place: tuple[str, int], metric: str) 
     epsilons = sorted(one for one in set(table["epsilon"]) if math.isfinite(one))
     others = [one for one in dict.fromkeys(table["mechanism"]) if one not in FLOORS]
     for number, mechanism in enumerate(others):
-        found = [_of(table, data, rows, mechanism, epsilon)[metric].dropna() for epsilon in (*epsilons, math.inf)]
+        found = [_plotted(_of(table, data, rows, mechanism, epsilon), metric) for epsilon in (*epsilons, math.inf)]
         told = [
             (eps, *interval(one.to_numpy())) for eps, one in zip((*epsilons, CEILING), found, strict=True) if len(one)
         ]
@@ -277,8 +283,8 @@ def _panel(axes: Any, table: pd.DataFrame, place: tuple[str, int], metric: str) 
             beside = np.array(at) * 2 ** (0.07 * (number - 2))  # so that no interval hides another
             axes.errorbar(beside, mean, np.nan_to_num(half), label=NAMES.get(mechanism, mechanism), **_look(number))
     for mechanism, line, color in LEVELS:
-        level = _of(table, data, rows, mechanism, 1.0).get(metric)
-        if level is not None and len(level.dropna()):
+        level = _plotted(_of(table, data, rows, mechanism, 1.0), metric)
+        if len(level):
             axes.axhline(float(level.mean()), linestyle=line, linewidth=1, color=color, label=NAMES[mechanism])
     if metric == "picks":
         axes.axhline(0.5, linewidth=0.6, color="#1c2430", label="chance")
