@@ -14,10 +14,14 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from tests.studies.guidance.cells import FLOORS, MECHANISMS, Cell, run
 from tests.studies.guidance.corpora import DATA, corpus, folder_of_data
-from tests.studies.guidance.told import tell
+from tests.studies.guidance.pictures import PLOTTED, plot
+from tests.studies.guidance.told import measured, tables
 
 EPSILONS = (1.0, 4.0, 0.5, 2.0, 8.0)
 ROWS = (100, 50, 300, 1000)
@@ -43,6 +47,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
             with book.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(found) + "\n")
     tell([one for one in read(book) if one["adjacency"] == chosen.adjacency], chosen.folder)
+
+
+def tell(cells: list[dict[str, Any]], folder: Path) -> None:
+    """Write tables, what the plan reads, and the plots into a folder."""
+    if not cells:
+        return
+    table = pd.DataFrame(cells)
+    table["epsilon"] = table["epsilon"].astype(float)
+    (folder / "tables.md").write_text(tables(table), encoding="utf-8")
+    (folder / "measured.yaml").write_text(measured(table), encoding="utf-8")
+    for metric in PLOTTED:
+        (folder / f"{metric}.png").write_bytes(plot(table, metric))
 
 
 def read(book: Path) -> list[dict[str, object]]:

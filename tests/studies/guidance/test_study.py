@@ -72,7 +72,7 @@ def test_a_study_ends_with_tables_plots_and_bands_and_is_not_done_twice(
     monkeypatch.setattr("tests.studies.guidance.__main__.corpus", lambda *_: small())
     asked = ["--folder", str(tmp_path / "out"), "--seeds", "2", "--data", "IMDb", "--rows", "40", "--samples", "90"]
     monkeypatch.setattr("tests.studies.guidance.__main__.ROWS", (40,))
-    monkeypatch.setattr("tests.studies.guidance.told.PLOTTED", ("fid",))
+    monkeypatch.setattr("tests.studies.guidance.__main__.PLOTTED", ("fid",))
     main([*asked, "--mechanisms", "votes", "kernel", "--epsilons", "4"])
     book = tmp_path / "out" / "cells.jsonl"
     done = book.read_text()

@@ -1,17 +1,15 @@
-"""What came of a study: tables in Markdown with Student intervals, plots with floor and ceiling in every one."""
+"""What came of a study, in words: tables in Markdown with Student intervals, and what the plan reads."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from tasks.plot_style import MARKERS, PALETTE, lines_of, picture
 from tests.studies.guidance.cells import FLOORS
 
 if TYPE_CHECKING:
@@ -31,19 +29,12 @@ METRICS = {
     "weighted_accuracy": "Accuracy of the student, texts weighted by the density (FuseGen: by its self-boosting)",
     "shifted_accuracy": "Accuracy of the student, vectors of each class moved to the mean of the density",
 }
-PLOTTED = ("picks", "weights_tv", "fid", "matched_fid", "accuracy", "shifted_accuracy")
 NAMES = {
     "none": "zero-shot",
-    "fusegen": "FuseGen, no private row",
+    "fusegen": "FuseGen",
     "central": "central, no private row",
     "votes_smoothed": "votes, smoothed",
 }
-LEVELS = (("none", ":", "#1c2430"), ("fusegen", (0, (6, 2)), "#a8761f"), ("central", "-.", "#7d8794"))
-"""The floors of every plot: how they look."""
-
-CEILING = 24.0
-"""Where no noise, NOT PRIVATE, stands on the axis of epsilon."""
-
 HELD_AGAINST = {"shifted_accuracy": "accuracy"}
 """Measures that others do not have, and what of theirs is held against them."""
 
@@ -51,17 +42,9 @@ CHOSEN_ON = (("Banking", "Yelp-Rating"), (0, 1, 2))
 """Data sets and seeds on which parameters were picked; the others confirm."""
 
 
-def tell(cells: list[dict[str, Any]], folder: Path) -> None:
-    """Write tables.md and the plots into a folder."""
-    if not cells:
-        return
-    table = pd.DataFrame(cells)
-    table["epsilon"] = table["epsilon"].astype(float)
-    parts = [_main(table), _differences(table), _halves(table), _grid(table)]
-    (folder / "tables.md").write_text("\n".join(parts), encoding="utf-8")
-    (folder / "measured.yaml").write_text(measured(table), encoding="utf-8")
-    for metric in PLOTTED:
-        (folder / f"{metric}.png").write_bytes(plot(table, metric))
+def tables(table: pd.DataFrame) -> str:
+    """Return all tables, in Markdown."""
+    return "\n".join([_main(table), _differences(table), _halves(table), _grid(table)])
 
 
 def measured(table: pd.DataFrame) -> str:
@@ -100,7 +83,7 @@ def _told(values: pd.Series[float]) -> str:
     return f"{mean:.3f}" if math.isnan(half) else f"{mean:.3f} ± {half:.3f}"
 
 
-def _of(table: pd.DataFrame, data: str, rows: int, mechanism: str, epsilon: float) -> pd.DataFrame:
+def cells_of(table: pd.DataFrame, data: str, rows: int, mechanism: str, epsilon: float) -> pd.DataFrame:
     """Return the cells of a place, by seed; those of floors for any rows and epsilon."""
     own = table[(table["data"] == data) & (table["mechanism"] == mechanism)]
     if mechanism not in FLOORS:
@@ -129,11 +112,11 @@ def _main(table: pd.DataFrame) -> str:
         for name, mechanism, columns in _rows_of(table, [epsilon for _, epsilon in places]):
             cells = []
             for (data, _), epsilon in zip(places, columns, strict=True):
-                cells.append(_told(_of(table, data, rows, mechanism, epsilon)[metric]))
+                cells.append(_told(cells_of(table, data, rows, mechanism, epsilon)[metric]))
             if any(cells):
                 lines.append(f"| {name} | " + " | ".join(cells) + " |")
         if metric == "weights_tv":
-            told = [_told(_of(table, data, rows, "kernel", epsilon)["equal_tv"]) for data, epsilon in places]
+            told = [_told(cells_of(table, data, rows, "kernel", epsilon)["equal_tv"]) for data, epsilon in places]
             lines.append("| equal weights, by what kernel would give | " + " | ".join(told) + " |")
         parts.append("\n".join([*lines, ""]))
     return "\n".join(parts)
@@ -142,18 +125,27 @@ def _main(table: pd.DataFrame) -> str:
 def difference(table: pd.DataFrame, place: tuple[str, int, float], one: str, other: str, metric: str) -> str:
     """Return mean and interval of a difference, seed by seed; empty where nothing is there."""
     data, rows, epsilon = place
-    mine, theirs = (_of(table, data, rows, name, epsilon) for name in (one, other))
+    mine, theirs = (cells_of(table, data, rows, name, epsilon) for name in (one, other))
     both = mine.index.intersection(theirs.index)
     given = HELD_AGAINST.get(metric, metric)
     if not len(both) or metric not in mine or given not in theirs:
         return ""
     apart = (mine.loc[both, metric] - theirs.loc[both, given]).dropna().to_numpy(dtype=np.float64)
+    return _between(apart)
+
+
+def _between(apart: NDArray[np.float64]) -> str:
     if not len(apart):
         return ""
     mean, half = interval(apart)
     if math.isnan(half):
         return f"{mean:+.3f}"
     return f"{mean:+.3f} [{mean - half:+.3f}, {mean + half:+.3f}]"
+
+
+def _nearer(cells: pd.DataFrame) -> str:
+    """Return by how much weights are further than equal ones from what the mechanism gives by held-out rows."""
+    return _between((cells["weights_tv"] - cells["equal_tv"]).dropna().to_numpy(dtype=np.float64)) if len(cells) else ""
 
 
 def _differences(table: pd.DataFrame) -> str:
@@ -171,6 +163,9 @@ def _differences(table: pd.DataFrame) -> str:
             if any(told):
                 names = f"{metric}, {NAMES.get(one, one)} minus {NAMES.get(other, other)}"
                 lines.append(f"| {names} | " + " | ".join(told) + " |")
+    for one in ("votes", *others):
+        told = [_nearer(cells_of(table, data, rows, one, eps)) for data, rows, eps in places]
+        lines.append(f"| weights, {NAMES.get(one, one)} minus equal weights | " + " | ".join(told) + " |")
     further = [
         *((metric, one) for metric in ("matched_fid", "matched_accuracy") for one in ("none", "fusegen")),
         *(("shifted_accuracy", one) for one in ("none", "fusegen", "votes")),
@@ -205,7 +200,7 @@ def _pooled(half: pd.DataFrame, at: tuple[int, Sequence[float]], one: str, metri
     found: list[float] = []
     for data in dict.fromkeys(half["data"]):
         for epsilon in at[1]:
-            mine, theirs = (_of(half, data, at[0], name, epsilon) for name in (one, "votes"))
+            mine, theirs = (cells_of(half, data, at[0], name, epsilon) for name in (one, "votes"))
             both = mine.index.intersection(theirs.index)
             given = HELD_AGAINST.get(metric, metric)
             found += (mine.loc[both, metric] - theirs.loc[both, given]).dropna().tolist()
@@ -214,7 +209,7 @@ def _pooled(half: pd.DataFrame, at: tuple[int, Sequence[float]], one: str, metri
 
 def _grid(table: pd.DataFrame) -> str:
     """Return what guides beside zero-shot and votes in all places."""
-    epsilons = sorted(one for one in set(table["epsilon"]) if math.isfinite(one))
+    epsilons = sorted(set(table["epsilon"]))
     parts = []
     for metric, one, other in (
         *(("fid", one, "none") for one in ("kernel", "subspace", "clusters", "votes", "votes_smoothed")),
@@ -227,7 +222,7 @@ def _grid(table: pd.DataFrame) -> str:
     ):
         lines = [f"**{metric}, {NAMES.get(one, one)} minus {NAMES.get(other, other)}, by rows and epsilon**", ""]
         lines += [
-            "| | " + " | ".join(f"epsilon {at:g}" for at in epsilons) + " |",
+            "| | " + " | ".join(f"epsilon {at:g}" if math.isfinite(at) else "no noise" for at in epsilons) + " |",
             "|---" * (len(epsilons) + 1) + "|",
         ]
         for data in dict.fromkeys(table["data"]):
@@ -237,60 +232,3 @@ def _grid(table: pd.DataFrame) -> str:
                     lines.append(f"| {data}, {rows} rows | " + " | ".join(told) + " |")
         parts.append("\n".join([*lines, ""]))
     return "\n".join(parts)
-
-
-def plot(table: pd.DataFrame, metric: str) -> bytes:
-    """Return a picture: a metric by epsilon, a panel for each data set and number of rows."""
-    data, rows = list(dict.fromkeys(table["data"])), sorted(set(table["rows"]))
-
-    def draw(figure: Any) -> None:
-        panels = figure.subplots(len(data), len(rows), squeeze=False, sharex=True, sharey="row")
-        for axes, place in zip(panels.ravel(), ((name, number) for name in data for number in rows), strict=True):
-            _panel(axes, table, place, metric)
-        known: dict[str, Any] = {}
-        for axes in panels.ravel():
-            handles, labels = axes.get_legend_handles_labels()
-            known |= dict(zip(labels, handles, strict=True))
-        figure.suptitle(METRICS[metric] + " (votes, floors: as they are)" * (metric in HELD_AGAINST), fontsize=11)
-        for axes in panels[-1]:
-            axes.set_xlabel("epsilon")
-        figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=4, fontsize=8)
-
-    return picture(f"guidance-{metric}", (2.6 * len(rows), 2.1 * len(data) + 1.2), draw, "png")
-
-
-def _plotted(cells: pd.DataFrame, metric: str) -> pd.Series[float]:
-    """Return a measure of some cells, or what is held against it where they do not have it."""
-    given = cells[metric].dropna()
-    return given if len(given) or metric not in HELD_AGAINST else cells[HELD_AGAINST[metric]].dropna()
-
-
-def _look(number: int) -> dict[str, Any]:
-    return {"color": PALETTE[number], "marker": MARKERS[number], "markersize": 3, "linewidth": 1.2}
-
-
-def _panel(axes: Any, table: pd.DataFrame, place: tuple[str, int], metric: str) -> None:
-    data, rows = place
-    epsilons = sorted(one for one in set(table["epsilon"]) if math.isfinite(one))
-    others = [one for one in dict.fromkeys(table["mechanism"]) if one not in FLOORS]
-    for number, mechanism in enumerate(others):
-        found = [_plotted(_of(table, data, rows, mechanism, epsilon), metric) for epsilon in (*epsilons, math.inf)]
-        told = [
-            (eps, *interval(one.to_numpy())) for eps, one in zip((*epsilons, CEILING), found, strict=True) if len(one)
-        ]
-        if told:
-            at, mean, half = (list(column) for column in zip(*told, strict=True))
-            beside = np.array(at) * 2 ** (0.07 * (number - 2))  # so that no interval hides another
-            axes.errorbar(beside, mean, np.nan_to_num(half), label=NAMES.get(mechanism, mechanism), **_look(number))
-    for mechanism, line, color in LEVELS:
-        level = _plotted(_of(table, data, rows, mechanism, 1.0), metric)
-        if len(level):
-            axes.axhline(float(level.mean()), linestyle=line, linewidth=1, color=color, label=NAMES[mechanism])
-    if metric == "picks":
-        axes.axhline(0.5, linewidth=0.6, color="#1c2430", label="chance")
-    axes.axvspan(14, 40, color="#7d8794", alpha=0.13, linewidth=0, label="no noise: NOT PRIVATE")
-    axes.set_xscale("log", base=2)
-    axes.set_xlim(min(epsilons) * 0.8, 34)
-    axes.set_xticks([*epsilons, CEILING], [*(f"{one:g}" for one in epsilons), "no noise"])
-    axes.minorticks_off()
-    lines_of(axes, f"{data}, {rows} rows")
