@@ -85,6 +85,8 @@ def test_a_study_ends_with_tables_plots_and_bands_and_is_not_done_twice(
     tables = (tmp_path / "out" / "tables.md").read_text()
     parts = [part for part in tables.split("\n\n") if "| zero-shot |" in part or "minus zero-shot |" in part]
     assert len(parts) == 5
+    assert "weights, kernel minus equal weights" in tables
+    assert "| epsilon 4 | no noise |" in tables, "each grid ends with the ceiling"
     assert all("| FuseGen" in part or "minus FuseGen" in part for part in parts), "the floors stand together"
     assert {one["guidance"] for one in yaml.safe_load((tmp_path / "out" / "measured.yaml").read_text())} == {
         "votes",
