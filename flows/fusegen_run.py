@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from connectors.base import ArtifactRef
-from flows.params_fusegen import FuseGenConfig
+from flows.params_fusegen import FuseGenConfig, FuseGenMethod
 from flows.run import Run
 from tasks.fusing import MIXED
 from tasks.jobs import FuseJob, JudgeJob, Weights, WriteJob, Written
@@ -26,7 +26,7 @@ class FuseGenRun(Run):
     @property
     def student_spec(self) -> StudentSpec:
         """E1 passes on all texts, whose weights change after each: no text is held back to stop early."""
-        return self._boosted(super().student_spec)
+        return boosted(super().student_spec, self.config.method.boosts)
 
     def write_jobs(
         self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[Written]
@@ -43,22 +43,27 @@ class FuseGenRun(Run):
         spec = super().student_spec
         if method.judge != spec.kind:  # steps that suit one kind do not suit another
             spec = StudentSpec(method.judge, spec.model, epochs=spec.epochs, seed=spec.seed)
-        spec = self._boosted(spec)
+        spec = boosted(spec, method.boosts)
         return [JudgeJob(plm, iteration, tuple(written), spec, labels) for plm in self.plms]
 
     def fuse_job(self, iteration: int) -> FuseJob:
         """Choose S of R candidates."""
-        method = self.config.method
-        return FuseJob(
-            iteration=iteration,
-            labels=self.prepared.card.label_names,
-            examples=method.examples,
-            pool=method.pool,
-            ambiguous=method.ambiguous,
-            by_class=method.examples_of == "class",
-            with_own=method.own_judge,
-        )
+        return fusing(self.config.method, iteration, self.prepared.card.label_names)
 
-    def _boosted(self, spec: StudentSpec) -> StudentSpec:
-        rounds = self.config.method.boosts
-        return replace(spec, epochs=rounds, boost=True, validation_share=0.0) if rounds else spec
+
+def fusing(method: FuseGenMethod, iteration: int, labels: tuple[str, ...]) -> FuseJob:
+    """Return how S of R candidates are chosen after a round."""
+    return FuseJob(
+        iteration=iteration,
+        labels=labels,
+        examples=method.examples,
+        pool=method.pool,
+        ambiguous=method.ambiguous,
+        by_class=method.examples_of == "class",
+        with_own=method.own_judge,
+    )
+
+
+def boosted(spec: StudentSpec, rounds: int) -> StudentSpec:
+    """Return a student of so many passes, after each of which texts that it mistakes weigh less; 0: as it is."""
+    return replace(spec, epochs=rounds, boost=True, validation_share=0.0) if rounds else spec

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ from tasks.writing import content, read_samples, read_vectors
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from connectors.base import Matrix
+    from connectors.base import Advance, Matrix
 
 VALIDATION = 0.1
 """Share of each PLM's texts that its student does not see: influence is measured on them."""
@@ -60,7 +60,13 @@ def judge(tools: Tools, job: JudgeJob) -> tuple[ArtifactRef, str]:
     if job.student.kind != "finetune":
         parameters["embedder"] = tools.embedder.identity
     key = step_key("judge", parameters, {"samples": content([one.samples for one in job.written])})
-    return make_once(tools.artifacts, path, key, lambda: tools.artifacts.write_table(path, _judged(tools, job), key))
+
+    def make() -> ArtifactRef:
+        samples = read_samples(tools, job.written)
+        vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
+        return tools.artifacts.write_table(path, judged(samples, vectors, job, tools.progress), key)
+
+    return make_once(tools.artifacts, path, key, make)
 
 
 def fuse(
@@ -83,16 +89,23 @@ def fuse(
 
     def make() -> ArtifactRef:
         tables = [tools.artifacts.read_table(one) for one in judgements]
-        pool = _pool(_Texts(read_samples(tools, written), read_vectors(tools, written)), tables, job)
+        pool = pooled(read_samples(tools, written), read_vectors(tools, written), tables, job)
         tools.artifacts.write_table(f"{folder}/pool.parquet", pool, key)
-        return tools.artifacts.write_table(path, _chosen(pool, job), key)
+        return tools.artifacts.write_table(path, chosen(pool, job), key)
 
     return make_once(tools.artifacts, path, key, make)
 
 
-def _judged(tools: Tools, job: JudgeJob) -> pd.DataFrame:
-    samples = read_samples(tools, job.written)
-    vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
+def judged(
+    samples: pd.DataFrame,
+    vectors: Matrix | None,
+    job: JudgeJob,
+    progress: Callable[[str, int], AbstractContextManager[Advance]],
+) -> pd.DataFrame:
+    """Return what a student of the texts of the job's PLM says of all `samples`, with the columns of JUDGED.
+
+    `vectors`: of all samples, where the student learns from vectors; None where it is fine-tuned.
+    """
     own = np.flatnonzero((samples["plm"] == job.plm).to_numpy())
     if not len(own):
         return _nothing(JUDGED)
@@ -106,37 +119,29 @@ def _judged(tools: Tools, job: JudgeJob) -> pd.DataFrame:
         [texts[row] for row in train], labels[train].tolist(), job.labels, None if vectors is None else vectors[train]
     )
     said, units = f"judge by {job.plm} t={job.iteration}", units_of_work(job.student, len(train))
-    with TemporaryDirectory() as folder, tools.progress(said, units) as advance:
+    with TemporaryDirectory() as folder, progress(said, units) as advance:
         trained = train_student(job.student, rows, Path(folder), advance)
         likely = load_student(Path(folder))(texts, vectors).probabilities
     part = np.full(len(samples), "", dtype=object)
     part[train], part[held] = "train", "validation"
     weight = np.zeros(len(samples))
     weight[train] = 1.0 if trained.weights is None else trained.weights
-    judged = {
+    told = {
         "sample_id": samples["sample_id"],
         "probability": likely[np.arange(len(samples)), targets],
         "part": part,
         "weight": weight,
     }
-    return pd.DataFrame(judged).astype(JUDGED)
+    return pd.DataFrame(told).astype(JUDGED)
 
 
 def _nothing(types: dict[str, str]) -> pd.DataFrame:
     return pd.DataFrame(columns=list(types)).astype(types)
 
 
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    """All texts so far with their vectors, in one order."""
-
-    samples: pd.DataFrame
-    vectors: Matrix
-
-
-def _pool(texts: _Texts, judgements: Sequence[pd.DataFrame], job: FuseJob) -> pd.DataFrame:
+def pooled(samples: pd.DataFrame, vectors: Matrix, judgements: Sequence[pd.DataFrame], job: FuseJob) -> pd.DataFrame:
     """Return the candidates of each class, or of all, with what the students say of them; none without a judgement."""
-    samples, tables = texts.samples, [table for table in judgements if len(table)]
+    tables = [table for table in judgements if len(table)]
     if not tables:
         return _nothing(POOL)
     part, weight = _parts(tables)
@@ -146,26 +151,23 @@ def _pool(texts: _Texts, judgements: Sequence[pd.DataFrame], job: FuseJob) -> pd
     confidence, variability = agreement(_probabilities(tables, job.with_own)[:, shown])
     number = {label: position for position, label in enumerate(job.labels)}
     targets = np.array([number[label] for label in samples["label"].tolist()], dtype=np.int64)
-    learned = Labelled(texts.vectors[shown], targets[shown], weight[shown])
-    checks = Labelled(texts.vectors[held], targets[held], np.ones(len(held)))
+    learned = Labelled(vectors[shown], targets[shown], weight[shown])
+    checks = Labelled(vectors[held], targets[held], np.ones(len(held)))
+    every = np.arange(len(shown))
+    scores = influence(learned, checks, every, len(job.labels)) if len(held) else np.zeros(len(shown))
     found = []
     for group, members in _groups(targets[shown], job):
         size = job.examples * job.pool
-        chosen = zip(
-            ("easy", "ambiguous"),
-            candidates(confidence[members], variability[members], size, job.ambiguous),
-            strict=True,
-        )
-        for kind, positions in chosen:
+        ends = candidates(confidence[members], variability[members], size, job.ambiguous)
+        for kind, positions in zip(("easy", "ambiguous"), ends, strict=True):
             places = members[positions]
-            scores = influence(learned, checks, places, len(job.labels)) if len(held) else np.zeros(len(places))
             found.append(
                 samples.iloc[shown[places]][["sample_id", "label", "plm", "text"]].assign(
                     shown_to=group,
                     kind=kind,
                     confidence=confidence[places],
                     variability=variability[places],
-                    influence=scores,
+                    influence=scores[places],
                 )
             )
     return pd.concat(found, ignore_index=True)[list(POOL)].astype(POOL)
@@ -202,7 +204,7 @@ def _probabilities(tables: Sequence[pd.DataFrame], with_own: bool) -> NDArray[np
     return found
 
 
-def _chosen(pool: pd.DataFrame, job: FuseJob) -> pd.DataFrame:
+def chosen(pool: pd.DataFrame, job: FuseJob) -> pd.DataFrame:
     """Return the candidates of most influence as the good examples of every class that they are shown to."""
     found = []
     ranked = pool.sort_values(["influence", "sample_id"], ascending=[False, True], kind="stable")

@@ -1,9 +1,9 @@
 """`python -m tests.studies.guidance --folder OUT`: the study of guidance, one process, on two cores.
 
-Mechanism x epsilon x private rows x data set x seed, with the floor (zero-shot: no private row) and the ceiling (no
-noise, NOT PRIVATE). The first call embeds four corpora, 15 minutes; a cell takes about a second. What is done stands in
-OUT/cells.jsonl and is not done again. Ends with tables (OUT/tables.md) and plots (OUT/*.png). Needs the folder of the
-data (the variable WASP_DATA, or beside the repository).
+Mechanism x epsilon x private rows x data set x seed, with the floors (zero-shot and FuseGen: no private row) and the
+ceilings (no noise, NOT PRIVATE). The first call embeds four corpora, 15 minutes; a cell takes about a second. What is
+done stands in OUT/cells.jsonl and is not done again. Ends with tables (OUT/tables.md) and plots (OUT/*.png). Needs the
+folder of the data (the variable WASP_DATA, or beside the repository).
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from tests.studies.guidance.cells import FLOORS, MECHANISMS, Cell, run
 from tests.studies.guidance.corpora import DATA, corpus, folder_of_data
-from tests.studies.guidance.told import tell
+from tests.studies.guidance.pictures import PLOTTED, plot
+from tests.studies.guidance.told import measured, tables
 
 EPSILONS = (1.0, 4.0, 0.5, 2.0, 8.0)
 ROWS = (100, 50, 300, 1000)
@@ -45,6 +49,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tell([one for one in read(book) if one["adjacency"] == chosen.adjacency], chosen.folder)
 
 
+def tell(cells: list[dict[str, Any]], folder: Path) -> None:
+    """Write tables, what the plan reads, and the plots into a folder."""
+    if not cells:
+        return
+    table = pd.DataFrame(cells)
+    table["epsilon"] = table["epsilon"].astype(float)
+    (folder / "tables.md").write_text(tables(table), encoding="utf-8")
+    (folder / "measured.yaml").write_text(measured(table), encoding="utf-8")
+    for metric in PLOTTED:
+        (folder / f"{metric}.png").write_bytes(plot(table, metric))
+
+
 def read(book: Path) -> list[dict[str, object]]:
     """Return the cells that are done; a last line that was cut short is left out."""
     if not book.exists():
@@ -62,14 +78,19 @@ def cells(chosen: argparse.Namespace) -> Iterator[tuple[str, Cell]]:
                     for floor in FLOORS:  # no private row is looked at: the number means nothing
                         yield name, Cell(floor, 1.0, rows, seed, chosen.samples, adjacency=chosen.adjacency)
                 for mechanism in chosen.mechanisms:
-                    ceiling = (math.inf,) if rows == ROWS[0] or mechanism in ("votes", "kernel") else ()
-                    for epsilon in (*ceiling, *chosen.epsilons):
+                    for epsilon in (math.inf, *chosen.epsilons):
                         yield name, Cell(mechanism, epsilon, rows, seed, chosen.samples, adjacency=chosen.adjacency)
 
 
 def _asked(cell: Cell) -> dict[str, object]:
     epsilon = "inf" if math.isinf(cell.epsilon) else cell.epsilon
-    asked = {"mechanism": cell.mechanism, "epsilon": epsilon, "rows": cell.rows, "seed": cell.seed, "n": cell.samples}
+    asked: dict[str, object] = {
+        "mechanism": cell.mechanism,
+        "epsilon": epsilon,
+        "rows": cell.rows,
+        "seed": cell.seed,
+        "n": cell.samples,
+    }
     return asked | {"adjacency": cell.adjacency}
 
 

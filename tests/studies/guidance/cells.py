@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +17,8 @@ import pandas as pd
 
 from tasks.accounting import Adjacency, Noise, VotePrivacy, calibrate
 from tasks.guidance_noise import GuidanceNoise, calibrate_density
-from tasks.heads import fit_logistic
 from tasks.kernels import Kernel
-from tasks.matching import Density, matched, tilted
-from tasks.measure import fid
+from tasks.matching import Density
 from tasks.private.guidance import noisy_density
 from tasks.private.votes import Ballot, Candidates, noisy_votes
 from tasks.select import select
@@ -28,6 +26,8 @@ from tasks.smoothing import select_smoothly, weigh_smoothly
 from tasks.steering import Texts, among, chosen, weighed
 from tasks.weigh import Weighting, allocate, per_class, weigh
 from tests.studies.guidance.corpora import Corpus
+from tests.studies.guidance.fusegen import fused, self_boosted
+from tests.studies.guidance.measures import accuracy, appraised, of_a_random_part, of_all, of_the_final_set
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,12 +37,10 @@ if TYPE_CHECKING:
 SOFTNESS = 0.05
 """As recorded models have it where nothing else is said."""
 
-STRENGTH = 3.0
-"""Of the linear student."""
-
 DELTA = 1e-5
-FLOORS = ("none", "central")
-"""Without any private row: texts without examples; or examples close to the mean of the texts of their class."""
+FLOORS = ("none", "fusegen", "central")
+"""Without any private row: texts without examples; examples that FuseGen's students choose; or examples close to the
+mean of the texts of their class."""
 
 MAPS = {"central": "cosine", "clusters": "clusters", "subspace": "subspace", "kernel": "cosine"}
 MECHANISMS = ("votes", "votes_smoothed", "clusters", "subspace", "kernel")
@@ -122,7 +120,8 @@ class World:
 
     def _liking(self, pool: Ints, count: int, shown: tuple[Ints, Ints], draw: np.random.Generator) -> Any:
         """Return how near each text lies to the good and how far from the bad examples of each prompt."""
-        words, half, close = self.corpus.words, self.cell.examples // 2, np.zeros((count, len(pool)))
+        words, close = self.corpus.words, np.zeros((count, len(pool)))
+        half = self.cell.examples // 2 if self.cell.mechanism != "fusegen" else self.cell.examples  # none of them bad
         for places, sign in zip(shown, (1.0, -1.0), strict=True):
             if not len(places):
                 continue
@@ -135,17 +134,28 @@ class World:
 class Guide:
     """What private rows release, and what follows: examples and weights of each round."""
 
-    def __init__(self, world: World, rows: tuple[Any, list[str]], epsilon: float) -> None:
-        self.world, self.rows, self.epsilon = world, rows, epsilon
+    def __init__(self, world: World, rows: tuple[Any, list[str]], epsilon: float, mechanism: str) -> None:
+        self.world, self.rows, self.epsilon, self.mechanism = world, rows, epsilon, mechanism
         self.density: Density | None = None
         self.kernel: Kernel | None = None
 
-    def round(self, texts: Texts) -> tuple[pd.DataFrame, dict[str, float]]:
+    @cached_property
+    def ideal(self) -> Guide:
+        """The same mechanism with held-out rows and without noise; beside FuseGen, which has none, the kernel."""
+        rows = (self.world.corpus.test, self.world.corpus.test_labels.tolist())
+        found = Guide(self.world, rows, math.inf, "kernel" if self.mechanism == "fusegen" else self.mechanism)
+        found.kernel = self.kernel
+        return found
+
+    def round(self, texts: Texts, iteration: int) -> tuple[pd.DataFrame, dict[str, float]]:
         """Return the selection and the weights after a round."""
-        mechanism = self.world.cell.mechanism
-        if mechanism in MAPS:
+        if self.mechanism == "fusegen":
+            cell, corpus = self.world.cell, self.world.corpus
+            equal = dict.fromkeys(corpus.plms, 1 / len(corpus.plms))
+            return fused(texts, corpus, cell.examples, iteration, cell.seed), equal
+        if self.mechanism in MAPS:
             return self._by_density(texts)
-        return self._by_votes(texts, mechanism == "votes_smoothed")
+        return self._by_votes(texts, self.mechanism == "votes_smoothed")
 
     def _by_votes(self, texts: Texts, smooth: bool) -> tuple[pd.DataFrame, dict[str, float]]:
         cell, plms = self.world.cell, self.world.corpus.plms
@@ -172,10 +182,10 @@ class Guide:
     def beside(self, texts: Texts) -> Texts:
         """Return texts beside the density, which is released when it is first asked for."""
         if self.density is None or self.kernel is None:
-            plain = Kernel(MAPS[self.world.cell.mechanism])  # type: ignore[arg-type]
+            plain = Kernel(MAPS[self.mechanism])  # type: ignore[arg-type]
             self.kernel = self.kernel or plain.learn(texts.vectors)
             classes, (vectors, labels) = self.world.corpus.labels, self.rows
-            if self.world.cell.mechanism == "central" and math.isfinite(self.epsilon):
+            if self.mechanism == "central" and math.isfinite(self.epsilon):
                 width = self.kernel.width(vectors.shape[1])
                 self.density = Density(classes, np.zeros((len(classes), width)), SILENT)
                 return among(texts, self.kernel, self.density)
@@ -202,20 +212,32 @@ def density_noise(epsilon: float, adjacency: Adjacency) -> GuidanceNoise:
 def run(corpus: Corpus, cell: Cell) -> dict[str, float]:
     """Carry a cell out; return its measures."""
     world = World(corpus, cell)
-    guide = Guide(world, world.private, cell.epsilon)
+    guide = Guide(world, world.private, cell.epsilon, cell.mechanism)
     equal = dict.fromkeys(corpus.plms, 1 / len(corpus.plms))
-    weights, shown = equal, {}
+    weights: dict[str, float] = equal
+    shown: dict[str, tuple[Ints, Ints]] = {}
     told: list[dict[str, float]] = []
     for iteration in range(cell.iterations):
         world.write(iteration, weights, shown)
         if iteration == cell.iterations - 1 or cell.mechanism == "none":
             continue
         texts = world.texts
-        selection, weights = guide.round(texts)
+        selection, weights = guide.round(texts, iteration)
         shown = examples_of(selection, corpus.labels)
-        told.append(appraised(guide, texts, selection, weights))
+        told.append(appraised(guide.ideal.round(texts, iteration), corpus, texts, selection, weights))
     found = {name: float(np.mean([one[name] for one in told])) for name in (told[0] if told else ())}
     return found | measured(world, guide)
+
+
+def measured(world: World, guide: Guide) -> dict[str, float]:
+    """Return FID and accuracy of all texts, and of a part of them: what matches the density, or a random one."""
+    texts, corpus, seed = world.texts, world.corpus, world.cell.seed
+    found = of_all(corpus, texts)
+    if guide.mechanism in MAPS:
+        return found | of_the_final_set(corpus, guide.beside(texts), seed)
+    if guide.mechanism == "fusegen":
+        found["weighted_accuracy"] = accuracy(corpus, texts, weights=self_boosted(texts, corpus, seed))
+    return found | (of_a_random_part(corpus, texts, seed) if guide.mechanism in FLOORS else {})
 
 
 def examples_of(selection: pd.DataFrame, labels: tuple[str, ...]) -> dict[str, tuple[Ints, Ints]]:
@@ -225,73 +247,3 @@ def examples_of(selection: pd.DataFrame, labels: tuple[str, ...]) -> dict[str, t
         own = selection[selection["label"] == label]
         found[label] = tuple(own[own["kind"] == kind]["sample_id"].to_numpy(dtype=np.int64) for kind in ("good", "bad"))
     return {label: both for label, both in found.items() if len(both[0])}  # type: ignore[misc]
-
-
-def appraised(guide: Guide, texts: Texts, selection: pd.DataFrame, weights: Mapping[str, float]) -> dict[str, float]:
-    """Return what `tasks.appraisal` tells of a round: by test rows in place of private ones, without noise."""
-    world, corpus = guide.world, guide.world.corpus
-    ideal = Guide(world, (corpus.test, corpus.test_labels.tolist()), math.inf)
-    ideal.kernel = guide.kernel
-    best, wanted = ideal.round(texts)
-    good = selection[selection["kind"] == "good"]
-    units = texts.vectors / np.linalg.norm(texts.vectors, axis=1, keepdims=True)
-    ranks: list[float] = []
-    for label, group in good.groupby("label"):
-        own = np.flatnonzero(texts.labels == label)
-        close = units[own] @ corpus.test[corpus.test_labels == label].mean(axis=0)
-        place = close.argsort().argsort() / max(len(own) - 1, 1)
-        at = pd.Index(texts.samples["sample_id"].to_numpy()[own]).get_indexer(pd.Index(group["sample_id"]))
-        ranks += place[at].tolist()
-    return {
-        "picks": float(np.mean(ranks)),
-        "overlap": float(good["sample_id"].isin(best[best["kind"] == "good"]["sample_id"]).mean()),
-        "weights_tv": sum(abs(wanted[plm] - weights[plm]) for plm in corpus.plms) / 2,
-        "equal_tv": sum(abs(wanted[plm] - 1 / len(corpus.plms)) for plm in corpus.plms) / 2,
-    }
-
-
-def measured(world: World, guide: Guide) -> dict[str, float]:
-    """Return FID and accuracy of all texts and, by a density, of the part that matches it and of weighted texts."""
-    texts, corpus = world.texts, world.corpus
-    found = {"fid": fid(texts.vectors, corpus.test), "accuracy": accuracy(corpus, texts)}
-    part = round(0.75 * len(texts.samples))
-    if world.cell.mechanism == "none":
-        some = np.random.default_rng(world.cell.seed).permutation(len(texts.samples))[:part]
-        found |= {
-            "matched_fid": fid(texts.vectors[some], corpus.test),
-            "matched_accuracy": accuracy(corpus, texts, some),
-        }
-    if world.cell.mechanism not in MAPS:
-        return found
-    texts = guide.beside(texts)
-    beside = texts.beside
-    sizes = texts.samples["label"].value_counts()
-    counts = allocate(part, {str(label): float(size) for label, size in sizes.items()}, floor=0.0)
-    kept = matched(*beside, counts, world.cell.seed)
-    return found | {
-        "matched_fid": fid(texts.vectors[kept], corpus.test),
-        "matched_accuracy": accuracy(corpus, texts, kept),
-        "weighted_accuracy": accuracy(corpus, texts, weights=tilted(*beside)),
-        "shifted_accuracy": accuracy(corpus, moved(texts)),
-    }
-
-
-def moved(texts: Texts) -> Texts:
-    """Return texts with the vectors of each class moved so that their mean is that which the density tells."""
-    expected, points, labels = texts.beside
-    vectors = points.copy()
-    for label in np.unique(labels):
-        own = labels == label
-        vectors[own] += expected.of(str(label)) - points[own].mean(axis=0)
-    return replace(texts, vectors=vectors.astype(np.float32))
-
-
-def accuracy(corpus: Corpus, texts: Texts, kept: Ints | None = None, weights: Any = None) -> float:
-    """Return the accuracy of a linear student on the test rows."""
-    places = np.arange(len(texts.samples)) if kept is None else kept
-    names = {label: number for number, label in enumerate(corpus.labels)}
-    targets = np.array([names[label] for label in texts.labels[places]])
-    given = np.ones(len(places)) if weights is None else weights
-    slopes, offsets = fit_logistic(texts.vectors[places], targets, given, len(names), STRENGTH)
-    truth = np.array([names[label] for label in corpus.test_labels])
-    return float(((corpus.test @ slopes.T + offsets).argmax(axis=1) == truth).mean())

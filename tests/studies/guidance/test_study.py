@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,11 @@ import pandas as pd
 import pytest
 import yaml
 
+from tasks.steering import Texts
 from tests.studies.guidance.__main__ import main, read
 from tests.studies.guidance.cells import FLOORS, MECHANISMS, Cell, run
 from tests.studies.guidance.corpora import Corpus
+from tests.studies.guidance.fusegen import fused, self_boosted
 from tests.studies.guidance.told import interval
 
 
@@ -38,10 +41,28 @@ def test_a_cell_measures_what_the_study_tells(mechanism: str) -> None:
     assert 0 <= found["accuracy"] <= 1
     assert found["fid"] > 0
     if mechanism != "none":
-        assert found["overlap"] > (0.1 if mechanism == "central" else 0.3)
+        assert found["overlap"] >= {"central": 0.1, "fusegen": 0.0}.get(mechanism, 0.3)
         assert 0 <= found["weights_tv"] <= 1
-    if mechanism not in ("none", "votes", "votes_smoothed"):
+    if mechanism not in ("votes", "votes_smoothed"):
         assert found["matched_fid"] > 0
+
+
+def test_fusegen_chooses_by_students_alone_and_every_model_writes_as_much() -> None:
+    corpus, cell = small(), Cell("fusegen", 1.0, 40, 0, samples=90, iterations=3, examples=4)
+    found = run(corpus, cell)
+    assert found["weights_tv"] == found["equal_tv"]
+    assert run(replace(corpus, train=-corpus.train), cell) == found, "no private row says anything"
+    places = np.arange(len(corpus.texts))
+    texts = Texts(corpus.texts.assign(sample_id=places), corpus.vectors)
+    chosen = fused(texts, corpus, 4, 0, 0)
+    assert chosen.groupby("label").size().tolist() == [4, 4]
+    assert set(chosen["kind"]) == {"good"}
+    assert (corpus.texts["label"].to_numpy()[chosen["sample_id"]] == chosen["label"]).all()
+    wrong = places % 10 == 0
+    flipped = np.where(corpus.texts["label"] == "a", "b", "a")
+    mixed = texts.samples.assign(label=np.where(wrong, flipped, corpus.texts["label"]))
+    again = self_boosted(replace(texts, samples=mixed), corpus, 0)
+    assert again[wrong].mean() < 0.8 * again[~wrong].mean(), "what a student mistakes weighs less"
 
 
 def test_a_study_ends_with_tables_plots_and_bands_and_is_not_done_twice(
@@ -51,7 +72,7 @@ def test_a_study_ends_with_tables_plots_and_bands_and_is_not_done_twice(
     monkeypatch.setattr("tests.studies.guidance.__main__.corpus", lambda *_: small())
     asked = ["--folder", str(tmp_path / "out"), "--seeds", "2", "--data", "IMDb", "--rows", "40", "--samples", "90"]
     monkeypatch.setattr("tests.studies.guidance.__main__.ROWS", (40,))
-    monkeypatch.setattr("tests.studies.guidance.told.PLOTTED", ("fid",))
+    monkeypatch.setattr("tests.studies.guidance.__main__.PLOTTED", ("fid",))
     main([*asked, "--mechanisms", "votes", "kernel", "--epsilons", "4"])
     book = tmp_path / "out" / "cells.jsonl"
     done = book.read_text()
@@ -61,7 +82,12 @@ def test_a_study_ends_with_tables_plots_and_bands_and_is_not_done_twice(
     with book.open("a") as file:
         file.write(json.dumps({"data": "IMDb"})[:-3])
     assert len(read(book)) == len(done.splitlines()), "a line that was cut short is done again"
-    assert "zero-shot" in (tmp_path / "out" / "tables.md").read_text()
+    tables = (tmp_path / "out" / "tables.md").read_text()
+    parts = [part for part in tables.split("\n\n") if "| zero-shot |" in part or "minus zero-shot |" in part]
+    assert len(parts) == 5
+    assert "weights, kernel minus equal weights" in tables
+    assert "| epsilon 4 | no noise |" in tables, "each grid ends with the ceiling"
+    assert all("| FuseGen" in part or "minus FuseGen" in part for part in parts), "the floors stand together"
     assert {one["guidance"] for one in yaml.safe_load((tmp_path / "out" / "measured.yaml").read_text())} == {
         "votes",
         "kernel",
