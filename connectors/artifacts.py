@@ -105,7 +105,11 @@ class Artifacts:
         blocks: Iterable[Matrix] = (matrix,) if isinstance(matrix, np.ndarray) else matrix
         name, place = self._writable(path)
         shape: list[int] = []
-        facts = write_whole(place, lambda file: shape.extend(tables.write_matrix(blocks, file)), is_private(name))
+
+        def fill(file: BinaryIO) -> None:
+            shape.extend(tables.write_matrix(blocks, file))
+
+        facts = write_whole(place, fill, is_private(name), in_order=True)
         return self._finish(name, make_manifest(key, facts, shape[0], {"dimension": shape[1]}))
 
     def read_matrix(self, ref: ArtifactRef) -> Matrix:
