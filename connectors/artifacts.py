@@ -105,10 +105,7 @@ class Artifacts:
         blocks: Iterable[Matrix] = (matrix,) if isinstance(matrix, np.ndarray) else matrix
         name, place = self._writable(path)
         shape: list[int] = []
-
-        def fill(file: BinaryIO) -> None:
-            shape.extend(tables.write_matrix(blocks, file))
-
+        fill = lambda file: shape.extend(tables.write_matrix(blocks, file))  # noqa: E731
         facts = write_whole(place, fill, is_private(name), in_order=True)
         return self._finish(name, make_manifest(key, facts, shape[0], {"dimension": shape[1]}))
 
