@@ -7,16 +7,29 @@ has `from_spec(spec: ModelSpec)` and is a `LanguageModel`.
 from __future__ import annotations
 
 import difflib
-from importlib.metadata import entry_points
+import sys
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 
 from connectors.base import ConfigError, LanguageModel, ModelSpec
 
 GROUP = "wasp.connectors"
 
 
+def connectors() -> dict[str, EntryPoint]:
+    """Return every connector that is installed, by name."""
+    return _installed(tuple(sys.path))
+
+
+@lru_cache
+def _installed(_: tuple[str, ...]) -> dict[str, EntryPoint]:
+    # Once for a search path: reading what all packages say of themselves takes longer than to plan a run.
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
 def check_connector(name: str, connector: str) -> None:
     """Raise ConfigError, with the list, if the model `name` asks for a connector that there is not."""
-    known = sorted({point.name for point in entry_points(group=GROUP)})
+    known = sorted(connectors())
     if connector not in known:
         near = difflib.get_close_matches(connector, known, n=1)
         hint = f"Did you mean '{near[0]}'? " if near else ""
@@ -29,6 +42,5 @@ def open_model(spec: ModelSpec) -> LanguageModel:
     Raises ConfigError for an unknown connector (with the list) and whatever the connector's `from_spec` refuses.
     """
     check_connector(spec.name, spec.connector)
-    points = {point.name: point for point in entry_points(group=GROUP)}
-    model: LanguageModel = points[spec.connector].load().from_spec(spec)
+    model: LanguageModel = connectors()[spec.connector].load().from_spec(spec)
     return model

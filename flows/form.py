@@ -7,13 +7,14 @@ fields would be drawn as further groups.
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
+
+from connectors import registry
 
 Schema = dict[str, Any]
 WORDS = {"fid": "FID", "api": "API", "plms": "Language models (PLMs)", "mlflow": "MLflow", "sql": "SQL"}
@@ -69,7 +70,7 @@ def rule(field: str, given: Schema, then: dict[str, Schema]) -> dict[str, Schema
 
 def connectors(field: Schema) -> None:
     """Offer the connectors that are installed where the deployment is registered."""
-    field["enum"] = sorted({point.name for point in entry_points(group="wasp.connectors")})
+    field["enum"] = sorted(registry.connectors())
 
 
 def tasks(field: Schema) -> None:

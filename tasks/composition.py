@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from connectors.base import LedgerError
@@ -172,6 +173,7 @@ def mu_of(epsilon: float, delta: float) -> float:
     return 1 / gaussian_sigma(epsilon, delta)
 
 
+@lru_cache(1024)  # a search of a millisecond, which plans ask for again and again
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0, releases: int = 1) -> float:
     """Return the smallest sigma with which `releases` Gaussian releases are (epsilon, delta)-DP together."""
     from dp_accounting import get_sigma_gaussian
