@@ -105,7 +105,8 @@ class Artifacts:
         blocks: Iterable[Matrix] = (matrix,) if isinstance(matrix, np.ndarray) else matrix
         name, place = self._writable(path)
         shape: list[int] = []
-        facts = write_whole(place, lambda file: shape.extend(tables.write_matrix(blocks, file)), is_private(name))
+        fill = lambda file: shape.extend(tables.write_matrix(blocks, file))  # noqa: E731
+        facts = write_whole(place, fill, is_private(name), in_order=True)
         return self._finish(name, make_manifest(key, facts, shape[0], {"dimension": shape[1]}))
 
     def read_matrix(self, ref: ArtifactRef) -> Matrix:

@@ -8,6 +8,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,8 @@ from connectors.base import ArtifactError
 
 STALE_SECONDS = 3600.0
 """A scratch file older than this was left by a process that is gone."""
+
+BLOCK_BYTES = 1 << 20
 
 LARGE_BYTES = 4_000_000
 """From here on a second thread is worth its start."""
@@ -74,11 +77,14 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def write_whole(path: Path, fill: Callable[[BinaryIO], None], private: bool = False) -> tuple[str, int]:
+def write_whole(
+    path: Path, fill: Callable[[BinaryIO], None], private: bool = False, in_order: bool = False
+) -> tuple[str, int]:
     """Let `fill` write a scratch file and move it to `path`; return its SHA-256 and size in bytes.
 
-    A reader sees the old file or the whole new one, whatever kills this process. Errors: ArtifactError for the
-    disk's errors; the scratch file is removed whatever `fill` raises.
+    `in_order`: it writes from beginning to end and never goes back, so that the file can be hashed meanwhile.
+    A reader sees the old file or the whole new one, whatever kills this process. Errors: ArtifactError for the disk's
+    errors; the scratch file is removed whatever `fill` raises.
     """
     scratch = _scratch(path)
     with explained(path):
@@ -86,10 +92,13 @@ def write_whole(path: Path, fill: Callable[[BinaryIO], None], private: bool = Fa
         _sweep(path)
         try:
             mode = 0o600 if private else 0o666
-            with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-                fill(file)
-                file.flush()
-                sha256 = _hashed_and_synced(scratch, file.fileno())
+            with os.fdopen(os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+                if in_order:
+                    sha256 = _hashed_behind(file, fill)
+                else:
+                    fill(file)
+                    file.flush()
+                    sha256 = _hashed_and_synced(scratch, file.fileno())
             facts = sha256, scratch.stat().st_size
             scratch.replace(path)
         finally:
@@ -107,6 +116,35 @@ def _hashed_and_synced(path: Path, handle: int) -> str:
         found = pool.submit(file_sha256, path)
         os.fsync(handle)
         return found.result()
+
+
+def _hashed_behind(file: BinaryIO, fill: Callable[[BinaryIO], None]) -> str:
+    """Let `fill` write, make that durable, and return its SHA-256, which a thread reads behind the writing."""
+    over = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(_hash_behind, file.fileno(), over)
+        try:
+            fill(file)
+            file.flush()
+        finally:
+            over.set()
+        os.fsync(file.fileno())
+        return found.result()
+
+
+def _hash_behind(handle: int, over: threading.Event) -> str:
+    """Hash a growing file until nothing is added any more. The writer would have to copy what it hands to a thread."""
+    found, block, done = hashlib.sha256(), bytearray(BLOCK_BYTES), 0
+    while True:
+        whole = over.is_set()
+        count = os.preadv(handle, [block], done)
+        if count == len(block) or (whole and count):
+            found.update(memoryview(block)[:count])
+            done += count
+        elif whole:
+            return found.hexdigest()
+        else:
+            over.wait(0.001)
 
 
 def write_text_whole(path: Path, text: str, private: bool = False) -> tuple[str, int]:

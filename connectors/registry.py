@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
@@ -17,20 +16,20 @@ from connectors.base import ConfigError, LanguageModel, ModelSpec
 GROUP = "wasp.connectors"
 
 
-def installed() -> Mapping[str, EntryPoint]:
-    """Return the entry point of every connector that is installed, by name."""
-    return _found(tuple(sys.path))
+def connectors() -> dict[str, EntryPoint]:
+    """Return every connector that is installed, by name."""
+    return _installed(tuple(sys.path))
 
 
-@lru_cache(maxsize=4)
-def _found(_places: tuple[str, ...]) -> Mapping[str, EntryPoint]:
-    """Read what is installed in these folders, which takes milliseconds, once."""
+@lru_cache
+def _installed(_: tuple[str, ...]) -> dict[str, EntryPoint]:
+    # Once for a search path: reading what all packages say of themselves takes longer than to plan a run.
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
 def check_connector(name: str, connector: str) -> None:
     """Raise ConfigError, with the list, if the model `name` asks for a connector that there is not."""
-    known = sorted(installed())
+    known = sorted(connectors())
     if connector not in known:
         near = difflib.get_close_matches(connector, known, n=1)
         hint = f"Did you mean '{near[0]}'? " if near else ""
@@ -43,5 +42,5 @@ def open_model(spec: ModelSpec) -> LanguageModel:
     Raises ConfigError for an unknown connector (with the list) and whatever the connector's `from_spec` refuses.
     """
     check_connector(spec.name, spec.connector)
-    model: LanguageModel = installed()[spec.connector].load().from_spec(spec)
+    model: LanguageModel = connectors()[spec.connector].load().from_spec(spec)
     return model

@@ -17,6 +17,7 @@ from connectors.base import AuditError
 from flows import audit_words
 from flows.audit_claims import attacks_of, claims, likely, mechanism_of
 from flows.failure import Story, told
+from flows.heartbeat import beating
 from flows.home import check_room, state_folder
 from flows.params_audit import AuditConfig
 from flows.pipeline_audit import PipelineTrial, scratch
@@ -119,7 +120,7 @@ def require_sound(result: dict[str, Any]) -> dict[str, Any]:
 def auditing(config: AuditConfig) -> Iterator[AuditRun]:
     """Open an audit: every one is a run of its own, since its noise is drawn anew."""
     story, home = Story(), state_folder()
-    with told(story), ExitStack() as stack:
+    with told(story), beating(), ExitStack() as stack:
         check_room(home)
         stated = planned(config)["mechanisms"][0]["epsilon_stated"]
         artifacts = open_artifacts(home)

@@ -14,7 +14,7 @@ from connectors.redaction import redact
 from flows.catalog import FLOWS, find_flow
 from flows.cli_budget import budget
 from flows.cli_bundle import export, verify_bundle
-from flows.cli_common import Json
+from flows.cli_common import Commands, Json
 from flows.cli_common import answer as _answer
 from flows.cli_compare import compare
 from flows.cli_partition import partition
@@ -29,7 +29,9 @@ Changes = Annotated[
 AGE = "Age like 90m, 12h, 30d, 4w"
 
 app = typer.Typer(
+    cls=Commands,
     add_completion=False,
+    rich_markup_mode=None,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="From a few hundred private texts to a training set that may be shared, under differential privacy.",

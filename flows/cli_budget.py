@@ -7,12 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli_common import Json
+from flows.cli_common import Commands, Json
 from flows.cli_common import answer as _answer
 
 KEY = "Keep private/ledger.key of the state folder with it, in another place: without it no row is recognised."
 
-budget = typer.Typer(no_args_is_help=True, help="The budget book: what is spent, what is left, is it sound.")
+budget = typer.Typer(
+    cls=Commands,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="The budget book: what is spent, what is left, is it sound.",
+)
 
 
 @budget.command("show")

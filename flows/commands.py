@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,21 +43,13 @@ def _carry_out(entry: FlowEntry, config: Any, resumes: str | None = None) -> dic
     home = state_folder()
     check_room(home)
     from flows.failure import full_disk_told
+    from flows.heartbeat import own_heartbeat
 
-    with ended_in_order(), full_disk_told(home), unwatched(), show_progress() as shown:
+    with ended_in_order(), full_disk_told(home), own_heartbeat(), show_progress() as shown:
         if entry.continued:
             shown.say("preparing: rows, models and the budget are checked")
         answer: Any = entry.flow()(config, **({"resumes": resumes} if resumes else {}))
     return dict(answer)
-
-
-@contextmanager
-def unwatched() -> Iterator[None]:
-    """Send no heartbeat to a server that ends with this process; one costs up to a second when a flow run ends."""
-    from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
-
-    with temporary_settings({} if PREFECT_API_URL.value() else {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
-        yield
 
 
 def plan(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:

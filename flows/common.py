@@ -15,6 +15,7 @@ from connectors.base import ConfigError, WaspError
 from flows.approval import Approval, ask
 from flows.catalog import find_flow
 from flows.failure import Story, in_words, told
+from flows.heartbeat import beating
 from flows.home import check_room, state_folder, who
 from flows.live import PAGE
 from flows.measured import measured_lengths
@@ -27,6 +28,7 @@ from flows.removal import standing
 from flows.run import Run
 from flows.tools import RunTools
 from flows.tracked import tracked_parameters
+from tasks import page_steps
 from tasks.accounting import Noise
 from tasks.prompts import TaskCard
 
@@ -54,7 +56,7 @@ def running(flow: str, config: AnyConfig, resumes: str | None, kind: type[AnyRun
     resumed or given up, so that nobody else spends it meanwhile.
     """
     started, home, story = time.monotonic(), state_folder(), Story()
-    with told(story):
+    with told(story), beating():
         check_room(home)
         prepared = prepare(flow, config, home, _asking(flow, config, resumes))
         name = prepared.tools.called
@@ -102,6 +104,7 @@ def _ended(run: AnyRun, story: Story) -> Iterator[AnyRun]:
     try:
         yield run
         PAGE.flush()
+        page_steps.flush()
     except BaseException as error:
         go_on = f"wasp resume {run.tools.run_id}"
         display().say(f"stopped by {type(error).__name__}; go on with: {go_on}")
@@ -111,6 +114,7 @@ def _ended(run: AnyRun, story: Story) -> Iterator[AnyRun]:
             run.tools.tracker.end("FAILED")
         except (OSError, WaspError) as further:
             display().say(f"that could not be written down: {further}")
+        page_steps.flush(page_steps.PATIENCE_SECONDS if isinstance(error, Exception) else 1.0)
         raise
 
 

@@ -15,6 +15,7 @@ from connectors.base import digest
 from flows.compare_cells import Cell, answer, cells_of, failed, keep, seen_from, sorted_out
 from flows.compare_values import published_of, summary_of
 from flows.failure import Story, told
+from flows.heartbeat import beating
 from flows.home import check_room, state_folder
 from flows.params_compare import CompareConfig
 from flows.progress import display
@@ -129,7 +130,7 @@ class CompareRun:
 def comparing(config: CompareConfig) -> Iterator[CompareRun]:
     """Open a comparison: its configurations are checked, and whatever ends it is written into its manifest."""
     story, home = Story(), state_folder()
-    with told(story):
+    with told(story), beating():
         check_room(home)
         cells = cells_of(config)
         artifacts = open_artifacts(home)

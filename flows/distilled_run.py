@@ -13,7 +13,7 @@ from tasks.distilling import SelectSpec
 from tasks.jobs import Written
 from tasks.private_steps import ask_teachers, check_teachers, count_labels, teach
 from tasks.report_values import ClassShare
-from tasks.steps import embed_samples, now, results
+from tasks.steps import embed_samples, now, results, start
 from tasks.teaching import TeacherSpec
 from tasks.tutoring import LabelSpec, read_shares
 from tasks.writing import read_samples
@@ -46,7 +46,7 @@ def discriminated(run: Run, written: Sequence[Written]) -> tuple[list[Written], 
 def distil(run: Run, written: Sequence[Written]) -> tuple[ArtifactRef, list[ArtifactRef]]:
     """Train teachers side by side, release their answers, train their student; return it and what was released."""
     spec = _teacher_spec(run)
-    for teacher in [teach.submit(run.tools, spec, number, written) for number in range(spec.teachers)]:
+    for teacher in [start(teach, run.tools, spec, number, written) for number in range(spec.teachers)]:
         teacher.result()
     checks = now(check_teachers, run.tools, spec, written) if spec.checks is not None else None
     answers = now(ask_teachers, run.tools, spec, written, checks)
@@ -67,8 +67,7 @@ def select(run: Run, written: Sequence[Written], discriminator: ArtifactRef | No
         seed=config.execution.seed,
     )
     kept = now(select_texts, run.tools, spec, written, discriminator)
-    embedded = [embed_samples.submit(run.tools, one) for one in kept]
-    return results(embedded, embedded)
+    return results([start(embed_samples, run.tools, one) for one in kept])
 
 
 def balance_of(run: Run, written: Sequence[Written]) -> tuple[ClassShare, ...]:

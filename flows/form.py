@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, model_validato
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from connectors.registry import installed
+from connectors import registry
 
 Schema = dict[str, Any]
 WORDS = {"fid": "FID", "api": "API", "plms": "Language models (PLMs)", "mlflow": "MLflow", "sql": "SQL"}
@@ -70,7 +70,7 @@ def rule(field: str, given: Schema, then: dict[str, Schema]) -> dict[str, Schema
 
 def connectors(field: Schema) -> None:
     """Offer the connectors that are installed where the deployment is registered."""
-    field["enum"] = sorted(installed())
+    field["enum"] = sorted(registry.connectors())
 
 
 def tasks(field: Schema) -> None:

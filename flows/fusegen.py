@@ -15,7 +15,7 @@ from flows.params_fusegen import FuseGenConfig
 from flows.runners import ConfiguredTaskRunner
 from tasks.fusion_steps import fuse, judge
 from tasks.jobs import Written
-from tasks.steps import collect, embedded, generate, measure_iteration, now, record_iteration, train_student
+from tasks.steps import collect, embedded, generate, measure_iteration, now, record_iteration, start, train_student
 
 
 @flow(name="fusegen", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
@@ -43,7 +43,7 @@ def fusegen(config: FuseGenConfig, resumes: str | None = None) -> dict[str, Any]
 
             # a student for each model judges the texts of all; examples come from where they agree and where not
             if iteration < run.iterations - 1:
-                judging = [judge.submit(run.tools, job) for job in run.judge_jobs(iteration, written)]
+                judging = [start(judge, run.tools, job) for job in run.judge_jobs(iteration, written)]
                 judgements = [judgement.result() for judgement in judging]
                 examples = now(fuse, run.tools, run.fuse_job(iteration), judgements, written)
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import httpx
-from prefect import get_client, get_run_logger
+from prefect import get_client
 from prefect.artifacts import (
     create_image_artifact,
     create_link_artifact,
@@ -20,9 +19,9 @@ from prefect.artifacts import (
     create_table_artifact,
 )
 from prefect.client.schemas.actions import ArtifactUpdate
-from prefect.exceptions import PrefectHTTPStatusError
 
 from flows import words
+from tasks import page_steps
 from tasks.accounting import epsilon_of
 
 if TYPE_CHECKING:
@@ -40,12 +39,14 @@ class RunPage:
 
     def plan(self, plan: dict[str, Any]) -> None:
         """Show what the run will spend."""
-        _try(lambda: create_markdown_artifact(_block(words.plan(plan)), key="plan", description="What this run spends"))
+        page_steps.later(
+            lambda: create_markdown_artifact(_block(words.plan(plan)), key="plan", description="What this run spends")
+        )
 
     def mlflow(self, link: str | None) -> None:
         """Link to the run in MLflow, if a server shows it."""
         if link:
-            _try(
+            page_steps.later(
                 lambda: create_link_artifact(
                     link, key="mlflow-run", link_text="MLflow run", description="Where it is tracked"
                 )
@@ -55,7 +56,7 @@ class RunPage:
         """Show every release so far and the epsilon that they add up to."""
         rows = ledger_rows(entries, delta)
         if rows:
-            _try(lambda: self._show_ledger(rows, delta))
+            page_steps.later(lambda: self._show_ledger(rows, delta))
 
     def _show_ledger(self, rows: list[dict[str, Any]], delta: float) -> None:
         about = f"Releases of this run; epsilon so far {rows[-1]['epsilon so far']} at delta {delta:g}"
@@ -71,12 +72,14 @@ class RunPage:
         if picture is None or len(picture) > MOST_BYTES:
             return
         url = "data:image/png;base64," + base64.b64encode(picture).decode()
-        _try(lambda: create_image_artifact(url, key="fid-accuracy", description="FID and accuracy per iteration"))
+        page_steps.later(
+            lambda: create_image_artifact(url, key="fid-accuracy", description="FID and accuracy per iteration")
+        )
 
     def result(self, summary: dict[str, Any], link: str | None) -> None:
         """Show the result, and where the report is."""
         text = result_in_words(summary, link)
-        _try(lambda: create_markdown_artifact(text, key="report", description="Result and report"))
+        page_steps.later(lambda: create_markdown_artifact(text, key="report", description="Result and report"))
 
 
 def ledger_rows(entries: Sequence[Entry], delta: float) -> list[dict[str, Any]]:
@@ -117,10 +120,3 @@ def result_in_words(summary: dict[str, Any], link: str | None) -> str:
 
 def _block(text: str) -> str:
     return f"```\n{text}\n```"
-
-
-def _try(show: Callable[[], Any]) -> None:
-    try:
-        show()
-    except (httpx.HTTPError, PrefectHTTPStatusError, OSError) as error:
-        get_run_logger().warning("Prefect's page does not show something (%s); the run goes on", type(error).__name__)

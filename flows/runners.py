@@ -16,6 +16,7 @@ from prefect.futures import PrefectFuture
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from prefect.tasks import Task
+from prefect.utilities.annotations import BaseAnnotation
 from prefect.utilities.collections import visit_collection
 
 from connectors.base import ConfigError, MissingPackageError
@@ -68,7 +69,7 @@ class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):
         if self._cluster is None:
             return threads.submit(task, parameters, wait_for, dependencies)
         stays = getattr(task.fn, "stays", None)
-        runner = threads if stays is not None and stays(parameters) else self._cluster
+        runner = threads if stays is not None and stays(_bare(parameters)) else self._cluster
         parameters, wait_for = visit_collection((parameters, wait_for), _settled(runner), return_data=True)
         self._turns.acquire()
         try:
@@ -105,6 +106,11 @@ def _execution() -> Execution:
         workers = {"max_workers": config["workers"]} if "workers" in config else {}
         return Execution.model_validate(config.get("execution", workers))
     return config.execution if config is not None else Execution()
+
+
+def _bare(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters without what tells Prefect how to look at them."""
+    return {name: one.unwrap() if isinstance(one, BaseAnnotation) else one for name, one in parameters.items()}
 
 
 def _settled(runner: AnyRunner) -> Any:

@@ -178,7 +178,7 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0, relea
     return _unit_sigma(epsilon, delta) * sensitivity * math.sqrt(releases)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)  # a search of a millisecond, which plans ask for again and again
 def _unit_sigma(epsilon: float, delta: float) -> float:
     from dp_accounting import get_sigma_gaussian
 

@@ -18,7 +18,7 @@ from tasks.select import select
 from tasks.smoothing import select_smoothly, weigh_smoothly
 from tasks.toolbox import Tools
 from tasks.weigh import Source, Weighting, allocate, weigh
-from tasks.writing import content, read_samples, read_vectors
+from tasks.writing import content, read_samples, read_vectors, read_writers
 
 
 def candidates(tools: Tools, written: Sequence[Written]) -> Candidates:
@@ -85,7 +85,7 @@ def weigh_models(
             table = weigh_smoothly(noisy, read_samples(tools, written), job.plms, weighting, sigma)
             return tools.artifacts.write_table(path, table, key)
         choices = dict(zip(tools.plms, counted, strict=True)) if counted is not None else None
-        table = weigh(noisy, read_samples(tools, written), job.plms, weighting, job.previous, choices)
+        table = weigh(noisy, read_writers(tools, written), job.plms, weighting, job.previous, choices)
         return tools.artifacts.write_table(path, table, key)
 
     return make_once(tools.artifacts, path, key, make)

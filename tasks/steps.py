@@ -6,10 +6,11 @@ Tasks exchange references, never rows. A step that finds its artifact whole ends
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from functools import partial, wraps
+from itertools import chain
 from typing import Any, ParamSpec, TypeVar
 
 from prefect import Task, get_run_logger, runtime, task
@@ -17,12 +18,14 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.concurrency.sync import concurrency
-from prefect.futures import PrefectFuture
+from prefect.futures import PrefectFuture, as_completed
 from prefect.states import Completed
+from prefect.utilities.annotations import opaque
+from prefect.utilities.engine import get_state_for_result
 
 from connectors import stopping
 from connectors.base import ArtifactRef, guard_logs, in_step, redact_error
-from tasks import appraisal, guiding, judging, steering, writing
+from tasks import appraisal, guiding, judging, page_steps, steering, writing
 from tasks.appraisal import AppraiseJob
 from tasks.facts import Facts, sentence, table
 from tasks.jobs import MeasureJob, SelectJob, SettleJob, TrainJob, WeighJob, WriteJob, Written
@@ -33,19 +36,35 @@ Value = TypeVar("Value")
 Stays = Callable[[Mapping[str, Any]], bool]
 
 
+def start(step: Task[..., Any], *arguments: Any) -> PrefectFuture[Any]:
+    """Start one step, with values; it stands behind the steps that made them on the run's page.
+
+    Prefect looks twice through everything that a step is given, down to the last number, for what other steps made: on
+    ten tables of texts for as long as it takes to run the step. Here it looks once, and no deeper than those tables.
+    """
+    made = [opaque(one) for value in arguments for one in _parts(value) if get_state_for_result(one)]
+    return step.submit(*map(opaque, arguments), wait_for=made)
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Return what a value is made of, as far as steps exchange it: tables of texts, references, numbers, names."""
+    yield value
+    if isinstance(value, (tuple, list, Mapping)):
+        for one in chain(value, value.values() if isinstance(value, Mapping) else ()):
+            yield from _parts(one)
+    elif is_dataclass(value) and not isinstance(value, (Written, ArtifactRef)):
+        for field in fields(value):
+            yield from _parts(getattr(value, field.name))
+
+
 def now(step: Task[Parameters, Any], *arguments: Any) -> Any:
     """Run one step and return its value; the state keeps its name ('Reused') in the UI."""
-    return step.submit(*arguments).result()  # type: ignore[call-overload]
+    return start(step, *arguments).result()
 
 
-def results(first: Sequence[PrefectFuture[Any]], then: Sequence[PrefectFuture[Any]]) -> list[Any]:
-    """Return the values of `then`, steps that each wait for one of `first`; an error of `first` is raised as it is.
-
-    Prefect would say of the waiting step only that it never started.
-    """
-    for future in first:
-        future.result()
-    return [future.result() for future in then]
+def results(steps: Sequence[PrefectFuture[Any]]) -> list[Any]:
+    """Return the values of steps that are carried out at the same time."""
+    return [future.result() for future in steps]
 
 
 def shared_limit(tools: Tools, plm: str) -> AbstractContextManager[None]:
@@ -124,8 +143,11 @@ def write(tools: Tools, job: WriteJob) -> State[Any]:
 
 def embedded(tools: Tools, by: Task[..., Any], jobs: Sequence[WriteJob]) -> list[Written]:
     """Let models write by a step (generate, vary), at the same time, and return their texts with vectors."""
-    new = [by.submit(tools, job) for job in jobs]
-    return results(new, [embed_samples.submit(tools, one) for one in new])
+    new = [start(by, tools, job) for job in jobs]
+    # Each goes on as soon as it can, with a value: of a future Prefect would ask its server for the state, and a step
+    # whose future fails would only say that it never started.
+    then = {one: start(embed_samples, tools, one.result()) for one in as_completed(new)}
+    return results([then[one] for one in new])
 
 
 @step("generate {job.plm} t={job.iteration}", stays=asks_a_vendor)
@@ -193,10 +215,10 @@ def train_student(tools: Tools, job: TrainJob) -> Any:
 @step("record t={facts.iteration}", stays=beside_the_flow)
 def record_iteration(tools: Tools, facts: Facts) -> Any:
     """Show an iteration in Prefect and record it where experiments are kept."""
-    get_run_logger().info(sentence(facts))
-    create_table_artifact(table(facts), key=f"iteration-{facts.iteration}", description=sentence(facts))
-    create_markdown_artifact(
-        sentence(facts), key=f"summary-{facts.iteration}", description=f"Iteration {facts.iteration} in one sentence"
-    )
+    said, number = sentence(facts), facts.iteration
+    get_run_logger().info(said)
+    about = f"Iteration {number} in one sentence"
+    page_steps.later(lambda: create_table_artifact(table(facts), key=f"iteration-{number}", description=said))
+    page_steps.later(lambda: create_markdown_artifact(said, key=f"summary-{number}", description=about))
     tools.track(facts.iteration, facts.metrics())
     return facts

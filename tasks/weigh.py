@@ -95,14 +95,23 @@ def per_class(count: int, labels: Sequence[str], offset: int = 0) -> dict[str, i
 
 def totals_of(release: pd.DataFrame, samples: pd.DataFrame, plms: Sequence[str]) -> tuple[Floats, Floats]:
     """Return near votes and number of released samples per PLM; ArtifactError where samples are others."""
-    codes, names = pd.factorize(samples["plm"].take(placed(release, samples)))
-    known = pd.Index(plms).get_indexer(pd.Index(names))
-    if (known < 0).any():
+    codes, names = _coded(samples["plm"], placed(release, samples))
+    sums = np.bincount(codes + 1, weights=release["near"].to_numpy(), minlength=len(names) + 1)
+    counts = np.bincount(codes + 1, minlength=len(names) + 1)
+    known = np.append(-1, pd.Index(plms).get_indexer(names))  # first those without a name
+    if counts[known < 0].any():
         raise ArtifactError(f"Samples were written by other PLMs than those of the run: {', '.join(plms)}.")
-    writers, votes = known[codes], release["near"].to_numpy(dtype=np.float64)
-    totals: Floats = np.bincount(writers, weights=votes, minlength=len(plms)).astype(np.float64)
-    sizes: Floats = np.bincount(writers, minlength=len(plms)).astype(np.float64)
+    totals, sizes = np.zeros(len(plms)), np.zeros(len(plms))
+    totals[known[known >= 0]], sizes[known[known >= 0]] = sums[known >= 0], counts[known >= 0]
     return totals, sizes
+
+
+def _coded(column: pd.Series[str], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], pd.Index[str]]:
+    """Return these rows of a column of names as places among the different names, and those names."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return column.cat.codes.to_numpy()[rows].astype(np.int64), pd.Index(column.cat.categories)
+    codes, names = pd.factorize(column.take(rows))
+    return codes, pd.Index(names)
 
 
 def _against_size(shares: Floats, sizes: Floats) -> Floats:

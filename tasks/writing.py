@@ -17,7 +17,7 @@ from tasks.jobs import Reference, Seeds, WriteJob, Written
 from tasks.phrases import Vocabulary, as_text
 from tasks.reuse import make_once, step_key
 from tasks.seeding import Seeding, read_sequences
-from tasks.select import examples_of
+from tasks.select import examples_of, in_order
 from tasks.toolbox import Tools
 from tasks.variation import USUAL, Parent
 
@@ -113,8 +113,18 @@ def collect(tools: Tools, written: Sequence[Written]) -> tuple[ArtifactRef, str]
 def read_samples(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
     """Return the texts of several tables as one, by rising sample id."""
     frames = [tools.artifacts.read_table(one.samples)[list(ROW_TYPES)] for one in written]
-    frame = pd.concat(frames, ignore_index=True)
-    return frame.sort_values("sample_id", kind="stable", ignore_index=True)
+    return _by_id(pd.concat(frames, ignore_index=True))
+
+
+def read_writers(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
+    """Return who wrote each of the texts of several tables: sample_id, plm (as categories), by rising sample id."""
+    frames = [tools.artifacts.read_table(one.samples)[["sample_id", "plm"]] for one in written]
+    return _by_id(pd.concat(frames, ignore_index=True).astype({"plm": "category"}))
+
+
+def _by_id(frame: pd.DataFrame) -> pd.DataFrame:
+    order = in_order(frame["sample_id"].to_numpy())
+    return frame if isinstance(order, slice) else frame.take(order).reset_index(drop=True)
 
 
 def read_vectors(tools: Tools, written: Sequence[Written]) -> Matrix:

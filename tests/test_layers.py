@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FACES = (
     "steps",
+    "page_steps",
     "private_steps",
     "audit_steps",
     "compare_steps",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import multiprocessing
 import os
@@ -19,7 +20,7 @@ import pytest
 
 from connectors.artifacts import Artifacts
 from connectors.base import ArtifactError, StepKey
-from connectors.files import STALE_SECONDS, explain
+from connectors.files import BLOCK_BYTES, STALE_SECONDS, explain, file_sha256, write_whole
 from tests.contracts import ArtifactStoreContract
 
 KEY = StepKey("vote", 1, {"votes": 8, "method": {"examples": 4}}, {"samples": "a" * 64})
@@ -154,6 +155,32 @@ def test_a_column_that_differs_from_the_path_stays_in_the_file(store):
 def test_a_matrix_of_many_pieces_is_exact(store):
     matrix = np.random.default_rng(0).normal(size=(1_100_000, 1)).astype(np.float32)
     assert np.array_equal(store.read_matrix(store.write_matrix("m.parquet", matrix, KEY)), matrix)
+
+
+@pytest.mark.parametrize("sizes", [(0,), (5,), (BLOCK_BYTES,), (BLOCK_BYTES - 1, 2, 3 * BLOCK_BYTES, 7)])
+def test_a_file_that_is_hashed_while_it_is_written_has_the_hash_of_its_bytes(tmp_path, sizes):
+    parts = [np.random.default_rng(size).bytes(size) for size in sizes]
+
+    def fill(file):
+        for part in parts:
+            file.write(part)
+            time.sleep(0.003)  # what hashes is ahead of the writing
+
+    found = write_whole(tmp_path / "a", fill, in_order=True)
+    assert found == (hashlib.sha256(b"".join(parts)).hexdigest(), sum(sizes))
+    assert found[0] == file_sha256(tmp_path / "a")
+
+
+def test_a_fill_that_fails_while_it_is_hashed_leaves_the_old_file_alone(tmp_path):
+    (tmp_path / "a").write_bytes(b"old")
+
+    def fill(file):
+        file.write(b"new")
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        write_whole(tmp_path / "a", fill, in_order=True)
+    assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("a", b"old")]
 
 
 def test_a_matrix_of_another_kind_is_refused(store):

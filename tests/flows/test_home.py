@@ -43,15 +43,3 @@ def test_on_a_mounted_volume_the_private_folder_alone_must_be_closed(
     private.chmod(0o755)
     with pytest.raises(ConfigError, match=f"chmod 700 {private}"):
         check_closed(shared_machine)
-
-
-@pytest.mark.parametrize(("address", "beats"), [("", None), ("http://127.0.0.1:4200/api", 30)])
-def test_only_a_server_that_outlives_the_run_is_sent_heartbeats(address: str, beats: int | None):
-    from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
-
-    from flows.commands import unwatched
-
-    with temporary_settings({PREFECT_API_URL: address or None, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: 30}), unwatched():
-        assert PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value() == beats
-    with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: 60}):
-        assert PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value() == 60

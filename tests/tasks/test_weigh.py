@@ -81,6 +81,16 @@ def test_strange_samples_and_strange_plms_are_refused():
         weigh(release, samples.iloc[:1], PLMS)
     with pytest.raises(ArtifactError, match="other PLMs"):
         weigh(release, samples, ("x",))
+    with pytest.raises(ArtifactError, match="other PLMs"):
+        weigh(release, samples.astype({"plm": "category"}), ("x",))
+    with pytest.raises(ArtifactError, match="other PLMs"):
+        weigh(release, samples.assign(plm=pd.Categorical(["x", None])), PLMS)
+
+
+def test_names_as_categories_say_the_same_and_those_that_stand_nowhere_say_nothing():
+    release, samples = tables([6, 2, 1, 1, 2], "xyyyz")
+    categories = samples.assign(plm=pd.Categorical(samples["plm"], categories=list("zwxy")))
+    assert weights(release, categories, PLMS) == weights(release, samples, PLMS)
 
 
 def test_noisy_votes_in_one_place_move_the_weight_by_what_eq_8_says():
