@@ -48,6 +48,8 @@ def start(step: Task[..., Any], *arguments: Any) -> PrefectFuture[Any]:
 
 def _parts(value: Any) -> Iterator[Any]:
     """Return what a value is made of, as far as steps exchange it: tables of texts, references, numbers, names."""
+    if value is None or (isinstance(value, str) and not value):
+        return  # there is one empty text in a process, in what every step makes
     yield value
     if isinstance(value, (tuple, list, Mapping)):
         for one in chain(value, value.values() if isinstance(value, Mapping) else ()):

@@ -99,7 +99,7 @@ def _ask_the_server() -> None:
 
 
 def ref(path: str) -> ArtifactRef:
-    return ArtifactRef(path, "0" * 64, "", "generate", 1)
+    return ArtifactRef(path, f"{path:0>64}", "", f"generate {path}", 1)
 
 
 @step("write {name}")
