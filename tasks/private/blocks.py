@@ -5,14 +5,14 @@ Memory is a few megabytes a thread, whatever the sizes, beside the lists of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from tasks.private import device
-from tasks.private.comparing import Best, Group, Standing, compare, longest, margins, up
+from tasks.private.comparing import ANY, Best, Group, Standing, compare, longest, margins, up
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,46 +26,72 @@ if TYPE_CHECKING:
 ROWS: Final = (128, 512)
 """Rows that are compared together, at least and at most: products like many."""
 COLUMNS: Final = (1024, 4096)
-"""Candidates that they are compared with at a time; between the two, as many as make 2 MB with the rows."""
+"""Candidates that they are compared with at a time, at least and at most."""
+LEAST: Final = 512
+"""Candidates at least that a thread looks at before it takes others."""
+TILE: Final = 2**19
+"""Distances that are looked at together, between the two."""
 SPARE: Final = 8
 """Candidates that a row keeps beyond its votes: copies and near-copies of the last one find room among them."""
+ALONE: Final = 2 * 10**7
+"""Multiplications of an election up to which one thread is done before others have begun."""
+SHARES: Final = 4
+"""Parts that each thread gets at least where there are many classes, so that all end together."""
 
-Side = tuple["Vectors", "Ints"]
-"""Values (rows, kept), ascending, those of far negated, and their columns, -1 where there is none."""
-Proposals = tuple[Side, Side]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposals:
+    """What may belong to the lists of rows, on both sides: `values` and `places`, both (rows, 2, kept).
+
+    Values ascend, those of far are negated; places are those of the candidates, -1 where there is none.
+    """
+
+    values: Vectors
+    places: Ints
+
+    def of(self, rows: slice) -> Proposals:
+        """Return those of some of the rows."""
+        return Proposals(self.values[rows], self.places[rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """Some rows of one class: vectors, squared lengths, margins, and the group with their places."""
+    """Groups that are looked at together; of their `rows`, group after group: vectors, squared lengths, margins."""
 
-    group: Group
+    groups: Sequence[Group]
+    rows: Ints
     vectors: Vectors
     squares: Floats
     margin: Floats
 
     @classmethod
-    def of(cls, vectors: Vectors, standing: Standing, group: Group) -> Task:
-        """Take these rows out of all."""
-        mine = vectors[group.rows]
+    def of(cls, vectors: Vectors, standing: Standing, groups: Sequence[Group]) -> Task:
+        """Take the rows of these groups out of all."""
+        rows = np.concatenate([group.rows for group in groups])
+        mine = vectors[rows]
         own = np.einsum("ij,ij->i", mine, mine, dtype=np.float64)
-        return cls(group, mine, own, margins(own, longest(standing, group), mine.shape[1]))
+        longer = np.repeat([longest(standing, group) for group in groups], [len(group.rows) for group in groups])
+        return cls(groups, rows, mine, own, margins(own, longer, mine.shape[1]))
 
-    def rows(self, start: int, stop: int) -> Task:
-        """Return the same for some of the rows."""
-        part, group = slice(start, stop), Group(self.group.rows[start:stop], self.group.members)
-        return Task(group, self.vectors[part], self.squares[part], self.margin[part])
+    def blocks(self) -> Iterator[tuple[slice, Group]]:
+        """Return every group with the place of its rows among all."""
+        start = 0
+        for group in self.groups:
+            yield slice(start, start + len(group.rows)), group
+            start += len(group.rows)
+
+    def name(self, proposed: Proposals) -> None:
+        """Turn the numbers of what was proposed into places."""
+        for rows, group in self.blocks():
+            group.name(proposed.places[rows])
 
     def blank(self, lists: Sequence[Best]) -> Proposals:
         """Return empty proposals, which nothing enters that is proven to belong to no list."""
         kept = lists[0].keys.shape[1] + SPARE
-        sides = []
-        for side in range(2):
-            limit = np.full(len(self.squares), -np.inf, dtype=np.float32)
-            if side < len(lists):
-                limit = up(lists[side].limit(self.group.rows, self.squares, self.margin))
-            sides.append((np.repeat(limit[:, None], kept, axis=1), np.full((len(limit), kept), -1, dtype=np.int64)))
-        return sides[0], sides[1]
+        values = np.full((len(self.rows), 2, kept), -np.inf, dtype=np.float32)
+        for side, best in enumerate(lists):
+            values[:, side] = up(best.limit(self.rows, self.squares, self.margin))[:, None]
+        return Proposals(values, np.full(values.shape, -1, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,65 +109,84 @@ class Election:
 
     def run(self, groups: Sequence[Group], crew: Crew) -> None:
         """Bring the lists of all groups' rows up to date with their candidates."""
-        threads = crew.begin()
         if self.by_device:
-            for part in _parts(groups, (device.ROWS, device.ROWS)):
-                self._shared(part, crew, part.size)
+            crew.begin()
+            for group in _cut(groups, device.ROWS):
+                self._shared(group, crew, group.size)
+            return
+        pairs, threads = sum(len(group.rows) * group.size for group in groups), crew.begin()
+        if pairs * self.vectors.shape[1] <= ALONE:
+            for part in _packed(_cut(groups, ROWS[1]), pairs):
+                self._whole(part)
             return
         everybody = sum(len(group.rows) for group in groups)
-        parts = _parts(groups, (-(-everybody // threads), ROWS[1]))
-        if len(parts) >= threads:
-            crew.map(self._whole, parts)
+        cut = _cut(groups, min(ROWS[1], max(ROWS[0], -(-everybody // threads))))
+        if len(cut) >= threads:
+            crew.map(self._whole, _packed(cut, -(-pairs // (SHARES * threads))))
         else:
-            for part in parts:
-                self._shared(part, crew, max(COLUMNS[0], -(-part.size // threads)))
+            for group in cut:
+                pieces = max(2 * threads, -(-group.size // _width(group, self.block)))
+                self._shared(group, crew, max(LEAST, -(-group.size // pieces)))
 
-    def _whole(self, group: Group) -> None:
-        task = Task.of(self.vectors, self.standing, group)
-        self._settle(task, self._look(task, (0, group.size)))
+    def _whole(self, groups: Sequence[Group]) -> None:
+        task = Task.of(self.vectors, self.standing, groups)
+        proposed = task.blank(self.lists)
+        propose(task, self.standing, (0, ANY), proposed, self.block)
+        task.name(proposed)
+        self._settle(task, proposed, slice(0, len(task.rows)))
 
     def _shared(self, group: Group, crew: Crew, step: int) -> None:
-        """Do the same where there are fewer parts than threads: each looks at `step` of the candidates."""
-        task, threads = Task.of(self.vectors, self.standing, group), crew.begin()
-        spans = [(start, min(start + step, group.size)) for start in range(0, group.size, step)]
-        found = _joined(crew.map(lambda span: self._look(task, span), spans))
+        """Do the same where there are fewer parts than threads: each looks at `step` candidates that nobody took."""
+        task, threads = Task.of(self.vectors, self.standing, [group]), crew.begin()
+        look, starts = device.propose if self.by_device else propose, iter(range(0, group.size, step))
+
+        def looked(_: int) -> Proposals:
+            proposed = task.blank(self.lists)
+            for start in starts:
+                look(task, self.standing, (start, start + step), proposed, self.block)
+            task.name(proposed)
+            return proposed
+
+        found = _joined(crew.map(looked, range(1 if self.by_device else threads)))
         each = -(-len(group.rows) // threads)
+        crew.map(lambda start: self._settle(task, found, slice(start, start + each)), range(0, len(group.rows), each))
 
-        def settle(start: int) -> None:
-            part = slice(start, start + each)
-            near, far = ((values[part], columns[part]) for values, columns in found)
-            self._settle(task.rows(start, start + each), (near, far))
-
-        crew.map(settle, range(0, len(group.rows), each))
-
-    def _look(self, task: Task, span: tuple[int, int]) -> Proposals:
-        proposed = task.blank(self.lists)
-        look = device.propose if self.by_device else propose
-        look(task, self.standing, span, proposed, self.block)
-        return proposed
-
-    def _settle(self, task: Task, proposed: Proposals) -> None:
-        """Measure what was proposed; compare rows in the plain way whose proposals may not be all."""
+    def _settle(self, task: Task, proposed: Proposals, rows: slice) -> None:
+        """Measure what was proposed to some rows; compare those in the plain way whose proposals may not be all."""
         from tasks.private.compiled import settle
 
-        chosen = self.standing.vectors, self.standing.ids, task.group.places
-        for best, found in zip(self.lists, proposed, strict=False):
-            left = np.zeros(len(task.squares), dtype=np.bool_)
-            rows = task.vectors, task.group.rows, task.margin
-            settle(rows, chosen, found, (best.keys, best.ids), float(best.sign), left)
+        chosen, found = (self.standing.vectors, self.standing.ids), proposed.of(rows)
+        mine = task.vectors[rows], task.rows[rows], task.margin[rows]
+        for best in self.lists:
+            left = np.zeros(len(task.rows), dtype=np.bool_)
+            settle(mine, chosen, (found.values, found.places), (best.keys, best.ids), float(best.sign), left[rows])
             if left.any():
-                group = Group(task.group.rows[left], task.group.members)
-                compare(self.vectors, self.standing, group, [best], self.block)
+                for part, group in task.blocks():
+                    again = Group(group.rows[left[part]], group.members)
+                    compare(self.vectors, self.standing, again, [best], self.block)
 
 
-def _parts(groups: Sequence[Group], rows: tuple[int, int]) -> list[Group]:
-    """Cut groups into blocks of rows: as many as wanted, as far as products like them, and no more than allowed."""
-    wanted, allowed = rows
-    most = min(allowed, max(ROWS[0], wanted))
-    parts = []
+def _cut(groups: Sequence[Group], most: int) -> list[Group]:
+    """Cut groups into blocks of rows, as equal as they can be; the first of each marks the candidates."""
+    parts: list[Group] = []
     for group in groups:
         number = -(-len(group.rows) // most)
-        parts += [Group(rows, group.members) for rows in np.array_split(group.rows, number)]
+        rows = [group.rows] if number == 1 else np.array_split(group.rows, number)
+        parts += [replace(group, rows=some, marking=group.marking and not k) for k, some in enumerate(rows)]
+    return parts
+
+
+def _packed(groups: Sequence[Group], pairs: int) -> list[list[Group]]:
+    """Put small groups together, up to so many pairs of a row and a candidate, and to the rows of a large one."""
+    parts: list[list[Group]] = []
+    room, left = 0, 0
+    for group in groups:
+        rows, size = len(group.rows), len(group.rows) * group.size
+        if not parts or rows > room or size > left:
+            parts.append([])
+            room, left = ROWS[1], pairs
+        parts[-1].append(group)
+        room, left = room - rows, left - size
     return parts
 
 
@@ -149,24 +194,33 @@ def _joined(found: Sequence[Proposals]) -> Proposals:
     """Return the best of proposals from several sets of candidates, as many as one of them holds."""
     if len(found) == 1:
         return found[0]
-    sides = []
-    for side in range(2):
-        values, columns = (np.concatenate([one[side][k] for one in found], axis=1) for k in range(2))
-        order = np.argsort(values, axis=1, kind="stable")[:, : found[0][side][0].shape[1]]
-        sides.append((np.take_along_axis(values, order, axis=1), np.take_along_axis(columns, order, axis=1)))
-    return sides[0], sides[1]
+    values = np.concatenate([one.values for one in found], axis=2)
+    places = np.concatenate([one.places for one in found], axis=2)
+    order = np.argsort(values, axis=2, kind="stable")[:, :, : found[0].values.shape[2]]
+    return Proposals(np.take_along_axis(values, order, axis=2), np.take_along_axis(places, order, axis=2))
 
 
 def propose(task: Task, standing: Standing, span: tuple[int, int], proposed: Proposals, block: int) -> None:
-    """Fill `proposed` with what one pass over the candidates of `span` finds."""
+    """Fill `proposed` with what one pass over the candidates of `span`, counted in each group, finds."""
     from tasks.private.compiled import scan
 
     scaled = task.vectors * np.float32(-2)
-    width = max(1, min(block, COLUMNS[1], max(COLUMNS[0], 2**19 // len(scaled))))
-    room = np.empty(len(scaled) * width, dtype=np.float32)
-    for first in range(*span, width):
-        members = task.group.part(first, min(first + width, span[1]))
-        theirs = standing.vectors[members]
-        tile = room[: len(scaled) * len(theirs)].reshape(len(scaled), len(theirs))
-        np.matmul(scaled, theirs.T, out=tile)
-        scan(tile, standing.squares[members], first, *proposed)
+    # Three margins of each row, rounded upwards: `compiled.bound` says why.
+    slacks, votes = up(3 * task.margin), proposed.values.shape[2] - SPARE
+    room = np.empty(max(len(one.rows) * _width(one, block) for one in task.groups), dtype=np.float32)
+    for rows, group in task.blocks():
+        mine, slack, found = scaled[rows], slacks[rows], proposed.of(rows)
+        stop, width = min(span[1], group.size), _width(group, block)
+        for first in range(span[0], stop, width):
+            members = group.part(first, min(first + width, stop))
+            theirs = standing.vectors[members]
+            tile = room[: len(mine) * len(theirs)].reshape(len(mine), len(theirs))
+            np.matmul(mine, theirs.T, out=tile)
+            scan(tile, standing.squares[members], (group.start + first, votes), slack, found.values, found.places)
+            if group.marking and standing.marks is not None:
+                standing.marks.take(members, theirs)
+
+
+def _width(group: Group, block: int) -> int:
+    """Return how many of the group's candidates to look at together."""
+    return min(group.size, block, COLUMNS[1], max(COLUMNS[0], TILE // len(group.rows)))

@@ -34,20 +34,23 @@ def propose(task: Task, standing: Standing, span: tuple[int, int], proposed: Pro
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     distances = torch.cuda.mem_get_info()[0] // (4 * SHARE) if device.type == "cuda" else ELSEWHERE
-    width = max(1, min(block, distances // len(task.vectors)))
     with torch.inference_mode(), _whole_products(torch):
-        scaled = torch.tensor(task.vectors * np.float32(-2), device=device)
-        best = [tuple(torch.tensor(part, device=device) for part in side) for side in proposed]
-        for first in range(*span, width):
-            members = task.group.part(first, min(first + width, span[1]))
-            theirs = torch.tensor(standing.vectors[members], device=device)
-            tile = torch.addmm(torch.tensor(standing.squares[members], device=device), scaled, theirs.T)
+        for rows, group in task.blocks():
+            found, stop = proposed.of(rows), min(span[1], group.size)
+            width = max(1, min(block, distances // len(group.rows)))
+            scaled = torch.tensor(task.vectors[rows] * np.float32(-2), device=device)
             best = [
-                _joined(torch, side, tile if near else -tile, first)
-                for side, near in zip(best, (True, False), strict=True)
+                tuple(torch.tensor(part[:, side], device=device) for part in (found.values, found.places))
+                for side in range(2)
             ]
-    for (values, columns), found in zip(proposed, best, strict=True):
-        values[:], columns[:] = (part.cpu().numpy() for part in found)
+            for first in range(span[0], stop, width):
+                members = group.part(first, min(first + width, stop))
+                theirs = torch.tensor(standing.vectors[members], device=device)
+                tile = torch.addmm(torch.tensor(standing.squares[members], device=device), scaled, theirs.T)
+                at = group.start + first
+                best = [_joined(torch, side, -tile if far else tile, at) for far, side in enumerate(best)]
+            for side, (values, places) in enumerate(best):
+                found.values[:, side], found.places[:, side] = values.cpu().numpy(), places.cpu().numpy()
 
 
 def _joined(torch: Any, side: tuple[Any, ...], tile: Any, first: int) -> tuple[Any, Any]:

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tasks.private import blocks, compiled, nearest
+from tasks.private import blocks, compiled, marks, nearest
 from tasks.private.ballot import LONGEST, Ballot, usable
 from tasks.private.comparing import distances
 from tasks.private.crew import Crew, products_of_one_thread
@@ -189,9 +189,70 @@ def test_labels_of_any_kind_and_order_are_told_apart():
         assert len(set(names)) == len(names)
 
 
-def test_what_a_task_of_the_crew_raises_is_raised():
+@pytest.mark.parametrize("wrong", [[0, 1, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0]])
+def test_what_a_task_of_the_crew_raises_is_raised(wrong: list[int]):
     with Crew() as crew, pytest.raises(ZeroDivisionError):
-        crew.map(lambda number: 1 // number, [1, 0])
+        crew.map(lambda number: 1 // number, wrong)
+
+
+def test_the_crew_does_every_task_once_and_keeps_their_order():
+    done = []
+    with Crew() as crew:
+        for number in (0, 1, 2, 100):
+            assert crew.map(lambda task: (done.append(task), task)[1], range(number)) == list(range(number))
+    assert sorted(done) == sorted([*range(0), *range(1), *range(2), *range(100)])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_arrays_however_they_lie_in_memory_are_compared_by_one_and_the_same_machine_code(way: Any, tmp_path: Any):
+    ballot, standing = election(5, 20, 90, dimension=10, votes=3)
+    expected = rank(ballot, standing, way="plain")
+    np.save(tmp_path / "vectors.npy", standing.vectors)
+    mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
+    wide = np.zeros((90, 20), dtype=np.float32)
+    wide[:, ::2] = standing.vectors
+    shifted = np.frombuffer(b"x" + standing.vectors.tobytes(), dtype=np.float32, offset=1).reshape(90, 10)
+    ids = np.repeat(standing.ids, 2)[::2]
+    ids.flags.writeable = False
+    for vectors in (mapped, wide[:, ::2], np.asfortranarray(standing.vectors), shifted):
+        mine = np.asfortranarray(ballot.vectors)
+        assert same(rank(replace(ballot, vectors=mine), replace(standing, vectors=vectors, ids=ids), way=way), expected)
+    assert [len(loop.signatures) for loop in (compiled.scan, compiled.settle, compiled.mark)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 7, 384])
+def test_marks_tell_any_change_whatever_computes_them(dimension: int, monkeypatch: pytest.MonkeyPatch):
+    rng = np.random.default_rng(dimension)
+    vectors = rng.normal(size=(5, dimension)).astype(np.float32)
+    found = marks.marks_of(vectors)
+    changed = vectors.copy()
+    changed[3, dimension // 2] = np.nextafter(changed[3, dimension // 2], np.float32(9))
+    assert (marks.marks_of(changed) != found).tolist() == [False, False, False, True, False]
+    numbers = rng.integers(0, 2**63, 2 * marks.BLOCK + 3).astype(np.uint64)
+    whole, seen = marks.digest_of(numbers).tobytes(), set()
+    for place in (0, 1, marks.BLOCK, 2 * marks.BLOCK - 1, 2 * marks.BLOCK, len(numbers) - 1):
+        other = numbers.copy()
+        other[place] += np.uint64(1)
+        seen.add(marks.digest_of(other).tobytes())
+    seen.add(marks.digest_of(numbers[:-1]).tobytes())
+    assert len(seen - {whole}) == 7
+    monkeypatch.delitem(sys.modules, "tasks.private.compiled")
+    assert marks.marks_of(vectors).tolist() == found.tolist()
+    assert marks.digest_of(numbers).tobytes() == whole
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_state_knows_every_candidate_of_every_class_again(way: Any):
+    ballot, standing = election(17, 6, 80)
+    ballot = replace(ballot, labels=["a"] * 6)
+    state = rank(ballot, standing.take(np.arange(50)), way=way)
+    for place in (0, 30, 49):
+        vectors = standing.vectors.copy()
+        vectors[place] = -vectors[place]
+        other = replace(standing, vectors=vectors)
+        assert same(rank(ballot, other, state, way=way), rank(ballot, other, way="plain")), place
+    ways = [rank(ballot, standing, state, way=one).seen_digest.tobytes() for one in WAYS]
+    assert len({*ways, rank(ballot, standing, way=way).seen_digest.tobytes()}) == 1
 
 
 def test_small_elections_and_the_import_load_no_compiler():
