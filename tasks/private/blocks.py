@@ -31,6 +31,8 @@ LEAST: Final = 512
 """Candidates at least that a thread looks at before it takes others."""
 TILE: Final = 2**19
 """Distances that are looked at together, between the two."""
+THIN: Final = 20
+"""Rows up to which candidates are read where they lie, and BLAS is left out: it is made for many."""
 SPARE: Final = 8
 """Candidates that a row keeps beyond its votes: copies and near-copies of the last one find room among them."""
 ALONE: Final = 2 * 10**7
@@ -98,12 +100,14 @@ class Task:
 class Election:
     """All that the tasks share: rows' vectors, candidates, lists, and the width of blocks at most.
 
-    `by_device`: proposals come from a graphics processor, which does one thing after the other.
+    `stacked`: keys and ids of the lists, (sides, rows, Q), which the lists are views of. `by_device`: proposals come
+    from a graphics processor, which does one thing after the other.
     """
 
     vectors: Vectors
     standing: Standing
     lists: Sequence[Best]
+    stacked: tuple[Floats, Ints]
     block: int
     by_device: bool = False
 
@@ -155,15 +159,14 @@ class Election:
         """Measure what was proposed to some rows; compare those in the plain way whose proposals may not be all."""
         from tasks.private.compiled import settle
 
-        chosen, found = (self.standing.vectors, self.standing.ids), proposed.of(rows)
-        mine = task.vectors[rows], task.rows[rows], task.margin[rows]
-        for best in self.lists:
-            left = np.zeros(len(task.rows), dtype=np.bool_)
-            settle(mine, chosen, (found.values, found.places), (best.keys, best.ids), float(best.sign), left[rows])
-            if left.any():
-                for part, group in task.blocks():
-                    again = Group(group.rows[left[part]], group.members)
-                    compare(self.vectors, self.standing, again, [best], self.block)
+        left = np.zeros((len(task.rows), len(self.lists)), dtype=np.bool_)
+        mine, found = (task.vectors[rows], task.rows[rows], task.margin[rows]), proposed.of(rows)
+        chosen = self.standing.vectors, self.standing.ids
+        settle(mine, chosen, (found.values, found.places), *self.stacked, left[rows])
+        for best, some in zip(self.lists, left.T, strict=True):
+            for part, group in task.blocks() if some.any() else ():
+                again = Group(group.rows[some[part]], group.members)
+                compare(self.vectors, self.standing, again, [best], self.block)
 
 
 def _cut(groups: Sequence[Group], most: int) -> list[Group]:
@@ -204,23 +207,51 @@ def propose(task: Task, standing: Standing, span: tuple[int, int], proposed: Pro
     """Fill `proposed` with what one pass over the candidates of `span`, counted in each group, finds."""
     from tasks.private.compiled import scan
 
-    scaled = task.vectors * np.float32(-2)
+    scaled, dimension = task.vectors * np.float32(-2), task.vectors.shape[1]
     # Three margins of each row, rounded upwards: `compiled.bound` says why.
     slacks, votes = up(3 * task.margin), proposed.values.shape[2] - SPARE
     room = np.empty(max(len(one.rows) * _width(one, block) for one in task.groups), dtype=np.float32)
+    gathered = np.empty(max(_gathers(one, block) for one in task.groups) * dimension, dtype=np.float32)
     for rows, group in task.blocks():
         mine, slack, found = scaled[rows], slacks[rows], proposed.of(rows)
         stop, width = min(span[1], group.size), _width(group, block)
         for first in range(span[0], stop, width):
             members = group.part(first, min(first + width, stop))
-            theirs = standing.vectors[members]
-            tile = room[: len(mine) * len(theirs)].reshape(len(mine), len(theirs))
-            np.matmul(mine, theirs.T, out=tile)
-            scan(tile, standing.squares[members], (group.start + first, votes), slack, found.values, found.places)
+            squares = standing.squares[members]
+            tile = room[: len(mine) * len(squares)].reshape(len(mine), len(squares))
+            _multiply(mine, standing, members, tile, gathered)
+            scan(tile, squares, (group.start + first, votes), slack, found.values, found.places)
             if group.marking and standing.marks is not None:
-                standing.marks.take(members, theirs)
+                standing.marks.take(_listed(members))
+
+
+def _multiply(mine: Vectors, standing: Standing, members: Ints | slice, tile: Vectors, gathered: Vectors) -> None:
+    """Write the products of rows and candidates; `gathered` is room for candidates that do not lie together."""
+    if len(mine) <= THIN:
+        from tasks.private.compiled import thin
+
+        thin(mine, standing.vectors, _listed(members), tile)
+        return
+    if isinstance(members, slice):
+        theirs = standing.vectors[members]
+    else:
+        theirs = gathered[: len(members) * mine.shape[1]].reshape(len(members), mine.shape[1])
+        np.take(standing.vectors, members, axis=0, out=theirs, mode="clip")
+    np.matmul(mine, theirs.T, out=tile)
+
+
+def _listed(members: Ints | slice) -> Ints:
+    """Return places one by one."""
+    return np.arange(members.start, members.stop) if isinstance(members, slice) else members
 
 
 def _width(group: Group, block: int) -> int:
     """Return how many of the group's candidates to look at together."""
-    return min(group.size, block, COLUMNS[1], max(COLUMNS[0], TILE // len(group.rows)))
+    most = COLUMNS[1] if isinstance(group.members, slice) else COLUMNS[0]
+    return min(group.size, block, most, max(COLUMNS[0], TILE // len(group.rows)))
+
+
+def _gathers(group: Group, block: int) -> int:
+    """Return for how many of its candidates a group needs room."""
+    apart = len(group.rows) > THIN and not isinstance(group.members, slice)
+    return _width(group, block) if apart else 0

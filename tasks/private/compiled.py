@@ -1,7 +1,7 @@
 """The inner loops of the vote, compiled on first use: what a block proposes, and what is measured of that.
 
-Importing this module imports numba and takes about half a second; `tasks.private.comparing` does so for large elections
-only. No loop may reorder a sum: there is no `fastmath` here.
+Importing this module imports numba and takes about half a second; `tasks.private.blocks` does so for large elections
+only. No loop that measures may reorder a sum; `thin` may, as any product does, because the margins hold for any order.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
+    Numbers = NDArray[np.uint64]
     Vectors = NDArray[np.float32]
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
@@ -34,13 +35,13 @@ def compiled(function: Loop) -> Loop:
     return numba.njit(nogil=True, error_model="numpy")(function)  # type: ignore[no-any-return]
 
 
-def entrance(*takes: Any) -> Callable[[Loop], Loop]:
+def entrance(*takes: Any, **more: Any) -> Callable[[Loop], Loop]:
     """Compile a function for exactly these arguments, kept on disk between processes where a folder can be written.
 
     For one signature alone, and while this module is imported: numba numbers what it keeps of a function, and two
     processes that keep two signatures at the same time may give them one number, so that one is run for the other.
     """
-    settings = {"nogil": True, "error_model": "numpy"}
+    settings = {"nogil": True, "error_model": "numpy", **more}
 
     def decorated(function: Loop) -> Loop:
         try:
@@ -148,13 +149,41 @@ def _hit(part: Vectors, own: Vectors, below: np.float32, above: np.float32) -> b
     return bool(found != 0)
 
 
-def _mark(bits: Any, factors: NDArray[np.uint64], marks: NDArray[np.uint64]) -> None:
-    """Write the sum of each line of bits times the factors, modulo 2^64."""
-    for i in range(len(bits)):
-        line, total = bits[i], np.uint64(0)
+def _mark(bits: Numbers, places: Ints, factors: Numbers, marks: Numbers) -> None:
+    """Write the sum of the lines of bits at these places times the factors, modulo 2^64, to the same places."""
+    for place in places:
+        line, total = bits[place], np.uint64(0)
         for k in range(len(factors)):
-            total += np.uint64(line[k]) * factors[k]
-        marks[i] = total
+            total += line[k] * factors[k]
+        marks[place] = total
+
+
+def _thin(mine: Vectors, vectors: Vectors, places: Ints, tile: Vectors) -> None:
+    """Write the products of few rows with the vectors at these places, which are read where they lie.
+
+    BLAS packs both sides before it multiplies, which pays off for many rows only. Four rows with two vectors at a
+    time: so many sums fit into registers. tile: (rows, places).
+    """
+    last = len(places) - 1
+    for j in range(0, len(places), 2):
+        x, y = vectors[places[j]], vectors[places[min(j + 1, last)]]
+        for i in range(0, len(mine) - 3, 4):
+            a, b, c, d = mine[i], mine[i + 1], mine[i + 2], mine[i + 3]
+            ax, bx, cx, dx = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+            ay, by, cy, dy = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+            for k in range(len(x)):
+                ax, bx, cx, dx = ax + a[k] * x[k], bx + b[k] * x[k], cx + c[k] * x[k], dx + d[k] * x[k]
+                ay, by, cy, dy = ay + a[k] * y[k], by + b[k] * y[k], cy + c[k] * y[k], dy + d[k] * y[k]
+            tile[i, j], tile[i + 1, j], tile[i + 2, j], tile[i + 3, j] = ax, bx, cx, dx
+            if j < last:
+                tile[i, j + 1], tile[i + 1, j + 1], tile[i + 2, j + 1], tile[i + 3, j + 1] = ay, by, cy, dy
+        for i in range(len(mine) - len(mine) % 4, len(mine)):
+            a, ax, ay = mine[i], np.float32(0), np.float32(0)
+            for k in range(len(x)):
+                ax, ay = ax + a[k] * x[k], ay + a[k] * y[k]
+            tile[i, j] = ax
+            if j < last:
+                tile[i, j + 1] = ay
 
 
 def _measure(mine: Vectors, vectors: Vectors, places: Ints, distances: Floats, room: Floats) -> None:
@@ -183,31 +212,37 @@ def _settle(
     rows: tuple[Vectors, Ints, Floats],
     standing: tuple[Vectors, Ints],
     proposed: tuple[Vectors, Ints],
-    best: tuple[Floats, Ints],
-    sign: float,
+    keys: Floats,
+    lists: Ints,
     unsettled: NDArray[np.bool_],
 ) -> None:
     """Measure what was proposed and put it into the lists; mark rows whose proposals may leave something out.
 
     rows: vectors, places in the lists, margins. standing: all vectors, all ids. proposed: values and places among all.
-    Whatever is not among a row's kept proposals is worse than the last of them; if that one lies more than two margins
-    behind the Q-th, nothing is missing.
+    keys, lists: (sides, all rows, Q), those of far negated; unsettled: (rows, sides). Whatever is not among a row's
+    kept proposals is worse than the last of them; if that one lies more than two margins behind the Q-th, nothing is
+    missing.
     """
-    (mine, at, margins), (vectors, ids), (values, places), (keys, lists) = rows, standing, proposed, best
-    votes, kept, side = keys.shape[1], values.shape[2], 0 if sign > 0 else 1
-    distances, room = np.empty(kept, np.float64), np.zeros((8, mine.shape[1]), np.float64)
+    (mine, at, margins), (vectors, ids), (values, places) = rows, standing, proposed
+    (sides, _, votes), kept = keys.shape, values.shape[2]
+    chosen, distances = np.empty(2 * kept, np.int64), np.empty(2 * kept, np.float64)
+    room, ends = np.zeros((8, mine.shape[1]), np.float64), np.zeros(3, np.int64)
     for i in range(len(mine)):
-        value, place = values[i, side], places[i, side]
-        cut = np.float64(value[votes - 1]) + 2 * margins[i]
-        if place[kept - 1] >= 0 and np.float64(value[kept - 1]) <= cut:
-            unsettled[i] = True
-            continue
         number = 0
-        while number < kept and place[number] >= 0 and np.float64(value[number]) <= cut:
-            number += 1
-        measure(mine[i], vectors, place[:number], distances, room)
-        for p in range(number):
-            enter(keys[at[i]], lists[at[i]], sign * distances[p], ids[place[p]])
+        for side in range(sides):
+            value, place = values[i, side], places[i, side]
+            cut = np.float64(value[votes - 1]) + 2 * margins[i]
+            unsettled[i, side] = place[kept - 1] >= 0 and np.float64(value[kept - 1]) <= cut
+            k = 0
+            while not unsettled[i, side] and k < kept and place[k] >= 0 and np.float64(value[k]) <= cut:
+                chosen[number] = place[k]
+                number, k = number + 1, k + 1
+            ends[side + 1] = number
+        measure(mine[i], vectors, chosen[:number], distances, room)
+        for side in range(sides):
+            sign = 1.0 if side == 0 else -1.0
+            for p in range(ends[side], ends[side + 1]):
+                enter(keys[side, at[i]], lists[side, at[i]], sign * distances[p], ids[chosen[p]])
 
 
 def _enter(keys: Floats, lists: Ints, key: float, identity: int) -> None:
@@ -236,8 +271,11 @@ settle = entrance(
     types.Tuple((read(_SINGLES, 2), read(_INTS, 1), read(_DOUBLES, 1))),
     types.Tuple((read(_SINGLES, 2), read(_INTS, 1))),
     types.Tuple((read(_SINGLES, 3), read(_INTS, 3))),
-    types.Tuple((written(_DOUBLES, 2), written(_INTS, 2))),
-    _DOUBLES,
-    written(types.boolean, 1),
+    written(_DOUBLES, 3),
+    written(_INTS, 3),
+    written(types.boolean, 2),
 )(_settle)
-mark = entrance(read(types.uint64, 2), read(types.uint64, 1), written(types.uint64, 1))(_mark)
+mark = entrance(read(types.uint64, 2), read(_INTS, 1), read(types.uint64, 1), written(types.uint64, 1))(_mark)
+thin = entrance(
+    read(_SINGLES, 2), read(_SINGLES, 2), read(_INTS, 1), written(_SINGLES, 2), fastmath={"reassoc", "contract", "nsz"}
+)(_thin)

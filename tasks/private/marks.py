@@ -6,7 +6,7 @@ import hashlib
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -37,14 +37,15 @@ class Marks:
         return cls(vectors, np.zeros(len(vectors), dtype=np.uint64))
 
     def read(self, places: Ints | slice, crew: Crew | None = None) -> None:
-        """Read the vectors at these places."""
+        """Read the vectors at these places, side by side where they are many."""
         number = places.stop - places.start if isinstance(places, slice) else len(places)
-        first = places.start if isinstance(places, slice) else 0
 
         def work(start: int) -> None:
-            stop = min(start + BLOCK, number)
-            part = slice(first + start, first + stop) if isinstance(places, slice) else places[start:stop]
-            self.take(part, self.vectors[part])
+            part = slice(start, min(start + BLOCK, number))
+            if isinstance(places, slice):
+                self.take(np.arange(places.start + part.start, places.start + part.stop))
+            else:
+                self.take(places[part])
 
         starts = range(0, number, BLOCK)
         if crew is not None and number * self.vectors.shape[1] >= SHARED:
@@ -53,9 +54,12 @@ class Marks:
             for start in starts:
                 work(start)
 
-    def take(self, places: Ints | slice, vectors: Vectors) -> None:
-        """Read these vectors, which are those at these places and were just looked at."""
-        self.values[places] = marks_of(vectors)
+    def take(self, places: Ints) -> None:
+        """Read the vectors at these places, which are few, or at hand anyway."""
+        if (loops := _loops()) and self.vectors.shape[1] % 2 == 0:
+            loops.mark(self.vectors.view(np.uint64), places, _factors(self.vectors.shape[1] // 2), self.values)
+        else:
+            self.values[places] = marks_of(self.vectors[places])
 
 
 def marks_of(vectors: Vectors) -> Numbers:
@@ -78,12 +82,17 @@ def digest_of(numbers: Numbers) -> NDArray[np.uint8]:
 
 def _sums(bits: Numbers) -> Numbers:
     """Return the sum of each line times fixed odd numbers, modulo 2^64: a change of one number always changes it."""
-    factors, loops = _factors(bits.shape[1]), sys.modules.get("tasks.private.compiled")
+    factors, loops = _factors(bits.shape[1]), _loops()
     if loops is None:
         return np.asarray(np.einsum("ij,j->i", bits, factors))
     sums = np.empty(len(bits), dtype=np.uint64)
-    loops.mark(np.require(bits, requirements="A"), factors, sums)
+    loops.mark(np.require(bits, requirements="A"), np.arange(len(bits)), factors, sums)
     return sums
+
+
+def _loops() -> Any:
+    """Return the compiled loops if something has loaded them."""
+    return sys.modules.get("tasks.private.compiled")
 
 
 @lru_cache(maxsize=8)

@@ -93,9 +93,9 @@ def rank(
     with Crew() as crew:
         known = _Known.of(candidates, vectors)
         start, seen = _continued(before, ballot, known, crew)
-        near = Best(start.near_ids.copy(), start.near_keys.copy(), 1)
-        far = Best(start.far_ids.copy(), start.far_keys.copy(), -1)
-        lists = (near, far)[: ballot.sides]
+        keys = np.stack([start.near_keys, start.far_keys])
+        ids = np.stack([start.near_ids, start.far_ids])
+        lists = [Best(ids[side], keys[side], 1 - 2 * side) for side in range(ballot.sides)]
         fresh = known.others(seen)
         groups = _by_class(ballot, known, fresh)
         at_hand = known.marks if how == "compiled" else None
@@ -104,10 +104,11 @@ def rank(
             for group in groups:
                 compare(ballot.vectors, standing, group, lists, block)
         else:
-            Election(ballot.vectors, standing, lists, block, how == "device").run(groups, crew)
+            stacked = keys[: ballot.sides], ids[: ballot.sides]
+            Election(ballot.vectors, standing, lists, stacked, block, how == "device").run(groups, crew)
         known.read(seen, groups if at_hand else [], crew)
     digest = known.digest(known.ids, known.order)
-    return Running(near.ids, near.keys, far.ids, far.keys, known.ids, digest, start.ballot_digest)
+    return Running(ids[0], keys[0], ids[1], keys[1], known.ids, digest, start.ballot_digest)
 
 
 # --- comparing

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from tasks.private import blocks, compiled, marks, nearest
 from tasks.private.ballot import LONGEST, Ballot, usable
-from tasks.private.comparing import distances
+from tasks.private.comparing import distances, margins
 from tasks.private.crew import Crew, products_of_one_thread
 from tasks.private.nearest import Running, rank
 from tests.tasks.private.elections import candidates, counts
@@ -182,6 +182,33 @@ def test_a_vector_is_usable_if_its_largest_component_says_so(dimension: int, val
     assert usable(vectors).tolist() == (widest <= LONGEST).tolist()
 
 
+@pytest.mark.parametrize(("rows", "size", "dimension"), [(1, 1, 1), (1, 8, 3), (3, 7, 384), (4, 2, 16), (13, 33, 100)])
+def test_products_of_few_rows_are_products_within_the_margin(rows: int, size: int, dimension: int):
+    rng = np.random.default_rng(rows)
+    mine, theirs = (rng.normal(size=(some, dimension)).astype(np.float32) for some in (rows, 50))
+    places = rng.permutation(50)[:size]
+    tile = np.full((rows, size), np.nan, dtype=np.float32)
+    compiled.thin(mine, theirs, places, tile)
+    exact = mine.astype(float) @ theirs[places].T.astype(float)
+    squares = [np.einsum("ij,ij->i", some, some, dtype=np.float64) for some in (mine, theirs)]
+    assert (np.abs(tile - exact) <= margins(squares[0], float(np.sqrt(squares[1].max())), dimension)[:, None]).all()
+
+
+@pytest.mark.parametrize("rows", [1, 5, 19, 40])
+@pytest.mark.parametrize("order", ["sorted", "mixed"])
+def test_classes_of_any_size_and_order_are_compared_exactly(rows: int, order: str):
+    rng = np.random.default_rng(rows)
+    ballot, standing = election(rows, 3 * rows, 300, dimension=24, votes=3)
+    labels = [f"class {code}" for code in rng.integers(0, 3, 3 * rows)]
+    codes = rng.integers(0, 3, 300)
+    codes = np.sort(codes) if order == "sorted" else codes
+    names = np.array([f"class {code}" for code in codes], dtype=object)
+    ballot, standing = replace(ballot, labels=labels), replace(standing, labels=names)
+    state = rank(ballot, standing, way="compiled")
+    assert (state.near_ids.tolist(), state.far_ids.tolist()) == brute_force(ballot, standing)
+    assert same(state, rank(ballot, standing, way="plain"))
+
+
 def test_labels_of_any_kind_and_order_are_told_apart():
     for labels in (["b", "a", "b"], ["a"] * 40 + ["b"] * 40, [1, 1.0, "1", None], [f"c{k}" for k in range(40_000)], []):
         names, codes = nearest._coded(np.array(labels, dtype=object))
@@ -217,7 +244,7 @@ def test_arrays_however_they_lie_in_memory_are_compared_by_one_and_the_same_mach
     for vectors in (mapped, wide[:, ::2], np.asfortranarray(standing.vectors), shifted):
         mine = np.asfortranarray(ballot.vectors)
         assert same(rank(replace(ballot, vectors=mine), replace(standing, vectors=vectors, ids=ids), way=way), expected)
-    assert [len(loop.signatures) for loop in (compiled.scan, compiled.settle, compiled.mark)] == [1, 1, 1]
+    assert [len(loop.signatures) for loop in (compiled.scan, compiled.settle, compiled.mark, compiled.thin)] == [1] * 4
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 7, 384])
