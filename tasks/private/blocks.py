@@ -141,6 +141,8 @@ class Election:
 
     def _shared(self, group: Group, crew: Crew, step: int) -> None:
         """Do the same where there are fewer parts than threads: each looks at `step` candidates that nobody took."""
+        from tasks.private.compiled import join
+
         task, threads = Task.of(self.vectors, self.standing, [group]), crew.begin()
         look, starts = device.propose if self.by_device else propose, iter(range(0, group.size, step))
 
@@ -151,7 +153,9 @@ class Election:
             task.name(proposed)
             return proposed
 
-        found = _joined(crew.map(looked, range(1 if self.by_device else threads)))
+        found, *others = crew.map(looked, range(1 if self.by_device else threads))
+        for other in others:
+            join(found.values, found.places, other.values, other.places)
         each = -(-len(group.rows) // threads)
         crew.map(lambda start: self._settle(task, found, slice(start, start + each)), range(0, len(group.rows), each))
 
@@ -191,16 +195,6 @@ def _packed(groups: Sequence[Group], pairs: int) -> list[list[Group]]:
         parts[-1].append(group)
         room, left = room - rows, left - size
     return parts
-
-
-def _joined(found: Sequence[Proposals]) -> Proposals:
-    """Return the best of proposals from several sets of candidates, as many as one of them holds."""
-    if len(found) == 1:
-        return found[0]
-    values = np.concatenate([one.values for one in found], axis=2)
-    places = np.concatenate([one.places for one in found], axis=2)
-    order = np.argsort(values, axis=2, kind="stable")[:, :, : found[0].values.shape[2]]
-    return Proposals(np.take_along_axis(values, order, axis=2), np.take_along_axis(places, order, axis=2))
 
 
 def propose(task: Task, standing: Standing, span: tuple[int, int], proposed: Proposals, block: int) -> None:

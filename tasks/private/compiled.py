@@ -140,6 +140,17 @@ def _scan(
                         above = -min(bound(highs, votes, slack), highest)
 
 
+def _join(values: Vectors, columns: Ints, other_values: Vectors, other_columns: Ints) -> None:
+    """Carry the entries of other lists of the same rows into lists, all (rows, 2, kept)."""
+    for i in range(values.shape[0]):
+        for side in range(2):
+            best, last = values[i, side], values.shape[2] - 1
+            for k in range(values.shape[2]):
+                if other_values[i, side, k] >= best[last]:
+                    break
+                put(best, columns[i, side], other_values[i, side, k], other_columns[i, side, k])
+
+
 def _hit(part: Vectors, own: Vectors, below: np.float32, above: np.float32) -> bool:
     """Say whether any sum lies outside of both limits; without a branch inside, so that it is done by vectors."""
     found = np.int32(0)
@@ -267,6 +278,7 @@ scan = entrance(
     written(_SINGLES, 3),
     written(_INTS, 3),
 )(_scan)
+join = entrance(written(_SINGLES, 3), written(_INTS, 3), read(_SINGLES, 3), read(_INTS, 3))(_join)
 settle = entrance(
     types.Tuple((read(_SINGLES, 2), read(_INTS, 1), read(_DOUBLES, 1))),
     types.Tuple((read(_SINGLES, 2), read(_INTS, 1))),

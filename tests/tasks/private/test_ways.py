@@ -25,6 +25,7 @@ from tasks.private.nearest import Running, rank
 from tests.tasks.private.elections import candidates, counts
 from tests.tasks.private.test_nearest import NAMES, brute_force, election, same
 
+ENTRANCES = (compiled.scan, compiled.join, compiled.settle, compiled.mark, compiled.thin)
 WAYS = ("plain", "compiled", "device")
 ELSEWHERE = """
 import sys
@@ -244,7 +245,7 @@ def test_arrays_however_they_lie_in_memory_are_compared_by_one_and_the_same_mach
     for vectors in (mapped, wide[:, ::2], np.asfortranarray(standing.vectors), shifted):
         mine = np.asfortranarray(ballot.vectors)
         assert same(rank(replace(ballot, vectors=mine), replace(standing, vectors=vectors, ids=ids), way=way), expected)
-    assert [len(loop.signatures) for loop in (compiled.scan, compiled.settle, compiled.mark, compiled.thin)] == [1] * 4
+    assert [len(loop.signatures) for loop in ENTRANCES] == [1] * 5
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 7, 384])
