@@ -56,8 +56,8 @@ class Marks:
 
     def take(self, places: Ints) -> None:
         """Read the vectors at these places, which are few, or at hand anyway."""
-        if (loops := _loops()) and self.vectors.shape[1] % 2 == 0:
-            loops.mark(self.vectors.view(np.uint64), places, _factors(self.vectors.shape[1] // 2), self.values)
+        if (mark := _compiled()) and self.vectors.shape[1] % 2 == 0:
+            mark(self.vectors.view(np.uint64), places, _factors(self.vectors.shape[1] // 2), self.values)
         else:
             self.values[places] = marks_of(self.vectors[places])
 
@@ -82,17 +82,17 @@ def digest_of(numbers: Numbers) -> NDArray[np.uint8]:
 
 def _sums(bits: Numbers) -> Numbers:
     """Return the sum of each line times fixed odd numbers, modulo 2^64: a change of one number always changes it."""
-    factors, loops = _factors(bits.shape[1]), _loops()
-    if loops is None:
+    factors, mark = _factors(bits.shape[1]), _compiled()
+    if mark is None:
         return np.asarray(np.einsum("ij,j->i", bits, factors))
     sums = np.empty(len(bits), dtype=np.uint64)
-    loops.mark(np.require(bits, requirements="A"), np.arange(len(bits)), factors, sums)
+    mark(np.require(bits, requirements="A"), np.arange(len(bits)), factors, sums)
     return sums
 
 
-def _loops() -> Any:
-    """Return the compiled loops if something has loaded them."""
-    return sys.modules.get("tasks.private.compiled")
+def _compiled() -> Any:
+    """Return the compiled loop, if something has loaded it, and not only begun to."""
+    return getattr(sys.modules.get("tasks.private.compiled"), "mark", None)
 
 
 @lru_cache(maxsize=8)
