@@ -6,12 +6,12 @@ Memory is a few megabytes a thread, whatever the sizes, beside the lists of the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from tasks.private import device
+from tasks.private import device, halves
 from tasks.private.comparing import ANY, Best, Group, Standing, compare, longest, margins, up
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Vectors = NDArray[np.float32]
 
+Fast = Literal["compiled", "device", "halves"]
 ROWS: Final = (128, 512)
 """Rows that are compared together, at least and at most: products like many."""
 COLUMNS: Final = (1024, 4096)
@@ -31,12 +32,16 @@ LEAST: Final = 512
 """Candidates at least that a thread looks at before it takes others."""
 TILE: Final = 2**19
 """Distances that are looked at together, between the two."""
+SLACK: Final = 2.125
+"""Margins behind the Q-th proposal from which on none belongs to a list: two, and what the rounding of a sum takes."""
 THIN: Final = 20
 """Rows up to which candidates are read where they lie, and BLAS is left out: it is made for many."""
 SPARE: Final = 8
 """Candidates that a row keeps beyond its votes: copies and near-copies of the last one find room among them."""
 ALONE: Final = 2 * 10**7
 """Multiplications of an election up to which one thread is done before others have begun."""
+DOUBT: Final = 0.2
+"""Share of rows compared again from which on shorter numbers are given up."""
 SHARES: Final = 4
 """Parts that each thread gets at least where there are many classes, so that all end together."""
 
@@ -45,15 +50,17 @@ SHARES: Final = 4
 class Proposals:
     """What may belong to the lists of rows, on both sides: `values` and `places`, both (rows, 2, kept).
 
-    Values ascend, those of far are negated; places are those of the candidates, -1 where there is none.
+    Values ascend, those of far are negated; places are those of the candidates, -1 where there is none. `votes`: how
+    many of them are wanted.
     """
 
     values: Vectors
     places: Ints
+    votes: int
 
     def of(self, rows: slice) -> Proposals:
         """Return those of some of the rows."""
-        return Proposals(self.values[rows], self.places[rows])
+        return Proposals(self.values[rows], self.places[rows], self.votes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,13 +74,16 @@ class Task:
     margin: Floats
 
     @classmethod
-    def of(cls, vectors: Vectors, standing: Standing, groups: Sequence[Group]) -> Task:
-        """Take the rows of these groups out of all."""
+    def of(cls, vectors: Vectors, standing: Standing, groups: Sequence[Group], most_lost: float | None = None) -> Task:
+        """Take the rows of these groups out of all; `most_lost`: of a candidate that is compared in shorter numbers."""
         rows = np.concatenate([group.rows for group in groups])
         mine = vectors[rows]
         own = np.einsum("ij,ij->i", mine, mine, dtype=np.float64)
         longer = np.repeat([longest(standing, group) for group in groups], [len(group.rows) for group in groups])
-        return cls(groups, rows, mine, own, margins(own, longer, mine.shape[1]))
+        margin = margins(own, longer, mine.shape[1])
+        if most_lost is not None:
+            margin += halves.margins(mine, own, longer, most_lost)
+        return cls(groups, rows, mine, own, margin)
 
     def blocks(self) -> Iterator[tuple[slice, Group]]:
         """Return every group with the place of its rows among all."""
@@ -87,21 +97,22 @@ class Task:
         for rows, group in self.blocks():
             group.name(proposed.places[rows])
 
-    def blank(self, lists: Sequence[Best]) -> Proposals:
+    def blank(self, lists: Sequence[Best], spare: int = SPARE) -> Proposals:
         """Return empty proposals, which nothing enters that is proven to belong to no list."""
-        kept = lists[0].keys.shape[1] + SPARE
-        values = np.full((len(self.rows), 2, kept), -np.inf, dtype=np.float32)
+        votes = lists[0].keys.shape[1]
+        values = np.full((len(self.rows), 2, votes + spare), -np.inf, dtype=np.float32)
         for side, best in enumerate(lists):
             values[:, side] = up(best.limit(self.rows, self.squares, self.margin))[:, None]
-        return Proposals(values, np.full(values.shape, -1, dtype=np.int64))
+        return Proposals(values, np.full(values.shape, -1, dtype=np.int64), votes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Election:
     """All that the tasks share: rows' vectors, candidates, lists, and the width of blocks at most.
 
-    `stacked`: keys and ids of the lists, (sides, rows, Q), which the lists are views of. `by_device`: proposals come
-    from a graphics processor, which does one thing after the other.
+    `stacked`: keys and ids of the lists, (sides, rows, Q), which the lists are views of. `how`: where proposals come
+    from; a graphics processor does one thing after the other. `most_lost`: see there (`halves.py`); `doubts`: of
+    each part that was compared in shorter numbers, the share of rows that had to be compared again.
     """
 
     vectors: Vectors
@@ -109,11 +120,20 @@ class Election:
     lists: Sequence[Best]
     stacked: tuple[Floats, Ints]
     block: int
-    by_device: bool = False
+    how: Fast = "compiled"
+    most_lost: float | None = None
+    doubts: list[float] = field(default_factory=list)
 
     def run(self, groups: Sequence[Group], crew: Crew) -> None:
         """Bring the lists of all groups' rows up to date with their candidates."""
-        if self.by_device:
+        if self.how == "halves":
+            with halves.one_thread():
+                replace(self, most_lost=halves.most_lost(self.standing.vectors, crew))._run(groups, crew)
+        else:
+            self._run(groups, crew)
+
+    def _run(self, groups: Sequence[Group], crew: Crew) -> None:
+        if self.how == "device":
             crew.begin()
             for group in _cut(groups, device.ROWS):
                 self._shared(group, crew, group.size)
@@ -124,7 +144,8 @@ class Election:
                 self._whole(part)
             return
         everybody = sum(len(group.rows) for group in groups)
-        cut = _cut(groups, min(ROWS[1], max(ROWS[0], -(-everybody // threads))))
+        most = halves.ROWS if self.how == "halves" else ROWS[1]
+        cut = _cut(groups, min(most, max(ROWS[0], -(-everybody // threads))))
         if len(cut) >= threads:
             crew.map(self._whole, _packed(cut, -(-pairs // (SHARES * threads))))
         else:
@@ -133,44 +154,62 @@ class Election:
                 self._shared(group, crew, max(LEAST, -(-group.size // pieces)))
 
     def _whole(self, groups: Sequence[Group]) -> None:
-        task = Task.of(self.vectors, self.standing, groups)
-        proposed = task.blank(self.lists)
-        propose(task, self.standing, (0, ANY), proposed, self.block)
+        if self.how == "halves" and self.doubts and sum(self.doubts) > DOUBT * len(self.doubts):
+            self._surely(groups)
+            return
+        task, proposed = self._begun(groups)
+        (halves.propose if self.how == "halves" else propose)(task, self.standing, (0, ANY), proposed, self.block)
         task.name(proposed)
         self._settle(task, proposed, slice(0, len(task.rows)))
+
+    def _surely(self, groups: Sequence[Group]) -> None:
+        """Compare groups in float32."""
+        replace(self, how="compiled", most_lost=None)._whole(groups)
+
+    def _begun(self, groups: Sequence[Group]) -> tuple[Task, Proposals]:
+        """Return the task of these groups, and proposals without any."""
+        task = Task.of(self.vectors, self.standing, groups, self.most_lost)
+        return task, task.blank(self.lists, halves.SPARE if self.how == "halves" else SPARE)
 
     def _shared(self, group: Group, crew: Crew, step: int) -> None:
         """Do the same where there are fewer parts than threads: each looks at `step` candidates that nobody took."""
         from tasks.private.compiled import join
 
-        task, threads = Task.of(self.vectors, self.standing, [group]), crew.begin()
-        look, starts = device.propose if self.by_device else propose, iter(range(0, group.size, step))
+        (task, blank), threads = self._begun([group]), crew.begin()
+        look = {"compiled": propose, "device": device.propose, "halves": halves.propose}[self.how]
+        starts = iter(range(0, group.size, step))
 
         def looked(_: int) -> Proposals:
-            proposed = task.blank(self.lists)
+            proposed = Proposals(blank.values.copy(), blank.places.copy(), blank.votes)
             for start in starts:
                 look(task, self.standing, (start, start + step), proposed, self.block)
             task.name(proposed)
             return proposed
 
-        found, *others = crew.map(looked, range(1 if self.by_device else threads))
+        found, *others = crew.map(looked, range(1 if self.how == "device" else threads))
         for other in others:
             join(found.values, found.places, other.values, other.places)
         each = -(-len(group.rows) // threads)
         crew.map(lambda start: self._settle(task, found, slice(start, start + each)), range(0, len(group.rows), each))
 
     def _settle(self, task: Task, proposed: Proposals, rows: slice) -> None:
-        """Measure what was proposed to some rows; compare those in the plain way whose proposals may not be all."""
+        """Measure what was proposed to some rows; compare those in a surer way whose proposals may not be all."""
         from tasks.private.compiled import settle
 
-        left = np.zeros((len(task.rows), len(self.lists)), dtype=np.bool_)
-        mine, found = (task.vectors[rows], task.rows[rows], task.margin[rows]), proposed.of(rows)
-        chosen = self.standing.vectors, self.standing.ids
-        settle(mine, chosen, (found.values, found.places), *self.stacked, left[rows])
-        for best, some in zip(self.lists, left.T, strict=True):
-            for part, group in task.blocks() if some.any() else ():
-                again = Group(group.rows[some[part]], group.members)
-                compare(self.vectors, self.standing, again, [best], self.block)
+        left, found = np.zeros(len(task.rows), dtype=np.bool_), proposed.of(rows)
+        mine = task.vectors[rows], task.rows[rows], task.margin[rows]
+        settle(
+            mine, (self.standing.vectors, self.standing.ids), (found.values, found.places), *self.stacked, left[rows]
+        )
+        again = [Group(group.rows[left[part]], group.members, False) for part, group in task.blocks()]
+        again = [group for group in again if len(group.rows)]
+        if self.how == "halves":
+            self.doubts.append(float(left[rows].mean()))
+            if again:
+                self._surely(again)
+        else:
+            for group in again:
+                compare(self.vectors, self.standing, group, self.lists, self.block)
 
 
 def _cut(groups: Sequence[Group], most: int) -> list[Group]:
@@ -202,8 +241,7 @@ def propose(task: Task, standing: Standing, span: tuple[int, int], proposed: Pro
     from tasks.private.compiled import scan
 
     scaled, dimension = task.vectors * np.float32(-2), task.vectors.shape[1]
-    # Three margins of each row, rounded upwards: `compiled.bound` says why.
-    slacks, votes = up(3 * task.margin), proposed.values.shape[2] - SPARE
+    slacks = up(SLACK * task.margin)
     room = np.empty(max(len(one.rows) * _width(one, block) for one in task.groups), dtype=np.float32)
     gathered = np.empty(max(_gathers(one, block) for one in task.groups) * dimension, dtype=np.float32)
     for rows, group in task.blocks():
@@ -214,7 +252,7 @@ def propose(task: Task, standing: Standing, span: tuple[int, int], proposed: Pro
             squares = standing.squares[members]
             tile = room[: len(mine) * len(squares)].reshape(len(mine), len(squares))
             _multiply(mine, standing, members, tile, gathered)
-            scan(tile, squares, (group.start + first, votes), slack, found.values, found.places)
+            scan(tile, squares, (group.start + first, found.votes), slack, found.values, found.places)
             if group.marking and standing.marks is not None:
                 standing.marks.take(_listed(members))
 

@@ -74,7 +74,8 @@ def _put(values: Vectors, columns: Ints, value: np.float32, column: int) -> None
 def _bound(values: Vectors, votes: int, slack: np.float32) -> np.float32:
     """Return what a value must lie below to enter a list: its last entry, and what lies too far behind the Q-th.
 
-    slack: three margins. What lies two of them behind the Q-th belongs to no list; the third covers the rounding here.
+    slack: two margins and an eighth. What lies two behind the Q-th belongs to no list, the rest covers the rounding
+    here: a margin is 2^-20 of the value at least, the rounding 2^-24.
     """
     return min(values[len(values) - 1], values[votes - 1] + slack)
 
@@ -230,9 +231,9 @@ def _settle(
     """Measure what was proposed and put it into the lists; mark rows whose proposals may leave something out.
 
     rows: vectors, places in the lists, margins. standing: all vectors, all ids. proposed: values and places among all.
-    keys, lists: (sides, all rows, Q), those of far negated; unsettled: (rows, sides). Whatever is not among a row's
-    kept proposals is worse than the last of them; if that one lies more than two margins behind the Q-th, nothing is
-    missing.
+    keys, lists: (sides, all rows, Q), those of far negated. Whatever is not among a row's kept proposals is worse than
+    the last of them; if that one lies more than two margins behind the Q-th, nothing is missing. Where something may be
+    on one side, neither is changed.
     """
     (mine, at, margins), (vectors, ids), (values, places) = rows, standing, proposed
     (sides, _, votes), kept = keys.shape, values.shape[2]
@@ -243,12 +244,14 @@ def _settle(
         for side in range(sides):
             value, place = values[i, side], places[i, side]
             cut = np.float64(value[votes - 1]) + 2 * margins[i]
-            unsettled[i, side] = place[kept - 1] >= 0 and np.float64(value[kept - 1]) <= cut
+            unsettled[i] |= place[kept - 1] >= 0 and np.float64(value[kept - 1]) <= cut
             k = 0
-            while not unsettled[i, side] and k < kept and place[k] >= 0 and np.float64(value[k]) <= cut:
+            while k < kept and place[k] >= 0 and np.float64(value[k]) <= cut:
                 chosen[number] = place[k]
                 number, k = number + 1, k + 1
             ends[side + 1] = number
+        if unsettled[i]:
+            continue
         measure(mine[i], vectors, chosen[:number], distances, room)
         for side in range(sides):
             sign = 1.0 if side == 0 else -1.0
@@ -285,7 +288,7 @@ settle = entrance(
     types.Tuple((read(_SINGLES, 3), read(_INTS, 3))),
     written(_DOUBLES, 3),
     written(_INTS, 3),
-    written(types.boolean, 2),
+    written(types.boolean, 1),
 )(_settle)
 mark = entrance(read(types.uint64, 2), read(_INTS, 1), read(types.uint64, 1), written(types.uint64, 1))(_mark)
 thin = entrance(

@@ -24,8 +24,11 @@ _PRECISION: Final = Lock()
 
 def ready() -> bool:
     """Say whether this process has torch loaded, and with a device: the vote alone is no reason to load it."""
-    torch = sys.modules.get("torch")
-    return torch is not None and bool(torch.cuda.is_available())
+    if "torch" not in sys.modules:
+        return False
+    import torch  # which waits where another thread is still loading it
+
+    return bool(torch.cuda.is_available())
 
 
 def propose(task: Task, standing: Standing, span: tuple[int, int], proposed: Proposals, block: int) -> None:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from connectors.base import ArtifactError, ConfigError
-from tasks.private import device
+from tasks.private import device, halves
 from tasks.private.ballot import Ballot, Candidates, Secret, usable
-from tasks.private.blocks import Election
+from tasks.private.blocks import Election, Fast
 from tasks.private.comparing import ANY, Best, Group, Standing, compare
 from tasks.private.crew import Crew
 from tasks.private.marks import Marks, digest_of, marks_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-Way = Literal["plain", "compiled", "device"]
+Way = Literal["plain"] | Fast
 OF_IDS: Final = np.uint64(0x9E3779B97F4A7C15)
 """What ids are multiplied by in the digest of candidates: any odd number with many ones."""
 LARGE: Final = 5 * 10**9
@@ -98,14 +98,14 @@ def rank(
         lists = [Best(ids[side], keys[side], 1 - 2 * side) for side in range(ballot.sides)]
         fresh = known.others(seen)
         groups = _by_class(ballot, known, fresh)
-        at_hand = known.marks if how == "compiled" else None
+        at_hand = known.marks if how in ("compiled", "halves") else None
         standing = Standing(vectors, np.ascontiguousarray(candidates.ids), candidates.squares, at_hand)
         if how == "plain":
             for group in groups:
                 compare(ballot.vectors, standing, group, lists, block)
         else:
             stacked = keys[: ballot.sides], ids[: ballot.sides]
-            Election(ballot.vectors, standing, lists, stacked, block, how == "device").run(groups, crew)
+            Election(ballot.vectors, standing, lists, stacked, block, how).run(groups, crew)
         known.read(seen, groups if at_hand else [], crew)
     digest = known.digest(known.ids, known.order)
     return Running(ids[0], keys[0], ids[1], keys[1], known.ids, digest, start.ballot_digest)
@@ -114,9 +114,12 @@ def rank(
 # --- comparing
 def _way(ballot: Ballot, candidates: Candidates) -> Way:
     """Return how to compare: what is loaded already costs nothing more, for a large election it is worth loading."""
-    large = ballot.vectors.size * len(candidates.ids) >= LARGE
+    multiplications = ballot.vectors.size * len(candidates.ids)
+    large = multiplications >= LARGE
     if large and device.ready():
         return "device"
+    if large and halves.ready(multiplications):
+        return "halves"
     return "compiled" if large or "tasks.private.compiled" in sys.modules else "plain"
 
 

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tasks.private import blocks, compiled, marks, nearest
-from tasks.private.ballot import LONGEST, Ballot, usable
+from tasks.private import blocks, compiled, halves, marks, nearest
+from tasks.private.ballot import LONGEST, Ballot, squared_lengths, usable
 from tasks.private.comparing import distances, margins
 from tasks.private.crew import Crew, products_of_one_thread
 from tasks.private.nearest import Running, rank
@@ -26,7 +26,7 @@ from tests.tasks.private.elections import candidates, counts
 from tests.tasks.private.test_nearest import NAMES, brute_force, election, same
 
 ENTRANCES = (compiled.scan, compiled.join, compiled.settle, compiled.mark, compiled.thin)
-WAYS = ("plain", "compiled", "device")
+WAYS = ("plain", "compiled", "device", "halves")
 ELSEWHERE = """
 import sys
 from tests.tasks.private.test_ways import digest_of_lists
@@ -294,12 +294,19 @@ def test_small_elections_and_the_import_load_no_compiler():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_a_large_election_is_compiled_and_a_device_taken_where_torch_has_one(monkeypatch: pytest.MonkeyPatch):
+def test_the_way_of_an_election_is_that_of_its_size_and_of_what_the_machine_has(monkeypatch: pytest.MonkeyPatch):
+    import torch
+
     ballot, standing = election(1, 3, 30)
     assert nearest._way(ballot, standing) == "compiled", "what is loaded is used"
     monkeypatch.delitem(sys.modules, "tasks.private.compiled")
     assert nearest._way(ballot, standing) == "plain"
     monkeypatch.setattr(nearest, "LARGE", 1)
+    assert nearest._way(ballot, standing) == "compiled"
+    monkeypatch.setattr(halves, "LARGE", 1)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    assert nearest._way(ballot, standing) == "halves"
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_f": True})
     assert nearest._way(ballot, standing) == "compiled"
     monkeypatch.setattr(nearest.device, "ready", lambda: True)
     assert nearest._way(ballot, standing) == "device"
@@ -340,6 +347,75 @@ def test_votes_of_shards_of_private_rows_add_up_to_those_of_all():
 
     shards = [counts(part(places), standing) for places in np.array_split(np.arange(60), 4)]
     assert np.array_equal(np.sum(shards, axis=0), counts(ballot, standing))
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 2**32),
+    scales=st.tuples(*[st.sampled_from([1e-30, 1e-3, 1.0, 1e6, 1e14])] * 2),
+    dimension=st.sampled_from([1, 3, 64, 384]),
+)
+def test_distances_in_shorter_numbers_lie_within_their_margin(seed: int, scales: tuple[float, float], dimension: int):
+    import torch
+
+    rng = np.random.default_rng(seed)
+    mine, theirs = (
+        (rng.normal(size=(some, dimension)) * rng.choice([1.0, 3.0], dimension) * scale).astype(np.float32)
+        for some, scale in zip((5, 40), scales, strict=True)
+    )
+    own, squares = (np.einsum("ij,ij->i", some, some, dtype=np.float64) for some in (mine, theirs))
+    longest = np.full(5, np.sqrt(squares.max()))
+    with Crew() as crew:
+        most = halves.most_lost(theirs, crew)
+    margin = margins(own, longest, dimension) + halves.margins(mine, own, longest, most)
+    product = (torch.tensor(mine * np.float32(-2)).bfloat16() @ torch.tensor(theirs).bfloat16().T).float().numpy()
+    rounded = product + squared_lengths(theirs)
+    exact = squares - 2 * mine.astype(float) @ theirs.T.astype(float)
+    assert (np.abs(rounded - exact) <= margin[:, None]).all()
+
+
+def test_shorter_numbers_propose_all_and_where_they_cannot_longer_ones_are_taken(monkeypatch: pytest.MonkeyPatch):
+    ballot, standing = election(51, 300, 6000, dimension=48)
+    expected, shares = rank(ballot, standing, way="plain"), []
+    surely = blocks.Election._surely
+
+    def counted(self: Any, groups: Any) -> None:
+        shares.append(sum(len(group.rows) for group in groups) / 300)
+        surely(self, groups)
+
+    monkeypatch.setattr(blocks.Election, "_surely", counted)
+    assert same(rank(ballot, standing, way="halves"), expected)
+    assert sum(shares) < 0.9, "some rows need no second look"
+    shares.clear()
+    monkeypatch.setattr(halves, "SPARE", 1)
+    monkeypatch.setattr(halves, "ROWS", 30)
+    monkeypatch.setattr(blocks, "ROWS", (10, 20))
+    assert same(rank(ballot, standing, way="halves"), expected)
+    assert sum(shares) > 0.9, "one more than the votes are too few for almost every row"
+    vectors = [np.random.default_rng(some).normal(size=(some, 48)).astype(np.float32) for some in (300, 2000)]
+    ballot, standing = Ballot(vectors[0], ["a"] * 300, 8), candidates(vectors[1])
+    monkeypatch.setattr(blocks, "DOUBT", 2.0)
+    assert same(rank(ballot, standing, way="halves"), rank(ballot, standing, way="plain"))
+    monkeypatch.setattr(halves, "margins", lambda *_: 0.0)
+    assert not same(rank(ballot, standing, way="halves"), rank(ballot, standing, way="plain")), "it needs its margins"
+
+
+def test_torch_has_its_threads_back_after_votes_at_the_same_time():
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        workers = [Thread(target=digest_of_lists, args=("halves",)) for _ in range(3)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        with halves.one_thread(), halves.one_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.gpu
