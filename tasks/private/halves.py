@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from connectors.base import MissingPackageError
 from tasks.private.comparing import up
 
 if TYPE_CHECKING:
@@ -44,12 +45,12 @@ def ready(multiplications: int) -> bool:
     """Say whether an election is large enough, and the processor able."""
     if multiplications < (LARGE if "torch" in sys.modules else IMMENSE):
         return False
+    from tasks.training import computes_bfloat16
+
     try:
-        import torch
-    except ModuleNotFoundError:
+        return computes_bfloat16()
+    except MissingPackageError:
         return False
-    processor = torch.cpu.get_capabilities()
-    return bool(processor.get("avx512_bf16") or processor.get("amx_bf16"))
 
 
 def lost(vectors: Vectors) -> Floats:

@@ -40,14 +40,18 @@ def compare(
 
 
 def in_turns(
-    arms: Mapping[str, Work], rounds: int, clock: Callable[[], float] = time.perf_counter
+    arms: Mapping[str, Work], rounds: int, clock: Callable[[], float] = time.perf_counter, rest: float = 0.0
 ) -> dict[str, list[float]]:
-    """Return the seconds of every arm by `clock`, round by round; the first run of each is not measured."""
+    """Return the seconds of every arm by `clock`, round by round; the first run of each is not measured.
+
+    rest: seconds of quiet before each.
+    """
     for work in arms.values():
         work()
     taken: dict[str, list[float]] = {name: [] for name in arms}
     for _ in range(rounds):
         for name, work in arms.items():
+            time.sleep(rest)
             taken[name].append(seconds(work, clock))
     return taken
 
