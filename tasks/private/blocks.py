@@ -5,7 +5,7 @@ Memory is a few megabytes a thread, whatever the sizes, beside the lists of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 Fast = Literal["compiled", "device", "halves"]
+Spans = Iterable[tuple[int, int]]
+"""First and last of candidates, the last one excluded; threads take turns to take the next."""
 ROWS: Final = (128, 512)
 """Rows that are compared together, at least and at most: products like many."""
 COLUMNS: Final = (1024, 4096)
@@ -158,7 +160,7 @@ class Election:
             self._surely(groups)
             return
         task, proposed = self._begun(groups)
-        (halves.propose if self.how == "halves" else propose)(task, self.standing, (0, ANY), proposed, self.block)
+        (halves.propose if self.how == "halves" else propose)(task, self.standing, [(0, ANY)], proposed, self.block)
         task.name(proposed)
         self._settle(task, proposed, slice(0, len(task.rows)))
 
@@ -177,12 +179,11 @@ class Election:
 
         (task, blank), threads = self._begun([group]), crew.begin()
         look = {"compiled": propose, "device": device.propose, "halves": halves.propose}[self.how]
-        starts = iter(range(0, group.size, step))
+        spans = iter([(start, start + step) for start in range(0, group.size, step)])
 
         def looked(_: int) -> Proposals:
             proposed = Proposals(blank.values.copy(), blank.places.copy(), blank.votes)
-            for start in starts:
-                look(task, self.standing, (start, start + step), proposed, self.block)
+            look(task, self.standing, spans, proposed, self.block)
             task.name(proposed)
             return proposed
 
@@ -236,18 +237,17 @@ def _packed(groups: Sequence[Group], pairs: int) -> list[list[Group]]:
     return parts
 
 
-def propose(task: Task, standing: Standing, span: tuple[int, int], proposed: Proposals, block: int) -> None:
-    """Fill `proposed` with what one pass over the candidates of `span`, counted in each group, finds."""
+def propose(task: Task, standing: Standing, spans: Spans, proposed: Proposals, block: int) -> None:
+    """Fill `proposed` with what one pass over the candidates of `spans`, counted in each group, finds."""
     from tasks.private.compiled import scan
 
-    scaled, dimension = task.vectors * np.float32(-2), task.vectors.shape[1]
-    slacks = up(SLACK * task.margin)
+    scaled, slacks, dimension = task.vectors * np.float32(-2), up(SLACK * task.margin), task.vectors.shape[1]
     room = np.empty(max(len(one.rows) * _width(one, block) for one in task.groups), dtype=np.float32)
     gathered = np.empty(max(_gathers(one, block) for one in task.groups) * dimension, dtype=np.float32)
-    for rows, group in task.blocks():
+    for (begin, end), (rows, group) in ((span, some) for span in spans for some in task.blocks()):
         mine, slack, found = scaled[rows], slacks[rows], proposed.of(rows)
-        stop, width = min(span[1], group.size), _width(group, block)
-        for first in range(span[0], stop, width):
+        stop, width = min(end, group.size), _width(group, block)
+        for first in range(begin, stop, width):
             members = group.part(first, min(first + width, stop))
             squares = standing.squares[members]
             tile = room[: len(mine) * len(squares)].reshape(len(mine), len(squares))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from tasks.private.blocks import Proposals, Task
+    from tasks.private.blocks import Proposals, Spans, Task
     from tasks.private.comparing import Standing
 
 ROWS: Final = 8192
@@ -31,22 +31,22 @@ def ready() -> bool:
     return bool(torch.cuda.is_available())
 
 
-def propose(task: Task, standing: Standing, span: tuple[int, int], proposed: Proposals, block: int) -> None:
+def propose(task: Task, standing: Standing, spans: Spans, proposed: Proposals, block: int) -> None:
     """Fill `proposed` as `tasks.private.blocks.propose` does."""
     import torch
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     distances = torch.cuda.mem_get_info()[0] // (4 * SHARE) if device.type == "cuda" else ELSEWHERE
     with torch.inference_mode(), _whole_products(torch):
-        for rows, group in task.blocks():
-            found, stop = proposed.of(rows), min(span[1], group.size)
+        for (begin, end), (rows, group) in ((span, some) for span in spans for some in task.blocks()):
+            found, stop = proposed.of(rows), min(end, group.size)
             width = max(1, min(block, distances // len(group.rows)))
             scaled = torch.tensor(task.vectors[rows] * np.float32(-2), device=device)
             best = [
                 tuple(torch.tensor(part[:, side], device=device) for part in (found.values, found.places))
                 for side in range(2)
             ]
-            for first in range(span[0], stop, width):
+            for first in range(begin, stop, width):
                 members = group.part(first, min(first + width, stop))
                 theirs = torch.tensor(standing.vectors[members], device=device)
                 tile = torch.addmm(torch.tensor(standing.squares[members], device=device), scaled, theirs.T)

@@ -20,7 +20,7 @@ from tasks.private.comparing import up
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tasks.private.blocks import Proposals, Task
+    from tasks.private.blocks import Proposals, Spans, Task
     from tasks.private.comparing import Standing
     from tasks.private.crew import Crew
 
@@ -82,7 +82,7 @@ def margins(vectors: Vectors, squares: Floats, longest: Floats, most: float) -> 
     return np.asarray(2 * (1 + 2.0**-10) * (products + rounded) + small)
 
 
-def propose(task: Task, standing: Standing, span: tuple[int, int], proposed: Proposals, block: int) -> None:
+def propose(task: Task, standing: Standing, spans: Spans, proposed: Proposals, block: int) -> None:
     """Fill `proposed` as `tasks.private.blocks.propose` does."""
     import torch
 
@@ -92,10 +92,10 @@ def propose(task: Task, standing: Standing, span: tuple[int, int], proposed: Pro
     slacks, width = up(SLACK * task.margin), min(block, COLUMNS)
     with torch.inference_mode():
         scaled = torch.tensor(task.vectors * np.float32(-2)).to(torch.bfloat16)
-        for rows, group in task.blocks():
-            found, stop = proposed.of(rows), min(span[1], group.size)
-            room = torch.empty(len(group.rows) * min(width, group.size), dtype=torch.bfloat16)
-            for first in range(span[0], stop, width):
+        room = torch.empty(max(len(one.rows) * min(width, one.size) for one in task.groups), dtype=torch.bfloat16)
+        for (begin, end), (rows, group) in ((span, some) for span in spans for some in task.blocks()):
+            found, stop = proposed.of(rows), min(end, group.size)
+            for first in range(begin, stop, width):
                 members = group.part(first, min(first + width, stop))
                 theirs = torch.tensor(standing.vectors[members]).to(torch.bfloat16)
                 tile = room[: len(group.rows) * len(theirs)].view(len(group.rows), len(theirs))
