@@ -38,12 +38,15 @@ IMMENSE: Final = 10**12
 """Multiplications that are worth loading it."""
 ROUNDING: Final = 2.0**-8
 """What a number changes at most by being rounded to bfloat16, which has eight bits for it, relative to it."""
+FEWEST: Final = 64
+"""Rows of a class from which on products take longer than to shorten the candidates' numbers."""
 BLOCK: Final = 2048
 
 
-def ready(multiplications: int) -> bool:
-    """Say whether an election is large enough, and the processor able."""
-    if multiplications < (LARGE if "torch" in sys.modules else IMMENSE):
+def ready(rows: int, classes: int, size: int) -> bool:
+    """Say whether an election of so many rows and numbers of candidates is large enough, and the processor able."""
+    multiplications = rows * size // max(classes, 1)
+    if rows < FEWEST * classes or multiplications < (LARGE if "torch" in sys.modules else IMMENSE):
         return False
     from tasks.training import computes_bfloat16
 

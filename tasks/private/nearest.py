@@ -114,11 +114,10 @@ def rank(
 # --- comparing
 def _way(ballot: Ballot, candidates: Candidates) -> Way:
     """Return how to compare: what is loaded already costs nothing more, for a large election it is worth loading."""
-    multiplications = ballot.vectors.size * len(candidates.ids)
-    large = multiplications >= LARGE
+    large = ballot.vectors.size * len(candidates.ids) >= LARGE
     if large and device.ready():
         return "device"
-    if large and halves.ready(multiplications):
+    if large and halves.ready(len(ballot.labels), len(set(ballot.labels)), candidates.vectors.size):
         return "halves"
     return "compiled" if large or "tasks.private.compiled" in sys.modules else "plain"
 

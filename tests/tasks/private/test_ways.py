@@ -304,6 +304,8 @@ def test_the_way_of_an_election_is_that_of_its_size_and_of_what_the_machine_has(
     monkeypatch.setattr(nearest, "LARGE", 1)
     assert nearest._way(ballot, standing) == "compiled"
     monkeypatch.setattr(halves, "LARGE", 1)
+    assert nearest._way(ballot, standing) == "compiled", "three rows are few"
+    monkeypatch.setattr(halves, "FEWEST", 1)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
     assert nearest._way(ballot, standing) == "halves"
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_f": True})
