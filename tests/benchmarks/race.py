@@ -44,14 +44,15 @@ def in_turns(
 ) -> dict[str, list[float]]:
     """Return the seconds of every arm by `clock`, round by round; the first run of each is not measured.
 
-    rest: seconds of quiet before each; what takes less is then run once more unmeasured, for it has grown cold.
+    rest: seconds of quiet before each; what takes less is then run as long unmeasured, for cores have gone to sleep.
     """
     short = {name for name, work in arms.items() if seconds(work) < rest}
     taken: dict[str, list[float]] = {name: [] for name in arms}
     for _ in range(rounds):
         for name, work in arms.items():
             time.sleep(rest)
-            if name in short:
+            awake = time.perf_counter() + rest
+            while name in short and time.perf_counter() < awake:
                 work()
             taken[name].append(seconds(work, clock))
     return taken

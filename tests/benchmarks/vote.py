@@ -69,7 +69,7 @@ def vote(tiny: bool) -> list[Line]:
         rank(ballot, standing, way="compiled")
         ours = lambda b=ballot, s=standing: clean_votes(b, s, NOISE)  # noqa: E731
         floor = {"numpy matrix product": product(ballot.vectors, standing.vectors)}
-        rounds = 1 if tiny else 31 if size < 10_000 else 5
+        rounds = 1 if tiny else 15 if size < 10_000 else 5
         found = compare("vote", f"{rows} x {size}, d={dimension}", ours, floor, rounds, FLOOR)
         lines += [toward(one, goal) for one in found]
         if goal == "P2":
