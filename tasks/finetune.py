@@ -27,6 +27,7 @@ from tasks.training import (
     Reporter,
     accuracy_and_loss,
     batch_of,
+    computes_bfloat16,
     import_torch,
     seeded,
     softmax,
@@ -220,8 +221,5 @@ def _device(spec: StudentSpec) -> Any:
 
 def _autocast(spec: StudentSpec) -> Any:
     torch, device = import_torch(), _device(spec)
-    able = device.type != "cpu"
-    if not able:
-        processor = torch.cpu.get_capabilities()
-        able = bool(processor.get("avx512_bf16") or processor.get("amx_bf16"))
+    able = device.type != "cpu" or computes_bfloat16()
     return torch.autocast(device.type, torch.bfloat16, enabled=able and spec.precision == "auto")

@@ -146,6 +146,12 @@ def import_torch() -> Any:
     return torch
 
 
+def computes_bfloat16() -> bool:
+    """Say whether the processor multiplies bfloat16 numbers itself; otherwise they are slower than float32."""
+    processor = import_torch().cpu.get_capabilities()
+    return bool(processor.get("avx512_bf16") or processor.get("amx_bf16"))
+
+
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Seed torch inside the block only; the process's own random state is the same before and after."""

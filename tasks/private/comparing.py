@@ -14,10 +14,14 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tasks.private.marks import Marks
+
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
     Vectors = NDArray[np.float32]
 
+ANY: Final = 2**40
+"""A width of blocks that leaves the choice to whoever compares; more than there are candidates."""
 ROW_BLOCK: Final = 512
 PAIR_BLOCK: Final = 4096
 TILE: Final = 2**20
@@ -28,25 +32,38 @@ MEMBERS: Final = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standing:
-    """Candidates as the comparison reads them: `vectors` (n, d), `ids` (n,), `squares` (n,), those of `fresh` ones."""
+    """Candidates as the comparison reads them: `vectors` (n, d), `ids` (n,), `squares` (n,) of their lengths.
+
+    `marks`: to be read of what is compared while it is at hand; None where somebody else reads them.
+    """
 
     vectors: Vectors
     ids: Ints
     squares: Vectors
+    marks: Marks | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """One class: places of its private rows, and of its candidates; a slice where those lie together."""
+    """One class: places of its private rows, and of its candidates; a slice where those lie together.
+
+    `marking`: whether marks of the candidates are read together with these rows, not with others of the class.
+    """
 
     rows: Ints
     members: Ints | slice
+    marking: bool = True
 
     @property
     def size(self) -> int:
         """How many candidates it has."""
         whole = self.members
         return whole.stop - whole.start if isinstance(whole, slice) else len(whole)
+
+    @property
+    def start(self) -> int:
+        """What to count its candidates from so that numbers are places, if they lie together; otherwise 0."""
+        return self.members.start if isinstance(self.members, slice) else 0
 
     def part(self, start: int, stop: int) -> Ints | slice:
         """Return the places of candidates `start` to `stop`."""
@@ -55,11 +72,10 @@ class Group:
             return slice(whole.start + start, min(whole.start + stop, whole.stop))
         return whole[start:stop]
 
-    @property
-    def places(self) -> Ints:
-        """The places of all its candidates."""
-        whole = self.members
-        return np.arange(whole.start, whole.stop, dtype=np.int64) if isinstance(whole, slice) else whole
+    def name(self, numbers: Ints) -> None:
+        """Turn numbers of its candidates, counted from `start`, into their places; -1 stays what it is."""
+        if not isinstance(self.members, slice):
+            numbers[:] = np.where(numbers < 0, -1, self.members[numbers])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,11 +134,12 @@ def longest(standing: Standing, group: Group) -> float:
     return float(np.sqrt(np.float64(standing.squares[group.members].max(initial=0.0))))
 
 
-def margins(squares: Floats, longest: float, dimension: int) -> Floats:
+def margins(squares: Floats, longest: Floats | float, dimension: int) -> Floats:
     """Bound how far a rounded distance, or the float64 one, may lie from the true one; any order of summation.
 
-    squares: of the rows' lengths. A float32 product of two vectors errs by at most d * 2^-24 * |x||y|, and so does a
-    square (Higham 2002, section 3.1); doubled throughout. The last term is for what is too small for float32.
+    squares: of the rows' lengths; longest: the longest of each row's candidates, or of all. A float32 product of two
+    vectors errs by at most d * 2^-24 * |x||y|, and so does a square (Higham 2002, section 3.1); doubled throughout. The
+    last term is for what is too small for float32.
     """
     lengths = np.sqrt(squares)
     product = (dimension + 8) * (2.0**-22 * lengths * longest + 2.0**-23 * longest**2)

@@ -7,7 +7,7 @@ they do, a product takes one thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from threading import Lock
 from types import TracebackType
@@ -82,9 +82,25 @@ class Crew:
         return self.threads
 
     def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        """Return the results in the order of the tasks; raises what a task raises."""
+        """Return the results in the order of the tasks; raises what a task raises, when all have ended.
+
+        Whoever calls works, too: a thread less to start, and nobody is waited for who is not needed.
+        """
         if len(tasks) < 2 or self.begin() < 2:
             return [work(task) for task in tasks]
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.threads)
-        return list(self._pool.map(work, tasks))
+            self._pool = ThreadPoolExecutor(self.threads - 1)
+        left, results = iter(range(len(tasks))), dict[int, Result]()
+
+        def share() -> None:
+            for place in left:
+                results[place] = work(tasks[place])
+
+        helpers = [self._pool.submit(share) for _ in range(min(self.threads, len(tasks)) - 1)]
+        try:
+            share()
+        finally:
+            wait(helpers)
+        for helper in helpers:
+            helper.result()
+        return [results[place] for place in range(len(tasks))]

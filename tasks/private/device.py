@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from tasks.private.blocks import Proposals, Task
+    from tasks.private.blocks import Proposals, Spans, Task
     from tasks.private.comparing import Standing
 
 ROWS: Final = 8192
@@ -24,30 +24,36 @@ _PRECISION: Final = Lock()
 
 def ready() -> bool:
     """Say whether this process has torch loaded, and with a device: the vote alone is no reason to load it."""
-    torch = sys.modules.get("torch")
-    return torch is not None and bool(torch.cuda.is_available())
+    if "torch" not in sys.modules:
+        return False
+    import torch  # which waits where another thread is still loading it
+
+    return bool(torch.cuda.is_available())
 
 
-def propose(task: Task, standing: Standing, span: tuple[int, int], proposed: Proposals, block: int) -> None:
+def propose(task: Task, standing: Standing, spans: Spans, proposed: Proposals, block: int) -> None:
     """Fill `proposed` as `tasks.private.blocks.propose` does."""
     import torch
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     distances = torch.cuda.mem_get_info()[0] // (4 * SHARE) if device.type == "cuda" else ELSEWHERE
-    width = max(1, min(block, distances // len(task.vectors)))
     with torch.inference_mode(), _whole_products(torch):
-        scaled = torch.tensor(task.vectors * np.float32(-2), device=device)
-        best = [tuple(torch.tensor(part, device=device) for part in side) for side in proposed]
-        for first in range(*span, width):
-            members = task.group.part(first, min(first + width, span[1]))
-            theirs = torch.tensor(standing.vectors[members], device=device)
-            tile = torch.addmm(torch.tensor(standing.squares[members], device=device), scaled, theirs.T)
+        for (begin, end), (rows, group) in ((span, some) for span in spans for some in task.blocks()):
+            found, stop = proposed.of(rows), min(end, group.size)
+            width = max(1, min(block, distances // len(group.rows)))
+            scaled = torch.tensor(task.vectors[rows] * np.float32(-2), device=device)
             best = [
-                _joined(torch, side, tile if near else -tile, first)
-                for side, near in zip(best, (True, False), strict=True)
+                tuple(torch.tensor(part[:, side], device=device) for part in (found.values, found.places))
+                for side in range(2)
             ]
-    for (values, columns), found in zip(proposed, best, strict=True):
-        values[:], columns[:] = (part.cpu().numpy() for part in found)
+            for first in range(begin, stop, width):
+                members = group.part(first, min(first + width, stop))
+                theirs = torch.tensor(standing.vectors[members], device=device)
+                tile = torch.addmm(torch.tensor(standing.squares[members], device=device), scaled, theirs.T)
+                at = group.start + first
+                best = [_joined(torch, side, -tile if far else tile, at) for far, side in enumerate(best)]
+            for side, (values, places) in enumerate(best):
+                found.values[:, side], found.places[:, side] = values.cpu().numpy(), places.cpu().numpy()
 
 
 def _joined(torch: Any, side: tuple[Any, ...], tile: Any, first: int) -> tuple[Any, Any]:

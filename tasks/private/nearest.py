@@ -10,34 +10,31 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from connectors.base import ArtifactError, ConfigError
-from tasks.private import device
+from tasks.private import device, halves
 from tasks.private.ballot import Ballot, Candidates, Secret, usable
-from tasks.private.blocks import Election
-from tasks.private.comparing import Best, Group, Standing, compare
+from tasks.private.blocks import Election, Fast
+from tasks.private.comparing import ANY, Best, Group, Standing, compare
 from tasks.private.crew import Crew
+from tasks.private.marks import Marks, digest_of, marks_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
-    Marks = NDArray[np.uint64]
-    Vectors = NDArray[np.float32]
 
-Way = Literal["plain", "compiled", "device"]
+Way = Literal["plain"] | Fast
+OF_IDS: Final = np.uint64(0x9E3779B97F4A7C15)
+"""What ids are multiplied by in the digest of candidates: any odd number with many ones."""
 LARGE: Final = 5 * 10**9
 """Products from which on an election is worth the half second that its loops take to load."""
-ROW_BLOCK: Final = 2048
-ANY: Final = 2**40
-"""A width of blocks that leaves the choice to whoever compares."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -92,21 +89,26 @@ def rank(
     if ballot.vectors.shape[1] != candidates.vectors.shape[1]:
         raise ConfigError("Private rows and candidates were embedded in different dimensions; use one embedder.")
     how = way or _way(ballot, candidates)
+    vectors = np.asarray(np.require(candidates.vectors, requirements=("C", "A")))
     with Crew() as crew:
-        known = _Known.of(candidates, crew if how != "plain" else None)
-        start, seen = _continued(before, ballot, known)
-        near = Best(start.near_ids.copy(), start.near_keys.copy(), 1)
-        far = Best(start.far_ids.copy(), start.far_keys.copy(), -1)
-        lists = (near, far)[: ballot.sides]
-        groups = _by_class(ballot, known, known.others(seen))
-        standing = Standing(np.asarray(candidates.vectors), candidates.ids, candidates.squares)
+        known = _Known.of(candidates, vectors)
+        start, seen = _continued(before, ballot, known, crew)
+        keys = np.stack([start.near_keys, start.far_keys])
+        ids = np.stack([start.near_ids, start.far_ids])
+        lists = [Best(ids[side], keys[side], 1 - 2 * side) for side in range(ballot.sides)]
+        fresh = known.others(seen)
+        groups = _by_class(ballot, known, fresh)
+        at_hand = known.marks if how in ("compiled", "halves") else None
+        standing = Standing(vectors, np.ascontiguousarray(candidates.ids), candidates.squares, at_hand)
         if how == "plain":
             for group in groups:
                 compare(ballot.vectors, standing, group, lists, block)
         else:
-            Election(ballot.vectors, standing, lists, block, how == "device").run(groups, crew)
+            stacked = keys[: ballot.sides], ids[: ballot.sides]
+            Election(ballot.vectors, standing, lists, stacked, block, how).run(groups, crew)
+        known.read(seen, groups if at_hand else [], crew)
     digest = known.digest(known.ids, known.order)
-    return Running(near.ids, near.keys, far.ids, far.keys, known.ids, digest, start.ballot_digest)
+    return Running(ids[0], keys[0], ids[1], keys[1], known.ids, digest, start.ballot_digest)
 
 
 # --- comparing
@@ -115,6 +117,8 @@ def _way(ballot: Ballot, candidates: Candidates) -> Way:
     large = ballot.vectors.size * len(candidates.ids) >= LARGE
     if large and device.ready():
         return "device"
+    if large and halves.ready(len(ballot.labels), len(set(ballot.labels)), candidates.vectors.size):
+        return "halves"
     return "compiled" if large or "tasks.private.compiled" in sys.modules else "plain"
 
 
@@ -130,14 +134,14 @@ def _by_class(ballot: Ballot, known: _Known, fresh: Ints | slice) -> list[Group]
     if len(index) > 1:
         order = np.argsort(codes, kind="stable")
         ends = np.searchsorted(codes[order], np.arange(len(index) + 1))
-        members = [_places(order[ends[place] : ends[place + 1]], fresh) for place in range(len(index))]
+        some = order + fresh.start if isinstance(fresh, slice) else fresh[order]
+        members = [_together(some[ends[place] : ends[place + 1]]) for place in range(len(index))]
     groups = (Group(np.flatnonzero(of_rows == place), some) for place, some in enumerate(members))
     return [group for group in groups if len(group.rows) and group.size]
 
 
-def _places(chosen: Ints, fresh: Ints | slice) -> Ints | slice:
-    """Return the places of some of the fresh candidates, as a slice where they lie together."""
-    places = chosen + fresh.start if isinstance(fresh, slice) else fresh[chosen]
+def _together(places: Ints) -> Ints | slice:
+    """Return ascending places as a slice, if they lie together."""
     if not len(places):
         return slice(0, 0)
     first, last = int(places[0]), int(places[-1])
@@ -152,19 +156,20 @@ def _empty(ballot: Ballot) -> Running:
     return Running(ids, keys, ids, keys, none, np.zeros(0, dtype=np.uint8), _ballot_digest(ballot))
 
 
-def _continued(before: Running | None, ballot: Ballot, known: _Known) -> tuple[Running, Ints]:
+def _continued(before: Running | None, ballot: Ballot, known: _Known, crew: Crew) -> tuple[Running, Ints]:
     """Return the state to go on with, an empty one if there is none, and the places of what it has seen."""
-    if before is not None and before.near_ids.shape == (len(ballot.labels), ballot.votes):
+    empty = _empty(ballot)
+    if before is not None and before.near_ids.shape == empty.near_ids.shape:
         places = known.find(before.seen_ids)
-        same_rows = np.array_equal(before.ballot_digest, _ballot_digest(ballot))
-        if same_rows and places is not None:
-            same = np.array_equal(before.seen_digest, known.digest(before.seen_ids, places))
-            return (before, places) if same else (_empty(ballot), places[:0])
-    return _empty(ballot), np.zeros(0, dtype=np.int64)
+        if places is not None and np.array_equal(before.ballot_digest, empty.ballot_digest):
+            known.marks.read(_together(np.sort(places)), crew)
+            if np.array_equal(before.seen_digest, known.digest(before.seen_ids, places)):
+                return before, places
+    return empty, np.zeros(0, dtype=np.int64)
 
 
 def _ballot_digest(ballot: Ballot) -> NDArray[np.uint8]:
-    state = hashlib.blake2b(_marks(ballot.vectors).tobytes(), digest_size=32)
+    state = hashlib.blake2b(marks_of(ballot.vectors).tobytes(), digest_size=32)
     state.update(repr(ballot.labels).encode())
     state.update(b"" if ballot.sides == 2 else b"near alone")
     return np.frombuffer(state.digest(), dtype=np.uint8)
@@ -172,9 +177,9 @@ def _ballot_digest(ballot: Ballot) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """Candidates by id: `ids` (n,) sorted, `order` (n,) their places; of each place `marks` (n,) and `codes` (n,).
+    """Candidates by id: `ids` (n,) sorted, `order` (n,) their places; of each place `marks` and `codes` (n,).
 
-    A mark stands for vector and label, a code for one of the labels `names`.
+    A code stands for one of the labels `names`.
     """
 
     ids: Ints
@@ -184,14 +189,11 @@ class _Known:
     codes: NDArray[np.int64] | NDArray[np.int16]
 
     @classmethod
-    def of(cls, candidates: Candidates, crew: Crew | None = None) -> _Known:
-        """Read all candidates once."""
+    def of(cls, candidates: Candidates, vectors: NDArray[np.float32]) -> _Known:
+        """Read everything but the vectors."""
         order = np.argsort(candidates.ids, kind="stable")
         names, codes = _coded(candidates.labels)
-        of_names = np.array([_mark_of(name) for name in names], dtype=np.uint64)
-        marks = _marks(candidates.vectors, crew)
-        marks += of_names[codes]
-        return cls(candidates.ids[order], order, marks, names, codes)
+        return cls(candidates.ids[order], order, Marks.of(vectors), names, codes)
 
     def find(self, ids: Ints) -> Ints | None:
         """Return the places of these sorted ids, None where one is missing."""
@@ -202,15 +204,26 @@ class _Known:
 
     def others(self, seen: Ints) -> Ints | slice:
         """Return all but these places, ascending, as a slice where they lie together."""
+        if not len(seen):
+            return slice(0, len(self.ids))
         other = np.ones(len(self.ids), dtype=np.bool_)
         other[seen] = False
-        return _places(np.flatnonzero(other), slice(0, len(self.ids)))
+        return _together(np.flatnonzero(other))
+
+    def read(self, seen: Ints, compared: Sequence[Group], crew: Crew) -> None:
+        """Read all marks but those of what was seen, and of what was compared, which are read already."""
+        left = np.ones(len(self.ids), dtype=np.bool_)
+        for part in (seen, *(group.members for group in compared)):
+            left[part] = False
+        self.marks.read(_together(np.flatnonzero(left)), crew)
 
     def digest(self, ids: Ints, places: Ints) -> NDArray[np.uint8]:
-        """Return the digest of the candidates with these sorted ids, at these places."""
-        state = hashlib.blake2b(ids.tobytes(), digest_size=32)
-        state.update(self.marks[places].tobytes())
-        return np.frombuffer(state.digest(), dtype=np.uint8)
+        """Return the digest of the candidates with these sorted ids, at these places, whose marks are read."""
+        of_names = np.array([_mark_of(name) for name in self.names], dtype=np.uint64)
+        marks = self.marks.values[places]
+        marks += of_names[self.codes[places]]
+        marks += ids.view(np.uint64) * OF_IDS
+        return digest_of(marks)
 
 
 def _coded(labels: NDArray[Any]) -> tuple[list[str], NDArray[Any]]:
@@ -225,36 +238,6 @@ def _coded(labels: NDArray[Any]) -> tuple[list[str], NDArray[Any]]:
     kind = np.int16 if len(index) < 2**15 else np.int64
     codes = np.fromiter(map(index.__getitem__, listed), dtype=kind, count=len(listed))
     return list(index), codes if apart else np.repeat(codes, np.diff(starts, append=len(labels)))
-
-
-def _marks(vectors: Vectors, crew: Crew | None = None) -> Marks:
-    """Return 64 bits of each vector, (n,): sums of its bits times fixed odd numbers, modulo 2^64.
-
-    It notices what was embedded anew, not what somebody builds to escape it: votes on wrong vectors would be useless,
-    and no less private. A cryptographic digest of all vectors would take a third of the time of the vote.
-    """
-    whole = vectors.shape[1] % 2 == 0
-    factors = _factors(vectors.shape[1] // 2 if whole else vectors.shape[1])
-    marks = np.empty(len(vectors), dtype=np.uint64)
-
-    def mark(start: int) -> None:
-        part = np.ascontiguousarray(vectors[start : start + ROW_BLOCK])
-        bits = part.view(np.uint64) if whole else part.view(np.uint32).astype(np.uint64)
-        marks[start : start + ROW_BLOCK] = np.einsum("ij,j->i", bits, factors)
-
-    starts = range(0, len(vectors), ROW_BLOCK)
-    if crew is None:
-        for start in starts:
-            mark(start)
-    else:
-        crew.map(mark, starts)
-    return marks
-
-
-@lru_cache(maxsize=8)
-def _factors(number: int) -> Marks:
-    drawn = hashlib.shake_256(b"marks of vectors").digest(8 * number)
-    return np.frombuffer(drawn, dtype="<u8").astype(np.uint64) | np.uint64(1)
 
 
 def _mark_of(label: str) -> int:

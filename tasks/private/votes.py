@@ -138,21 +138,41 @@ def clean_votes(ballot: Ballot, candidates: Candidates, noise: Noise, running: R
 
 
 def _count(ballot: Ballot, candidates: Candidates, noise: Noise, state: Running) -> RawVotes:
-    order = np.argsort(candidates.ids, kind="stable")
+    bins_of = _Bins.of(candidates.ids)
     weights = np.int64(noise.scale) >> np.arange(ballot.votes)
     counts = np.zeros((len(candidates.ids), ballot.sides), dtype=np.int64)
     keep = kept_rows(ballot, noise.privacy.rows_per_person)
     for side, ids in enumerate((state.near_ids, state.far_ids)[: ballot.sides]):
         rows, ranks = np.nonzero((ids >= 0) & keep[:, None])
-        bins = order[np.searchsorted(candidates.ids[order], ids[rows, ranks])]
+        bins = bins_of.find(ids[rows, ranks])
         _add(counts[:, side], ballot, noise, keep, (rows, bins, weights[ranks]))
     weight = choice_steps(noise.privacy)
     choices = np.zeros(candidates.models if weight else 0, dtype=np.int64)
     if weight and candidates.writers is not None:
         rows = np.flatnonzero((state.near_ids[:, 0] >= 0) & keep)
-        chosen = order[np.searchsorted(candidates.ids[order], state.near_ids[rows, 0])]
+        chosen = bins_of.find(state.near_ids[rows, 0])
         _add(choices, ballot, noise, keep, (rows, candidates.writers[chosen], np.full(len(rows), weight)))
     return RawVotes(counts, choices)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Bins:
+    """Where a candidate's bin is: `ids` (n,) sorted, `places` (n,) of each."""
+
+    ids: Ints
+    places: Ints
+
+    @classmethod
+    def of(cls, ids: Ints) -> _Bins:
+        """Put the candidates into order."""
+        places = np.argsort(ids, kind="stable")
+        return cls(ids[places], places)
+
+    def find(self, ids: Ints) -> Ints:
+        """Return the places of candidates with these ids; at once where no id is left out between them."""
+        if len(self.ids) and self.ids[-1] - self.ids[0] == len(self.ids) - 1:
+            return np.asarray(self.places[ids - self.ids[0]])
+        return np.asarray(self.places[np.searchsorted(self.ids, ids)])
 
 
 def _add(counts: Ints, ballot: Ballot, noise: Noise, keep: NDArray[np.bool_], votes: tuple[Ints, Ints, Ints]) -> None:

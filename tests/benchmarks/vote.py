@@ -1,6 +1,8 @@
 """The vote before its noise, against the matrix product that no exact search can do without, and against searches.
 
-Every line says what the other leaves out. The loops of large votes are loaded before anything is measured.
+Every line says what the other leaves out. The loops of large votes are loaded before anything is measured. Threads of
+BLAS look for more work a tenth of a second long after a product, and take a core from whatever comes next: so every arm
+begins when they sleep.
 """
 
 from collections.abc import Mapping
@@ -12,12 +14,15 @@ import numpy as np
 from tasks.accounting import Noise, VotePrivacy, calibrate
 from tasks.private.nearest import Running, rank
 from tasks.private.votes import Ballot, Candidates, clean_votes
+from tasks.training import computes_bfloat16
 from tests.benchmarks.goals import toward
-from tests.benchmarks.race import Line, Work, compare
+from tests.benchmarks.race import Line, Work, in_turns, line
 
 VOTES = 8
 ITERATIONS = 5
 WIDTH = 4096
+REST = 0.15
+"""Seconds after which the threads of BLAS sleep (its THREAD_TIMEOUT is 2^28 ticks of a clock of about 2.6 GHz)."""
 NOISE: Noise = calibrate(VotePrivacy(4.0, 1e-5, 4, votes=VOTES))
 FLOOR = {"numpy matrix product": "the floor: no list, no count"}
 
@@ -47,6 +52,14 @@ def product(mine: Any, theirs: Any) -> Work:
     return work
 
 
+def compare(
+    subject: str, case: str, ours: Work, peers: Mapping[str, Work], rounds: int, notes: Mapping[str, str]
+) -> list[Line]:
+    """Do as `race.compare`, with a rest before each arm."""
+    taken = in_turns({"": ours, **peers}, rounds, rest=REST if rounds > 1 else 0)
+    return [line(subject, case, name, taken[""], taken[name], notes.get(name, "")) for name in peers]
+
+
 def vote(tiny: bool) -> list[Line]:
     """Nearest and furthest eight of every row, counted: how far from the product."""
     lines = []
@@ -56,13 +69,31 @@ def vote(tiny: bool) -> list[Line]:
         rank(ballot, standing, way="compiled")
         ours = lambda b=ballot, s=standing: clean_votes(b, s, NOISE)  # noqa: E731
         floor = {"numpy matrix product": product(ballot.vectors, standing.vectors)}
-        rounds = 1 if tiny else 31 if size < 10_000 else 5
+        rounds = 1 if tiny else 15 if size < 10_000 else 5
         found = compare("vote", f"{rows} x {size}, d={dimension}", ours, floor, rounds, FLOOR)
         lines += [toward(one, goal) for one in found]
         if goal == "P2":
             plain = lambda b=ballot, s=standing: rank(b, s, way="plain")  # noqa: E731
             lines += compare("vote", f"{rows} x {size}, not compiled", plain, floor, rounds, FLOOR)
     return lines
+
+
+def halved(tiny: bool) -> list[Line]:
+    """A very large election in shorter numbers, if the processor has them: the lists of float32, which is checked."""
+    if not computes_bfloat16():
+        return []
+    rows, size = (5, 40) if tiny else (10_000, 100_000)
+    ballot, standing = election(rows, size, 8 if tiny else 384)
+    ours = lambda: rank(ballot, standing, way="halves")  # noqa: E731
+    found, expected = ours(), rank(ballot, standing, way="compiled")
+    for name in ("near_ids", "near_keys", "far_ids", "far_keys"):
+        if getattr(found, name).tobytes() != getattr(expected, name).tobytes():
+            raise AssertionError("the vote in shorter numbers differs from the vote in float32")
+    blocks = [product(ballot.vectors[start : start + 1000], standing.vectors) for start in range(0, rows, 1000)]
+    floor = {"numpy matrix product": lambda: [each() for each in blocks]}
+    note = {"numpy matrix product": "float32, in blocks of 1,000 rows; both ends and 8, the same lists as in float32"}
+    compared = compare("halved", f"{rows} x {size}, bfloat16", ours, floor, 1 if tiny else 3, note)
+    return [toward(one, "P3") for one in compared]
 
 
 def rivals(tiny: bool) -> list[Line]:

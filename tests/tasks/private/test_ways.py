@@ -17,15 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tasks.private import blocks, compiled, nearest
-from tasks.private.ballot import LONGEST, Ballot, usable
-from tasks.private.comparing import distances
+from tasks.private import blocks, compiled, halves, marks, nearest
+from tasks.private.ballot import LONGEST, Ballot, squared_lengths, usable
+from tasks.private.comparing import distances, margins
 from tasks.private.crew import Crew, products_of_one_thread
 from tasks.private.nearest import Running, rank
 from tests.tasks.private.elections import candidates, counts
 from tests.tasks.private.test_nearest import NAMES, brute_force, election, same
 
-WAYS = ("plain", "compiled", "device")
+ENTRANCES = (compiled.scan, compiled.join, compiled.settle, compiled.mark, compiled.thin)
+WAYS = ("plain", "compiled", "device", "halves")
 ELSEWHERE = """
 import sys
 from tests.tasks.private.test_ways import digest_of_lists
@@ -182,6 +183,33 @@ def test_a_vector_is_usable_if_its_largest_component_says_so(dimension: int, val
     assert usable(vectors).tolist() == (widest <= LONGEST).tolist()
 
 
+@pytest.mark.parametrize(("rows", "size", "dimension"), [(1, 1, 1), (1, 8, 3), (3, 7, 384), (4, 2, 16), (13, 33, 100)])
+def test_products_of_few_rows_are_products_within_the_margin(rows: int, size: int, dimension: int):
+    rng = np.random.default_rng(rows)
+    mine, theirs = (rng.normal(size=(some, dimension)).astype(np.float32) for some in (rows, 50))
+    places = rng.permutation(50)[:size]
+    tile = np.full((rows, size), np.nan, dtype=np.float32)
+    compiled.thin(mine, theirs, places, tile)
+    exact = mine.astype(float) @ theirs[places].T.astype(float)
+    squares = [np.einsum("ij,ij->i", some, some, dtype=np.float64) for some in (mine, theirs)]
+    assert (np.abs(tile - exact) <= margins(squares[0], float(np.sqrt(squares[1].max())), dimension)[:, None]).all()
+
+
+@pytest.mark.parametrize("rows", [1, 5, 19, 40])
+@pytest.mark.parametrize("order", ["sorted", "mixed"])
+def test_classes_of_any_size_and_order_are_compared_exactly(rows: int, order: str):
+    rng = np.random.default_rng(rows)
+    ballot, standing = election(rows, 3 * rows, 300, dimension=24, votes=3)
+    labels = [f"class {code}" for code in rng.integers(0, 3, 3 * rows)]
+    codes = rng.integers(0, 3, 300)
+    codes = np.sort(codes) if order == "sorted" else codes
+    names = np.array([f"class {code}" for code in codes], dtype=object)
+    ballot, standing = replace(ballot, labels=labels), replace(standing, labels=names)
+    state = rank(ballot, standing, way="compiled")
+    assert (state.near_ids.tolist(), state.far_ids.tolist()) == brute_force(ballot, standing)
+    assert same(state, rank(ballot, standing, way="plain"))
+
+
 def test_labels_of_any_kind_and_order_are_told_apart():
     for labels in (["b", "a", "b"], ["a"] * 40 + ["b"] * 40, [1, 1.0, "1", None], [f"c{k}" for k in range(40_000)], []):
         names, codes = nearest._coded(np.array(labels, dtype=object))
@@ -189,9 +217,70 @@ def test_labels_of_any_kind_and_order_are_told_apart():
         assert len(set(names)) == len(names)
 
 
-def test_what_a_task_of_the_crew_raises_is_raised():
+@pytest.mark.parametrize("wrong", [[0, 1, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0]])
+def test_what_a_task_of_the_crew_raises_is_raised(wrong: list[int]):
     with Crew() as crew, pytest.raises(ZeroDivisionError):
-        crew.map(lambda number: 1 // number, [1, 0])
+        crew.map(lambda number: 1 // number, wrong)
+
+
+def test_the_crew_does_every_task_once_and_keeps_their_order():
+    done = []
+    with Crew() as crew:
+        for number in (0, 1, 2, 100):
+            assert crew.map(lambda task: (done.append(task), task)[1], range(number)) == list(range(number))
+    assert sorted(done) == sorted([*range(0), *range(1), *range(2), *range(100)])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_arrays_however_they_lie_in_memory_are_compared_by_one_and_the_same_machine_code(way: Any, tmp_path: Any):
+    ballot, standing = election(5, 20, 90, dimension=10, votes=3)
+    expected = rank(ballot, standing, way="plain")
+    np.save(tmp_path / "vectors.npy", standing.vectors)
+    mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
+    wide = np.zeros((90, 20), dtype=np.float32)
+    wide[:, ::2] = standing.vectors
+    shifted = np.frombuffer(b"x" + standing.vectors.tobytes(), dtype=np.float32, offset=1).reshape(90, 10)
+    ids = np.repeat(standing.ids, 2)[::2]
+    ids.flags.writeable = False
+    for vectors in (mapped, wide[:, ::2], np.asfortranarray(standing.vectors), shifted):
+        mine = np.asfortranarray(ballot.vectors)
+        assert same(rank(replace(ballot, vectors=mine), replace(standing, vectors=vectors, ids=ids), way=way), expected)
+    assert [len(loop.signatures) for loop in ENTRANCES] == [1] * 5
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 7, 384])
+def test_marks_tell_any_change_whatever_computes_them(dimension: int, monkeypatch: pytest.MonkeyPatch):
+    rng = np.random.default_rng(dimension)
+    vectors = rng.normal(size=(5, dimension)).astype(np.float32)
+    found = marks.marks_of(vectors)
+    changed = vectors.copy()
+    changed[3, dimension // 2] = np.nextafter(changed[3, dimension // 2], np.float32(9))
+    assert (marks.marks_of(changed) != found).tolist() == [False, False, False, True, False]
+    numbers = rng.integers(0, 2**63, 2 * marks.BLOCK + 3).astype(np.uint64)
+    whole, seen = marks.digest_of(numbers).tobytes(), set()
+    for place in (0, 1, marks.BLOCK, 2 * marks.BLOCK - 1, 2 * marks.BLOCK, len(numbers) - 1):
+        other = numbers.copy()
+        other[place] += np.uint64(1)
+        seen.add(marks.digest_of(other).tobytes())
+    seen.add(marks.digest_of(numbers[:-1]).tobytes())
+    assert len(seen - {whole}) == 7
+    monkeypatch.delitem(sys.modules, "tasks.private.compiled")
+    assert marks.marks_of(vectors).tolist() == found.tolist()
+    assert marks.digest_of(numbers).tobytes() == whole
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_state_knows_every_candidate_of_every_class_again(way: Any):
+    ballot, standing = election(17, 6, 80)
+    ballot = replace(ballot, labels=["a"] * 6)
+    state = rank(ballot, standing.take(np.arange(50)), way=way)
+    for place in (0, 30, 49):
+        vectors = standing.vectors.copy()
+        vectors[place] = -vectors[place]
+        other = replace(standing, vectors=vectors)
+        assert same(rank(ballot, other, state, way=way), rank(ballot, other, way="plain")), place
+    ways = [rank(ballot, standing, state, way=one).seen_digest.tobytes() for one in WAYS]
+    assert len({*ways, rank(ballot, standing, way=way).seen_digest.tobytes()}) == 1
 
 
 def test_small_elections_and_the_import_load_no_compiler():
@@ -205,12 +294,21 @@ def test_small_elections_and_the_import_load_no_compiler():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_a_large_election_is_compiled_and_a_device_taken_where_torch_has_one(monkeypatch: pytest.MonkeyPatch):
+def test_the_way_of_an_election_is_that_of_its_size_and_of_what_the_machine_has(monkeypatch: pytest.MonkeyPatch):
+    import torch
+
     ballot, standing = election(1, 3, 30)
     assert nearest._way(ballot, standing) == "compiled", "what is loaded is used"
     monkeypatch.delitem(sys.modules, "tasks.private.compiled")
     assert nearest._way(ballot, standing) == "plain"
     monkeypatch.setattr(nearest, "LARGE", 1)
+    assert nearest._way(ballot, standing) == "compiled"
+    monkeypatch.setattr(halves, "LARGE", 1)
+    assert nearest._way(ballot, standing) == "compiled", "three rows are few"
+    monkeypatch.setattr(halves, "FEWEST", 1)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    assert nearest._way(ballot, standing) == "halves"
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_f": True})
     assert nearest._way(ballot, standing) == "compiled"
     monkeypatch.setattr(nearest.device, "ready", lambda: True)
     assert nearest._way(ballot, standing) == "device"
@@ -251,6 +349,75 @@ def test_votes_of_shards_of_private_rows_add_up_to_those_of_all():
 
     shards = [counts(part(places), standing) for places in np.array_split(np.arange(60), 4)]
     assert np.array_equal(np.sum(shards, axis=0), counts(ballot, standing))
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 2**32),
+    scales=st.tuples(*[st.sampled_from([1e-30, 1e-3, 1.0, 1e6, 1e14])] * 2),
+    dimension=st.sampled_from([1, 3, 64, 384]),
+)
+def test_distances_in_shorter_numbers_lie_within_their_margin(seed: int, scales: tuple[float, float], dimension: int):
+    import torch
+
+    rng = np.random.default_rng(seed)
+    mine, theirs = (
+        (rng.normal(size=(some, dimension)) * rng.choice([1.0, 3.0], dimension) * scale).astype(np.float32)
+        for some, scale in zip((5, 40), scales, strict=True)
+    )
+    own, squares = (np.einsum("ij,ij->i", some, some, dtype=np.float64) for some in (mine, theirs))
+    longest = np.full(5, np.sqrt(squares.max()))
+    with Crew() as crew:
+        most = halves.most_lost(theirs, crew)
+    margin = margins(own, longest, dimension) + halves.margins(mine, own, longest, most)
+    product = (torch.tensor(mine * np.float32(-2)).bfloat16() @ torch.tensor(theirs).bfloat16().T).float().numpy()
+    rounded = product + squared_lengths(theirs)
+    exact = squares - 2 * mine.astype(float) @ theirs.T.astype(float)
+    assert (np.abs(rounded - exact) <= margin[:, None]).all()
+
+
+def test_shorter_numbers_propose_all_and_where_they_cannot_longer_ones_are_taken(monkeypatch: pytest.MonkeyPatch):
+    ballot, standing = election(51, 300, 6000, dimension=48)
+    expected, shares = rank(ballot, standing, way="plain"), []
+    surely = blocks.Election._surely
+
+    def counted(self: Any, groups: Any) -> None:
+        shares.append(sum(len(group.rows) for group in groups) / 300)
+        surely(self, groups)
+
+    monkeypatch.setattr(blocks.Election, "_surely", counted)
+    assert same(rank(ballot, standing, way="halves"), expected)
+    assert sum(shares) < 0.9, "some rows need no second look"
+    shares.clear()
+    monkeypatch.setattr(halves, "SPARE", 1)
+    monkeypatch.setattr(halves, "ROWS", 30)
+    monkeypatch.setattr(blocks, "ROWS", (10, 20))
+    assert same(rank(ballot, standing, way="halves"), expected)
+    assert sum(shares) > 0.9, "one more than the votes are too few for almost every row"
+    vectors = [np.random.default_rng(some).normal(size=(some, 48)).astype(np.float32) for some in (300, 2000)]
+    ballot, standing = Ballot(vectors[0], ["a"] * 300, 8), candidates(vectors[1])
+    monkeypatch.setattr(blocks, "DOUBT", 2.0)
+    assert same(rank(ballot, standing, way="halves"), rank(ballot, standing, way="plain"))
+    monkeypatch.setattr(halves, "margins", lambda *_: 0.0)
+    assert not same(rank(ballot, standing, way="halves"), rank(ballot, standing, way="plain")), "it needs its margins"
+
+
+def test_torch_has_its_threads_back_after_votes_at_the_same_time():
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        workers = [Thread(target=digest_of_lists, args=("halves",)) for _ in range(3)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        with halves.one_thread(), halves.one_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.gpu
