@@ -173,16 +173,12 @@ def mu_of(epsilon: float, delta: float) -> float:
     return 1 / gaussian_sigma(epsilon, delta)
 
 
+@lru_cache(maxsize=4096)  # a search of a millisecond, which plans ask for again and again
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0, releases: int = 1) -> float:
     """Return the smallest sigma with which `releases` Gaussian releases are (epsilon, delta)-DP together."""
-    return _unit_sigma(epsilon, delta) * sensitivity * math.sqrt(releases)
-
-
-@lru_cache(maxsize=4096)  # a search of a millisecond, which plans ask for again and again
-def _unit_sigma(epsilon: float, delta: float) -> float:
     from dp_accounting import get_sigma_gaussian
 
-    return float(get_sigma_gaussian(epsilon, delta))
+    return float(get_sigma_gaussian(epsilon, delta)) * sensitivity * math.sqrt(releases)
 
 
 def mu_of_pure(epsilon: float) -> float:
