@@ -29,6 +29,9 @@ def _installed(_: tuple[str, ...]) -> dict[str, EntryPoint]:
 
 def check_connector(name: str, connector: str) -> None:
     """Raise ConfigError, with the list, if the model `name` asks for a connector that there is not."""
+    if connector in connectors():
+        return
+    _installed.cache_clear()  # it may have been installed since this process looked
     known = sorted(connectors())
     if connector not in known:
         near = difflib.get_close_matches(connector, known, n=1)

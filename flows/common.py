@@ -103,8 +103,6 @@ def _ended(run: AnyRun, story: Story) -> Iterator[AnyRun]:
     """Write an end that is not the end of the flow into the manifest, whatever the disk or the tracking says to it."""
     try:
         yield run
-        PAGE.flush()
-        page_steps.flush()
     except BaseException as error:
         go_on = f"wasp resume {run.tools.run_id}"
         display().say(f"stopped by {type(error).__name__}; go on with: {go_on}")
@@ -116,6 +114,9 @@ def _ended(run: AnyRun, story: Story) -> Iterator[AnyRun]:
             display().say(f"that could not be written down: {further}")
         page_steps.flush(page_steps.PATIENCE_SECONDS if isinstance(error, Exception) else 1.0)
         raise
+    else:  # the run is over and written down: nothing that happens while its page is waited for makes it failed
+        PAGE.flush()
+        page_steps.flush()
 
 
 def _tag(run: Run) -> None:

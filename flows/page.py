@@ -39,9 +39,8 @@ class RunPage:
 
     def plan(self, plan: dict[str, Any]) -> None:
         """Show what the run will spend."""
-        page_steps.later(
-            lambda: create_markdown_artifact(_block(words.plan(plan)), key="plan", description="What this run spends")
-        )
+        text = _block(words.plan(plan))
+        page_steps.later(lambda: create_markdown_artifact(text, key="plan", description="What this run spends"))
 
     def mlflow(self, link: str | None) -> None:
         """Link to the run in MLflow, if a server shows it."""

@@ -175,13 +175,17 @@ def freshness(noises: Floats) -> Finding:
 
 
 def _of_bins(noises: Floats) -> float:
-    """Return the largest correlation of two bins of one release in standard errors of none; 0 if there is one bin."""
+    """Return the largest correlation of two bins of one release in standard errors of none; 0 if there is one bin.
+
+    As Fisher (1921) has it: atanh r is nearly normal with deviation 1 / sqrt(n - 3), for few runs as well.
+    """
     flat = noises.reshape(-1, math.prod(noises.shape[2:]))
     spread = np.sqrt((flat**2).sum(axis=0))
     flat = flat[:, spread > 0] / spread[spread > 0]
     together = np.abs(flat.T @ flat)
     np.fill_diagonal(together, 0.0)
-    return float(together.max(initial=0.0)) * math.sqrt(len(flat))
+    most = min(float(together.max(initial=0.0)), 1 - 2.0**-50)
+    return math.atanh(most) * math.sqrt(max(len(flat) - 3, 0))
 
 
 def number_kept(seen: int, planned: int, runs: int) -> Finding:

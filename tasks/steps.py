@@ -219,8 +219,8 @@ def record_iteration(tools: Tools, facts: Facts) -> Any:
     """Show an iteration in Prefect and record it where experiments are kept."""
     said, number = sentence(facts), facts.iteration
     get_run_logger().info(said)
-    about = f"Iteration {number} in one sentence"
-    page_steps.later(lambda: create_table_artifact(table(facts), key=f"iteration-{number}", description=said))
+    rows, about = table(facts), f"Iteration {number} in one sentence"
+    page_steps.later(lambda: create_table_artifact(rows, key=f"iteration-{number}", description=said))
     page_steps.later(lambda: create_markdown_artifact(said, key=f"summary-{number}", description=about))
     tools.track(facts.iteration, facts.metrics())
     return facts

@@ -1,7 +1,8 @@
-"""The inner loops of the vote, compiled on first use: what a block proposes, and what is measured of that.
+"""The inner loops of the vote, compiled when this is imported: what a block proposes, and what is measured of that.
 
-Importing this module imports numba and takes about half a second; `tasks.private.blocks` does so for large elections
-only. No loop that measures may reorder a sum; `thin` may, as any product does, because the margins hold for any order.
+That takes half a second once they are kept on disk, three seconds before; `tasks.private.blocks` does so for large
+elections only. No loop that measures may reorder a sum; `thin` may, as any product does, because the margins hold for
+any order.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ class _Products:
 
                     self.controller = ThreadpoolController().select(user_api="blas")
                 self.threads = max((each["num_threads"] for each in self.controller.info()), default=1)
+                self._take_control()
                 self.limiter = self.controller.limit(limits=1)
             self.inside += 1
             return self.threads
@@ -44,7 +45,19 @@ class _Products:
         with self.lock:
             self.inside -= 1
             if not self.inside:
+                self._take_control()
                 self.limiter.restore_original_limits()
+                self._take_control()
+
+    def _take_control(self) -> None:
+        """Let whatever thread comes next set the number of threads.
+
+        threadpoolctl 3.8 leaves that to the thread that did it first, as long as it lives, and is silent to others.
+        Here one thread gives products one thread each, and whoever ends last gives the others back.
+        """
+        for library in self.controller.lib_controllers:
+            if hasattr(library, "clear_controlling_thread"):
+                library.clear_controlling_thread(force=True)
 
 
 _PRODUCTS: Final = _Products()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -110,7 +110,7 @@ def propose(task: Task, standing: Standing, spans: Spans, proposed: Proposals, b
 
 
 class _Threads:
-    """How many threads torch's products had; votes of one process at the same time share the restraint."""
+    """How many threads new threads' products had; votes of one process at the same time share the restraint."""
 
     def __init__(self) -> None:
         self.lock, self.inside, self.before = Lock(), 0, 1
@@ -121,18 +121,26 @@ _THREADS: Final = _Threads()
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Give torch's products one thread each while inside, also in threads that begin there."""
+    """Give torch's products one thread each while inside, also in threads that begin there.
+
+    torch keeps the number for each thread that has used it, and one for those that begin later.
+    """
     import torch
 
+    own = torch.get_num_threads()
     with _THREADS.lock:
         if not _THREADS.inside:
-            _THREADS.before = torch.get_num_threads()
-            torch.set_num_threads(1)
+            _THREADS.before = own
+        own = _THREADS.before if own == 1 else own  # it may have begun while another vote was inside
         _THREADS.inside += 1
+        torch.set_num_threads(1)
     try:
         yield
     finally:
         with _THREADS.lock:
             _THREADS.inside -= 1
-            if not _THREADS.inside:
-                torch.set_num_threads(_THREADS.before)
+            torch.set_num_threads(own)
+            if _THREADS.inside:  # threads that begin now belong to a vote that is still inside
+                other = Thread(target=torch.set_num_threads, args=(1,))
+                other.start()
+                other.join()

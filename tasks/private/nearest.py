@@ -34,7 +34,7 @@ Way = Literal["plain"] | Fast
 OF_IDS: Final = np.uint64(0x9E3779B97F4A7C15)
 """What ids are multiplied by in the digest of candidates: any odd number with many ones."""
 LARGE: Final = 5 * 10**9
-"""Products from which on an election is worth the half second that its loops take to load."""
+"""Products from which on an election is worth the half second that its loops take to load, or three the first time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -11,9 +11,9 @@ import yaml
 
 import connectors
 from connectors.anthropic_model import AnthropicModel
-from connectors.base import ModelSpec, Prompt
+from connectors.base import ConfigError, ModelSpec, Prompt
 from connectors.openai_model import OpenAIModel
-from connectors.registry import open_model
+from connectors.registry import check_connector, open_model
 from tests.contracts import LanguageModelContract
 
 TEXT = (Path(connectors.__file__).parent / "README.md").read_text(encoding="utf-8")
@@ -48,6 +48,18 @@ class TestTheModelOfTheTutorial(LanguageModelContract):
     def test_it_answers_under_its_name_in_the_run(self, model):
         assert model.name == "polly"
         assert model.complete([Prompt("Write.", "joy")])[0].text == "joy, says the parrot"
+
+
+def test_a_connector_that_is_installed_while_a_process_lives_is_found(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match="no connector 'later'"):
+        check_connector("polly", "later")
+    folder = tmp_path / "later-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: later\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[wasp.connectors]\nlater = later:Later\n")
+    importlib.invalidate_caches()
+    check_connector("polly", "later")
 
 
 def test_the_class_is_short():

@@ -1,6 +1,7 @@
 """What a run shows on its page in Prefect, and how: in order, beside the work, and never at the run's expense."""
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -62,6 +63,34 @@ def test_nobody_waits_for_the_page_and_its_order_is_kept() -> None:
     page.later(lambda: shown.append(5))
     page.flush()
     assert shown[-1] == 5, "it begins anew"
+
+
+def test_a_run_waits_for_its_own_artifacts_alone_and_leaves_out_none_of_others(server: str) -> None:
+    page, free, shown = Page(), threading.Event(), list[str]()
+
+    @flow
+    def slow() -> None:
+        page.later(free.wait)
+        page.later(lambda: shown.append("slow"))
+        quick()
+        free.set()
+        page.flush()
+
+    @flow
+    def quick() -> None:
+        page.later(lambda: shown.append("quick"))
+        page.flush(0.2)  # the page is still at the other run's: given up, and that of the other is not
+
+    slow()
+    assert shown == ["slow"]
+
+
+def test_a_page_goes_on_whatever_ends_one_of_its_jobs() -> None:
+    page, shown = Page(), list[str]()
+    page.later(partial(sys.exit, 3))
+    page.later(lambda: shown.append("later"))
+    page.flush(5)
+    assert shown == ["later"]
 
 
 def test_a_page_that_is_away_or_slow_is_told_in_the_log_and_harms_no_run(

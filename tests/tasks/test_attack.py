@@ -160,6 +160,14 @@ def test_nothing_is_proven_by_an_attack_that_guesses() -> None:
     assert epsilon_bound(0, 0, 1000) == pytest.approx(4.88, abs=0.01)
 
 
+@pytest.mark.parametrize("trials", [10, 50])
+def test_noise_that_two_bins_share_is_noticed_in_few_releases(trials: int) -> None:
+    once = calibrate(VotePrivacy(4, 1e-5, 1))
+    fresh = {one.what: one for one in audit_votes(once, trials, noise_shared_by_sides)}["noise is fresh"]
+    assert not fresh.passed, fresh
+    assert {one.what: one for one in audit_votes(once, trials)}["noise is fresh"].passed
+
+
 def test_progress_is_told_for_every_trial() -> None:
     told: list[int] = []
     audit_votes(USUAL, 5, advance=told.append)

@@ -1,7 +1,7 @@
-"""`python -m tests.studies.guidance --folder OUT`: the study of guidance, one process, on two cores.
+"""`python -m tests.studies.guidance --folder OUT`: the study of guidance, one process.
 
 Mechanism x epsilon x private rows x data set x seed, with the floors (zero-shot and FuseGen: no private row) and the
-ceilings (no noise, NOT PRIVATE). The first call embeds four corpora, 15 minutes; a cell takes about a second. What is
+ceilings (no noise, NOT PRIVATE). The first call embeds four corpora, 7 minutes; a cell takes half a second. What is
 done stands in OUT/cells.jsonl and is not done again. Ends with tables (OUT/tables.md) and plots (OUT/*.png). Needs the
 folder of the data (the variable WASP_DATA, or beside the repository).
 """

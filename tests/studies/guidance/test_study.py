@@ -41,7 +41,8 @@ def test_a_cell_measures_what_the_study_tells(mechanism: str) -> None:
     assert 0 <= found["accuracy"] <= 1
     assert found["fid"] > 0
     if mechanism != "none":
-        assert found["overlap"] >= {"central": 0.1, "fusegen": 0.0}.get(mechanism, 0.3)
+        if mechanism != "fusegen":  # which knows nothing of real rows
+            assert found["overlap"] >= {"central": 0.1}.get(mechanism, 0.3)
         assert 0 <= found["weights_tv"] <= 1
     if mechanism not in ("votes", "votes_smoothed"):
         assert found["matched_fid"] > 0

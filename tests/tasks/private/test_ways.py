@@ -6,8 +6,9 @@ import hashlib
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from threading import Thread
+from threading import Barrier, Thread
 from typing import Any
 
 import numba
@@ -166,6 +167,41 @@ def test_votes_at_the_same_time_give_products_their_threads_back():
         assert set(threads()) == {1}
         assert crew.begin() == outer == max(before)
     assert threads() == before
+
+
+def test_products_have_their_threads_back_whichever_thread_ends_last():
+    def threads() -> set[int]:
+        return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+    before, turns = threads(), [Barrier(3, timeout=30) for _ in range(4)]
+    seen: list[set[int]] = []
+
+    def vote(goes_first: bool) -> None:
+        with products_of_one_thread():
+            turns[0].wait()
+            if not goes_first:
+                turns[1].wait()
+                seen.append(threads())
+        if goes_first:
+            turns[1].wait()
+        turns[2].wait()
+        turns[3].wait()  # alive while others ask
+
+    workers = [Thread(target=vote, args=(goes_first,)) for goes_first in (True, False)]
+    for worker in workers:
+        worker.start()
+    for turn in turns[:3]:
+        turn.wait()
+    try:
+        assert seen == [{1}]
+        assert threads() == before
+        with products_of_one_thread():
+            assert threads() == {1}
+        assert threads() == before
+    finally:
+        turns[3].wait()
+        for worker in workers:
+            worker.join()
 
 
 @settings(deadline=None, max_examples=60)
@@ -405,14 +441,36 @@ def test_shorter_numbers_propose_all_and_where_they_cannot_longer_ones_are_taken
 def test_torch_has_its_threads_back_after_votes_at_the_same_time():
     import torch
 
-    before = torch.get_num_threads()
+    before, turns, seen = torch.get_num_threads(), [Barrier(2, timeout=30) for _ in range(4)], dict[str, int]()
+
+    def vote(name: str, goes_first: bool) -> None:
+        seen[f"{name} before"] = torch.get_num_threads()
+        turns[0].wait()
+        with halves.one_thread():
+            turns[1].wait()
+            if not goes_first:
+                turns[2].wait()
+                seen[f"{name} inside"] = torch.get_num_threads()
+                with ThreadPoolExecutor(1) as later:
+                    seen["a thread of its own"] = later.submit(torch.get_num_threads).result()
+        if goes_first:
+            turns[2].wait()
+        turns[3].wait()
+        seen[f"{name} after"] = torch.get_num_threads()
+
     torch.set_num_threads(2)
     try:
-        workers = [Thread(target=digest_of_lists, args=("halves",)) for _ in range(3)]
+        assert torch.get_num_threads() == 2
+        workers = [Thread(target=vote, args=some) for some in (("one", True), ("other", False))]
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
+        with ThreadPoolExecutor(1) as later:
+            seen["a later thread"] = later.submit(torch.get_num_threads).result()
+        inside = {name for name, number in seen.items() if number == 1}
+        assert inside == {"other inside", "a thread of its own"}
+        assert set(seen.values()) == {1, 2}
         with halves.one_thread(), halves.one_thread():
             assert torch.get_num_threads() == 1
         assert torch.get_num_threads() == 2
