@@ -12,6 +12,18 @@ ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "tests" / "golden" / "step_versions.json"
 
 NOISE = ("tasks/private/noise.py", "tasks/private/table_noise.py")
+COUNTING = (
+    "tasks/private/votes.py",
+    "tasks/private/nearest.py",
+    "tasks/private/blocks.py",
+    "tasks/private/comparing.py",
+    "tasks/private/compiled.py",
+    "tasks/private/device.py",
+    "tasks/private/halves.py",
+    "tasks/private/marks.py",
+    "tasks/private/ballot.py",
+    "tasks/private/persons.py",
+)
 MEANING = {
     "generate": [
         "tasks/generate.py",
@@ -24,16 +36,7 @@ MEANING = {
     "embed": ["tasks/embed.py"],
     "reference": ["tasks/embed.py"],
     "vote": [
-        "tasks/private/votes.py",
-        "tasks/private/nearest.py",
-        "tasks/private/blocks.py",
-        "tasks/private/comparing.py",
-        "tasks/private/compiled.py",
-        "tasks/private/device.py",
-        "tasks/private/halves.py",
-        "tasks/private/marks.py",
-        "tasks/private/ballot.py",
-        "tasks/private/persons.py",
+        *COUNTING,
         *NOISE,
         "tasks/private/rows.py",
         "tasks/guiding.py",
@@ -49,16 +52,7 @@ MEANING = {
     "party_vote": [
         "tasks/private/party_vote.py",
         "tasks/private/masking.py",
-        "tasks/private/votes.py",
-        "tasks/private/nearest.py",
-        "tasks/private/blocks.py",
-        "tasks/private/comparing.py",
-        "tasks/private/compiled.py",
-        "tasks/private/device.py",
-        "tasks/private/halves.py",
-        "tasks/private/marks.py",
-        "tasks/private/ballot.py",
-        "tasks/private/persons.py",
+        *COUNTING,
         *NOISE,
         "tasks/private/rows.py",
         "tasks/masked_round.py",

@@ -94,6 +94,10 @@ class Task:
             yield slice(start, start + len(group.rows)), group
             start += len(group.rows)
 
+    def looks(self, spans: Spans) -> Iterator[tuple[tuple[int, int], slice, Group]]:
+        """Return every group once for each span of its candidates, with the place of its rows among all."""
+        return ((span, rows, group) for span in spans for rows, group in self.blocks())
+
     def name(self, proposed: Proposals) -> None:
         """Turn the numbers of what was proposed into places."""
         for rows, group in self.blocks():
@@ -244,15 +248,13 @@ def propose(task: Task, standing: Standing, spans: Spans, proposed: Proposals, b
     scaled, slacks, dimension = task.vectors * np.float32(-2), up(SLACK * task.margin), task.vectors.shape[1]
     room = np.empty(max(len(one.rows) * _width(one, block) for one in task.groups), dtype=np.float32)
     gathered = np.empty(max(_gathers(one, block) for one in task.groups) * dimension, dtype=np.float32)
-    for (begin, end), (rows, group) in ((span, some) for span in spans for some in task.blocks()):
+    for span, rows, group in task.looks(spans):
         mine, slack, found = scaled[rows], slacks[rows], proposed.of(rows)
-        stop, width = min(end, group.size), _width(group, block)
-        for first in range(begin, stop, width):
-            members = group.part(first, min(first + width, stop))
+        for first, members in group.parts(*span, _width(group, block)):
             squares = standing.squares[members]
             tile = room[: len(mine) * len(squares)].reshape(len(mine), len(squares))
             _multiply(mine, standing, members, tile, gathered)
-            scan(tile, squares, (group.start + first, found.votes), slack, found.values, found.places)
+            scan(tile, squares, (first, found.votes), slack, found.values, found.places)
             if group.marking and standing.marks is not None:
                 standing.marks.take(_listed(members))
 

@@ -5,7 +5,7 @@ What every other way falls back on where its own proof does not reach, and the w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -72,6 +72,15 @@ class Group:
             return slice(whole.start + start, min(whole.start + stop, whole.stop))
         return whole[start:stop]
 
+    def parts(self, begin: int, end: int, width: int) -> Iterator[tuple[int, Ints | slice]]:
+        """Return the places of candidates `begin` to `end`, `width` at a time, with the number of each first one.
+
+        Numbers count from `start`; an `end` beyond the last candidate means the last.
+        """
+        stop = min(end, self.size)
+        for first in range(begin, stop, width):
+            yield self.start + first, self.part(first, min(first + width, stop))
+
     def name(self, numbers: Ints) -> None:
         """Turn numbers of its candidates, counted from `start`, into their places; -1 stays what it is."""
         if not isinstance(self.members, slice):
@@ -118,8 +127,7 @@ def compare(vectors: Vectors, standing: Standing, group: Group, lists: Sequence[
         own = np.einsum("ij,ij->i", mine, mine, dtype=np.float64)
         margin = margins(own, longest(standing, group), vectors.shape[1])
         width = max(1, min(block, TILE // len(rows)))
-        for begin in range(0, group.size, width):
-            members = group.part(begin, begin + width)
+        for _, members in group.parts(0, group.size, width):
             theirs, ids = standing.vectors[members], standing.ids[members]
             rounded: Vectors = np.matmul(mine * np.float32(-2), theirs.T)
             rounded += standing.squares[members]

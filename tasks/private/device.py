@@ -38,20 +38,18 @@ def propose(task: Task, standing: Standing, spans: Spans, proposed: Proposals, b
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     distances = torch.cuda.mem_get_info()[0] // (4 * SHARE) if device.type == "cuda" else ELSEWHERE
     with torch.inference_mode(), _whole_products(torch):
-        for (begin, end), (rows, group) in ((span, some) for span in spans for some in task.blocks()):
-            found, stop = proposed.of(rows), min(end, group.size)
+        for span, rows, group in task.looks(spans):
+            found = proposed.of(rows)
             width = max(1, min(block, distances // len(group.rows)))
             scaled = torch.tensor(task.vectors[rows] * np.float32(-2), device=device)
             best = [
                 tuple(torch.tensor(part[:, side], device=device) for part in (found.values, found.places))
                 for side in range(2)
             ]
-            for first in range(begin, stop, width):
-                members = group.part(first, min(first + width, stop))
+            for first, members in group.parts(*span, width):
                 theirs = torch.tensor(standing.vectors[members], device=device)
                 tile = torch.addmm(torch.tensor(standing.squares[members], device=device), scaled, theirs.T)
-                at = group.start + first
-                best = [_joined(torch, side, -tile if far else tile, at) for far, side in enumerate(best)]
+                best = [_joined(torch, side, -tile if far else tile, first) for far, side in enumerate(best)]
             for side, (values, places) in enumerate(best):
                 found.values[:, side], found.places[:, side] = values.cpu().numpy(), places.cpu().numpy()
 

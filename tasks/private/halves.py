@@ -96,14 +96,13 @@ def propose(task: Task, standing: Standing, spans: Spans, proposed: Proposals, b
     with torch.inference_mode():
         scaled = torch.tensor(task.vectors * np.float32(-2)).to(torch.bfloat16)
         room = torch.empty(max(len(one.rows) * min(width, one.size) for one in task.groups), dtype=torch.bfloat16)
-        for (begin, end), (rows, group) in ((span, some) for span in spans for some in task.blocks()):
-            found, stop = proposed.of(rows), min(end, group.size)
-            for first in range(begin, stop, width):
-                members = group.part(first, min(first + width, stop))
+        for span, rows, group in task.looks(spans):
+            found = proposed.of(rows)
+            for first, members in group.parts(*span, width):
                 theirs = torch.tensor(standing.vectors[members]).to(torch.bfloat16)
                 tile = room[: len(group.rows) * len(theirs)].view(len(group.rows), len(theirs))
                 torch.mm(scaled[rows], theirs.T, out=tile)
-                start = group.start + first, found.votes
+                start = first, found.votes
                 scan(tile.float().numpy(), standing.squares[members], start, slacks[rows], found.values, found.places)
                 if group.marking and standing.marks is not None:
                     standing.marks.read(members)
