@@ -23,9 +23,6 @@ class Commands(TyperGroup):
     Typer's own plain help cuts sentences off; its boxes take four times as long as the rest of `wasp --help`.
     """
 
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes | {"rich_markup_mode": None})
-
     def format_commands(self, _: Any, formatter: Any) -> None:
         """Write what each command does."""
         shown = [(name, one.get_short_help_str(1000)) for name, one in self.commands.items() if not one.hidden]

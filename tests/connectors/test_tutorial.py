@@ -23,19 +23,23 @@ def block(language):
     return re.search(rf"```{language}\n(.*?)```", TEXT, re.S)[1]
 
 
-@pytest.fixture
-def installed(tmp_path, monkeypatch):
-    """Both files, installed the way pip leaves a package behind."""
-    (tmp_path / "parrot.py").write_text(block("python"))
-    project = tomllib.loads(block("toml"))["project"]
-    folder = tmp_path / f"{project['name']}-{project['version']}.dist-info"
+def left_behind(place, project):
+    """Say of a project what pip leaves in the folder that it installs into."""
+    folder = place / f"{project['name']}-{project['version']}.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
     groups = project["entry-points"]
     lines = [f"[{group}]\n" + "\n".join(f"{k} = {v}" for k, v in points.items()) for group, points in groups.items()]
     (folder / "entry_points.txt").write_text("\n".join(lines))
-    monkeypatch.syspath_prepend(tmp_path)
     importlib.invalidate_caches()
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Both files, installed the way pip leaves a package behind."""
+    (tmp_path / "parrot.py").write_text(block("python"))
+    monkeypatch.syspath_prepend(tmp_path)
+    left_behind(tmp_path, tomllib.loads(block("toml"))["project"])
     yield
     sys.modules.pop("parrot", None)
 
@@ -54,11 +58,8 @@ def test_a_connector_that_is_installed_while_a_process_lives_is_found(tmp_path, 
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match="no connector 'later'"):
         check_connector("polly", "later")
-    folder = tmp_path / "later-1.0.dist-info"
-    folder.mkdir()
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: later\nVersion: 1.0\n")
-    (folder / "entry_points.txt").write_text("[wasp.connectors]\nlater = later:Later\n")
-    importlib.invalidate_caches()
+    points = {"wasp.connectors": {"later": "later:Later"}}
+    left_behind(tmp_path, {"name": "later", "version": "1.0", "entry-points": points})
     check_connector("polly", "later")
 
 
