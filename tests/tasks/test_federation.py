@@ -206,8 +206,8 @@ def test_a_sum_that_is_read_back_from_the_book_still_names_its_parties_and_bytes
 # --- who refuses
 def test_a_party_refuses_on_its_own_cap_and_tells_no_number(tmp_path: Path) -> None:
     found = open_federated(tmp_path / "f", privacy={"epsilon": 4.0}, cap="1")
-    with pytest.raises(FinalError, match="party-1: its own budget cap does not allow this run") as told:
-        found.vote()
+    with pytest.raises(FinalError, match=r"party-\d: its own budget cap does not allow this run") as told:
+        found.vote()  # all refuse; the round ends with the first that is heard
     assert "needs epsilon" not in str(told.value)
     assert set(found.releases().values()) == {0}
 

@@ -44,16 +44,19 @@ def right(model: Any, encoded: EncodedRows) -> float:
     return float((found == encoded.targets).mean())
 
 
+def learned(noise: float, clipping: Any) -> float:
+    """Return how many rows a head gets right that has learned under `noise`."""
+    model = vector_head(3, 3, 0)
+    recipe = Recipe(Training(60, 75, 150), noise, 0.1, clipping)
+    assert train_privately(model, rows(), recipe, StepsTaken.start(Shelf(), "t", "x")) == 60
+    return right(model, rows())
+
+
 @pytest.mark.parametrize("clipping", ["hooks", "ghost"])
 def test_a_head_learns_under_little_noise_and_nothing_under_much(clipping: Any) -> None:
-    found = {}
-    for noise in (0.2, 500.0):
-        model = vector_head(3, 3, 0)
-        recipe = Recipe(Training(60, 75, 150), noise, 0.1, clipping)
-        assert train_privately(model, rows(), recipe, StepsTaken.start(Shelf(), "t", "x")) == 60
-        found[noise] = right(model, rows())
-    assert found[0.2] > 0.95
-    assert found[500.0] < 0.9
+    assert learned(0.2, clipping) > 0.95
+    blind = [learned(500.0, clipping) for _ in range(12)]  # each a random head: one in thirty is right by chance
+    assert np.mean(blind) < 0.85
 
 
 def test_both_clippings_see_the_norms_that_the_closed_form_has() -> None:
