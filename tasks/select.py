@@ -62,13 +62,21 @@ def placed(release: pd.DataFrame, samples: pd.DataFrame) -> NDArray[np.int64]:
     ordered = known[order]
     if _repeats(ordered, order) or _repeats(wanted[rising], rising):
         raise ArtifactError("A sample_id stands twice in the release or in the samples. Run the iteration anew.")
-    dense = len(ordered) > 0 and ordered[-1] - ordered[0] == len(ordered) - 1
-    places = wanted - ordered[0] if dense else np.searchsorted(ordered, wanted)
-    inside = np.clip(places, 0, max(len(ordered) - 1, 0))
-    lost = int((ordered[inside] != wanted).sum()) if len(ordered) else len(wanted)
+    inside, absent = _found(wanted, ordered)
+    lost = np.count_nonzero(absent)
     if lost:
         raise ArtifactError(f"{lost} of {len(release)} released sample_ids are not among the samples of the run.")
     return inside if isinstance(order, slice) else order[inside]
+
+
+def _found(wanted: NDArray[np.int64], ordered: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the place of each wanted id among rising ones, and where there is none."""
+    size = len(ordered)
+    if size and ordered[-1] - ordered[0] == size - 1:  # none is left out between them: nothing is looked for
+        places = wanted - ordered[0]
+        return places, (places < 0) | (places >= size)
+    places = np.minimum(np.searchsorted(ordered, wanted), max(size - 1, 0))
+    return places, ordered[places] != wanted if size else np.ones(len(wanted), dtype=bool)
 
 
 def in_order(ids: NDArray[Any]) -> Any:

@@ -96,8 +96,8 @@ def per_class(count: int, labels: Sequence[str], offset: int = 0) -> dict[str, i
 def totals_of(release: pd.DataFrame, samples: pd.DataFrame, plms: Sequence[str]) -> tuple[Floats, Floats]:
     """Return near votes and number of released samples per PLM; ArtifactError where samples are others."""
     codes, names = _coded(samples["plm"], placed(release, samples))
-    sums = np.bincount(codes + 1, weights=release["near"].to_numpy(), minlength=len(names) + 1)
-    counts = np.bincount(codes + 1, minlength=len(names) + 1)
+    sums = np.bincount(codes + np.intp(1), weights=release["near"].to_numpy(), minlength=len(names) + 1)
+    counts = np.array([np.count_nonzero(codes == code) for code in range(-1, len(names))])  # models are few
     known = np.append(-1, pd.Index(plms).get_indexer(names))  # first those without a name
     if counts[known < 0].any():
         raise ArtifactError(f"Samples were written by other PLMs than those of the run: {', '.join(plms)}.")
@@ -106,10 +106,10 @@ def totals_of(release: pd.DataFrame, samples: pd.DataFrame, plms: Sequence[str])
     return totals, sizes
 
 
-def _coded(column: pd.Series[str], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], pd.Index[str]]:
+def _coded(column: pd.Series[str], rows: NDArray[np.int64]) -> tuple[NDArray[np.integer], pd.Index[str]]:
     """Return these rows of a column of names as places among the different names, and those names."""
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return column.cat.codes.to_numpy()[rows].astype(np.int64), pd.Index(column.cat.categories)
+        return column.cat.codes.to_numpy()[rows], pd.Index(column.cat.categories)
     codes, names = pd.factorize(column.take(rows))
     return codes, pd.Index(names)
 

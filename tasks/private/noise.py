@@ -17,7 +17,7 @@ from connectors.base import ConfigError
 from tasks.private import table_noise
 from tasks.shared_noise import require_share
 
-MANY, VERY_MANY = 20_000, 200_000
+MANY, VERY_MANY = 2_000, 200_000
 
 if TYPE_CHECKING:
     from collections.abc import Callable

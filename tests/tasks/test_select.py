@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.base import ArtifactError
-from tasks.select import examples_of, select
+from tasks.select import examples_of, placed, select
 
 
 def tables(near, far, labels=None, texts=None):
@@ -137,3 +137,25 @@ def test_whatever_the_votes_the_selection_keeps_its_promises(rows, top):
         left = release[release["sample_id"].map(truth) == label]
         left = left[~left["sample_id"].map(samples.set_index("sample_id")["text"]).isin(part["text"])]
         assert left.empty or left["near"].max() <= part["score"].min()
+
+
+@pytest.mark.parametrize("dense", [True, False])
+@pytest.mark.parametrize("sorted_", [True, False])
+@given(st.data())
+def test_released_ids_are_found_where_a_merge_finds_them_and_a_strange_one_is_refused(
+    dense: bool, sorted_: bool, data: st.DataObject
+) -> None:
+    ids = range(-3, 9) if dense else (-40, -2, 0, 1, 5, 700)
+    known = list(ids) if sorted_ else data.draw(st.permutations(ids))
+    wanted = data.draw(st.lists(st.sampled_from(known), unique=True))
+    samples, release = (pd.DataFrame({"sample_id": np.array(one, dtype=np.int64)}) for one in (known, wanted))
+    merged = release.merge(samples.assign(row=range(len(samples))), on="sample_id", how="left")
+    assert placed(release, samples).tolist() == merged["row"].tolist()
+    strange = data.draw(st.lists(st.integers(-50, 800).filter(lambda one: one not in known), min_size=1, unique=True))
+    more = pd.DataFrame({"sample_id": [*wanted, *strange]})
+    with pytest.raises(ArtifactError, match=f"{len(strange)} of {len(more)} released sample_ids are not among"):
+        placed(more, samples)
+    with pytest.raises(ArtifactError, match="1 of 1 released"):
+        placed(more.tail(1), samples.head(0))
+    with pytest.raises(ArtifactError, match="stands twice"):
+        placed(release, pd.concat([samples, samples.tail(1)]))
