@@ -20,6 +20,8 @@ COUNTING = (
     "tasks/private/compiled.py",
     "tasks/private/device.py",
     "tasks/private/halves.py",
+    "tasks/private/proposals.py",
+    "tasks/private/sifting.py",
     "tasks/private/marks.py",
     "tasks/private/ballot.py",
     "tasks/private/persons.py",

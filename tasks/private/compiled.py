@@ -222,34 +222,31 @@ def _measure(mine: Vectors, vectors: Vectors, places: Ints, distances: Floats, r
 
 
 def _settle(
-    rows: tuple[Vectors, Ints, Floats],
+    rows: tuple[Vectors, Ints],
     standing: tuple[Vectors, Ints],
-    proposed: tuple[Vectors, Ints],
+    proposed: tuple[Vectors, Ints, Floats, Vectors],
     keys: Floats,
     lists: Ints,
     unsettled: NDArray[np.bool_],
 ) -> None:
     """Measure what was proposed and put it into the lists; mark rows whose proposals may leave something out.
 
-    rows: vectors, places in the lists, margins. standing: all vectors, all ids. proposed: values and places among all.
-    keys, lists: (sides, all rows, Q), those of far negated. Whatever is not among a row's kept proposals is worse than
-    the last of them; if that one lies more than two margins behind the Q-th, nothing is missing. Where something may be
-    on one side, neither is changed.
+    rows: vectors, places in the lists. standing: all vectors, all ids. proposed: values and places among all, -1 where
+    there is none, in any order; cuts, beyond which nothing belongs to a list; the least that was missed. keys, lists:
+    (sides, all rows, Q), those of far negated. Where something may be missing on one side, neither is changed.
     """
-    (mine, at, margins), (vectors, ids), (values, places) = rows, standing, proposed
-    (sides, _, votes), kept = keys.shape, values.shape[2]
+    (mine, at), (vectors, ids), (values, places, cuts, missed) = rows, standing, proposed
+    sides, kept = keys.shape[0], values.shape[2]
     chosen, distances = np.empty(2 * kept, np.int64), np.empty(2 * kept, np.float64)
     room, ends = np.zeros((8, mine.shape[1]), np.float64), np.zeros(3, np.int64)
     for i in range(len(mine)):
         number = 0
         for side in range(sides):
-            value, place = values[i, side], places[i, side]
-            cut = np.float64(value[votes - 1]) + 2 * margins[i]
-            unsettled[i] |= place[kept - 1] >= 0 and np.float64(value[kept - 1]) <= cut
-            k = 0
-            while k < kept and place[k] >= 0 and np.float64(value[k]) <= cut:
-                chosen[number] = place[k]
-                number, k = number + 1, k + 1
+            unsettled[i] |= missed[i, side] < np.inf and np.float64(missed[i, side]) <= cuts[i, side]
+            for k in range(kept):
+                if places[i, side, k] >= 0 and np.float64(values[i, side, k]) <= cuts[i, side]:
+                    chosen[number] = places[i, side, k]
+                    number += 1
             ends[side + 1] = number
         if unsettled[i]:
             continue
@@ -284,9 +281,9 @@ scan = entrance(
 )(_scan)
 join = entrance(written(_SINGLES, 3), written(_INTS, 3), read(_SINGLES, 3), read(_INTS, 3))(_join)
 settle = entrance(
-    types.Tuple((read(_SINGLES, 2), read(_INTS, 1), read(_DOUBLES, 1))),
     types.Tuple((read(_SINGLES, 2), read(_INTS, 1))),
-    types.Tuple((read(_SINGLES, 3), read(_INTS, 3))),
+    types.Tuple((read(_SINGLES, 2), read(_INTS, 1))),
+    types.Tuple((read(_SINGLES, 3), read(_INTS, 3), read(_DOUBLES, 2), read(_SINGLES, 2))),
     written(_DOUBLES, 3),
     written(_INTS, 3),
     written(types.boolean, 1),

@@ -117,9 +117,10 @@ def _way(ballot: Ballot, candidates: Candidates) -> Way:
     large = ballot.vectors.size * len(candidates.ids) >= LARGE
     if large and device.ready():
         return "device"
-    if large and halves.ready(len(ballot.labels), len(set(ballot.labels)), candidates.vectors.size):
-        return "halves"
-    return "compiled" if large or "tasks.private.compiled" in sys.modules else "plain"
+    if not large and "tasks.private.compiled" not in sys.modules:
+        return "plain"
+    shorter = halves.ready(len(ballot.labels), len(set(ballot.labels)), candidates.vectors.size)
+    return "halves" if shorter else "compiled"
 
 
 def _by_class(ballot: Ballot, known: _Known, fresh: Ints | slice) -> list[Group]:

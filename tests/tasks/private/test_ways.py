@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tasks.private import blocks, compiled, halves, marks, nearest
+from tasks.private import blocks, compiled, halves, marks, nearest, sifting
 from tasks.private.ballot import LONGEST, Ballot, squared_lengths, usable
 from tasks.private.comparing import distances, margins
 from tasks.private.crew import Crew, products_of_one_thread
@@ -26,7 +26,8 @@ from tasks.private.nearest import Running, rank
 from tests.tasks.private.elections import candidates, counts
 from tests.tasks.private.test_nearest import NAMES, brute_force, election, same
 
-ENTRANCES = (compiled.scan, compiled.join, compiled.settle, compiled.mark, compiled.thin)
+LOOPS = (compiled.scan, compiled.join, compiled.settle, compiled.mark, compiled.thin)
+ENTRANCES = (*LOOPS, sifting.shorten, sifting.sift, sifting.pour)
 WAYS = ("plain", "compiled", "device", "halves")
 ELSEWHERE = """
 import sys
@@ -46,6 +47,8 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small elections are cut into as many blocks as large ones."""
     monkeypatch.setattr(blocks, "ROWS", (2, 3))
     monkeypatch.setattr(blocks, "COLUMNS", (5, 7))
+    monkeypatch.setattr(halves, "ROWS", 3)
+    monkeypatch.setattr(halves, "COLUMNS", (5, 7))
 
 
 @settings(deadline=None, max_examples=40)
@@ -281,7 +284,7 @@ def test_arrays_however_they_lie_in_memory_are_compared_by_one_and_the_same_mach
     for vectors in (mapped, wide[:, ::2], np.asfortranarray(standing.vectors), shifted):
         mine = np.asfortranarray(ballot.vectors)
         assert same(rank(replace(ballot, vectors=mine), replace(standing, vectors=vectors, ids=ids), way=way), expected)
-    assert [len(loop.signatures) for loop in ENTRANCES] == [1] * 5
+    assert [len(loop.signatures) for loop in ENTRANCES] == [1] * 8
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 7, 384])
@@ -334,6 +337,7 @@ def test_the_way_of_an_election_is_that_of_its_size_and_of_what_the_machine_has(
     import torch
 
     ballot, standing = election(1, 3, 30)
+    monkeypatch.setattr(halves, "able", halves.able.__wrapped__)
     assert nearest._way(ballot, standing) == "compiled", "what is loaded is used"
     monkeypatch.delitem(sys.modules, "tasks.private.compiled")
     assert nearest._way(ballot, standing) == "plain"
@@ -344,6 +348,11 @@ def test_the_way_of_an_election_is_that_of_its_size_and_of_what_the_machine_has(
     monkeypatch.setattr(halves, "FEWEST", 1)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
     assert nearest._way(ballot, standing) == "halves"
+    monkeypatch.setattr(nearest, "LARGE", 10**9)
+    assert nearest._way(ballot, standing) == "plain", "a small one is no reason to load the loops"
+    monkeypatch.setitem(sys.modules, "tasks.private.compiled", compiled)
+    assert nearest._way(ballot, standing) == "halves", "but if they are there"
+    monkeypatch.setattr(nearest, "LARGE", 1)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_f": True})
     assert nearest._way(ballot, standing) == "compiled"
     monkeypatch.setattr(nearest.device, "ready", lambda: True)
@@ -403,13 +412,27 @@ def test_distances_in_shorter_numbers_lie_within_their_margin(seed: int, scales:
     )
     own, squares = (np.einsum("ij,ij->i", some, some, dtype=np.float64) for some in (mine, theirs))
     longest = np.full(5, np.sqrt(squares.max()))
-    with Crew() as crew:
-        most = halves.most_lost(theirs, crew)
-    margin = margins(own, longest, dimension) + halves.margins(mine, own, longest, most)
-    product = (torch.tensor(mine * np.float32(-2)).bfloat16() @ torch.tensor(theirs).bfloat16().T).float().numpy()
-    rounded = product + squared_lengths(theirs)
+    (rows, gone), (short, lost) = (shortened(some, squared) for some, squared in ((mine, own), (theirs, squares)))
+    assert torch.equal(rows, torch.tensor(mine).bfloat16()), "rounded as everybody rounds"
+    fixed, each = halves.margins(gone, np.sqrt(own), longest, dimension)
+    margin = margins(own, longest, dimension) + fixed + each * lost.max()
+    product = ((-2 * rows) @ short.T).float().numpy()
+    value, rounding = product + squared_lengths(theirs), np.abs(product) * 2.0**-8
     exact = squares - 2 * mine.astype(float) @ theirs.T.astype(float)
-    assert (np.abs(rounded - exact) <= margin[:, None]).all()
+    assert (np.abs(value - exact) <= margin[:, None] + rounding).all()
+
+
+def shortened(vectors: Any, squares: Any) -> tuple[Any, Any]:
+    """Return vectors in bfloat16, and what each loses at most."""
+    import torch
+
+    short, lost = np.empty(vectors.shape, np.uint16), np.empty(len(vectors), np.float32)
+    sifting.shorten(vectors.view(np.uint32), np.arange(len(vectors)), short, lost)
+    most = np.minimum(halves.lengths_of(lost), halves.ROUNDING * np.sqrt(squares))
+    rounded = torch.from_numpy(short).view(torch.bfloat16)
+    gaps = vectors.astype(float) - rounded.double().numpy()
+    assert (np.sqrt((gaps * gaps).sum(axis=1)) <= most * (1 + 2.0**-10) + 2.0**-96).all()
+    return rounded, most
 
 
 def test_shorter_numbers_propose_all_and_where_they_cannot_longer_ones_are_taken(monkeypatch: pytest.MonkeyPatch):
@@ -430,12 +453,30 @@ def test_shorter_numbers_propose_all_and_where_they_cannot_longer_ones_are_taken
     monkeypatch.setattr(blocks, "ROWS", (10, 20))
     assert same(rank(ballot, standing, way="halves"), expected)
     assert sum(shares) > 0.9, "one more than the votes are too few for almost every row"
-    vectors = [np.random.default_rng(some).normal(size=(some, 48)).astype(np.float32) for some in (300, 2000)]
-    ballot, standing = Ballot(vectors[0], ["a"] * 300, 8), candidates(vectors[1])
-    monkeypatch.setattr(blocks, "DOUBT", 2.0)
+
+
+def test_what_shortening_takes_from_numbers_is_in_the_margins(monkeypatch: pytest.MonkeyPatch):
+    rng = np.random.default_rng(9)
+    mine = np.linalg.qr(rng.normal(size=(48, 4)))[0].T
+    theirs = rng.normal(size=(2000, 48))
+    theirs -= 0.99 * theirs @ mine.T @ mine  # their products are small, and so is the rounding of those
+    theirs /= np.linalg.norm(theirs, axis=1, keepdims=True)
+    ballot, standing = Ballot(mine.astype(np.float32), ["a"] * 4, 8), candidates(theirs)
+    monkeypatch.setattr(halves, "SPARE", 2000)
+    monkeypatch.setattr(blocks.Election, "_surely", None)
     assert same(rank(ballot, standing, way="halves"), rank(ballot, standing, way="plain"))
-    monkeypatch.setattr(halves, "margins", lambda *_: 0.0)
-    assert not same(rank(ballot, standing, way="halves"), rank(ballot, standing, way="plain")), "it needs its margins"
+    monkeypatch.setattr(halves, "margins", lambda gone, *_: (0 * gone, 0 * gone))
+    assert not same(rank(ballot, standing, way="halves"), rank(ballot, standing, way="plain"))
+
+
+def test_votes_on_few_and_on_many_sides_and_texts_are_those_in_float32():
+    for votes, sides, size in ((1, 1, 700), (8, 1, 64), (70, 2, 900), (8, 2, 65), (3, 2, 63)):
+        ballot, standing = election(votes, 70, size, dimension=32, votes=votes)
+        ballot = replace(ballot, sides=sides)
+        expected = rank(ballot, standing, way="plain")
+        assert same(rank(ballot, standing, way="halves"), expected)
+        part = rank(ballot, standing.take(np.arange(size // 2)), way="halves")
+        assert same(rank(ballot, standing, part, way="halves"), expected)
 
 
 def test_torch_has_its_threads_back_after_votes_at_the_same_time():
