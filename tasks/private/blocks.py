@@ -87,7 +87,8 @@ class Election:
         else:
             for group in cut:
                 pieces = max(2 * threads, -(-group.size // _width(group, self.block)))
-                self._shared(group, crew, max(LEAST, -(-group.size // pieces)))
+                each = -(-group.size // pieces)
+                self._shared(group, crew, max(LEAST, each - each % -halves.COLUMN))
 
     def _whole(self, groups: Sequence[Group]) -> None:
         if self.how == "halves" and self.doubts and sum(self.doubts) > DOUBT * len(self.doubts):

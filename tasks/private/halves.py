@@ -18,11 +18,13 @@ import numpy as np
 
 from connectors.base import MissingPackageError
 from tasks.private.comparing import listed, up
+from tasks.private.marks import factors_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tasks.private.comparing import Best, Group, Standing
+    from tasks.private.marks import Marks
     from tasks.private.proposals import Found, Spans, Task
 
     Halves = NDArray[np.uint16]
@@ -46,8 +48,15 @@ ROUNDING: Final = 2.0**-8
 """What a number changes at most by being rounded to bfloat16, which has eight bits for it, relative to it."""
 SLACK: Final = 2.25
 """Margins behind the Q-th from which on none belongs to a list: two, and an eighth for the sums at either end."""
-FEWEST: Final = 64
+FEWEST: Final = 8
 """Rows of a class from which on products take longer than to shorten the candidates' numbers."""
+FULL: Final = 64
+"""Rows from which on a product is made for as many as there are."""
+LINE: Final = 16
+"""Rows of which fewer take as long."""
+COLUMN: Final = 128
+"""Candidates of which a product has a multiple: one of a new shape takes three tenths of a millisecond to prepare."""
+NOTHING: Final = np.zeros((1, 0), dtype=np.uint64)
 
 
 def ready(rows: int, classes: int, size: int) -> bool:
@@ -77,7 +86,8 @@ class Sieve:
     ends (rows, 2, Q): the lowest highs, sorted; `limits` (rows, 2): what a low lies below at any rate; values and
     places (rows, 2, kept): lows, and candidates, -1 where there is none; counts (rows, 2): how many; missed (rows, 2):
     the lowest of what found no room. `fixed`, `each` (rows,): margins as `margins` has them, that in float32 within;
-    `most` (1,): the most that one of the candidates so far lost. `mine` (rows, d): the rows' vectors times -2.
+    `most` (1,): the most that one of the candidates so far lost. `mine` (more, d): vectors of the rows times -2, and
+    some more lines.
     """
 
     ends: Vectors
@@ -111,8 +121,8 @@ class Sieve:
 
     def _with(self, change: Callable[[Any], Any]) -> Sieve:
         ends, limits, values, places, counts, missed = map(change, self.lists)
-        fixed, each, mine = map(change, (self.fixed, self.each, self.mine))
-        return Sieve(ends, limits, values, places, counts, missed, fixed, each, self.most, mine)
+        fixed, each = map(change, (self.fixed, self.each))
+        return Sieve(ends, limits, values, places, counts, missed, fixed, each, self.most, self.mine)
 
     def join(self, other: Sieve) -> None:
         """Take in what somebody else found for the same rows."""
@@ -130,8 +140,8 @@ class Sieve:
 def blank(task: Task, lists: Sequence[Best]) -> Sieve:
     """Return a sieve with nothing in it, which nothing enters that is proven to belong to no list."""
     rows, dimension, votes = *task.vectors.shape, lists[0].keys.shape[1]
-    mine, lost = np.empty((rows, dimension), np.uint16), np.empty(rows, np.float32)
-    _shorten(task.vectors * np.float32(-2), np.arange(rows), mine, lost)
+    mine, lost = np.zeros((rows + LINE, dimension), np.uint16), np.empty(rows, np.float32)
+    shorten(task.vectors * np.float32(-2), np.arange(rows), mine, lost)
     lengths = np.sqrt(task.squares)
     fixed, each = margins(np.minimum(lengths_of(lost) / 2, ROUNDING * lengths), lengths, task.longest, dimension)
     fixed += task.margin
@@ -174,6 +184,18 @@ def lengths_of(lost: Any) -> Any:
     return np.sqrt(np.asarray(lost, dtype=np.float64)) / BEYOND
 
 
+def shorten(vectors: Vectors, places: Ints, halves: Halves, lost: Vectors, marks: Marks | None = None) -> None:
+    """Do as the loop of this name does, with vectors as they are; marks are read of the same places."""
+    from tasks.private import sifting
+
+    paired = vectors.shape[1] % 2 == 0 and vectors.shape[1] > 0
+    pairs, none = vectors.view(np.uint64) if paired else NOTHING, NOTHING[0]
+    factors, values = (factors_of(pairs.shape[1]), marks.values) if paired and marks is not None else (none, none)
+    sifting.shorten((vectors.view(np.uint32), pairs), places, halves, lost, factors, values)
+    if marks is not None and not paired:
+        marks.take(places)
+
+
 def propose(task: Task, standing: Standing, spans: Spans, sieve: Sieve, block: int) -> None:
     """Fill `sieve` with what one pass over the candidates of `spans`, counted in each group, finds.
 
@@ -182,41 +204,47 @@ def propose(task: Task, standing: Standing, spans: Spans, sieve: Sieve, block: i
     """
     import torch
 
-    from tasks.private.sifting import LANES, sift
+    from tasks.private.sifting import sift
 
     torch.get_num_threads()  # a product does not ask, and would take as many as there are in a thread that never did
-    widest = max(_width(one, block) for one in task.groups)
-    short, lost = np.empty((widest, task.vectors.shape[1]), np.uint16), np.empty(widest, np.float32)
-    room = np.empty(max(len(one.rows) * max(_width(one, block), LANES) for one in task.groups), np.uint16)
+    widest, rows = max(_width(one, block) for one in task.groups), max(len(one.rows) for one in task.groups)
+    short = np.zeros((_whole(widest, COLUMN), task.vectors.shape[1]), np.uint16)
+    lost, room = np.empty(widest, np.float32), np.empty(_height(rows) * len(short), np.uint16)
+    lists, slacks, worst, longer = sieve.lists, up(SLACK * sieve.margin), -1.0, ROUNDING * float(task.longest.max())
     with torch.inference_mode():
         mine, theirs, products = (torch.from_numpy(part).view(torch.bfloat16) for part in (sieve.mine, short, room))
-        for span, rows, group in task.looks(spans):
-            found, number, most = sieve.of(rows), len(group.rows), ROUNDING * task.longest[rows.start]
+        for span, part, group in task.looks(spans):
+            number, height = len(group.rows), _height(len(group.rows))
             for first, members in group.parts(*span, _width(group, block)):
                 places = listed(members)
-                size = len(places)
-                _shorten(standing.vectors, places, short, lost)
-                found.most[0] = max(found.most[0], min(float(lengths_of(lost[:size].max())), most))
-                torch.mm(mine[rows], theirs[:size].T, out=products[: number * size].view(number, size))
-                tile, squares = room[: number * size].reshape(number, size), standing.squares[members]
-                if size < LANES:
-                    more = LANES - size
-                    tile, squares = np.pad(tile, ((0, 0), (0, more))), np.pad(squares, (0, more))
-                sift(tile, squares, (first, size), up(SLACK * found.margin), found.lists)
-                if group.marking and standing.marks is not None:
-                    standing.marks.take(places)
+                size, width = len(places), _whole(len(places), COLUMN)
+                shorten(standing.vectors, places, short, lost, standing.marks if group.marking else None)
+                if (most := float(lost[:size].max())) > worst:
+                    sieve.most[0], worst = max(sieve.most[0], min(float(lengths_of(most)), longer)), most
+                    slacks = up(SLACK * sieve.margin)
+                tile = room[: height * width].reshape(height, width)
+                out = products[: height * width].view(height, width)
+                torch.mm(mine[part.start : part.start + height], theirs[:width].T, out=out)
+                squares = standing.squares[members]
+                if size < COLUMN:
+                    squares = np.pad(squares, (0, COLUMN - size))
+                sift(tile, squares, (part.start, number, first, size), slacks, lists)
 
 
-def _shorten(vectors: Vectors, places: Ints, halves: Halves, lost: Vectors) -> None:
-    """Do as the loop does, with vectors as they are."""
-    from tasks.private.sifting import shorten
+def _height(rows: int) -> int:
+    """Return for how many rows a product is made: few are filled up, so that few different ones have to be prepared."""
+    return rows if rows > FULL else _whole(rows, LINE)
 
-    shorten(vectors.view(np.uint32), places, halves, lost)
+
+def _whole(number: int, step: int) -> int:
+    """Return the next multiple of a step."""
+    return -(-number // step) * step
 
 
 def _width(group: Group, block: int) -> int:
     """Return how many of the group's candidates to look at together."""
-    return max(1, min(group.size, block, COLUMNS[1], max(COLUMNS[0], TILE // len(group.rows))))
+    most = min(block, COLUMNS[1], max(COLUMNS[0], TILE // len(group.rows)))
+    return max(1, min(group.size, most - most % COLUMN if most > COLUMN else most))
 
 
 class _Threads:

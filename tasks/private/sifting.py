@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Bits = NDArray[np.uint32]
     Halves = NDArray[np.uint16]
     Ints = NDArray[np.int64]
+    Numbers = NDArray[np.uint64]
     Vectors = NDArray[np.float32]
     Lists = tuple[Vectors, Vectors, Vectors, Ints, Ints, Vectors]
     """Of rows and both sides: ends (rows, 2, Q), limits (rows, 2), values and places (rows, 2, kept), counts and missed
@@ -42,11 +43,16 @@ def _whole(half: Halves) -> np.float32:
     return _WIDE(_WIDE(half) << _WIDE(16)).view(np.float32)
 
 
-def _shorten(bits: Bits, places: Ints, halves: Halves, lost: Vectors) -> None:
+def _shorten(
+    vectors: tuple[Bits, Numbers], places: Ints, halves: Halves, lost: Vectors, factors: Numbers, marks: Numbers
+) -> None:
     """Round the vectors at these places to bfloat16, to the nearest and if two are to the even one.
 
-    lost: (places,), squared length of what each loses, times the square of `BEYOND`; infinite where it is very long.
+    vectors: their bits, by four and by eight bytes. lost: (places,), squared length of what each loses, times the
+    square of `BEYOND`; infinite where it is very long. If there are factors, marks are taken as
+    `tasks.private.compiled.mark` does, while numbers are at hand.
     """
+    bits, pairs = vectors
     for i in range(len(places)):
         line, short, total = bits[places[i]], halves[i], np.float32(0)
         for k in range(len(line)):
@@ -57,6 +63,11 @@ def _shorten(bits: Bits, places: Ints, halves: Halves, lost: Vectors) -> None:
             gap *= np.float32(BEYOND)
             total += gap * gap
         lost[i] = total
+        if len(factors) > 0:
+            two, mark = pairs[places[i]], np.uint64(0)
+            for k in range(len(factors)):
+                mark += two[k] * factors[k]
+            marks[places[i]] = mark
 
 
 def _outside(tile: Halves, squares: Vectors, at: tuple[int, int], below: np.float32, above: np.float32) -> Any:
@@ -138,15 +149,15 @@ def _lower(tile: Halves, squares: Vectors, at: tuple[int, int], room: Vectors, t
         room[_PLACE(3 - turn), _PLACE(k)] = far if far < behind else behind
 
 
-def _reach(tile: Halves, squares: Vectors, row: int, room: Vectors, ends: Vectors) -> None:
-    """Find values that as many columns of a row reach as `ends` (1, 2, Q) has, from both sides.
+def _reach(tile: Halves, squares: Vectors, at: tuple[int, int], room: Vectors, ends: Vectors) -> None:
+    """Find values that as many of a row's first columns reach as `ends` (1, 2, Q) has, from both sides.
 
     The smallest high of each of LANES sets of columns are that many different ones; they are far fewer to sort.
     """
     room[:], ends[:] = np.inf, np.inf
-    for start in range(0, tile.shape[1] - 2 * LANES + 1, 2 * LANES):
-        lower(tile, squares, (row, start), room, 0)
-        lower(tile, squares, (row, start + LANES), room, 2)
+    for start in range(0, at[1] - 2 * LANES + 1, 2 * LANES):
+        lower(tile, squares, (at[0], start), room, 0)
+        lower(tile, squares, (at[0], start + LANES), room, 2)
     last = ends.shape[2] - 1
     for side in range(2):
         for k in range(LANES):
@@ -160,43 +171,45 @@ def _fresh(many: int, some: int, width: int) -> np.uint64:
     return fresh if width - some >= LANES else fresh & ((_PLACE(1) << _PLACE(width - some)) - _PLACE(1))
 
 
-def _sift(tile: Halves, squares: Vectors, start: tuple[int, int], slacks: Vectors, lists: Lists) -> None:
+def _sift(tile: Halves, squares: Vectors, start: tuple[int, int, int, int], slacks: Vectors, lists: Lists) -> None:
     """Keep what may belong to the lists of rows, of a tile of -2 times the products, (rows, columns).
 
-    start: number of the first column, and how many there are; the tile has LANES at least. slacks: (rows,), what a low
-    must not lie further than behind the Q-th high. Nothing is kept beyond that, or beyond a row's limits; what is left
-    out for want of room shows in `missed`.
+    start: first of the rows and how many; number of the first column and how many; what a tile has beyond these is not
+    read, but there are LANES columns at least. slacks: (all rows,), what a low must not lie further than behind the
+    Q-th high. Nothing is kept beyond that, or beyond a row's limits; what is left out for want of room shows in
+    `missed`.
     """
-    (first, width), (ends, limits) = start, (lists[0], lists[1])
+    (begin, rows, first, width), (ends, limits) = start, (lists[0], lists[1])
     last = ends.shape[2] - 1
     room, begun = np.empty((4, LANES), np.float32), np.empty((1, 2, last + 1), np.float32)
-    for i in range(tile.shape[0]):
+    for line in range(rows):
+        i = begin + line
         slack, near, far = slacks[i], limits[i, 0], limits[i, 1]
         if width >= 4 * LANES and last < LANES and ends[i, 0, last] == np.inf:
-            reach(tile, squares, i, room, begun)
+            reach(tile, squares, (line, width), room, begun)
             near, far = min(near, begun[0, 0, last] + slack), min(far, begun[0, 1, last] + slack)
         below, above = min(ends[i, 0, last] + slack, near), min(ends[i, 1, last] + slack, far)
         for many in range(0, width, LANES):
             some = max(0, min(many, width - LANES))
-            found = outside(tile, squares, (i, some), below, -above)
+            found = outside(tile, squares, (line, some), below, -above)
             if found == 0:
                 continue
             new = fresh(many, some, width)
-            mask = beyond(tile, squares, (i, some), below, np.float32(1)) & new
+            mask = beyond(tile, squares, (line, some), below, np.float32(1)) & new
             while mask != 0:
                 k = some + lowest(mask)
                 mask &= mask - _PLACE(1)
-                product = whole(tile[_PLACE(i), _PLACE(k)])
+                product = whole(tile[_PLACE(line), _PLACE(k)])
                 value, rounding = squares[_PLACE(k)] + product, abs(product) * HALF_STEP
                 keep(lists, (i, 0), below, value - rounding, first + k)
                 if value + rounding < ends[_PLACE(i), 0, last]:
                     enter(ends, i, 0, value + rounding)
                     below = min(ends[i, 0, last] + slack, near)
-            mask = beyond(tile, squares, (i, some), above, np.float32(-1)) & new
+            mask = beyond(tile, squares, (line, some), above, np.float32(-1)) & new
             while mask != 0:
                 k = some + lowest(mask)
                 mask &= mask - _PLACE(1)
-                product = whole(tile[_PLACE(i), _PLACE(k)])
+                product = whole(tile[_PLACE(line), _PLACE(k)])
                 value, rounding = squares[_PLACE(k)] + product, abs(product) * HALF_STEP
                 keep(lists, (i, 1), above, -value - rounding, first + k)
                 if rounding - value < ends[_PLACE(i), 1, last]:
@@ -236,9 +249,10 @@ _LISTS = types.Tuple(
         written(_INTS, 3), written(_INTS, 2), written(_SINGLES, 2),
     )
 )  # fmt: skip
-_OF_TILES = read(types.uint16, 2), read(_SINGLES, 1), types.UniTuple(_INTS, 2), read(_SINGLES, 1)
+_OF_TILES = read(types.uint16, 2), read(_SINGLES, 1), types.UniTuple(_INTS, 4), read(_SINGLES, 1)
 shorten = entrance(
-    read(types.uint32, 2), read(_INTS, 1), written(types.uint16, 2), written(_SINGLES, 1),
+    types.Tuple((read(types.uint32, 2), read(types.uint64, 2))), read(_INTS, 1),
+    written(types.uint16, 2), written(_SINGLES, 1), read(types.uint64, 1), written(types.uint64, 1),
     fastmath={"reassoc", "contract", "nsz"},
 )(_shorten)  # fmt: skip
 sift = entrance(*_OF_TILES, _LISTS, fastmath=_NUMBERS)(_sift)

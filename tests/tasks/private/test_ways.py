@@ -427,7 +427,7 @@ def shortened(vectors: Any, squares: Any) -> tuple[Any, Any]:
     import torch
 
     short, lost = np.empty(vectors.shape, np.uint16), np.empty(len(vectors), np.float32)
-    sifting.shorten(vectors.view(np.uint32), np.arange(len(vectors)), short, lost)
+    halves.shorten(vectors, np.arange(len(vectors)), short, lost)
     most = np.minimum(halves.lengths_of(lost), halves.ROUNDING * np.sqrt(squares))
     rounded = torch.from_numpy(short).view(torch.bfloat16)
     gaps = vectors.astype(float) - rounded.double().numpy()
