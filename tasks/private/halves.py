@@ -83,7 +83,8 @@ class Sieve:
     """What may belong to the lists of rows, on both sides, as `tasks.private.sifting` finds it.
 
     Every distance stands for all that may have been rounded to it, from its low to its high; those of far are negated.
-    ends (rows, 2, Q): the lowest highs, sorted; `limits` (rows, 2): what a low lies below at any rate; values and
+    ends (rows, 2, Q): the lowest highs, sorted; `limits` (rows, 2): what a low lies below at any rate, which follows
+    from the ends of the lists as they are, `known` (rows, 2); values and
     places (rows, 2, kept): lows, and candidates, -1 where there is none; counts (rows, 2): how many; missed (rows, 2):
     the lowest of what found no room. `fixed`, `each` (rows,): margins as `margins` has them, that in float32 within;
     `most` (1,): the most that one of the candidates so far lost. `mine` (more, d): vectors of the rows times -2, and
@@ -98,6 +99,7 @@ class Sieve:
     missed: Vectors
     fixed: Floats
     each: Floats
+    known: Floats
     most: Floats
     mine: Halves
 
@@ -121,15 +123,25 @@ class Sieve:
 
     def _with(self, change: Callable[[Any], Any]) -> Sieve:
         ends, limits, values, places, counts, missed = map(change, self.lists)
-        fixed, each = map(change, (self.fixed, self.each))
-        return Sieve(ends, limits, values, places, counts, missed, fixed, each, self.most, self.mine)
+        fixed, each, known = map(change, (self.fixed, self.each, self.known))
+        return Sieve(ends, limits, values, places, counts, missed, fixed, each, known, self.most, self.mine)
+
+    def learn(self, most: float) -> Vectors:
+        """Widen margins to those of candidates of which one loses so much; return what no low may be behind the ends.
+
+        What was left out before was further behind others by the margins of its time, which cover these others, too.
+        """
+        self.most[0] = max(self.most[0], most)
+        margin = self.margin
+        self.limits[:] = up(self.known + (1 + (SLACK - 2) / 2) * margin[:, None])
+        return up(SLACK * margin)
 
     def join(self, other: Sieve) -> None:
         """Take in what somebody else found for the same rows."""
         from tasks.private.sifting import pour
 
-        self.most[0] = max(self.most[0], other.most[0])
-        pour(self.lists, other.lists, up(SLACK * self.margin))
+        slacks = self.learn(other.most[0])
+        pour(self.lists, other.lists, slacks)
 
     def found(self, _: Floats) -> Found:
         """Return what was proposed, as `tasks.private.proposals.Proposals.found` does; margins are its own."""
@@ -144,20 +156,19 @@ def blank(task: Task, lists: Sequence[Best]) -> Sieve:
     shorten(task.vectors * np.float32(-2), np.arange(rows), mine, lost)
     lengths = np.sqrt(task.squares)
     fixed, each = margins(np.minimum(lengths_of(lost) / 2, ROUNDING * lengths), lengths, task.longest, dimension)
-    fixed += task.margin
-    limits = np.full((rows, 2), -np.inf, dtype=np.float32)
-    surely = (1 + (SLACK - 2) / 2) * (fixed + each * (ROUNDING * task.longest))
+    known = np.full((rows, 2), -np.inf)
     for side, best in enumerate(lists):
-        limits[:, side] = up(best.limit(task.rows, task.squares, surely))
+        known[:, side] = best.limit(task.rows, task.squares, np.zeros(rows))
     return Sieve(
         np.full((rows, 2, votes), np.inf, dtype=np.float32),
-        limits,
+        np.empty((rows, 2), dtype=np.float32),
         np.full((rows, 2, votes + SPARE), np.inf, dtype=np.float32),
         np.full((rows, 2, votes + SPARE), -1, dtype=np.int64),
         np.zeros((rows, 2), dtype=np.int64),
         np.full((rows, 2), np.inf, dtype=np.float32),
-        fixed,
+        fixed + task.margin,
         each,
+        known,
         np.zeros(1),
         mine,
     )
@@ -199,8 +210,7 @@ def shorten(vectors: Vectors, places: Ints, halves: Halves, lost: Vectors, marks
 def propose(task: Task, standing: Standing, spans: Spans, sieve: Sieve, block: int) -> None:
     """Fill `sieve` with what one pass over the candidates of `spans`, counted in each group, finds.
 
-    The margins of each tile are those of all candidates so far. What was left out before was further behind others by
-    the margins of its time, and those it was compared with stay where they are.
+    The margins of each tile are those of all candidates so far.
     """
     import torch
 
@@ -208,9 +218,9 @@ def propose(task: Task, standing: Standing, spans: Spans, sieve: Sieve, block: i
 
     torch.get_num_threads()  # a product does not ask, and would take as many as there are in a thread that never did
     widest, rows = max(_width(one, block) for one in task.groups), max(len(one.rows) for one in task.groups)
-    short = np.zeros((_whole(widest, COLUMN), task.vectors.shape[1]), np.uint16)
+    short = np.empty((_whole(widest, COLUMN), task.vectors.shape[1]), np.uint16)
     lost, room = np.empty(widest, np.float32), np.empty(_height(rows) * len(short), np.uint16)
-    lists, slacks, worst, longer = sieve.lists, up(SLACK * sieve.margin), -1.0, ROUNDING * float(task.longest.max())
+    lists, slacks, worst, longer = sieve.lists, sieve.learn(0.0), -1.0, ROUNDING * float(task.longest.max())
     with torch.inference_mode():
         mine, theirs, products = (torch.from_numpy(part).view(torch.bfloat16) for part in (sieve.mine, short, room))
         for span, part, group in task.looks(spans):
@@ -220,14 +230,13 @@ def propose(task: Task, standing: Standing, spans: Spans, sieve: Sieve, block: i
                 size, width = len(places), _whole(len(places), COLUMN)
                 shorten(standing.vectors, places, short, lost, standing.marks if group.marking else None)
                 if (most := float(lost[:size].max())) > worst:
-                    sieve.most[0], worst = max(sieve.most[0], min(float(lengths_of(most)), longer)), most
-                    slacks = up(SLACK * sieve.margin)
+                    slacks, worst = sieve.learn(min(float(lengths_of(most)), longer)), most
                 tile = room[: height * width].reshape(height, width)
                 out = products[: height * width].view(height, width)
                 torch.mm(mine[part.start : part.start + height], theirs[:width].T, out=out)
                 squares = standing.squares[members]
                 if size < COLUMN:
-                    squares = np.pad(squares, (0, COLUMN - size))
+                    tile[:, size:], squares = 0, np.pad(squares, (0, COLUMN - size))
                 sift(tile, squares, (part.start, number, first, size), slacks, lists)
 
 

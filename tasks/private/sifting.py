@@ -185,7 +185,7 @@ def _sift(tile: Halves, squares: Vectors, start: tuple[int, int, int, int], slac
     for line in range(rows):
         i = begin + line
         slack, near, far = slacks[i], limits[i, 0], limits[i, 1]
-        if width >= 4 * LANES and last < LANES and ends[i, 0, last] == np.inf:
+        if width >= 4 * LANES and last < LANES and ends[i, 0, last] == near == np.inf:
             reach(tile, squares, (line, width), room, begun)
             near, far = min(near, begun[0, 0, last] + slack), min(far, begun[0, 1, last] + slack)
         below, above = min(ends[i, 0, last] + slack, near), min(ends[i, 1, last] + slack, far)
