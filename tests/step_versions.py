@@ -21,6 +21,7 @@ COUNTING = (
     "tasks/private/device.py",
     "tasks/private/halves.py",
     "tasks/private/proposals.py",
+    "tasks/private/settling.py",
     "tasks/private/sifting.py",
     "tasks/private/marks.py",
     "tasks/private/ballot.py",

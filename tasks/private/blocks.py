@@ -133,7 +133,7 @@ class Election:
 
     def _settle(self, task: Task, proposed: Proposals | Sieve, rows: slice) -> None:
         """Measure what was proposed to some rows; compare those in a surer way whose proposals may not be all."""
-        from tasks.private.compiled import settle
+        from tasks.private.settling import settle
 
         left, found = np.zeros(len(task.rows), dtype=np.bool_), proposed.of(rows).found(task.margin[rows])
         mine = task.vectors[rows], task.rows[rows]

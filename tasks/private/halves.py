@@ -38,7 +38,7 @@ COLUMNS: Final = (512, 2048)
 """Candidates that they are compared with at a time, at least and at most."""
 TILE: Final = 2**19
 """Distances that are looked at together, between the two."""
-SPARE: Final = 56
+SPARE: Final = 88
 """Candidates that a row keeps beyond its votes: as many as lie within the margins where texts are many."""
 LARGE: Final = 10**7
 """Multiplications from which on they are halved if torch and the loops are loaded anyway."""

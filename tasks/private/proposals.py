@@ -53,7 +53,7 @@ class Proposals:
         join(self.values, self.places, other.values, other.places)
 
     def found(self, margin: Floats) -> Found:
-        """Return what was proposed, for `tasks.private.compiled.settle`: values, places, cuts and what was missed.
+        """Return what was proposed, for `tasks.private.settling.settle`: values, places, cuts and what was missed.
 
         cuts (rows, 2): two margins behind the Q-th, beyond which no list goes; missed (rows, 2): what all that was not
         kept for want of room lies at or beyond. Values ascend, so that is the last if there is one.

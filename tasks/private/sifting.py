@@ -2,7 +2,7 @@
 
 Distances of a tile are read as they are, two bytes each. Each stands for whatever may have been rounded to it, from
 `low` = distance - its rounding to `high` = distance + its rounding. What these show to be far behind a list's end is
-left out; the rest is kept for `tasks.private.compiled.settle`, in no order.
+left out; the rest is kept for `tasks.private.settling.settle`, in no order.
 """
 
 from __future__ import annotations

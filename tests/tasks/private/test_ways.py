@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tasks.private import blocks, compiled, halves, marks, nearest, sifting
+from tasks.private import blocks, compiled, halves, marks, nearest, settling, sifting
 from tasks.private.ballot import LONGEST, Ballot, squared_lengths, usable
 from tasks.private.comparing import distances, margins
 from tasks.private.crew import Crew, products_of_one_thread
@@ -26,7 +26,7 @@ from tasks.private.nearest import Running, rank
 from tests.tasks.private.elections import candidates, counts
 from tests.tasks.private.test_nearest import NAMES, brute_force, election, same
 
-LOOPS = (compiled.scan, compiled.join, compiled.settle, compiled.mark, compiled.thin)
+LOOPS = (compiled.scan, compiled.join, settling.settle, compiled.mark, compiled.thin)
 ENTRANCES = (*LOOPS, sifting.shorten, sifting.sift, sifting.pour)
 WAYS = ("plain", "compiled", "device", "halves")
 ELSEWHERE = """
@@ -132,7 +132,7 @@ def test_compiled_and_plain_sums_run_from_the_first_component_to_the_last():
     rng = np.random.default_rng(9)
     mine, theirs = (rng.normal(size=(number, 301)).astype(np.float32) for number in (1, 11))
     found = np.zeros(11)
-    compiled.measure(mine[0], theirs, np.arange(11), found, np.zeros((8, 301)))
+    settling.measure(mine[0], theirs, np.arange(11), found, np.zeros((8, 301)))
     by_hand = []
     for vector in theirs.astype(float).tolist():
         total = 0.0
