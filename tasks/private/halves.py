@@ -40,7 +40,7 @@ TILE: Final = 2**19
 """Distances that are looked at together, between the two."""
 SPARE: Final = 88
 """Candidates that a row keeps beyond its votes: as many as lie within the margins where texts are many."""
-LARGE: Final = 10**7
+LARGE: Final = 3 * 10**7
 """Multiplications from which on they are halved if torch and the loops are loaded anyway."""
 IMMENSE: Final = 10**12
 """Multiplications that are worth loading it."""
@@ -48,7 +48,7 @@ ROUNDING: Final = 2.0**-8
 """What a number changes at most by being rounded to bfloat16, which has eight bits for it, relative to it."""
 SLACK: Final = 2.25
 """Margins behind the Q-th from which on none belongs to a list: two, and an eighth for the sums at either end."""
-FEWEST: Final = 8
+FEWEST: Final = 12
 """Rows of a class from which on products take longer than to shorten the candidates' numbers."""
 FULL: Final = 64
 """Rows from which on a product is made for as many as there are."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 BLOCK: Final = 2048
-SHARED: Final = 2**24
+SHARED: Final = 2**21
 """Components from which on it is worth it to share out."""
 
 

@@ -137,7 +137,9 @@ def _by_class(ballot: Ballot, known: _Known, fresh: Ints | slice) -> list[Group]
         ends = np.searchsorted(codes[order], np.arange(len(index) + 1))
         some = order + fresh.start if isinstance(fresh, slice) else fresh[order]
         members = [_together(some[ends[place] : ends[place + 1]]) for place in range(len(index))]
-    groups = (Group(np.flatnonzero(of_rows == place), some) for place, some in enumerate(members))
+    rows = np.argsort(of_rows, kind="stable")
+    ends = np.searchsorted(of_rows[rows], np.arange(len(members) + 1))
+    groups = (Group(rows[ends[place] : ends[place + 1]], some) for place, some in enumerate(members))
     return [group for group in groups if len(group.rows) and group.size]
 
 
@@ -180,11 +182,12 @@ def _ballot_digest(ballot: Ballot) -> NDArray[np.uint8]:
 class _Known:
     """Candidates by id: `ids` (n,) sorted, `order` (n,) their places; of each place `marks` and `codes` (n,).
 
-    A code stands for one of the labels `names`.
+    A code stands for one of the labels `names`. `ordered`: whether they are in this order already.
     """
 
     ids: Ints
     order: Ints
+    ordered: bool
     marks: Marks
     names: list[str]
     codes: NDArray[np.int64] | NDArray[np.int16]
@@ -192,9 +195,10 @@ class _Known:
     @classmethod
     def of(cls, candidates: Candidates, vectors: NDArray[np.float32]) -> _Known:
         """Read everything but the vectors."""
-        order = np.argsort(candidates.ids, kind="stable")
+        ids, ordered = candidates.ids, bool((candidates.ids[1:] > candidates.ids[:-1]).all())
+        order = np.arange(len(ids)) if ordered else np.argsort(ids, kind="stable")
         names, codes = _coded(candidates.labels)
-        return cls(candidates.ids[order], order, Marks.of(vectors), names, codes)
+        return cls(ids if ordered else ids[order], order, ordered, Marks.of(vectors), names, codes)
 
     def find(self, ids: Ints) -> Ints | None:
         """Return the places of these sorted ids, None where one is missing."""
@@ -213,6 +217,8 @@ class _Known:
 
     def read(self, seen: Ints, compared: Sequence[Group], crew: Crew) -> None:
         """Read all marks but those of what was seen, and of what was compared, which are read already."""
+        if len(seen) + sum(group.size for group in compared) == len(self.ids):
+            return
         left = np.ones(len(self.ids), dtype=np.bool_)
         for part in (seen, *(group.members for group in compared)):
             left[part] = False
@@ -221,9 +227,10 @@ class _Known:
     def digest(self, ids: Ints, places: Ints) -> NDArray[np.uint8]:
         """Return the digest of the candidates with these sorted ids, at these places, whose marks are read."""
         of_names = np.array([_mark_of(name) for name in self.names], dtype=np.uint64)
-        marks = self.marks.values[places]
-        marks += of_names[self.codes[places]]
-        marks += ids.view(np.uint64) * OF_IDS
+        at = _together(places) if self.ordered else places
+        marks = ids.view(np.uint64) * OF_IDS
+        marks += self.marks.values[at]
+        marks += of_names[self.codes[at]] if len(of_names) > 1 else of_names
         return digest_of(marks)
 
 
