@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -20,7 +22,7 @@ from connectors.base import ArtifactError, ConfigError
 from tasks.private import device, halves
 from tasks.private.ballot import Ballot, Candidates, Secret, usable
 from tasks.private.blocks import Election, Fast
-from tasks.private.comparing import ANY, Best, Group, Standing, compare
+from tasks.private.comparing import ANY, Best, Group, Standing, compare, together
 from tasks.private.crew import Crew
 from tasks.private.marks import Marks, digest_of, marks_of
 
@@ -136,19 +138,11 @@ def _by_class(ballot: Ballot, known: _Known, fresh: Ints | slice) -> list[Group]
         order = np.argsort(codes, kind="stable")
         ends = np.searchsorted(codes[order], np.arange(len(index) + 1))
         some = order + fresh.start if isinstance(fresh, slice) else fresh[order]
-        members = [_together(some[ends[place] : ends[place + 1]]) for place in range(len(index))]
+        members = [together(some[ends[place] : ends[place + 1]]) for place in range(len(index))]
     rows = np.argsort(of_rows, kind="stable")
     ends = np.searchsorted(of_rows[rows], np.arange(len(members) + 1))
     groups = (Group(rows[ends[place] : ends[place + 1]], some) for place, some in enumerate(members))
     return [group for group in groups if len(group.rows) and group.size]
-
-
-def _together(places: Ints) -> Ints | slice:
-    """Return ascending places as a slice, if they lie together."""
-    if not len(places):
-        return slice(0, 0)
-    first, last = int(places[0]), int(places[-1])
-    return slice(first, last + 1) if last - first + 1 == len(places) else places
 
 
 # --- the state
@@ -165,7 +159,7 @@ def _continued(before: Running | None, ballot: Ballot, known: _Known, crew: Crew
     if before is not None and before.near_ids.shape == empty.near_ids.shape:
         places = known.find(before.seen_ids)
         if places is not None and np.array_equal(before.ballot_digest, empty.ballot_digest):
-            known.marks.read(_together(np.sort(places)), crew)
+            known.marks.read(together(np.sort(places)), crew)
             if np.array_equal(before.seen_digest, known.digest(before.seen_ids, places)):
                 return before, places
     return empty, np.zeros(0, dtype=np.int64)
@@ -213,7 +207,7 @@ class _Known:
             return slice(0, len(self.ids))
         other = np.ones(len(self.ids), dtype=np.bool_)
         other[seen] = False
-        return _together(np.flatnonzero(other))
+        return together(np.flatnonzero(other))
 
     def read(self, seen: Ints, compared: Sequence[Group], crew: Crew) -> None:
         """Read all marks but those of what was seen, and of what was compared, which are read already."""
@@ -222,12 +216,12 @@ class _Known:
         left = np.ones(len(self.ids), dtype=np.bool_)
         for part in (seen, *(group.members for group in compared)):
             left[part] = False
-        self.marks.read(_together(np.flatnonzero(left)), crew)
+        self.marks.read(together(np.flatnonzero(left)), crew)
 
     def digest(self, ids: Ints, places: Ints) -> NDArray[np.uint8]:
         """Return the digest of the candidates with these sorted ids, at these places, whose marks are read."""
         of_names = np.array([_mark_of(name) for name in self.names], dtype=np.uint64)
-        at = _together(places) if self.ordered else places
+        at = together(places) if self.ordered else places
         marks = ids.view(np.uint64) * OF_IDS
         marks += self.marks.values[at]
         marks += of_names[self.codes[at]] if len(of_names) > 1 else of_names
@@ -238,14 +232,19 @@ def _coded(labels: NDArray[Any]) -> tuple[list[str], NDArray[Any]]:
     """Return the distinct labels, and each candidate's number among them; quickly where equal ones lie together."""
     starts = np.append(np.zeros(min(len(labels), 1), np.int64), np.flatnonzero(labels[1:] != labels[:-1]) + 1)
     apart = 8 * len(starts) > len(labels)
-    listed = (labels if apart else labels[starts]).tolist()
-    if not all(isinstance(label, str) for label in set(listed)):
+    names, codes = _numbered((labels if apart else labels[starts]).tolist())
+    if not all(isinstance(label, str) for label in names):
         # 1 and 1.0 are equal, their words are not.
-        listed, apart = [str(label) for label in labels.tolist()], True
-    index = {label: code for code, label in enumerate(dict.fromkeys(listed))}
-    kind = np.int16 if len(index) < 2**15 else np.int64
-    codes = np.fromiter(map(index.__getitem__, listed), dtype=kind, count=len(listed))
-    return list(index), codes if apart else np.repeat(codes, np.diff(starts, append=len(labels)))
+        (names, codes), apart = _numbered([str(label) for label in labels.tolist()]), True
+    codes = codes.astype(np.int16) if len(names) < 2**15 else codes
+    return names, codes if apart else np.repeat(codes, np.diff(starts, append=len(labels)))
+
+
+def _numbered(listed: list[Any]) -> tuple[list[Any], Ints]:
+    """Return the distinct ones in the order of their first, and the number of each."""
+    numbers: dict[Any, int] = defaultdict(count().__next__)
+    codes = np.fromiter(map(numbers.__getitem__, listed), dtype=np.int64, count=len(listed))
+    return list(numbers), codes
 
 
 def _mark_of(label: str) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tasks.private.comparing import Best, Group, Standing, longest, margins, up
+from tasks.private.comparing import Best, Group, Standing, longest, margins, together, up
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +81,8 @@ class Task:
     def of(cls, vectors: Vectors, standing: Standing, groups: Sequence[Group]) -> Task:
         """Take the rows of these groups out of all."""
         rows = np.concatenate([group.rows for group in groups])
-        mine = vectors[rows]
+        alone = together(rows) if len(groups) == 1 else rows
+        mine = np.require(vectors[alone], requirements=("C", "A"))
         own = np.einsum("ij,ij->i", mine, mine, dtype=np.float64)
         longer = np.repeat([longest(standing, group) for group in groups], [len(group.rows) for group in groups])
         return cls(groups, rows, mine, own, longer, margins(own, longer, mine.shape[1]))
