@@ -159,7 +159,7 @@ def _continued(before: Running | None, ballot: Ballot, known: _Known, crew: Crew
     if before is not None and before.near_ids.shape == empty.near_ids.shape:
         places = known.find(before.seen_ids)
         if places is not None and np.array_equal(before.ballot_digest, empty.ballot_digest):
-            known.marks.read(together(np.sort(places)), crew)
+            known.marks.read(together(places if known.ordered else np.sort(places)), crew)
             if np.array_equal(before.seen_digest, known.digest(before.seen_ids, places)):
                 return before, places
     return empty, np.zeros(0, dtype=np.int64)
