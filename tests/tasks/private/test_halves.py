@@ -29,7 +29,7 @@ from tests.tasks.private.test_nearest import election, same
 @given(
     seed=st.integers(0, 2**32),
     scales=st.tuples(*[st.sampled_from([1e-30, 1e-3, 1.0, 1e6, 1e14])] * 2),
-    dimension=st.sampled_from([1, 3, 64, 384]),
+    dimension=st.sampled_from([1, 3, 64, 384, 2048]),
 )
 def test_distances_in_shorter_numbers_lie_within_their_margin(seed: int, scales: tuple[float, float], dimension: int):
     rng = np.random.default_rng(seed)
