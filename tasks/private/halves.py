@@ -84,11 +84,10 @@ class Sieve:
 
     Every distance stands for all that may have been rounded to it, from its low to its high; those of far are negated.
     ends (rows, 2, Q): the lowest highs, sorted; `limits` (rows, 2): what a low lies below at any rate, which follows
-    from the ends of the lists as they are, `known` (rows, 2); values and
-    places (rows, 2, kept): lows, and candidates, -1 where there is none; counts (rows, 2): how many; missed (rows, 2):
-    the lowest of what found no room. `fixed`, `each` (rows,): margins as `margins` has them, that in float32 within;
-    `most` (1,): the most that one of the candidates so far lost. `mine` (more, d): vectors of the rows times -2, and
-    some more lines.
+    from `known` (rows, 2), the ends of the lists as they are; values and places (rows, 2, kept): lows, and candidates,
+    -1 where there is none; counts (rows, 2): how many; missed (rows, 2): the lowest of what found no room. `fixed`,
+    `each` (rows,): margins as `margins` has them, that in float32 within; `most` (1,): the most that one of the
+    candidates so far lost. `mine` (more, d): vectors of the rows times -2, and some more lines.
     """
 
     ends: Vectors
