@@ -119,6 +119,19 @@ class Best:
         self.ids[changed], self.keys[changed] = all_ids[best], all_keys[best]
 
 
+def listed(members: Ints | slice) -> Ints:
+    """Return places one by one."""
+    return np.arange(members.start, members.stop) if isinstance(members, slice) else members
+
+
+def together(places: Ints) -> Ints | slice:
+    """Return ascending places as a slice, if they lie together."""
+    if not len(places):
+        return slice(0, 0)
+    first, last = int(places[0]), int(places[-1])
+    return slice(first, last + 1) if last - first + 1 == len(places) else places
+
+
 def compare(vectors: Vectors, standing: Standing, group: Group, lists: Sequence[Best], block: int) -> None:
     """Bring the lists of the group's rows up to date with all of its candidates, `block` of them at a time."""
     for start in range(0, len(group.rows), ROW_BLOCK):

@@ -1,8 +1,7 @@
-"""The inner loops of the vote, compiled when this is imported: what a block proposes, and what is measured of that.
+"""The inner loops of the vote, compiled when this is imported: what a block proposes.
 
 That takes half a second once they are kept on disk, three seconds before; `tasks.private.blocks` does so for large
-elections only. No loop that measures may reorder a sum; `thin` may, as any product does, because the margins hold for
-any order.
+elections only. `thin` may reorder a sum, as any product does, because the margins hold for any order.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
     Numbers = NDArray[np.uint64]
     Vectors = NDArray[np.float32]
 
@@ -199,81 +197,8 @@ def _thin(mine: Vectors, vectors: Vectors, places: Ints, tile: Vectors) -> None:
                 tile[i, j + 1] = ay
 
 
-def _measure(mine: Vectors, vectors: Vectors, places: Ints, distances: Floats, room: Floats) -> None:
-    """Measure squared distances to the vectors at `places`, each summed from the first component to the last.
-
-    room: (8, d). Eight sums at a time, because each must wait for its own last addition.
-    """
-    for start in range(0, len(places), len(room)):
-        lanes = min(len(room), len(places) - start)
-        for p in range(lanes):
-            other, squares = vectors[places[start + p]], room[p]
-            for k in range(len(mine)):
-                gap = np.float64(mine[k]) - np.float64(other[k])
-                squares[k] = gap * gap
-        a, b, c, d, e, f, g, h = room[0], room[1], room[2], room[3], room[4], room[5], room[6], room[7]
-        s0, s1, s2, s3, s4, s5, s6, s7 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        for k in range(len(mine)):
-            s0, s1, s2, s3 = s0 + a[k], s1 + b[k], s2 + c[k], s3 + d[k]
-            s4, s5, s6, s7 = s4 + e[k], s5 + f[k], s6 + g[k], s7 + h[k]
-        for p, total in enumerate((s0, s1, s2, s3, s4, s5, s6, s7)):
-            if p < lanes:
-                distances[start + p] = total
-
-
-def _settle(
-    rows: tuple[Vectors, Ints, Floats],
-    standing: tuple[Vectors, Ints],
-    proposed: tuple[Vectors, Ints],
-    keys: Floats,
-    lists: Ints,
-    unsettled: NDArray[np.bool_],
-) -> None:
-    """Measure what was proposed and put it into the lists; mark rows whose proposals may leave something out.
-
-    rows: vectors, places in the lists, margins. standing: all vectors, all ids. proposed: values and places among all.
-    keys, lists: (sides, all rows, Q), those of far negated. Whatever is not among a row's kept proposals is worse than
-    the last of them; if that one lies more than two margins behind the Q-th, nothing is missing. Where something may be
-    on one side, neither is changed.
-    """
-    (mine, at, margins), (vectors, ids), (values, places) = rows, standing, proposed
-    (sides, _, votes), kept = keys.shape, values.shape[2]
-    chosen, distances = np.empty(2 * kept, np.int64), np.empty(2 * kept, np.float64)
-    room, ends = np.zeros((8, mine.shape[1]), np.float64), np.zeros(3, np.int64)
-    for i in range(len(mine)):
-        number = 0
-        for side in range(sides):
-            value, place = values[i, side], places[i, side]
-            cut = np.float64(value[votes - 1]) + 2 * margins[i]
-            unsettled[i] |= place[kept - 1] >= 0 and np.float64(value[kept - 1]) <= cut
-            k = 0
-            while k < kept and place[k] >= 0 and np.float64(value[k]) <= cut:
-                chosen[number] = place[k]
-                number, k = number + 1, k + 1
-            ends[side + 1] = number
-        if unsettled[i]:
-            continue
-        measure(mine[i], vectors, chosen[:number], distances, room)
-        for side in range(sides):
-            sign = 1.0 if side == 0 else -1.0
-            for p in range(ends[side], ends[side + 1]):
-                enter(keys[side, at[i]], lists[side, at[i]], sign * distances[p], ids[chosen[p]])
-
-
-def _enter(keys: Floats, lists: Ints, key: float, identity: int) -> None:
-    """Put a candidate into one row's list, which is sorted by (key, id)."""
-    place = len(keys)
-    while place > 0 and (keys[place - 1] > key or (keys[place - 1] == key and lists[place - 1] > identity)):
-        place -= 1
-    for later in range(len(keys) - 1, place, -1):
-        keys[later], lists[later] = keys[later - 1], lists[later - 1]
-    if place < len(keys):
-        keys[place], lists[place] = key, identity
-
-
 put, bound, hit, reach = compiled(_put), compiled(_bound), compiled(_hit), compiled(_reach)
-enter, measure = compiled(_enter), compiled(_measure)
-_SINGLES, _DOUBLES, _INTS = types.float32, types.float64, types.int64
+_SINGLES, _INTS = types.float32, types.int64
 scan = entrance(
     read(_SINGLES, 2),
     read(_SINGLES, 1),
@@ -283,14 +208,6 @@ scan = entrance(
     written(_INTS, 3),
 )(_scan)
 join = entrance(written(_SINGLES, 3), written(_INTS, 3), read(_SINGLES, 3), read(_INTS, 3))(_join)
-settle = entrance(
-    types.Tuple((read(_SINGLES, 2), read(_INTS, 1), read(_DOUBLES, 1))),
-    types.Tuple((read(_SINGLES, 2), read(_INTS, 1))),
-    types.Tuple((read(_SINGLES, 3), read(_INTS, 3))),
-    written(_DOUBLES, 3),
-    written(_INTS, 3),
-    written(types.boolean, 1),
-)(_settle)
 mark = entrance(read(types.uint64, 2), read(_INTS, 1), read(types.uint64, 1), written(types.uint64, 1))(_mark)
 thin = entrance(
     read(_SINGLES, 2), read(_SINGLES, 2), read(_INTS, 1), written(_SINGLES, 2), fastmath={"reassoc", "contract", "nsz"}

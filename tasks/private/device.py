@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from tasks.private.blocks import Proposals, Spans, Task
     from tasks.private.comparing import Standing
+    from tasks.private.proposals import Proposals, Spans, Task
 
 ROWS: Final = 8192
 SHARE: Final = 16

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 BLOCK: Final = 2048
-SHARED: Final = 2**24
+SHARED: Final = 2**21
 """Components from which on it is worth it to share out."""
 
 
@@ -57,7 +57,7 @@ class Marks:
     def take(self, places: Ints) -> None:
         """Read the vectors at these places, which are few, or at hand anyway."""
         if (mark := _compiled()) and self.vectors.shape[1] % 2 == 0:
-            mark(self.vectors.view(np.uint64), places, _factors(self.vectors.shape[1] // 2), self.values)
+            mark(self.vectors.view(np.uint64), places, factors_of(self.vectors.shape[1] // 2), self.values)
         else:
             self.values[places] = marks_of(self.vectors[places])
 
@@ -82,7 +82,7 @@ def digest_of(numbers: Numbers) -> NDArray[np.uint8]:
 
 def _sums(bits: Numbers) -> Numbers:
     """Return the sum of each line times fixed odd numbers, modulo 2^64: a change of one number always changes it."""
-    factors, mark = _factors(bits.shape[1]), _compiled()
+    factors, mark = factors_of(bits.shape[1]), _compiled()
     if mark is None:
         return np.asarray(np.einsum("ij,j->i", bits, factors))
     sums = np.empty(len(bits), dtype=np.uint64)
@@ -96,6 +96,7 @@ def _compiled() -> Any:
 
 
 @lru_cache(maxsize=8)
-def _factors(number: int) -> Numbers:
+def factors_of(number: int) -> Numbers:
+    """Return so many fixed odd numbers."""
     drawn = hashlib.shake_256(b"marks of vectors").digest(8 * number)
     return np.frombuffer(drawn, dtype="<u8").astype(np.uint64) | np.uint64(1)

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -20,7 +22,7 @@ from connectors.base import ArtifactError, ConfigError
 from tasks.private import device, halves
 from tasks.private.ballot import Ballot, Candidates, Secret, usable
 from tasks.private.blocks import Election, Fast
-from tasks.private.comparing import ANY, Best, Group, Standing, compare
+from tasks.private.comparing import ANY, Best, Group, Standing, compare, together
 from tasks.private.crew import Crew
 from tasks.private.marks import Marks, digest_of, marks_of
 
@@ -117,9 +119,10 @@ def _way(ballot: Ballot, candidates: Candidates) -> Way:
     large = ballot.vectors.size * len(candidates.ids) >= LARGE
     if large and device.ready():
         return "device"
-    if large and halves.ready(len(ballot.labels), len(set(ballot.labels)), candidates.vectors.size):
-        return "halves"
-    return "compiled" if large or "tasks.private.compiled" in sys.modules else "plain"
+    if not large and "tasks.private.compiled" not in sys.modules:
+        return "plain"
+    shorter = halves.ready(len(ballot.labels), len(set(ballot.labels)), candidates.vectors.size)
+    return "halves" if shorter else "compiled"
 
 
 def _by_class(ballot: Ballot, known: _Known, fresh: Ints | slice) -> list[Group]:
@@ -135,17 +138,11 @@ def _by_class(ballot: Ballot, known: _Known, fresh: Ints | slice) -> list[Group]
         order = np.argsort(codes, kind="stable")
         ends = np.searchsorted(codes[order], np.arange(len(index) + 1))
         some = order + fresh.start if isinstance(fresh, slice) else fresh[order]
-        members = [_together(some[ends[place] : ends[place + 1]]) for place in range(len(index))]
-    groups = (Group(np.flatnonzero(of_rows == place), some) for place, some in enumerate(members))
+        members = [together(some[ends[place] : ends[place + 1]]) for place in range(len(index))]
+    rows = np.argsort(of_rows, kind="stable")
+    ends = np.searchsorted(of_rows[rows], np.arange(len(members) + 1))
+    groups = (Group(rows[ends[place] : ends[place + 1]], some) for place, some in enumerate(members))
     return [group for group in groups if len(group.rows) and group.size]
-
-
-def _together(places: Ints) -> Ints | slice:
-    """Return ascending places as a slice, if they lie together."""
-    if not len(places):
-        return slice(0, 0)
-    first, last = int(places[0]), int(places[-1])
-    return slice(first, last + 1) if last - first + 1 == len(places) else places
 
 
 # --- the state
@@ -162,7 +159,7 @@ def _continued(before: Running | None, ballot: Ballot, known: _Known, crew: Crew
     if before is not None and before.near_ids.shape == empty.near_ids.shape:
         places = known.find(before.seen_ids)
         if places is not None and np.array_equal(before.ballot_digest, empty.ballot_digest):
-            known.marks.read(_together(np.sort(places)), crew)
+            known.marks.read(together(places if known.ordered else np.sort(places)), crew)
             if np.array_equal(before.seen_digest, known.digest(before.seen_ids, places)):
                 return before, places
     return empty, np.zeros(0, dtype=np.int64)
@@ -179,11 +176,12 @@ def _ballot_digest(ballot: Ballot) -> NDArray[np.uint8]:
 class _Known:
     """Candidates by id: `ids` (n,) sorted, `order` (n,) their places; of each place `marks` and `codes` (n,).
 
-    A code stands for one of the labels `names`.
+    A code stands for one of the labels `names`. `ordered`: whether they are in this order already.
     """
 
     ids: Ints
     order: Ints
+    ordered: bool
     marks: Marks
     names: list[str]
     codes: NDArray[np.int64] | NDArray[np.int16]
@@ -191,9 +189,10 @@ class _Known:
     @classmethod
     def of(cls, candidates: Candidates, vectors: NDArray[np.float32]) -> _Known:
         """Read everything but the vectors."""
-        order = np.argsort(candidates.ids, kind="stable")
+        ids, ordered = candidates.ids, bool((candidates.ids[1:] > candidates.ids[:-1]).all())
+        order = np.arange(len(ids)) if ordered else np.argsort(ids, kind="stable")
         names, codes = _coded(candidates.labels)
-        return cls(candidates.ids[order], order, Marks.of(vectors), names, codes)
+        return cls(ids if ordered else ids[order], order, ordered, Marks.of(vectors), names, codes)
 
     def find(self, ids: Ints) -> Ints | None:
         """Return the places of these sorted ids, None where one is missing."""
@@ -208,21 +207,24 @@ class _Known:
             return slice(0, len(self.ids))
         other = np.ones(len(self.ids), dtype=np.bool_)
         other[seen] = False
-        return _together(np.flatnonzero(other))
+        return together(np.flatnonzero(other))
 
     def read(self, seen: Ints, compared: Sequence[Group], crew: Crew) -> None:
         """Read all marks but those of what was seen, and of what was compared, which are read already."""
+        if len(seen) + sum(group.size for group in compared) == len(self.ids):
+            return
         left = np.ones(len(self.ids), dtype=np.bool_)
         for part in (seen, *(group.members for group in compared)):
             left[part] = False
-        self.marks.read(_together(np.flatnonzero(left)), crew)
+        self.marks.read(together(np.flatnonzero(left)), crew)
 
     def digest(self, ids: Ints, places: Ints) -> NDArray[np.uint8]:
         """Return the digest of the candidates with these sorted ids, at these places, whose marks are read."""
         of_names = np.array([_mark_of(name) for name in self.names], dtype=np.uint64)
-        marks = self.marks.values[places]
-        marks += of_names[self.codes[places]]
-        marks += ids.view(np.uint64) * OF_IDS
+        at = together(places) if self.ordered else places
+        marks = ids.view(np.uint64) * OF_IDS
+        marks += self.marks.values[at]
+        marks += of_names[self.codes[at]] if len(of_names) > 1 else of_names
         return digest_of(marks)
 
 
@@ -230,14 +232,19 @@ def _coded(labels: NDArray[Any]) -> tuple[list[str], NDArray[Any]]:
     """Return the distinct labels, and each candidate's number among them; quickly where equal ones lie together."""
     starts = np.append(np.zeros(min(len(labels), 1), np.int64), np.flatnonzero(labels[1:] != labels[:-1]) + 1)
     apart = 8 * len(starts) > len(labels)
-    listed = (labels if apart else labels[starts]).tolist()
-    if not all(isinstance(label, str) for label in set(listed)):
+    names, codes = _numbered((labels if apart else labels[starts]).tolist())
+    if not all(isinstance(label, str) for label in names):
         # 1 and 1.0 are equal, their words are not.
-        listed, apart = [str(label) for label in labels.tolist()], True
-    index = {label: code for code, label in enumerate(dict.fromkeys(listed))}
-    kind = np.int16 if len(index) < 2**15 else np.int64
-    codes = np.fromiter(map(index.__getitem__, listed), dtype=kind, count=len(listed))
-    return list(index), codes if apart else np.repeat(codes, np.diff(starts, append=len(labels)))
+        (names, codes), apart = _numbered([str(label) for label in labels.tolist()]), True
+    codes = codes.astype(np.int16) if len(names) < 2**15 else codes
+    return names, codes if apart else np.repeat(codes, np.diff(starts, append=len(labels)))
+
+
+def _numbered(listed: list[Any]) -> tuple[list[Any], Ints]:
+    """Return the distinct ones in the order of their first, and the number of each."""
+    numbers: dict[Any, int] = defaultdict(count().__next__)
+    codes = np.fromiter(map(numbers.__getitem__, listed), dtype=np.int64, count=len(listed))
+    return list(numbers), codes
 
 
 def _mark_of(label: str) -> int:

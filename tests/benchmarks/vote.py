@@ -24,7 +24,7 @@ WIDTH = 4096
 REST = 0.15
 """Seconds after which the threads of BLAS sleep (its THREAD_TIMEOUT is 2^28 ticks of a clock of about 2.6 GHz)."""
 NOISE: Noise = calibrate(VotePrivacy(4.0, 1e-5, 4, votes=VOTES))
-FLOOR = {"numpy matrix product": "the floor: no list, no count"}
+FLOOR = {"numpy matrix product": "in float32: no list, no count"}
 
 
 def election(rows: int, size: int, dimension: int) -> tuple[Ballot, Candidates]:

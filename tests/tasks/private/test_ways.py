@@ -6,7 +6,6 @@ import hashlib
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Barrier, Thread
 from typing import Any
@@ -18,15 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tasks.private import blocks, compiled, halves, marks, nearest
-from tasks.private.ballot import LONGEST, Ballot, squared_lengths, usable
+from tasks.private import blocks, compiled, halves, marks, nearest, settling, sifting
+from tasks.private.ballot import LONGEST, Ballot, usable
 from tasks.private.comparing import distances, margins
 from tasks.private.crew import Crew, products_of_one_thread
 from tasks.private.nearest import Running, rank
 from tests.tasks.private.elections import candidates, counts
 from tests.tasks.private.test_nearest import NAMES, brute_force, election, same
 
-ENTRANCES = (compiled.scan, compiled.join, compiled.settle, compiled.mark, compiled.thin)
+LOOPS = (compiled.scan, compiled.join, settling.settle, compiled.mark, compiled.thin)
+ENTRANCES = (*LOOPS, sifting.shorten, sifting.sift, sifting.pour)
 WAYS = ("plain", "compiled", "device", "halves")
 ELSEWHERE = """
 import sys
@@ -46,6 +46,8 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small elections are cut into as many blocks as large ones."""
     monkeypatch.setattr(blocks, "ROWS", (2, 3))
     monkeypatch.setattr(blocks, "COLUMNS", (5, 7))
+    monkeypatch.setattr(halves, "ROWS", 3)
+    monkeypatch.setattr(halves, "COLUMNS", (5, 7))
 
 
 @settings(deadline=None, max_examples=40)
@@ -129,7 +131,7 @@ def test_compiled_and_plain_sums_run_from_the_first_component_to_the_last():
     rng = np.random.default_rng(9)
     mine, theirs = (rng.normal(size=(number, 301)).astype(np.float32) for number in (1, 11))
     found = np.zeros(11)
-    compiled.measure(mine[0], theirs, np.arange(11), found, np.zeros((8, 301)))
+    settling.measure(mine[0], theirs, np.arange(11), found, np.zeros((8, 301)))
     by_hand = []
     for vector in theirs.astype(float).tolist():
         total = 0.0
@@ -281,7 +283,7 @@ def test_arrays_however_they_lie_in_memory_are_compared_by_one_and_the_same_mach
     for vectors in (mapped, wide[:, ::2], np.asfortranarray(standing.vectors), shifted):
         mine = np.asfortranarray(ballot.vectors)
         assert same(rank(replace(ballot, vectors=mine), replace(standing, vectors=vectors, ids=ids), way=way), expected)
-    assert [len(loop.signatures) for loop in ENTRANCES] == [1] * 5
+    assert [len(loop.signatures) for loop in ENTRANCES] == [1] * 8
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 7, 384])
@@ -334,6 +336,7 @@ def test_the_way_of_an_election_is_that_of_its_size_and_of_what_the_machine_has(
     import torch
 
     ballot, standing = election(1, 3, 30)
+    monkeypatch.setattr(halves, "able", halves.able.__wrapped__)
     assert nearest._way(ballot, standing) == "compiled", "what is loaded is used"
     monkeypatch.delitem(sys.modules, "tasks.private.compiled")
     assert nearest._way(ballot, standing) == "plain"
@@ -344,6 +347,11 @@ def test_the_way_of_an_election_is_that_of_its_size_and_of_what_the_machine_has(
     monkeypatch.setattr(halves, "FEWEST", 1)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
     assert nearest._way(ballot, standing) == "halves"
+    monkeypatch.setattr(nearest, "LARGE", 10**9)
+    assert nearest._way(ballot, standing) == "plain", "a small one is no reason to load the loops"
+    monkeypatch.setitem(sys.modules, "tasks.private.compiled", compiled)
+    assert nearest._way(ballot, standing) == "halves", "but if they are there"
+    monkeypatch.setattr(nearest, "LARGE", 1)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_f": True})
     assert nearest._way(ballot, standing) == "compiled"
     monkeypatch.setattr(nearest.device, "ready", lambda: True)
@@ -385,97 +393,6 @@ def test_votes_of_shards_of_private_rows_add_up_to_those_of_all():
 
     shards = [counts(part(places), standing) for places in np.array_split(np.arange(60), 4)]
     assert np.array_equal(np.sum(shards, axis=0), counts(ballot, standing))
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    seed=st.integers(0, 2**32),
-    scales=st.tuples(*[st.sampled_from([1e-30, 1e-3, 1.0, 1e6, 1e14])] * 2),
-    dimension=st.sampled_from([1, 3, 64, 384]),
-)
-def test_distances_in_shorter_numbers_lie_within_their_margin(seed: int, scales: tuple[float, float], dimension: int):
-    import torch
-
-    rng = np.random.default_rng(seed)
-    mine, theirs = (
-        (rng.normal(size=(some, dimension)) * rng.choice([1.0, 3.0], dimension) * scale).astype(np.float32)
-        for some, scale in zip((5, 40), scales, strict=True)
-    )
-    own, squares = (np.einsum("ij,ij->i", some, some, dtype=np.float64) for some in (mine, theirs))
-    longest = np.full(5, np.sqrt(squares.max()))
-    with Crew() as crew:
-        most = halves.most_lost(theirs, crew)
-    margin = margins(own, longest, dimension) + halves.margins(mine, own, longest, most)
-    product = (torch.tensor(mine * np.float32(-2)).bfloat16() @ torch.tensor(theirs).bfloat16().T).float().numpy()
-    rounded = product + squared_lengths(theirs)
-    exact = squares - 2 * mine.astype(float) @ theirs.T.astype(float)
-    assert (np.abs(rounded - exact) <= margin[:, None]).all()
-
-
-def test_shorter_numbers_propose_all_and_where_they_cannot_longer_ones_are_taken(monkeypatch: pytest.MonkeyPatch):
-    ballot, standing = election(51, 300, 6000, dimension=48)
-    expected, shares = rank(ballot, standing, way="plain"), []
-    surely = blocks.Election._surely
-
-    def counted(self: Any, groups: Any) -> None:
-        shares.append(sum(len(group.rows) for group in groups) / 300)
-        surely(self, groups)
-
-    monkeypatch.setattr(blocks.Election, "_surely", counted)
-    assert same(rank(ballot, standing, way="halves"), expected)
-    assert sum(shares) < 0.9, "some rows need no second look"
-    shares.clear()
-    monkeypatch.setattr(halves, "SPARE", 1)
-    monkeypatch.setattr(halves, "ROWS", 30)
-    monkeypatch.setattr(blocks, "ROWS", (10, 20))
-    assert same(rank(ballot, standing, way="halves"), expected)
-    assert sum(shares) > 0.9, "one more than the votes are too few for almost every row"
-    vectors = [np.random.default_rng(some).normal(size=(some, 48)).astype(np.float32) for some in (300, 2000)]
-    ballot, standing = Ballot(vectors[0], ["a"] * 300, 8), candidates(vectors[1])
-    monkeypatch.setattr(blocks, "DOUBT", 2.0)
-    assert same(rank(ballot, standing, way="halves"), rank(ballot, standing, way="plain"))
-    monkeypatch.setattr(halves, "margins", lambda *_: 0.0)
-    assert not same(rank(ballot, standing, way="halves"), rank(ballot, standing, way="plain")), "it needs its margins"
-
-
-def test_torch_has_its_threads_back_after_votes_at_the_same_time():
-    import torch
-
-    before, turns, seen = torch.get_num_threads(), [Barrier(2, timeout=30) for _ in range(4)], dict[str, int]()
-
-    def vote(name: str, goes_first: bool) -> None:
-        seen[f"{name} before"] = torch.get_num_threads()
-        turns[0].wait()
-        with halves.one_thread():
-            turns[1].wait()
-            if not goes_first:
-                turns[2].wait()
-                seen[f"{name} inside"] = torch.get_num_threads()
-                with ThreadPoolExecutor(1) as later:
-                    seen["a thread of its own"] = later.submit(torch.get_num_threads).result()
-        if goes_first:
-            turns[2].wait()
-        turns[3].wait()
-        seen[f"{name} after"] = torch.get_num_threads()
-
-    torch.set_num_threads(2)
-    try:
-        assert torch.get_num_threads() == 2
-        workers = [Thread(target=vote, args=some) for some in (("one", True), ("other", False))]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-        with ThreadPoolExecutor(1) as later:
-            seen["a later thread"] = later.submit(torch.get_num_threads).result()
-        inside = {name for name, number in seen.items() if number == 1}
-        assert inside == {"other inside", "a thread of its own"}
-        assert set(seen.values()) == {1, 2}
-        with halves.one_thread(), halves.one_thread():
-            assert torch.get_num_threads() == 1
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
 
 
 @pytest.mark.gpu
