@@ -86,9 +86,17 @@ class Election:
             crew.map(self._whole, _packed(cut, -(-pairs // (SHARES * threads))))
         else:
             for group in cut:
-                pieces = max(2 * threads, -(-group.size // _width(group, self.block)))
-                each = -(-group.size // pieces)
-                self._shared(group, crew, max(LEAST, each - each % -halves.COLUMN))
+                self._shared(group, crew, self._step(group, threads))
+
+    def _step(self, group: Group, threads: int) -> int:
+        """Return how many of a group's candidates a thread takes at a time."""
+        if self.how != "halves":
+            pieces = max(2 * threads, -(-group.size // _width(group, self.block)))
+            return max(LEAST, -(-group.size // pieces))
+        # The first candidates of a thread take the longest to sift: where they fit into one look, all do so at once.
+        each, width = -(-group.size // threads), halves.width(group, self.block)
+        each = each if each <= width else min(2 * width, -(-each // 2))
+        return max(LEAST, each - each % -halves.COLUMN)
 
     def _whole(self, groups: Sequence[Group]) -> None:
         if self.how == "halves" and self.doubts and sum(self.doubts) > DOUBT * len(self.doubts):

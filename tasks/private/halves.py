@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 ROWS: Final = 1024
 """Rows that are compared together at most."""
-COLUMNS: Final = (512, 2048)
+COLUMNS: Final = (512, 4096)
 """Candidates that they are compared with at a time, at least and at most."""
 TILE: Final = 2**19
 """Distances that are looked at together, between the two."""
@@ -216,7 +216,7 @@ def propose(task: Task, standing: Standing, spans: Spans, sieve: Sieve, block: i
     from tasks.private.sifting import sift
 
     torch.get_num_threads()  # a product does not ask, and would take as many as there are in a thread that never did
-    widest, rows = max(_width(one, block) for one in task.groups), max(len(one.rows) for one in task.groups)
+    widest, rows = max(width(one, block) for one in task.groups), max(len(one.rows) for one in task.groups)
     short = np.empty((_whole(widest, COLUMN), task.vectors.shape[1]), np.uint16)
     lost, room = np.empty(widest, np.float32), np.empty(_height(rows) * len(short), np.uint16)
     lists, slacks, worst, longer = sieve.lists, sieve.learn(0.0), -1.0, ROUNDING * float(task.longest.max())
@@ -224,15 +224,15 @@ def propose(task: Task, standing: Standing, spans: Spans, sieve: Sieve, block: i
         mine, theirs, products = (torch.from_numpy(part).view(torch.bfloat16) for part in (sieve.mine, short, room))
         for span, part, group in task.looks(spans):
             number, height = len(group.rows), _height(len(group.rows))
-            for first, members in group.parts(*span, _width(group, block)):
+            for first, members in group.parts(*span, width(group, block)):
                 places = listed(members)
-                size, width = len(places), _whole(len(places), COLUMN)
+                size, wide = len(places), _whole(len(places), COLUMN)
                 shorten(standing.vectors, places, short, lost, standing.marks if group.marking else None)
                 if (most := float(lost[:size].max())) > worst:
                     slacks, worst = sieve.learn(min(float(lengths_of(most)), longer)), most
-                tile = room[: height * width].reshape(height, width)
-                out = products[: height * width].view(height, width)
-                torch.mm(mine[part.start : part.start + height], theirs[:width].T, out=out)
+                tile = room[: height * wide].reshape(height, wide)
+                out = products[: height * wide].view(height, wide)
+                torch.mm(mine[part.start : part.start + height], theirs[:wide].T, out=out)
                 squares = standing.squares[members]
                 if size < COLUMN:
                     tile[:, size:], squares = 0, np.pad(squares, (0, COLUMN - size))
@@ -249,7 +249,7 @@ def _whole(number: int, step: int) -> int:
     return -(-number // step) * step
 
 
-def _width(group: Group, block: int) -> int:
+def width(group: Group, block: int) -> int:
     """Return how many of the group's candidates to look at together."""
     most = min(block, COLUMNS[1], max(COLUMNS[0], TILE // len(group.rows)))
     return max(1, min(group.size, most - most % COLUMN if most > COLUMN else most))

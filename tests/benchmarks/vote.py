@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tasks.accounting import Noise, VotePrivacy, calibrate
-from tasks.private.nearest import Running, rank
+from tasks.private.nearest import Running, Way, rank
 from tasks.private.votes import Ballot, Candidates, clean_votes
 from tasks.training import computes_bfloat16
 from tests.benchmarks.goals import toward
@@ -72,9 +72,10 @@ def vote(tiny: bool) -> list[Line]:
         rounds = 1 if tiny else 15 if size < 10_000 else 5
         found = compare("vote", f"{rows} x {size}, d={dimension}", ours, floor, rounds, FLOOR)
         lines += [toward(one, goal) for one in found]
-        if goal == "P2":
-            plain = lambda b=ballot, s=standing: rank(b, s, way="plain")  # noqa: E731
-            lines += compare("vote", f"{rows} x {size}, not compiled", plain, floor, rounds, FLOOR)
+        ways: dict[str, Way] = {"in float32": "compiled"} if dimension < 768 else {}
+        for name, way in (ways | {"not compiled": "plain"} if goal == "P2" else ways).items():
+            slower = lambda b=ballot, s=standing, way=way: rank(b, s, way=way)  # noqa: E731
+            lines += compare("vote", f"{rows} x {size}, {name}", slower, floor, rounds, FLOOR)
     return lines
 
 
