@@ -2,9 +2,9 @@
 
 Without Prefect the same function runs over the same steps, which are called as the plain functions that they are, in
 as many threads; tables, budget book and MLflow are written in both cases. What Prefect takes is taken within each run,
-beside the steps' own work, which varies by more from run to run: before and after the function's body, in its page and
-tags, and while a step, or steps side by side, are waited for and none of them is at work. The difference between the
-arms holds the server's share of the processor as well, and noise. Each arm starts when the server has caught up.
+beside the steps' own work, which varies by more from run to run: before and after the function's body, in its page,
+and while a step, or steps side by side, are waited for and none of them is at work. The difference between the arms
+holds the server's share of the processor as well, and noise. Each arm starts when the server has caught up.
 """
 
 import functools
@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -44,12 +44,19 @@ STEPS = {
 }
 """The steps of the flow by the module whose name for them is called."""
 
+WAITING = ("flows.wasp", "flows.run")
+"""Where one step is carried out and waited for."""
+
 
 class PlainStep:
     """A step as its function alone; `submit` runs it in a pool."""
 
     def __init__(self, step: Any, pool: ThreadPoolExecutor) -> None:
         self.step, self.pool = step, pool
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the step here."""
+        return self.step.fn(*arguments)
 
     def submit(self, *arguments: Any) -> Any:
         """Run the step in another thread."""
@@ -133,7 +140,6 @@ class Clock:
 @contextmanager
 def clocked() -> Iterator[Clock]:
     """Take the times of one run with Prefect."""
-    import flows.common
     from flows.common import running
     from tasks import page_steps
     from tasks.steps import embedded, now
@@ -141,10 +147,9 @@ def clocked() -> Iterator[Clock]:
     clock = Clock()
     with ExitStack() as stack:
         stack.enter_context(patch("flows.wasp.running", lambda *a: clock.body(running, *a)))
-        stack.enter_context(patch.object(flows.common, "_tag", clock.timed("tags", flows.common._tag)))
         for name in PAGE:
             stack.enter_context(patch.object(page_steps, name, clock.timed("page", getattr(page_steps, name))))
-        for module in ("flows.wasp", "flows.run"):
+        for module in WAITING:
             stack.enter_context(patch(f"{module}.now", clock.waits(now, lambda step, *_: step.name)))
         stack.enter_context(patch("flows.wasp.embedded", clock.waits(embedded, lambda *_: "generate, embed")))
         for _, _, task in steps():
@@ -169,10 +174,13 @@ def without_prefect(workers: int) -> Iterator[None]:
         pool = stack.enter_context(ThreadPoolExecutor(workers))
         for module, name, step in steps():
             stack.enter_context(patch(f"{module}.{name}", PlainStep(step, pool)))
+        for module in WAITING:
+            stack.enter_context(patch(f"{module}.now", lambda step, *arguments: step(*arguments)))
         for steps_of in (tasks.steps, tasks.private_steps):
             stack.enter_context(patch.object(steps_of, "outcome", lambda value, *_: value))
         stack.enter_context(patch("tasks.steps.get_run_logger"))
         stack.enter_context(patch("tasks.steps.as_completed", as_completed))
+        stack.enter_context(patch("tasks.steps.value_of", Future.result))
         stack.enter_context(patch("tasks.steps.start", PlainStep.submit))
         for name in PAGE:
             stack.enter_context(patch(f"tasks.page_steps.{name}"))
