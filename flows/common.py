@@ -134,7 +134,7 @@ def _tag(run: Run) -> None:
 def _announce(run: Run, prepared: Prepared, book: RunBook) -> None:
     plan = plan_of(prepared.config, prepared.card, prepared.noise, measured_lengths(run.tools))
     plan |= {"warnings": list(prepared.warnings)}
-    _tag(run)
+    page_steps.later(lambda: _tag(run))
     book.update(prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan)
     run.page.plan(plan)
     run.tools.tracker.start(tracked_parameters(run))

@@ -57,6 +57,12 @@ class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):
         """Return another one, not opened."""
         return type(self)()
 
+    @property
+    def in_threads(self) -> bool:
+        """Whether steps are carried out in this process: the flow's own thread may then be one that does."""
+        self._open()
+        return self._cluster is None
+
     def submit(
         self,
         task: Task[..., Any],

@@ -19,6 +19,8 @@ from prefect.logging import get_logger
 Show = Callable[[], Any]
 PATIENCE_SECONDS = 60.0
 """How long the end of a run waits for a page that is slow: a server on SQLite may be that far behind."""
+IDLE_SECONDS = 30.0
+"""How long the thread waits for more: a new one for each iteration would hold up whoever starts it."""
 
 
 class Page:
@@ -41,6 +43,7 @@ class Page:
                 thread = threading.Thread(target=self._work, name="page", daemon=True)
                 thread.start()
                 self._thread = thread
+            self._changed.notify_all()
 
     def flush(self, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until everything that this flow run asked for is shown; what takes longer is left out."""
@@ -56,7 +59,7 @@ class Page:
     def _work(self) -> None:
         while True:
             with self._changed:
-                if not self._waiting:
+                if not self._changed.wait_for(lambda: self._waiting, IDLE_SECONDS):
                     self._thread = None
                     return
                 run, show = self._waiting.popleft()

@@ -18,8 +18,11 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.concurrency.sync import concurrency
-from prefect.futures import PrefectFuture, as_completed
+from prefect.context import FlowRunContext
+from prefect.futures import PrefectConcurrentFuture, PrefectFuture, as_completed
+from prefect.results import ResultRecord  # type: ignore[attr-defined]
 from prefect.states import Completed
+from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.utilities.annotations import opaque
 from prefect.utilities.engine import get_state_for_result
 
@@ -42,8 +45,12 @@ def start(step: Task[..., Any], *arguments: Any) -> PrefectFuture[Any]:
     Prefect looks twice through everything that a step is given, down to the last number, for what other steps made: on
     ten tables of texts for as long as it takes to run the step. Here it looks once, and no deeper than those tables.
     """
-    made = [opaque(one) for value in arguments for one in _parts(value) if get_state_for_result(one)]
-    return step.submit(*map(opaque, arguments), wait_for=made)
+    return step.submit(*map(opaque, arguments), wait_for=_made(arguments))
+
+
+def _made(arguments: Sequence[Any]) -> list[opaque]:
+    """Return what other steps made of what a step is given."""
+    return [opaque(one) for value in arguments for one in _parts(value) if get_state_for_result(one)]
 
 
 def _parts(value: Any) -> Iterator[Any]:
@@ -60,13 +67,40 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def now(step: Task[Parameters, Any], *arguments: Any) -> Any:
-    """Run one step and return its value; the state keeps its name ('Reused') in the UI."""
-    return start(step, *arguments).result()
+    """Run one step and return its value; the state keeps its name ('Reused') in the UI.
+
+    Where steps run in threads of this process, so does the flow, which waits: the step takes the flow's thread. Handed
+    to another and back, a step that others compete with for the processor costs Prefect half as much again.
+    """
+    if not _in_threads():
+        return value_of(start(step, *arguments))
+    return _value(step(*map(opaque, arguments), wait_for=_made(arguments), return_state=True))
+
+
+def _in_threads() -> bool:
+    """Say whether this flow run's steps are carried out by threads of its own process, not by a cluster."""
+    context = FlowRunContext.get()
+    runner = context.task_runner if context else None
+    return isinstance(runner, ThreadPoolTaskRunner) or getattr(runner, "in_threads", False)
+
+
+def value_of(started: PrefectFuture[Any]) -> Any:
+    """Wait for one step and return its value."""
+    if not isinstance(started, PrefectConcurrentFuture):
+        return started.result()
+    started.wait()
+    return _value(started.state)
+
+
+def _value(state: State[Any]) -> Any:
+    """Return what a finished step made, or raise what it raised; Prefect asks another thread for what lies here."""
+    made = state.data
+    return made.result if state.is_completed() and isinstance(made, ResultRecord) else state.result()
 
 
 def results(steps: Sequence[PrefectFuture[Any]]) -> list[Any]:
     """Return the values of steps that are carried out at the same time."""
-    return [future.result() for future in steps]
+    return [value_of(one) for one in steps]
 
 
 def shared_limit(tools: Tools, plm: str) -> AbstractContextManager[None]:
@@ -148,7 +182,7 @@ def embedded(tools: Tools, by: Task[..., Any], jobs: Sequence[WriteJob]) -> list
     new = [start(by, tools, job) for job in jobs]
     # Each goes on as soon as it can, with a value: of a future Prefect would ask its server for the state, and a step
     # whose future fails would only say that it never started.
-    then = {one: start(embed_samples, tools, one.result()) for one in as_completed(new)}
+    then = {one: start(embed_samples, tools, value_of(one)) for one in as_completed(new)}
     return results([then[one] for one in new])
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,15 +63,21 @@ def free_port() -> int:
 
 
 @contextmanager
-def prefect_server(folder: Path, database: str = "", connections: int = 25) -> Iterator[str]:
+def prefect_server(
+    folder: Path, database: str = "", connections: int = 25, settings: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """Start a Prefect server with its database in `folder`, or at an address; the value is its API address."""
     port = free_port()
-    environment = os.environ | {
-        "PREFECT_HOME": str(folder),
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_LOGGING_LEVEL": "WARNING",
-        "DO_NOT_TRACK": "1",
-    }
+    environment = (
+        os.environ
+        | (settings or {})
+        | {
+            "PREFECT_HOME": str(folder),
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "PREFECT_LOGGING_LEVEL": "WARNING",
+            "DO_NOT_TRACK": "1",
+        }
+    )
     if database:
         environment |= {
             "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,

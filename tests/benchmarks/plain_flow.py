@@ -2,9 +2,10 @@
 
 Without Prefect the same function runs over the same steps, which are called as the plain functions that they are, in
 as many threads; tables, budget book and MLflow are written in both cases. What Prefect takes is taken within each run,
-beside the steps' own work, which varies by more from run to run: before and after the function's body, in its page and
-tags, and while a step, or steps side by side, are waited for and none of them is at work. The difference between the
-arms holds the server's share of the processor as well, and noise. Each arm starts when the server has caught up.
+beside the steps' own work, which varies by more from run to run: before and after the function's body, in its page,
+and while a step, or steps side by side, are waited for and none of them is at work. The difference between the arms
+holds the server's share of the processor as well, and noise. Each run starts when the server has caught up, and each
+arm is the first in every other round.
 """
 
 import functools
@@ -13,10 +14,9 @@ import json
 import os
 import statistics
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ import numpy as np
 
 from flows.config_files import load_config
 from flows.params import WaspConfig
+from tests.benchmarks.flow_clock import Clock, more, parts
 from tests.benchmarks.race import seconds
 from tests.served import ask
 
@@ -44,12 +45,19 @@ STEPS = {
 }
 """The steps of the flow by the module whose name for them is called."""
 
+WAITING = ("flows.wasp", "flows.run")
+"""Where one step is carried out and waited for."""
+
 
 class PlainStep:
     """A step as its function alone; `submit` runs it in a pool."""
 
     def __init__(self, step: Any, pool: ThreadPoolExecutor) -> None:
-        self.step, self.pool = step, pool
+        self.step, self.pool, self.name = step, pool, step.name
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the step here."""
+        return self.step.fn(*arguments)
 
     def submit(self, *arguments: Any) -> Any:
         """Run the step in another thread."""
@@ -62,90 +70,20 @@ PAGE = ("later", "flush")
 PATIENCE_SECONDS = 60
 
 
-class Clock:
-    """Where the time of one run goes.
-
-    `spent`: seconds by name. `lost`: for every wait for a step, or for steps side by side, the seconds in which none of
-    them was at work. `tasks`: how many steps were carried out.
-    """
-
-    def __init__(self) -> None:
-        self.began = self.entered = self.left = 0.0
-        self.spent: dict[str, float] = {}
-        self.lost: dict[str, list[float]] = {}
-        self.tasks = 0
-        self._lock = threading.Lock()
-        self._at_work, self._since, self._covered = 0, 0.0, 0.0
-
-    def timed(self, name: str, work: Callable[..., Any]) -> Callable[..., Any]:
-        """Return `work` with its time added to `name`."""
-
-        def carry_out(*arguments: Any, **named: Any) -> Any:
-            started = time.perf_counter()
-            try:
-                return work(*arguments, **named)
-            finally:
-                self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - started
-
-        return carry_out
-
-    def step(self, work: Callable[..., Any]) -> Callable[..., Any]:
-        """Return what a step does; while it is at work, no time is lost."""
-
-        def carry_out(*arguments: Any, **named: Any) -> Any:
-            with self._lock:
-                self.tasks += 1
-                self._since = self._since if self._at_work else time.perf_counter()
-                self._at_work += 1
-            try:
-                return work(*arguments, **named)
-            finally:
-                with self._lock:
-                    self._at_work -= 1
-                    self._covered += 0.0 if self._at_work else time.perf_counter() - self._since
-
-        return carry_out
-
-    def waits(self, work: Callable[..., Any], named: Callable[..., str]) -> Callable[..., Any]:
-        """Return what carries steps out and waits for them; `named` says of its arguments which steps they are."""
-
-        def carry_out(*arguments: Any) -> Any:
-            started, covered = time.perf_counter(), self._covered
-            try:
-                return work(*arguments)
-            finally:
-                lost = time.perf_counter() - started - (self._covered - covered)
-                self.lost.setdefault(named(*arguments), []).append(lost)
-
-        return carry_out
-
-    @contextmanager
-    def body(self, running: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
-        """Take the moments at which the flow's body begins and ends."""
-        self.entered = time.perf_counter()
-        try:
-            with running(*arguments) as run:
-                yield run
-        finally:
-            self.left = time.perf_counter()
-
-
 @contextmanager
-def clocked() -> Iterator[Clock]:
-    """Take the times of one run with Prefect."""
-    import flows.common
+def clocked(carry_out: Callable[..., Any]) -> Iterator[Clock]:
+    """Take the times of one run; `carry_out` carries a step out that is waited for."""
     from flows.common import running
     from tasks import page_steps
-    from tasks.steps import embedded, now
+    from tasks.steps import embedded
 
     clock = Clock()
     with ExitStack() as stack:
         stack.enter_context(patch("flows.wasp.running", lambda *a: clock.body(running, *a)))
-        stack.enter_context(patch.object(flows.common, "_tag", clock.timed("tags", flows.common._tag)))
         for name in PAGE:
             stack.enter_context(patch.object(page_steps, name, clock.timed("page", getattr(page_steps, name))))
-        for module in ("flows.wasp", "flows.run"):
-            stack.enter_context(patch(f"{module}.now", clock.waits(now, lambda step, *_: step.name)))
+        for module in WAITING:
+            stack.enter_context(patch(f"{module}.now", clock.waits(carry_out, lambda step, *_: step.name)))
         stack.enter_context(patch("flows.wasp.embedded", clock.waits(embedded, lambda *_: "generate, embed")))
         for _, _, task in steps():
             stack.enter_context(patch.object(task, "fn", functools.wraps(task.fn)(clock.step(task.fn))))
@@ -173,60 +111,66 @@ def without_prefect(workers: int) -> Iterator[None]:
             stack.enter_context(patch.object(steps_of, "outcome", lambda value, *_: value))
         stack.enter_context(patch("tasks.steps.get_run_logger"))
         stack.enter_context(patch("tasks.steps.as_completed", as_completed))
+        stack.enter_context(patch("tasks.steps.value_of", Future.result))
         stack.enter_context(patch("tasks.steps.start", PlainStep.submit))
         for name in PAGE:
             stack.enter_context(patch(f"tasks.page_steps.{name}"))
         yield
 
 
-def times(config_file: Path, folder: Path, rounds: int) -> dict[str, Any]:
-    """Return the seconds of every run by arm and by part, after one unmeasured run of each; each has its own seed."""
+def with_prefect(config: WaspConfig) -> Clock:
+    """Carry a run out as the command does, beside a server that runs."""
     from prefect.task_runners import ThreadPoolTaskRunner
 
     from flows.heartbeat import own_heartbeat
     from flows.wasp import wasp
+    from tasks.steps import now
 
-    arms = ("prefect", "plain", "bare", "task", "flow run", "prefect processor", "plain processor")
-    found: dict[str, Any] = {name: [] for name in arms}
-    clocks, done = list[Clock](), 0
+    runner: Any = ThreadPoolTaskRunner(max_workers=config.execution.max_workers)
+    threaded = wasp.with_options(task_runner=runner)
+    with own_heartbeat(), clocked(now) as clock:
+        clock.whole(functools.partial(threaded, config))
+    return clock
+
+
+def in_plain_python(config: WaspConfig) -> Clock:
+    """Carry the same run out by calling the flow's function."""
+    from flows.wasp import wasp
+
+    with clocked(lambda step, *arguments: step(*arguments)) as clock, without_prefect(config.execution.max_workers):
+        clock.whole(functools.partial(wasp.fn, config))
+    return clock
+
+
+ARMS = {"prefect": with_prefect, "plain": in_plain_python}
+
+
+def times(config_file: Path, folder: Path, rounds: int) -> dict[str, Any]:
+    """Return the seconds of every run by arm and by part, after one unmeasured run of each; each has its own seed."""
+    runs: dict[str, list[Clock]] = {arm: [] for arm in ARMS}
+    bare: dict[str, list[float]] = {}
+    done = 0
     for number in range(rounds + 1):
         config = load_config(WaspConfig, config_file, [f"execution.seed={number}"])
-        workers = config.execution.max_workers
-        runner: Any = ThreadPoolTaskRunner(max_workers=workers)
-        threaded = wasp.with_options(task_runner=runner)
-        os.environ["WASP_HOME"] = str(folder / "prefect")
-        with own_heartbeat(), clocked() as clock:
-            clock.began = time.perf_counter()
-            both = _both_clocks(functools.partial(threaded, config))
-        _note(found, "prefect", both)
-        clock.spent |= {"start of the flow run": clock.entered - clock.began}
-        clock.spent |= {"end of the flow run": clock.began + both[0] - clock.left}
-        clocks.append(clock)
-        done += clock.tasks
+        for arm in sorted(ARMS, reverse=number % 2 == 1):  # each is the first in every other round
+            os.environ["WASP_HOME"] = str(folder / arm)
+            runs[arm].append(ARMS[arm](config))
+            done += runs[arm][-1].tasks if arm == "prefect" else 0
+            caught_up(done)
+        for name, taken in bare_flow(runs["prefect"][-1].tasks).items():
+            bare.setdefault(name, []).append(taken)
+        done += runs["prefect"][-1].tasks
         caught_up(done)
-        os.environ["WASP_HOME"] = str(folder / "plain")
-        with without_prefect(workers):
-            _note(found, "plain", _both_clocks(functools.partial(wasp.fn, config)))
-        for name, taken in bare_flow(clock.tasks).items():
-            found[name].append(taken)
-        done += clock.tasks
-        caught_up(done)
-    later = {name: found[name][1:] for name in arms}
+    ours, plain = (runs[arm][1:] for arm in ("prefect", "plain"))
+    known = {"iterations": config.method.iterations, "tasks": ours[-1].tasks, "parts": parts(ours)}
+    known |= {
+        "more": more(ours, plain),
+        "runs": [mine.seconds - its.seconds for mine, its in zip(ours, plain, strict=True)],
+    }
+    known |= {arm: [one.seconds for one in runs[arm][1:]] for arm in ARMS}
+    known |= {f"{arm} processor": [one.processor for one in runs[arm][1:]] for arm in ARMS}
     told = [null_told(journal) for journal in sorted(folder.glob("*/runs/*/tracking.jsonl"))]
-    known = {"iterations": config.method.iterations, "tasks": clock.tasks, "told": told}
-    return later | known | {"parts": parts(clocks[1:])}
-
-
-def _both_clocks(work: Callable[[], Any]) -> tuple[float, float]:
-    """Return the seconds and the processor seconds of this process that some work takes."""
-    started = time.process_time()
-    wall = seconds(work)
-    return wall, time.process_time() - started
-
-
-def _note(found: dict[str, Any], arm: str, both: tuple[float, float]) -> None:
-    found[arm].append(both[0])
-    found[f"{arm} processor"].append(both[1])
+    return known | {name: taken[1:] for name, taken in bare.items()} | {"told": told}
 
 
 def caught_up(task_runs: int) -> None:
@@ -285,14 +229,6 @@ def _work() -> None:
     generator = np.random.default_rng(0)
     LogisticRegression(max_iter=30).fit(generator.normal(size=(90, 128)), np.arange(90) % 5)
     np.sort(generator.normal(size=500_000))
-
-
-def parts(clocks: Sequence[Clock]) -> dict[str, float]:
-    """Return the seconds of a run that Prefect takes, by what they are spent on: medians over runs and over steps."""
-    found = {name: statistics.median(clock.spent[name] for clock in clocks) for name in clocks[0].spent}
-    for name, lost in clocks[0].lost.items():
-        found[name] = len(lost) * statistics.median(one for clock in clocks for one in clock.lost[name])
-    return found
 
 
 if __name__ == "__main__":

@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from prefect import flow, task
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Completed
 
 from connectors.base import ConfigError, LedgerError, MissingPackageError, WaspError
 from flows import stores
@@ -19,7 +21,8 @@ from flows.params import Execution, WaspConfig
 from flows.prepare import Prepared, prepare
 from flows.runners import ConfiguredTaskRunner
 from flows.stores import Shared
-from tasks.steps import generate, record_iteration
+from tasks.steps import generate, now, record_iteration, step, value_of
+from tasks.steps import start as start_step
 from tests.flows.test_bad_input import values
 
 DURATION = 0.3
@@ -107,6 +110,39 @@ def test_max_workers_holds_without_the_command_as_well(api: str) -> None:
     with temporary_settings({PREFECT_API_URL: api}):
         deployed(config_of(max_workers=2))
     assert counter.most == 2
+
+
+class Elsewhere(ConfiguredTaskRunner):
+    """A runner that says of its threads that they are not the flow's process."""
+
+    in_threads = False
+
+
+def test_a_flow_carries_out_the_step_that_it_waits_for_unless_steps_belong_to_a_cluster(api: str) -> None:
+    seen: dict[str, Any] = {}
+
+    @step("say {word}")
+    def say(word: str) -> Any:
+        return Completed(name="Reused", message="it was there", data=(word, threading.get_ident()))
+
+    @step("refuse")
+    def refuse() -> Any:
+        raise ConfigError("it cannot be")
+
+    def both(config: WaspConfig) -> None:
+        seen["here"], seen["beside"] = now(say, "now"), value_of(start_step(say, "soon"))
+        seen["names"] = [one.state.name for one in (start_step(say, "named"),) if value_of(one)]
+        with pytest.raises(ConfigError, match="it cannot be"):
+            now(refuse)
+        with pytest.raises(ConfigError, match="it cannot be"):
+            value_of(start_step(refuse))
+
+    with temporary_settings({PREFECT_API_URL: api}):
+        for runner, same in ((ConfiguredTaskRunner(), True), (Elsewhere(), False)):
+            flow(task_runner=runner)(both)(config_of())
+            assert [seen["here"][0], seen["beside"][0], *seen["names"]] == ["now", "soon", "Reused"]
+            assert (seen["here"][1] == threading.get_ident()) == same
+            assert seen["beside"][1] != threading.get_ident()
 
 
 def test_a_runner_that_was_opened_travels_and_duplicates_closed() -> None:
