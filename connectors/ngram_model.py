@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 
@@ -23,6 +24,7 @@ from connectors.base import (
     digest,
     keep_nothing,
 )
+from connectors.checked import HASHES
 from connectors.kneser_ney import KneserNey
 from connectors.ngram_filler import Filler
 from connectors.ngram_prompting import Topic, TopicIndex, words_in
@@ -216,11 +218,18 @@ def _read_corpus(corpus: str, name: str) -> tuple[list[str], list[str], str]:
     if not path.is_file():
         known = sorted(found.stem for found in CORPORA.glob("*.parquet"))
         raise InputError(f"Model '{name}': corpus '{corpus}' is neither one of {', '.join(known)} nor a file.")
+    texts, plain, found = _read_file(HASHES.sha256(path), path)
+    if not texts:
+        raise InputError(f"Model '{name}': corpus file {path} holds no text. Give it one text per line or row.")
+    return list(texts), list(plain), found
+
+
+@lru_cache(maxsize=8)
+def _read_file(_: str, path: Path) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """Read a file with a content of this hash, for `_read_corpus`: a comparison opens its models for every cell."""
     texts, labels = _read_parquet(path) if path.suffix == ".parquet" else _read_lines(path)
     kept = [(text, _plain(label)) for text, label in zip(texts, labels, strict=True) if tokenise(text)]
-    if not kept:
-        raise InputError(f"Model '{name}': corpus file {path} holds no text. Give it one text per line or row.")
-    return [text for text, _ in kept], [label for _, label in kept], digest(kept)
+    return tuple(text for text, _ in kept), tuple(label for _, label in kept), digest(kept)
 
 
 def _read_lines(path: Path) -> tuple[list[str], list[str]]:
