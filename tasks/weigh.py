@@ -98,7 +98,8 @@ def totals_of(release: pd.DataFrame, samples: pd.DataFrame, plms: Sequence[str])
     codes, names = _coded(samples["plm"], placed(release, samples))
     sums = np.bincount(codes + np.intp(1), weights=release["near"].to_numpy(), minlength=len(names) + 1)
     counts = np.array([np.count_nonzero(codes == code) for code in range(-1, len(names))])  # models are few
-    known = np.append(-1, pd.Index(plms).get_indexer(names))  # first those without a name
+    places = {plm: place for place, plm in enumerate(plms)}
+    known = np.array([-1, *(places.get(name, -1) for name in names)])  # first those without a name
     if counts[known < 0].any():
         raise ArtifactError(f"Samples were written by other PLMs than those of the run: {', '.join(plms)}.")
     totals, sizes = np.zeros(len(plms)), np.zeros(len(plms))
