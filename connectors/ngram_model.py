@@ -211,17 +211,21 @@ def _plain(label: str) -> str:
     return "_".join(words_in(label))
 
 
-def _read_corpus(corpus: str, name: str) -> tuple[list[str], list[str], str]:
+def _read_corpus(corpus: str, name: str) -> tuple[Sequence[str], Sequence[str], str]:
     """Return texts, plain labels ('' where there is none) and a digest of both."""
     shipped = CORPORA / f"{corpus}.parquet"
     path = shipped if shipped.is_file() else Path(corpus)
     if not path.is_file():
         known = sorted(found.stem for found in CORPORA.glob("*.parquet"))
         raise InputError(f"Model '{name}': corpus '{corpus}' is neither one of {', '.join(known)} nor a file.")
-    texts, plain, found = _read_file(HASHES.sha256(path), path)
+    try:
+        sha256 = HASHES.sha256(path)
+    except OSError as error:
+        raise InputError(f"Corpus file {path} cannot be read ({error}).") from error
+    texts, plain, found = _read_file(sha256, path)
     if not texts:
         raise InputError(f"Model '{name}': corpus file {path} holds no text. Give it one text per line or row.")
-    return list(texts), list(plain), found
+    return texts, plain, found
 
 
 @lru_cache(maxsize=8)

@@ -269,3 +269,16 @@ def test_odd_labels_and_examples_do_not_stop_it(models, label):
         [Prompt("", label, good=("", "x", "!!!"), bad=("\n", "…"), seed=seed) for seed in range(20)]
     )
     assert all(answer.text and answer.finish_reason in ("stop", "length") for answer in answers)
+
+
+def test_a_corpus_that_may_not_be_read_is_an_input_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "mine.txt").write_text("the parcel is late\n")
+    model = NgramModel.from_spec(ModelSpec("m", "ngram", str(tmp_path / "mine.txt")))
+    assert model.identity
+
+    def denied(_: Path) -> str:
+        raise PermissionError("no permission")  # a file's mode does not stop the superuser, who may run this
+
+    monkeypatch.setattr("connectors.ngram_model.HASHES.sha256", denied)
+    with pytest.raises(InputError, match=r"mine\.txt cannot be read \(no permission\)"):
+        NgramModel.from_spec(ModelSpec("m", "ngram", str(tmp_path / "mine.txt")))
