@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from connectors.budget import ABOUT as ABOUT
 from connectors.budget import BudgetPlan as BudgetPlan
 from connectors.budget import Charge as Charge
 from connectors.budget import Compose as Compose

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+ABOUT: Final = "about"
+"""Key of the fields of an event that describe the release and cost nothing: sides of a vote, parties of a sum."""
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
     """One release as the budget book writes it: what was done, how strong the noise was, why that suffices.
 
-    `event` is the accountant's description (see tasks/accounting.py), plain JSON values only.
+    `event` is the accountant's description (see tasks/accounting.py), plain JSON values only; its ABOUT has no cost.
     """
 
     mechanism: str

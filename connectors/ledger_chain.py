@@ -11,8 +11,8 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from connectors.base import LedgerError, Release, ReleaseRequest, canonical
-from connectors.ledger_state import JOINED, Entry, State, damaged, read_state
+from connectors.base import LedgerError, Release, ReleaseRequest
+from connectors.ledger_state import JOINED, Entry, State, cost_of, damaged, read_state
 from connectors.ledger_tables import BOOK, DATASETS, ENTRIES, NAMES, OUTPUTS, RAW_OUTPUT
 
 Clock = Callable[[], datetime]
@@ -119,7 +119,7 @@ def stored_release(db: Connection, request: ReleaseRequest) -> Release | None:
     entry = Entry(**columns)
     if entry.hash != entry.sealed() or entry.output_hash != output_hash(output) or entry.step_key != request.step_key:
         raise damaged(request.dataset, f"the output of entry {entry.number} is not the one that was written")
-    if entry.event_json != canonical(dict(request.charge.event)):
+    if cost_of(entry.event) != cost_of(request.charge.event):
         raise LedgerError(
             f"Run {request.run_id}, slot {request.slot}: this step key was released with other noise "
             f"({entry.mechanism}, scale {entry.noise_scale}). The step key must contain the mechanism's parameters."

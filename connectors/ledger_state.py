@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from connectors.base import BudgetPlan, Charge, LedgerError, canonical
+from connectors.base import ABOUT, BudgetPlan, Charge, LedgerError, canonical
 
 RELEASED, EXPOSED = "release", "expose"
 RELEASING = (RELEASED, EXPOSED)
@@ -87,8 +87,14 @@ def charge_fields(charge: Charge) -> dict[str, Any]:
 
 
 def charge_key(charge: Mapping[str, Any]) -> str:
-    """Return the text by which equal charges are recognised."""
-    return canonical(dict(charge))
+    """Return the text by which charges of equal cost are recognised: descriptions of the release are left out."""
+    cost = {name: value for name, value in charge.items() if name != "sensitivity_reason"}
+    return canonical({**cost, "event_json": cost_of(json.loads(charge["event_json"]))})
+
+
+def cost_of(event: Event) -> str:
+    """Return the part of an event that the accountant counts, as text: equal texts are equal costs."""
+    return canonical({name: value for name, value in event.items() if name != ABOUT})
 
 
 def entry_charge(entry: Entry) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from tasks.accounting import epsilon_of, sides_of
 from tasks.officer_values import AuditLine, Noise, OfficerPage, RunLine, Sent
 from tasks.report_values import Report, from_json
 from tasks.report_words import certainty
-from tasks.shared_noise import is_shared
+from tasks.shared_noise import parties_of
 
 if TYPE_CHECKING:
     from connectors.ledger import BudgetBook
@@ -87,7 +87,7 @@ def collect(book: BudgetBook, home: Path, dataset: str) -> OfficerPage:
         shared=lines.shared(entries),
         touched=lines.touched(entries, runs),
         exports=lines.exports(entries),
-        among=lines.among(runs),
+        among=lines.among(entries, runs),
         of_party=(home / "private" / f"{PARTY_KEY}.key").exists(),
     )
 
@@ -145,8 +145,8 @@ def _audits_of_votes(home: Path, released: Sequence[Entry], delta: float) -> tup
     names = ("noise_scale", "sensitivity", "protects", "adjacency", "sensitivity_reason")
     if any(getattr(one, name) != getattr(first, name) for one in others for name in names):
         return ()
-    reason = first.sensitivity_reason
-    votes = {"sides": sides_of(reason), "shared": is_shared(reason)}
+    described = first.event, first.sensitivity_reason
+    votes = {"sides": sides_of(*described), "shared": parties_of(*described) is not None}
     if not first.noise_scale or not first.sensitivity or not votes["sides"]:
         return ()
     numbers = {name: getattr(first, name) for name in names} | {"releases": len(released), "delta": delta}

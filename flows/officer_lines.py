@@ -56,16 +56,17 @@ def touched(entries: Sequence[Entry], runs: Sequence[RunLine]) -> tuple[Touch, .
     return (*told, *(Touch("", "", run.flow, run.run_id, what, "") for run in silent for what in run.without_noise))
 
 
-def among(runs: Sequence[RunLine]) -> tuple[Among, ...]:
-    """Return of every run of several parties for whom its noise was made."""
-    found = {}
-    for run in runs:
-        for noise in run.noise:
-            parties = parties_of(noise.reason)
-            if parties is not None:
-                who = (parties.number, parties.minimum, parties.colluding)
-                found[run.run_id, who] = Among(run.run_id, *who, run.unit)
-    return tuple(found.values())
+def among(entries: Sequence[Entry], runs: Sequence[RunLine]) -> tuple[Among, ...]:
+    """Return the parties that shared the noise of each federated run."""
+    void = {entry.detail["number"] for entry in entries if entry.kind == "void"}
+    units = {run.run_id: run.unit for run in runs}
+    federated = {}
+    for entry in entries:
+        parties = parties_of(entry.event, entry.sensitivity_reason) if entry.kind in RELEASING else None
+        if parties is not None and entry.number not in void:
+            who = (parties.number, parties.minimum, parties.colluding)
+            federated[entry.run_id, who] = Among(entry.run_id, *who, units[entry.run_id])
+    return tuple(federated.values())
 
 
 def exports(entries: Sequence[Entry]) -> tuple[Exported, ...]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from connectors.base import Charge
+from connectors.base import ABOUT, Charge
 from tasks.composition import Adjacency as Adjacency
 from tasks.composition import Event as Event
 from tasks.composition import discrete_gaussian_event as discrete_gaussian_event
@@ -155,7 +156,7 @@ def vote_charge(noise: Noise) -> Charge:
     privacy = noise.privacy
     return Charge(
         mechanism="none" if noise.non_private else "discrete_gaussian",
-        event=noise.event,
+        event={**noise.event, ABOUT: {"sides": privacy.sides}},
         sensitivity=noise.sensitivity,
         sensitivity_reason=_reason(privacy),
         noise_scale=noise.sigma,
@@ -164,10 +165,15 @@ def vote_charge(noise: Noise) -> Charge:
     )
 
 
-def sides_of(reason: str) -> int:
-    """Return on how many sides rows voted, from the reason of a charge; 0 where they did not vote."""
-    told = re.search(r" bins on ([12]) side", reason)
-    return int(told[1]) if told else 0
+def sides_of(event: Mapping[str, Any], reason: str) -> int:
+    """Return the number of sides that records voted on in a charge; 0 for a charge that is no vote.
+
+    Ledger lines written before events had the field state it in the sentence `reason` alone.
+    """
+    if ABOUT in event:
+        return int(event[ABOUT].get("sides", 0))
+    sentence = re.search(r" bins on ([12]) side", reason)
+    return int(sentence[1]) if sentence else 0
 
 
 # --- inside

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
-from connectors.base import Charge, ConfigError
+from connectors.base import ABOUT, Charge, ConfigError
 from tasks.accounting import vote_charge
 from tasks.composition import Event, discrete_gaussian_event, epsilon_of, non_private_event
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 SUM_OF: Final = "; the sum of "
 """How a charge goes on where several parties share the noise."""
 
-SAID: Final = re.compile(
+SENTENCE: Final = re.compile(
     re.escape(SUM_OF) + r" *(\d+) parties' votes, .*, (\d+) parties at least, .* with up to (\d+) of the parties"
 )
 
@@ -162,18 +163,19 @@ def shared_charge(noise: SharedNoise) -> Charge:
         f"{one.sensitivity_reason}{SUM_OF} {who.number} parties' votes, each with {noise.share_int:.6g} steps of "
         f"noise, {who.minimum} parties at least, read by anybody with up to {who.colluding} of the parties"
     )
-    return replace(one, event=shared_event(noise), sensitivity_reason=reason)
+    event = {**shared_event(noise), ABOUT: {**one.event[ABOUT], "parties": asdict(who)}}
+    return replace(one, event=event, sensitivity_reason=reason)
 
 
-def is_shared(reason: str) -> bool:
-    """Say of the reason of a charge whether several parties shared the noise."""
-    return SUM_OF in reason
+def parties_of(event: Mapping[str, Any], reason: str) -> Parties | None:
+    """Return the parties that shared the noise of a charge; None for a central release.
 
-
-def parties_of(reason: str) -> Parties | None:
-    """Return the parties that the reason of a charge names as `shared_charge` wrote it; None where there are none."""
-    found = SAID.search(reason)
-    return Parties(*map(int, found.groups())) if found else None
+    Ledger lines written before events had the field state them in the sentence `reason` alone.
+    """
+    if ABOUT in event:
+        return Parties(**event[ABOUT]["parties"]) if "parties" in event[ABOUT] else None
+    sentence = SENTENCE.search(reason)
+    return Parties(*map(int, sentence.groups())) if sentence else None
 
 
 def guarantee(noise: SharedNoise, colluding: int, taking_part: int | None = None) -> Guarantee:

@@ -159,18 +159,50 @@ MEANING = {
 
 @cache
 def meaning(path: Path) -> str:
-    """Return a file's code without comments and docstrings: rewording an explanation changes no step."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
+    """Return a file's code without docstrings, comments and imports: neither a new explanation nor a move counts."""
+    return code(path.read_text(encoding="utf-8"))
+
+
+def code(source: str) -> str:
+    """Return the syntax tree of a module as text, without what `meaning` leaves out."""
+    tree = ast.parse(source)
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    modules = {alias.asname or alias.name for node in imports for alias in node.names if _is_ours(node, alias)}
+    return ast.dump(_Meaning(modules).visit(tree))
+
+
+def _is_ours(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> bool:
+    """Say whether an import binds a module of this repository, whose name a move may change."""
+    return (
+        isinstance(node, ast.ImportFrom)
+        and (ROOT / f"{node.module}.{alias.name}".replace(".", "/")).with_suffix(".py").exists()
+    )
+
+
+class _Meaning(ast.NodeTransformer):
+    """Drops docstrings and imports; `module.name` becomes `name` where the module is one of this repository."""
+
+    def __init__(self, modules: set[str]) -> None:
+        self.modules = modules
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
         body = getattr(node, "body", None)
-        if (
-            isinstance(body, list)
-            and body
-            and isinstance(body[0], ast.Expr)
-            and isinstance(body[0].value, ast.Constant)
-        ):
-            node.body = body[1:] or [ast.Pass()]  # type: ignore[attr-defined]
-    return ast.dump(tree)
+        if isinstance(body, list):
+            documented = body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+            node.body = body[1 if documented else 0 :] or [ast.Pass()]
+        return node
+
+    def visit_Import(self, node: ast.Import) -> None:
+        return None
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        return None
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if isinstance(node.value, ast.Name) and node.value.id in self.modules:
+            return ast.Name(node.attr, node.ctx)
+        return self.generic_visit(node)
 
 
 def present() -> dict[str, dict[str, object]]:

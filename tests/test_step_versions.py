@@ -3,7 +3,7 @@
 import json
 
 from tasks.reuse import VERSIONS
-from tests.step_versions import MEANING, RECORD, ROOT, present
+from tests.step_versions import MEANING, RECORD, ROOT, code, present
 
 
 def test_every_step_has_its_meaning_written_down() -> None:
@@ -25,3 +25,11 @@ def test_the_record_notices_a_change(monkeypatch) -> None:
     before = present()
     monkeypatch.setitem(MEANING, "select", ["tasks/weigh.py"])
     assert present()["select"] != before["select"]
+
+
+def test_a_move_changes_no_meaning() -> None:
+    before = "from tasks import weigh\nfrom tasks.clean import clean_texts\nx = weigh.weigh(clean_texts(y))"
+    after = "from tasks.clean import clean_texts\nfrom tasks.weigh import weigh\nx = weigh(clean_texts(y))"
+    assert code(before) == code(after)
+    assert code(before) != code(before.replace("(y)", "(z)"))
+    assert code("import os\nx = os.path") != code("import os\nx = path"), "names of libraries count"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.uint64]
     Vectors = NDArray[np.float32]
 
+Loop = Callable[..., None]
+_LOOP: Final[list[Loop]] = []
 BLOCK: Final = 2048
 SHARED: Final = 2**21
 """Components from which on it is worth it to share out."""
@@ -90,9 +92,18 @@ def _sums(bits: Numbers) -> Numbers:
     return sums
 
 
-def _compiled() -> Any:
-    """Return the compiled loop, if something has loaded it, and not only begun to."""
-    return getattr(sys.modules.get("tasks.private.compiled"), "mark", None)
+def provide_loop(loop: Loop) -> None:
+    """Use a compiled loop from now on: `tasks.private.compiled` provides it once it is imported."""
+    _LOOP.append(loop)
+
+
+def loop_loaded() -> bool:
+    """Say whether the compiled loops are imported in this process."""
+    return bool(_LOOP)
+
+
+def _compiled() -> Loop | None:
+    return _LOOP[-1] if _LOOP else None
 
 
 @lru_cache(maxsize=8)

@@ -9,7 +9,6 @@ rows, exact duplicates, kernels and earlier merges cannot change it.
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from tasks.private.ballot import Ballot, Candidates, Secret, usable
 from tasks.private.blocks import Election, Fast
 from tasks.private.comparing import ANY, Best, Group, Standing, compare, together
 from tasks.private.crew import Crew
-from tasks.private.marks import Marks, digest_of, marks_of
+from tasks.private.marks import Marks, digest_of, loop_loaded, marks_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -119,7 +118,7 @@ def _way(ballot: Ballot, candidates: Candidates) -> Way:
     large = ballot.vectors.size * len(candidates.ids) >= LARGE
     if large and device.ready():
         return "device"
-    if not large and "tasks.private.compiled" not in sys.modules:
+    if not large and not loop_loaded():
         return "plain"
     shorter = halves.ready(len(ballot.labels), len(set(ballot.labels)), candidates.vectors.size)
     return "halves" if shorter else "compiled"

@@ -269,5 +269,7 @@ def test_the_reason_of_a_charge_tells_on_how_many_sides_rows_voted(
     votes: int, sides: int, person: dict[str, Any]
 ) -> None:
     privacy = replace(USUAL, votes=votes, sides=sides, adjacency="replace_one", **person)
-    assert sides_of(vote_charge(calibrate(privacy)).sensitivity_reason) == sides
-    assert sides_of("vocabulary: a document adds 1 to 10 terms") == 0
+    charge = vote_charge(calibrate(privacy))
+    assert sides_of(charge.event, "") == sides
+    assert sides_of(calibrate(privacy).event, charge.sensitivity_reason) == sides  # lines of earlier versions
+    assert sides_of({"type": "laplace"}, "vocabulary: a document adds 1 to 10 terms") == 0

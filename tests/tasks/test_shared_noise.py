@@ -14,6 +14,7 @@ from scipy.signal import fftconvolve
 from scipy.stats import chi2
 
 from connectors.base import ConfigError
+from connectors.ledger_state import cost_of
 from tasks.accounting import VotePrivacy, calibrate, sides_of, vote_charge
 from tasks.composition import epsilon_of
 from tasks.masked_sum import unmasked
@@ -25,7 +26,7 @@ from tasks.shared_noise import (
     SharedNoise,
     guarantee,
     guarantees,
-    is_shared,
+    parties_of,
     require_enough,
     shared,
     shared_charge,
@@ -174,15 +175,19 @@ def test_shares_of_too_few_steps_are_refused():
 def test_a_release_is_charged_as_a_central_one_with_the_same_promise():
     noise = noise_of(10, colluding=3)
     charge, central = shared_charge(noise), vote_charge(USUAL)
-    assert charge.event == central.event == shared_event(noise)
+    assert cost_of(charge.event) == cost_of(central.event) == cost_of(shared_event(noise))
     assert (charge.mechanism, charge.noise_scale, charge.sensitivity) == (
         central.mechanism,
         central.noise_scale,
         central.sensitivity,
     )
-    assert is_shared(charge.sensitivity_reason)
-    assert not is_shared(central.sensitivity_reason)
-    assert sides_of(charge.sensitivity_reason) == sides_of(central.sensitivity_reason) == 2
+    assert parties_of(charge.event, "") == Parties(10, 10, 3)
+    assert parties_of(central.event, "") is None
+    assert sides_of(charge.event, "") == sides_of(central.event, "") == 2
+    # Ledger lines of earlier versions state both in the sentence alone.
+    assert parties_of(shared_event(noise), charge.sensitivity_reason) == Parties(10, 10, 3)
+    assert parties_of(shared_event(noise), central.sensitivity_reason) is None
+    assert sides_of(shared_event(noise), charge.sensitivity_reason) == 2
     assert "10 parties' votes" in charge.sensitivity_reason
     assert "up to 3 of the parties" in charge.sensitivity_reason
     assert epsilon_of([shared_event(noise)] * 4, 1e-5) <= 4

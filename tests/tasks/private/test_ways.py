@@ -302,7 +302,7 @@ def test_marks_tell_any_change_whatever_computes_them(dimension: int, monkeypatc
         seen.add(marks.digest_of(other).tobytes())
     seen.add(marks.digest_of(numbers[:-1]).tobytes())
     assert len(seen - {whole}) == 7
-    monkeypatch.delitem(sys.modules, "tasks.private.compiled")
+    monkeypatch.setattr(marks, "_LOOP", [])
     assert marks.marks_of(vectors).tolist() == found.tolist()
     assert marks.digest_of(numbers).tobytes() == whole
 
@@ -338,7 +338,7 @@ def test_the_way_of_an_election_is_that_of_its_size_and_of_what_the_machine_has(
     ballot, standing = election(1, 3, 30)
     monkeypatch.setattr(halves, "able", halves.able.__wrapped__)
     assert nearest._way(ballot, standing) == "compiled", "what is loaded is used"
-    monkeypatch.delitem(sys.modules, "tasks.private.compiled")
+    monkeypatch.setattr(marks, "_LOOP", [])
     assert nearest._way(ballot, standing) == "plain"
     monkeypatch.setattr(nearest, "LARGE", 1)
     assert nearest._way(ballot, standing) == "compiled"
@@ -349,7 +349,7 @@ def test_the_way_of_an_election_is_that_of_its_size_and_of_what_the_machine_has(
     assert nearest._way(ballot, standing) == "halves"
     monkeypatch.setattr(nearest, "LARGE", 10**9)
     assert nearest._way(ballot, standing) == "plain", "a small one is no reason to load the loops"
-    monkeypatch.setitem(sys.modules, "tasks.private.compiled", compiled)
+    monkeypatch.setattr(marks, "_LOOP", [compiled.mark])
     assert nearest._way(ballot, standing) == "halves", "but if they are there"
     monkeypatch.setattr(nearest, "LARGE", 1)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_f": True})
