@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import importlib.util
 import logging
 import os
@@ -16,7 +17,7 @@ from prefect.futures import PrefectFuture
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from prefect.tasks import Task
-from prefect.utilities.annotations import BaseAnnotation
+from prefect.utilities.annotations import BaseAnnotation, allow_failure, opaque, quote, unmapped
 from prefect.utilities.collections import visit_collection
 
 from connectors.base import ConfigError, MissingPackageError
@@ -25,6 +26,17 @@ from flows.params import Execution
 PACKAGES = {"dask": "prefect_dask", "ray": "prefect_ray"}
 AnyRunner = TaskRunner[PrefectFuture[Any]]
 Futures = Iterable[PrefectFuture[Any]]
+
+
+def _rebuild_annotation(annotation: Any) -> tuple[Any, ...]:
+    """Return how pickle makes an annotation again: from its value, not from the tuple that holds it."""
+    return type(annotation), (annotation.unwrap(),)
+
+
+# Prefect's annotations are tuples without `__getnewargs__`, so each pickling adds a level (Prefect 3.8): `opaque(job)`
+# reaches a worker of Dask or Ray as `opaque((job,))`, and the step gets a tuple.
+for _annotation in (opaque, quote, unmapped, allow_failure):
+    copyreg.pickle(_annotation, _rebuild_annotation)
 
 
 def check_runner(execution: Execution) -> None:

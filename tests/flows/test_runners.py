@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 import torch
 from prefect import flow, task
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed
+from prefect.utilities.annotations import opaque, quote
 
 from connectors.base import ConfigError, LedgerError, MissingPackageError, WaspError
 from flows import stores
@@ -151,6 +153,15 @@ def test_a_runner_that_was_opened_travels_and_duplicates_closed() -> None:
     assert isinstance(again, ConfiguredTaskRunner)
     with runner.duplicate() as other:
         assert other is not runner
+
+
+@pytest.mark.parametrize("annotation", [opaque, quote])
+@pytest.mark.parametrize("pickler", [pickle, cloudpickle])
+def test_annotated_arguments_reach_a_cluster_unchanged(annotation: Any, pickler: Any) -> None:
+    argument = annotation(("a tuple", "of two"))
+    for _ in range(2):  # a scheduler may send on what it received
+        argument = pickle.loads(pickler.dumps(argument))
+        assert argument == annotation(("a tuple", "of two"))
 
 
 def test_steps_that_ask_a_vendor_or_write_the_journal_stay_beside_the_flow() -> None:
