@@ -11,7 +11,7 @@ export WASP_HOME ?= $(CURDIR)/.wasp
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down status deployments test test-runs check test-all test-e2e bench bench-scale format clean
+.PHONY: help setup demo up down status deployments test test-runs test-slow check test-all test-e2e bench bench-scale format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ test: $(READY) ## the fast suite: offline, real parts, the main flow from start 
 
 test-runs: $(READY) ## whole runs of every flow with their servers: killed, resumed, refused, exported, compared
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "runs and not slow and not gpu and not live and not browser"
+
+test-slow: $(READY) ## the slow tests alone: see CONTRIBUTING.md for when
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow and not gpu and not live and not browser"
 
 test-all: $(READY) ## everything but the browser: slow, chaos and statistical tests as well
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not gpu and not live and not browser"

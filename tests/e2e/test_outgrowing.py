@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,9 +24,9 @@ from tests.connectors.postgres_server import execute, free_port, postgres_server
 from tests.connectors.s3_server import S3Server, s3_server
 from tests.pipeline import Pipeline, last_json
 
-pytestmark = pytest.mark.slow
-
 SAME = ("run_id", "accuracy", "macro_f1", "fid", "epsilon_spent", "n_synthetic", "releases", "iterations")
+TINY: dict[str, Any] = {"method": {"iterations": 2, "samples": 24}}
+"""Changes of SMALL for what `make test-runs` runs: two iterations, one release."""
 RUNS = 20
 FIT = 3
 
@@ -61,6 +62,27 @@ def with_the_book_of(first: Pipeline, home: Path, **extra: str) -> Pipeline:
     return other
 
 
+def shared_environment(folder: Path, database: str, s3: S3Server) -> dict[str, str]:
+    """Return the variables of machines that share artifacts, budget book and its key."""
+    open_secret(folder)
+    return s3.environment | {
+        "WASP_ARTIFACTS": s3.bucket("wasp-test"),
+        "WASP_LEDGER_URL": database,
+        "WASP_LEDGER_KEY_FILE": str(folder / "private" / "ledger.key"),
+    }
+
+
+def released_slots(pipeline: Pipeline) -> list[str]:
+    """Return the slot of every release in the budget book, in order."""
+    entries = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
+    return [entry["slot"] for entry in entries if entry["kind"] == "release"]
+
+
+def private_names(s3: S3Server) -> list[str]:
+    """Return the names in the shared store that should not be there."""
+    return [name for name in s3.names("wasp-test") if any(word in name for word in ("private", "ledger", ".db"))]
+
+
 def result(pipeline: Pipeline, **changes: Any) -> tuple[dict[str, Any], dict[str, bytes], bytes]:
     """Run, and return what must be the same: the numbers, the releases, the synthetic texts."""
     summary = pipeline.run(**changes)
@@ -68,21 +90,32 @@ def result(pipeline: Pipeline, **changes: Any) -> tuple[dict[str, Any], dict[str
     return {name: summary[name] for name in SAME}, pipeline.releases(summary["run_id"]), place.read_bytes()
 
 
-def test_threads_a_dask_cluster_and_a_ray_instance_give_the_same_result(api: str, tmp_path: Path) -> None:
-    threads = Pipeline(tmp_path / "threads", api)
-    expected = result(threads)
-    for kind in ("dask", "ray"):
-        other = with_the_book_of(threads, tmp_path / kind)
-        assert result(other, execution={"task_runner": kind, "max_workers": 2}) == expected, kind
-        entries = last_json(other.call("budget", "history", "desk", "--json").stdout)["entries"]
-        assert [entry["slot"] for entry in entries if entry["kind"] == "release"] == ["vote-0", "vote-1"]
+@pytest.mark.parametrize("kind", ["dask", "ray"])
+def test_a_run_on_a_cluster_has_the_result_of_threads_that_read_its_noise_back(
+    kind: str, api: str, tmp_path: Path
+) -> None:
+    with tempfile.TemporaryDirectory() as scratch:  # pytest's folder is too long a name for the sockets of Ray
+        folders = {"DASK_TEMPORARY_DIRECTORY": scratch, "RAY_TMPDIR": scratch}
+        cluster = Pipeline(tmp_path / kind, api, extra=folders)
+        expected = result(cluster, **TINY, execution={"task_runner": kind, "max_workers": 2})
+        assert any(Path(scratch).iterdir()), "the steps ran on a cluster"
+    assert set(answers_per_prompt(cluster)) == {1}
+    threads = with_the_book_of(cluster, tmp_path / "threads")
+    assert result(threads, **TINY) == expected
+    assert released_slots(threads) == ["vote-0"]
 
 
-def test_noise_that_a_dask_worker_drew_is_read_back_by_threads(api: str, tmp_path: Path) -> None:
-    dask = Pipeline(tmp_path / "dask", api)
-    expected = result(dask, execution={"task_runner": "dask", "max_workers": 2})
-    assert result(with_the_book_of(dask, tmp_path / "threads")) == expected
-    assert set(answers_per_prompt(dask)) == {1}
+def test_machines_that_share_a_store_on_s3_and_a_book_on_postgresql_pay_a_run_once(
+    api: str, tmp_path: Path, database: str, s3: S3Server
+) -> None:
+    shared = shared_environment(tmp_path, database, s3)
+    first, second = (Pipeline(tmp_path / name, api, extra=shared) for name in ("first", "second"))
+    expected = result(first, **TINY)
+    assert result(second, **TINY) == expected
+    assert (len(answers_per_prompt(first)), len(answers_per_prompt(second))) == (TINY["method"]["samples"], 0)
+    assert released_slots(second) == ["vote-0"]
+    assert private_names(s3) == []
+    assert not list(tmp_path.rglob("ledger.db*")), "the book is PostgreSQL's alone"
 
 
 @contextmanager
@@ -106,6 +139,7 @@ def dask_cluster(folder: Path, environment: dict[str, str]) -> Iterator[str]:
             process.wait(timeout=60)
 
 
+@pytest.mark.slow
 def test_the_workers_of_a_running_dask_cluster_share_a_book_on_postgresql(
     api: str, tmp_path: Path, database: str
 ) -> None:
@@ -120,6 +154,7 @@ def test_the_workers_of_a_running_dask_cluster_share_a_book_on_postgresql(
     assert result(threads) == expected
 
 
+@pytest.mark.slow
 def test_a_dask_worker_that_sees_another_budget_book_spends_nothing(api: str, tmp_path: Path, database: str) -> None:
     pipeline = Pipeline(tmp_path / "home", api, extra={"WASP_LEDGER_URL": database})
     elsewhere = {name: value for name, value in pipeline.environment.items() if name != "WASP_LEDGER_URL"}
@@ -128,19 +163,14 @@ def test_a_dask_worker_that_sees_another_budget_book_spends_nothing(api: str, tm
         done = pipeline.call("run", "wasp", "--config", str(pipeline.config(execution=execution)), "--json")
     assert done.returncode == 1
     assert "Set WASP_LEDGER_URL on every machine of the cluster" in done.stderr
-    entries = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
-    assert "release" not in {entry["kind"] for entry in entries}
+    assert released_slots(pipeline) == []
 
 
+@pytest.mark.slow
 def test_a_run_that_dies_on_one_machine_goes_on_on_another(
     api: str, tmp_path: Path, database: str, s3: S3Server
 ) -> None:
-    open_secret(tmp_path)
-    shared = s3.environment | {
-        "WASP_ARTIFACTS": s3.bucket("wasp-test"),
-        "WASP_LEDGER_URL": database,
-        "WASP_LEDGER_KEY_FILE": str(tmp_path / "private" / "ledger.key"),
-    }
+    shared = shared_environment(tmp_path, database, s3)
     first, second = (Pipeline(tmp_path / name, api, extra=shared) for name in ("first", "second"))
     config = first.config()
     process = first.start("run", "wasp", "--config", str(config), "--json")
@@ -160,9 +190,8 @@ def test_a_run_that_dies_on_one_machine_goes_on_on_another(
     assert "write clerk t=0" not in done.stderr, "finished steps are used again"
     assert "write clerk t=2" in done.stderr
     assert s3.get(f"wasp-test/{release}") == drawn
-    entries = last_json(first.call("budget", "history", "desk", "--json").stdout)["entries"]
-    assert [entry["slot"] for entry in entries if entry["kind"] == "release"] == ["vote-0", "vote-1"]
-    assert not [name for name in s3.names("wasp-test") if any(word in name for word in ("private", "ledger", ".db"))]
+    assert released_slots(first) == ["vote-0", "vote-1"]
+    assert private_names(s3) == []
 
     # the first machine again: nothing is left to do, and everything can be shown, exported and explained there
     again = last_json(first.call("run", "wasp", "--config", str(config), "--json").stdout)
@@ -177,6 +206,7 @@ def test_a_run_that_dies_on_one_machine_goes_on_on_another(
     assert s3.get(f"wasp-test/wasp/runs/{run_id}/synthetic.parquet") == expected[2]
 
 
+@pytest.mark.slow
 def test_while_the_store_is_away_a_run_stops_and_then_goes_on(api: str, tmp_path: Path, s3: S3Server) -> None:
     shared = s3.environment | {"WASP_ARTIFACTS": s3.bucket("wasp-test")}
     pipeline = Pipeline(tmp_path / "home", api, extra=shared)
@@ -193,8 +223,7 @@ def test_while_the_store_is_away_a_run_stops_and_then_goes_on(api: str, tmp_path
     done = pipeline.call("run", "wasp", "--config", str(config), "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     assert "write clerk t=0" not in done.stderr
-    entries = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
-    assert [entry["slot"] for entry in entries if entry["kind"] == "release"] == ["vote-0", "vote-1"]
+    assert released_slots(pipeline) == ["vote-0", "vote-1"]
     assert set(answers_per_prompt(pipeline)) == {1}
 
 
@@ -204,6 +233,7 @@ def wait_for(there: Callable[[], bool], process: "subprocess.Popen[str]") -> Non
         time.sleep(0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_twenty_runs_at_once_cannot_pass_the_cap_together(
