@@ -1,6 +1,7 @@
 """Every test runs offline, in a clean environment, with a state folder of its own."""
 
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,9 @@ for name in [name for name in os.environ if name.startswith(("WASP_", "MLFLOW_",
     del os.environ[name]
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A script's background process ignores interrupts, and everything it starts with it: tests that interrupt would wait.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -186,25 +186,27 @@ def test_a_client_in_the_stack_sends_files_through_mlflow(mlflow, machine, tmp_p
 
 @pytest.fixture(scope="module")
 def registered(prefect: str, machine: Machine) -> dict[str, Any]:
-    """Return the deployments by name, after the one-shot service has ended well."""
+    """Return the deployments by flow and name, after the one-shot service has ended well."""
     once = machine.start("deployments")
     assert once.wait(240) == 0, machine.log("deployments")[-3000:]
-    found = json.loads(ask(f"{prefect}/api/deployments/filter", AUTH, body={})[1])
-    return {one["name"]: one for one in found}
+    deployments = json.loads(ask(f"{prefect}/api/deployments/filter", AUTH, body={})[1])
+    flows = {flow["id"]: flow["name"] for flow in json.loads(ask(f"{prefect}/api/flows/filter", AUTH, body={})[1])}
+    return {f"{flows[deployment['flow_id']]}/{deployment['name']}": deployment for deployment in deployments}
 
 
 def test_deployments_are_registered_without_a_secret(registered):
-    assert "demo" in registered
+    assert "wasp/demo" in registered
     assert {one["work_pool_name"] for one in registered.values()} == {"wasp"}
     everything = json.dumps(registered)
     assert [secret for secret in SECRETS.values() if len(secret) > 3 and secret in everything] == []
 
 
 def test_a_run_from_the_form_ends_in_the_worker_with_everything_in_its_place(prefect, mlflow, machine, registered):
-    start = f"{prefect}/api/deployments/{registered['demo']['id']}/create_flow_run"
+    start = f"{prefect}/api/deployments/{registered['wasp/demo']['id']}/create_flow_run"
     with machine.running("worker"):
-        run = json.loads(ask(start, AUTH, body={"parameters": {"config": SMALL}})[1])
-        assert ended(f"{prefect}/api/flow_runs/{run['id']}", machine) == "COMPLETED"
+        status, answer = ask(start, AUTH, body={"parameters": {"config": SMALL}})
+        assert status == 201, answer.decode()
+        assert ended(f"{prefect}/api/flow_runs/{json.loads(answer)['id']}", machine) == "COMPLETED"
     [summary] = (machine.folder / "wasp" / "runs").glob("*/summary.json")
     assert json.loads(summary.read_text())["n_synthetic"] == 72
     assert list((machine.folder / "wasp").glob("*.db")) == []  # the ledger and MLflow are PostgreSQL's
