@@ -15,6 +15,9 @@ DATA = Path(os.environ.get("WASP_DATA") or ROOT.parent / "shared" / "data")
 OUTPUT = Path(os.environ.get("WASP_TEST_OUTPUT") or ROOT / "tests" / "output")
 """What tests leave for people to look at: tables and screenshots."""
 
+SLOW_SECONDS = 1800
+"""Limit of a slow test that names no other: several waits of `tests.pipeline.WAIT_SECONDS`."""
+
 for name in [name for name in os.environ if name.startswith(("WASP_", "MLFLOW_", "PREFECT_"))]:
     del os.environ[name]
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -57,6 +60,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _carries_runs_out(item) and not item.get_closest_marker("core"):
             item.add_marker(pytest.mark.runs)
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SLOW_SECONDS))
         if not DATA.is_dir() and item.get_closest_marker("real_data"):
             item.add_marker(pytest.mark.skip(reason="the folder of real data is missing (WASP_DATA)"))
 

@@ -17,10 +17,9 @@ from uuid import UUID
 
 import yaml
 
-from tests.pipeline import ROOT, Pipeline
+from tests.pipeline import ROOT, WAIT_SECONDS, Pipeline
 
 NAME = "tested"
-PATIENCE = 240
 
 
 @dataclass
@@ -55,7 +54,7 @@ class Deployed:
 
     def until(self, done: Any, otherwise: str) -> None:
         """Wait until `done()`."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WAIT_SECONDS
         while not done():
             if time.monotonic() > deadline:
                 raise AssertionError(f"{otherwise}: {(self.pipeline.home.parent / 'serve.log').read_text()[-3000:]}")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tests.pipeline import ROOT, SMALL, Pipeline
+from tests.pipeline import ROOT, SMALL, WAIT_SECONDS, Pipeline
 
 SERVE = """
 from prefect.deployments.runner import EntrypointType
@@ -73,7 +73,7 @@ class Served:
         state = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry from the UI"}
         ask(self.api, f"/flow_runs/{run}/set_state", {"state": state, "force": True})
 
-    def until(self, run: str, *wanted: str, seconds: float = 120) -> dict[str, Any]:
+    def until(self, run: str, *wanted: str, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
         """Wait until the run is in one of these kinds of states; return its state."""
         deadline = time.monotonic() + seconds
         state: dict[str, Any] = {}
@@ -84,7 +84,7 @@ class Served:
             time.sleep(0.3)
         raise AssertionError(f"run {run} is still {state}")
 
-    def end(self, run: str, seconds: float = 180) -> dict[str, Any]:
+    def end(self, run: str, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
         """Wait for the end of a run; return its state."""
         time.sleep(0.5)
         return self.until(run, *OVER, seconds=seconds)
@@ -128,7 +128,7 @@ def served(api: str, pipeline: Pipeline, name: str) -> Iterator[Served]:
 
 
 def _registered(api: str, name: str, process: "subprocess.Popen[bytes]", log: Any) -> str:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise RuntimeError(log.read_text()[-2000:])

@@ -14,7 +14,7 @@ import pytest
 
 from deployments.stack import postgres
 from deployments.stack.state import Stack
-from tests.pipeline import ROOT, SMALL, last_json
+from tests.pipeline import ROOT, SMALL, WAIT_SECONDS, last_json
 from tests.stack import RunningStack, stack
 
 pytestmark = pytest.mark.slow
@@ -50,7 +50,7 @@ def start_run(running: RunningStack, **changes: Any) -> str:
     return str(made["id"])
 
 
-def wait_for_state(running: RunningStack, run: str, *states: str, seconds: float = 150) -> dict[str, Any]:
+def wait_for_state(running: RunningStack, run: str, *states: str, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
     deadline = time.monotonic() + seconds
     while True:
         state: dict[str, Any] = ask(running, f"flow_runs/{run}")["state"]
@@ -61,7 +61,7 @@ def wait_for_state(running: RunningStack, run: str, *states: str, seconds: float
 
 
 def wait_for_notice(running: RunningStack, words: str) -> dict[str, str]:
-    place, deadline = running.home / "notices.jsonl", time.monotonic() + 90
+    place, deadline = running.home / "notices.jsonl", time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         lines = place.read_text().splitlines() if place.exists() else []
         for line in lines:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline import ROOT, Pipeline, last_json
+from tests.pipeline import ROOT, WAIT_SECONDS, Pipeline, last_json
 from tests.served import Refused, Served, ask, served, values
 
 SHORT = {"method": {"iterations": 2, "samples": 24}, "test": None, "execution": {"approval": True}}
@@ -25,7 +25,7 @@ def resume(api: str, run: str, **answer: Any) -> str:
 
 def paused(api: str, after: float) -> dict[str, Any]:
     """Wait for a run that started lately to pause; return it with its form on the server."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         for run in ask(api, "/flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 5}):
             if run["state_type"] == "PAUSED" and run["expected_start_time"] > after:
@@ -67,7 +67,7 @@ def test_a_refused_plan_spends_nothing_and_says_who_refused(pipeline: Pipeline, 
         assert word in form
     assert resume(pipeline.api, run["id"], approved=True) == "REJECT", "nobody signed"
     assert resume(pipeline.api, run["id"], approved=False, by="Alice", reason="too dear") == "ACCEPT"
-    out, _ = process.communicate(timeout=120)
+    out, _ = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 5
     assert last_json(out)["message"].startswith("Alice refused this plan: too dear. Nothing was spent")
     state = ask(pipeline.api, f"/flow_runs/{run['id']}")["state"]
@@ -83,7 +83,7 @@ def test_an_approved_plan_is_carried_out_recorded_and_not_asked_for_again(pipeli
     process, run = started(pipeline, "run", "wasp", "--config", str(config), "--json")
     assert nothing_spent(pipeline)
     assert resume(pipeline.api, run["id"], approved=True, by="Bob", reason="agreed on Monday") == "ACCEPT"
-    out, errors = process.communicate(timeout=180)
+    out, errors = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 0, errors[-3000:]
     summary = last_json(out)
     kept = json.loads((Path(summary["folder"]) / "manifest.json").read_text())["approval"]
@@ -127,7 +127,7 @@ def at_terminal(pipeline: Pipeline, config: Path, typed: str) -> tuple[int, str]
             os.write(master, typed.encode())
             answered = True
     os.close(master)
-    return process.wait(timeout=60), seen
+    return process.wait(timeout=WAIT_SECONDS), seen
 
 
 @pytest.mark.parametrize(

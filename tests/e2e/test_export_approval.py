@@ -11,7 +11,7 @@ import pytest
 
 from flows.home import who
 from tests.e2e.test_approval import paused, resume, started, with_form
-from tests.pipeline import Pipeline, last_json
+from tests.pipeline import WAIT_SECONDS, Pipeline, last_json
 from tests.served import ask
 
 Finished = tuple[Pipeline, str]
@@ -42,7 +42,7 @@ def test_a_refused_export_leaves_nothing_and_says_who_refused(finished: Finished
         assert word in form
     assert not (tmp_path / "out").exists()
     assert resume(pipeline.api, run["id"], approved=False, by="Olga", reason="too early") == "ACCEPT"
-    out, _ = process.communicate(timeout=120)
+    out, _ = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 5
     assert last_json(out)["message"] == "Olga refused this export: too early. Nothing was exported."
     assert ask(pipeline.api, f"/flow_runs/{run['id']}")["state"]["type"] == "FAILED"
@@ -53,7 +53,7 @@ def test_a_refused_export_leaves_nothing_and_says_who_refused(finished: Finished
 def test_whoever_asks_cannot_approve(finished: Finished, tmp_path: Path) -> None:
     process, run = asked(finished, tmp_path / "out")
     assert resume(finished[0].api, run["id"], approved=True, by=f" {who().upper()} ") == "ACCEPT"
-    out, _ = process.communicate(timeout=120)
+    out, _ = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 5
     assert "cannot approve it: somebody else has to" in last_json(out)["message"]
     assert list(tmp_path.iterdir()) == []
@@ -65,7 +65,7 @@ def test_an_approved_export_says_who_agreed_in_manifest_card_book_and_page(finis
     time.sleep(1)
     assert paused(pipeline.api, "")["id"] == run["id"]
     assert resume(pipeline.api, run["id"], approved=True, by="Olga", reason="seen") == "ACCEPT"
-    out, errors = process.communicate(timeout=120)
+    out, errors = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 0, errors[-3000:]
     assert last_json(out)["run_id"] == run_id
     told = json.loads((tmp_path / "out" / "manifest.json").read_text())

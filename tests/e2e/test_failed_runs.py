@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import connectors.data
-from tests.pipeline import ROOT, Pipeline, last_json
+from tests.pipeline import ROOT, WAIT_SECONDS, Pipeline, last_json
 from tests.served import Served, served, values
 
 pytestmark = pytest.mark.slow
@@ -64,7 +64,7 @@ def failed(deployed: Served, run: str) -> str:
     assert state["type"] == "FAILED", state
     message = str(state["message"])
     words = message.split(": ", 2)[-1]
-    deadline = time.monotonic() + 30  # logs are sent in batches
+    deadline = time.monotonic() + WAIT_SECONDS  # logs are sent in batches
     while not any(words[:60] in line for line in deployed.logs(run)[-2:]):
         assert time.monotonic() < deadline, deployed.logs(run)[-3:]
         time.sleep(0.5)

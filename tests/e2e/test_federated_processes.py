@@ -27,7 +27,7 @@ from tasks.partition import Partition
 from tests.connectors.s3_server import s3_server
 from tests.e2e.test_federated import planted_rows
 from tests.federated import PLANTED, open_federated
-from tests.pipeline import ROOT, SMALL, Pipeline, free_port, last_json, prefect_server
+from tests.pipeline import ROOT, SMALL, WAIT_SECONDS, Pipeline, free_port, last_json, prefect_server
 from tests.tasks.test_federation import both_sides, clear_sum
 
 pytestmark = pytest.mark.slow
@@ -80,7 +80,7 @@ class Scene:
     def exchange(self, pattern: str) -> list[Path]:
         return sorted((self.folder / "parties/exchange").glob(f"rounds/*/iteration=*/attempt=*/{pattern}"))
 
-    def until(self, holds: Callable[[], Any], seconds: float = 120) -> None:
+    def until(self, holds: Callable[[], Any], seconds: float = WAIT_SECONDS) -> None:
         deadline = time.monotonic() + seconds
         while not holds():
             assert time.monotonic() < deadline, self.logs()
@@ -147,7 +147,7 @@ def test_a_party_killed_when_it_was_ready_is_replaced_by_its_next_process(scene:
     scene.until(lambda: scene.exchange("keys/party-1") and scene.exchange("keys/party-2"))
     scene.kill("party-1")
     scene.start("party-1")
-    scene.until(lambda: (scene.folder / "parties/party-1/party.log").read_text().count("waiting") == 2, 600)
+    scene.until(lambda: (scene.folder / "parties/party-1/party.log").read_text().count("waiting") == 2)
     os.kill(scene.processes["party-3"].pid, signal.SIGCONT)
     told, errors = run.communicate(timeout=900)
     assert run.returncode == 0, errors[-3000:] + scene.logs()

@@ -234,7 +234,6 @@ def wait_for(there: Callable[[], bool], process: "subprocess.Popen[str]") -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_twenty_runs_at_once_cannot_pass_the_cap_together(
     kind: str, api: str, tmp_path: Path, request: pytest.FixtureRequest

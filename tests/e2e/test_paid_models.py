@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline import Pipeline, last_json
+from tests.pipeline import WAIT_SECONDS, Pipeline, last_json
 from tests.vendor_server import VendorServer
 from tests.vendor_wire import failure
 
@@ -132,7 +132,7 @@ def test_runs_share_a_paid_model_through_a_global_limit_of_prefect(pipeline: Pip
             time.sleep(4)
             assert server.count == 0, "the slot is taken by somebody else"
             api("/v2/concurrency_limits/decrement", {"names": ["plm-shared-gpt"], "slots": 1, "mode": "concurrency"})
-            out, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=WAIT_SECONDS)
         finally:
             process.kill()
         assert process.returncode == 0, err[-2000:]
