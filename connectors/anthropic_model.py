@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from connectors.answers import SCHEMA
 from connectors.base import Completion, MissingPackageError, ModelSpec, Prompt
@@ -48,7 +48,7 @@ class AnthropicModel(VendorModel[AnthropicOptions]):
     connector: ClassVar[str] = "anthropic"
 
     @classmethod
-    def from_spec(cls, spec: ModelSpec) -> AnthropicModel:
+    def from_spec(cls, spec: ModelSpec) -> Self:
         """Open the model of a configuration; ConfigError for wrong options. Nothing is asked."""
         return cls(spec.name, spec.model, AnthropicOptions.read(spec))
 

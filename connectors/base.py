@@ -36,6 +36,7 @@ from connectors.errors import NoRowsError as NoRowsError
 from connectors.errors import PartyError as PartyError
 from connectors.errors import PlaceError as PlaceError
 from connectors.errors import PrivateInputError as PrivateInputError
+from connectors.errors import ProblemsError as ProblemsError
 from connectors.errors import TemporaryError as TemporaryError
 from connectors.errors import WaspError as WaspError
 from connectors.errors import in_step as in_step
@@ -188,6 +189,18 @@ class PrivateRef:
 RowReader = Callable[[RowsRef], "pd.DataFrame"]
 """Opens a reference. Columns: row (int64, 0-based position in the source), text, label, and, where the reference
 names them, attribute and person; all strings. Raises InputError for a missing file, column or an unreadable source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Columns that a source names apart from its rows. `is_schema`: surely not a row, as a first line may be."""
+
+    columns: tuple[str, ...]
+    is_schema: bool
+
+
+HeaderReader = Callable[[RowsRef], "Header | None"]
+"""None: the columns of this source are known only from its rows."""
 
 
 # --- artifacts

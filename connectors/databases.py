@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.base import MissingPackageError, PlaceError
@@ -21,16 +22,10 @@ def read_sql(address: str, query: str, name: str) -> Columns:
     Nothing is committed, so a query cannot change the rows. Errors: PlaceError, MissingPackageError.
     """
     import sqlalchemy
-    from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+    from sqlalchemy.exc import SQLAlchemyError
 
-    try:
-        engine = sqlalchemy.create_engine(address)
-    except (ArgumentError, NoSuchModuleError):
-        raise PlaceError(f"{name}: not a database address. Write for example sqlite:///rows.db") from None
-    except ImportError as error:
-        if address.startswith("postgresql"):
-            raise MissingPackageError("psycopg2-binary", "postgres") from None
-        raise PlaceError(f"{name}: this database needs one more package: {error}") from None
+    check_database(address, name)
+    engine = sqlalchemy.create_engine(address)
     try:
         with engine.connect() as connection:
             result = connection.execute(sqlalchemy.text(query))
@@ -43,6 +38,29 @@ def read_sql(address: str, query: str, name: str) -> Columns:
     finally:
         engine.dispose()
     raise PlaceError(f"{name}: the query failed ({problem}). Try it in the database's own client.")
+
+
+def check_database(address: str, name: str) -> None:
+    """Check an address, its driver and, for SQLite, its file; nothing is connected and no query is run.
+
+    Raises PlaceError, MissingPackageError.
+    """
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+    try:
+        url = make_url(address)
+        dialect = url.get_dialect()
+        dialect.import_dbapi()
+    except (ArgumentError, NoSuchModuleError):
+        raise PlaceError(f"{name}: not a database address. Write for example sqlite:///rows.db") from None
+    except ImportError as error:
+        if address.startswith("postgresql"):
+            raise MissingPackageError("psycopg2-binary", "postgres") from None
+        raise PlaceError(f"{name}: this database needs one more package: {error}") from None
+    file = url.database or ""
+    if dialect.name == "sqlite" and file and not file.startswith((":", "file:")) and not Path(file).is_file():
+        raise PlaceError(f"{name}: unable to open database file: {file} does not exist. Name the file of a database.")
 
 
 def _harmless(error: SQLAlchemyError) -> str:

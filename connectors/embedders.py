@@ -46,6 +46,14 @@ def open_embedder(connector: str, model: str = "", options: Mapping[str, Any] | 
     )
 
 
+def check_embedder(connector: str, model: str = "", options: Mapping[str, Any] | None = None) -> None:
+    """Check an embedder before a run: package, options, files, device; ConfigError. Loads no weights."""
+    embedder = open_embedder(connector, model, options)
+    check = getattr(embedder, "check", None)
+    if check is not None:
+        check()
+
+
 def _check_options(connector: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
     for name in given:
         if name not in known:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
+
+from connectors.packages import install_command
 
 
 class WaspError(Exception):
@@ -34,11 +37,22 @@ class ConfigError(WaspError):
     exit_code: ClassVar[int] = 2
 
 
+class ProblemsError(ConfigError):
+    """Several things are wrong with one configuration: a line for each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.problems,), self.__dict__
+
+
 class MissingPackageError(ConfigError):
     """A package of an extra is not installed; the message is the install command."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"The package '{package}' is not installed. Type: pip install 'wasp-synth[{extra}]'")
+        super().__init__(f"The package '{package}' is not installed. Type: {install_command(extra)}")
         self.package, self.extra = package, extra
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -60,13 +74,17 @@ class PlaceError(InputError):
 class PrivateInputError(ConfigError):
     """Private rows are wrong: a code and where their owner finds the details, nothing from the rows."""
 
-    def __init__(self, code: str, details: Path) -> None:
-        super().__init__(f"Private rows were refused ({code}). Their owner finds row numbers and reasons in {details}.")
+    def __init__(self, code: str, details: Path, source: str = "") -> None:
+        of = f" of {source}" if source else ""
+        super().__init__(
+            f"Private rows{of} were refused ({code}). Their owner finds row numbers and reasons in {details}."
+        )
         self.code = code
         self.details = details
+        self.source = source
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.code, self.details), self.__dict__
+        return type(self), (self.code, self.details, self.source), self.__dict__
 
 
 class BudgetError(WaspError):

@@ -73,6 +73,10 @@ class FaultOptions:
         options._check(spec.name)
         return options
 
+    def inner_spec(self, name: str) -> ModelSpec:
+        """Describe the model that answers."""
+        return ModelSpec(name, **{"connector": "ngram", **self.inner})
+
     def _check(self, name: str) -> None:
         for group in (tuple(TEMPORARY), SPOILT):
             shares = [getattr(self, option) for option in group]
@@ -115,8 +119,15 @@ class FaultyModel:
         from connectors.registry import open_model
 
         options = FaultOptions.read(spec)
-        inner = open_model(ModelSpec(spec.name, **{"connector": "ngram", **options.inner}))
+        inner = open_model(options.inner_spec(spec.name))
         return (_RememberingFaultyModel if hasattr(inner, "remember") else cls)(spec.name, inner, options)
+
+    @classmethod
+    def check_spec(cls, spec: ModelSpec) -> None:
+        """Check the options, and the inner model as its own connector does."""
+        from connectors.registry import check_model
+
+        check_model(FaultOptions.read(spec).inner_spec(spec.name))
 
     def __reduce__(self) -> tuple[type[FaultyModel], tuple[str, LanguageModel, FaultOptions]]:
         return type(self), (self._name, self._inner, self._options)

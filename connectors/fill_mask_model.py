@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from connectors.hf_loading import Loaded, load
 from connectors.hf_model import Deliver, HfModel
 from connectors.hf_options import HfOptions
 from connectors.hf_sampling import Request, nucleus
+from connectors.model_checks import Purpose
 from connectors.options import refuse_unknown
 from connectors.texts import encodable
 
@@ -63,6 +64,7 @@ class FillMaskModel(HfModel):
     """
 
     connector = "fill_mask"
+    purpose: ClassVar[Purpose] = "fill"
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> FillMaskModel:

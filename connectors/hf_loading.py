@@ -8,9 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from connectors.base import FinalError, TemporaryError
+from connectors.base import ConfigError, FinalError, TemporaryError
 from connectors.hf_options import HfOptions
 from connectors.hub_files import digest_of, files_of, loading, quiet
+from connectors.model_checks import Purpose, check_device, find_model, open_settings
 
 _SETTINGS = (".json", ".txt", ".model", ".jinja")
 _WANTED = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]
@@ -51,11 +52,35 @@ def model_folder(name: str, model: str, options: HfOptions) -> Path:
         if options.bin_weights and not files_of(folder, (".safetensors",)):
             folder = _snapshot(name, model, options, [*patterns, "pytorch_model*.bin"])
     if not weights_of(folder, options):
-        raise FinalError(
-            f"Model '{name}': {model} has no safetensors weights. Set options.revision to a revision that has them, "
-            "or options.bin_weights: true to read pytorch_model*.bin (weights alone, no code)."
-        )
+        raise FinalError(_no_weights(name, model))
     return folder
+
+
+def check_files(name: str, model: str, options: HfOptions, purpose: Purpose) -> None:
+    """Check the files of a model and its device before a run; ConfigError. No weights are loaded or fetched.
+
+    Settings of a model that brings its authors' code are not opened: that would run it.
+    """
+    where = f"Model '{name}'"
+    if options.device != "auto":
+        check_device(where, options.device)
+    if model == "embedded":
+        return
+    place = str(Path(model).expanduser())
+    folder = find_model(where, place, options.revision, options.offline, lambda path: bool(weights_of(path, options)))
+    if folder is None:
+        return
+    if not weights_of(folder, options):
+        raise ConfigError(_no_weights(name, model))
+    if not options.trust_remote_code:
+        open_settings(where, folder, purpose)
+
+
+def _no_weights(name: str, model: str) -> str:
+    return (
+        f"Model '{name}': {model} has no safetensors weights. Set options.revision to a revision that has them, "
+        "or options.bin_weights: true to read pytorch_model*.bin (weights alone, no code)."
+    )
 
 
 def weights_of(folder: Path, options: HfOptions) -> list[Path]:

@@ -9,13 +9,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from connectors.base import Completion, Keep, MissingPackageError, ModelSpec, Prompt, Weights, canonical, keep_nothing
 from connectors.hf_continuous import answer_continuously
-from connectors.hf_loading import Loaded, content_of, dtype_of, load, model_folder
+from connectors.hf_loading import Loaded, check_files, content_of, dtype_of, load, model_folder
 from connectors.hf_options import HfOptions
 from connectors.hf_sampling import Request, RowEnd, RowSampler
+from connectors.model_checks import Purpose
 from connectors.texts import encodable
 
 VERSION = 1
@@ -42,6 +43,7 @@ class HfModel:
     """
 
     connector = "hf"
+    purpose: ClassVar[Purpose] = "write"
 
     def __init__(self, name: str, model: str, options: HfOptions | None = None) -> None:
         for package in ("transformers", "torch"):
@@ -56,6 +58,12 @@ class HfModel:
     def from_spec(cls, spec: ModelSpec) -> HfModel:
         """Describe the model of a configuration, without opening it; ConfigError for wrong options or no folder."""
         return cls(spec.name, spec.model, HfOptions.read(spec))
+
+    @classmethod
+    def check_spec(cls, spec: ModelSpec) -> None:
+        """Check options, packages, device and files; ConfigError. No weights are loaded or fetched."""
+        model = cls.from_spec(spec)
+        check_files(spec.name, spec.model, model._options, cls.purpose)
 
     def __reduce__(self) -> tuple[type[HfModel], tuple[str, str, HfOptions]]:
         # The weights are loaded again in the other process.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
 from connectors.answers import SCHEMA
@@ -71,7 +71,7 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
         self._limit_field = auto if options.limit_field == "auto" else options.limit_field
 
     @classmethod
-    def from_spec(cls, spec: ModelSpec) -> OpenAIModel:
+    def from_spec(cls, spec: ModelSpec) -> Self:
         """Open the model of a configuration; ConfigError for wrong options. Nothing is asked."""
         return cls(spec.name, spec.model, OpenAIOptions.read(spec))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from threading import RLock
@@ -85,6 +86,16 @@ class RecordedModel:
         """Open the file of a configuration; ConfigError for wrong options, InputError for a wrong file."""
         return cls(spec.name, RecordedOptions.read(spec))
 
+    @classmethod
+    def check_spec(cls, spec: ModelSpec) -> None:
+        """Check options, file and columns; no row is read. Errors as of `from_spec`."""
+        import pyarrow.parquet as pq
+
+        options = RecordedOptions.read(spec)
+        with _parquet(Path(options.path)) as path:
+            columns = pq.read_schema(path).names
+        _require_columns(path, columns, options.where)
+
     def __reduce__(self) -> tuple[type[RecordedModel], tuple[str, RecordedOptions]]:
         # A copy in another process starts without memory; `remember` gives it back.
         return RecordedModel, (self._name, self._options)
@@ -150,19 +161,31 @@ class RecordedModel:
         return found
 
 
+@contextmanager
+def _parquet(path: Path) -> Iterator[Path]:
+    """Word the errors of reading a file."""
+    if not path.is_file():
+        raise InputError(f"File of recorded answers {path} does not exist.")
+    try:
+        yield path
+    except (OSError, ValueError) as error:
+        raise InputError(f"File of recorded answers {path} cannot be read as Parquet ({error}).") from error
+
+
+def _require_columns(path: Path, columns: Iterable[str], where: Mapping[str, Any]) -> None:
+    present = [str(column) for column in columns]
+    for column in ("text", "label", *where):
+        if column not in present:
+            raise InputError(f"{path} has no column '{column}'; it has {', '.join(present)}.")
+
+
 def _read_table(path: Path, where: Mapping[str, Any]) -> pd.DataFrame:
     """Return the different rows that pass the filter, columns text and label as strings, index 0, 1, 2, ..."""
     import pandas as pd
 
-    if not path.is_file():
-        raise InputError(f"File of recorded answers {path} does not exist.")
-    try:
+    with _parquet(path):
         table = pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"File of recorded answers {path} cannot be read as Parquet ({error}).") from error
-    for column in ("text", "label", *where):
-        if column not in table:
-            raise InputError(f"{path} has no column '{column}'; it has {', '.join(map(str, table.columns))}.")
+    _require_columns(path, table.columns, where)
     for column, value in where.items():
         table = table[table[column] == value]
     table = table[["text", "label"]].dropna().astype(str).drop_duplicates().reset_index(drop=True)

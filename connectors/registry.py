@@ -1,7 +1,8 @@
 """Names to language models: a connector is found by entry point and imported on first use.
 
 Entry points of the group `wasp.connectors` (name = "package.module:Class"), ours and other people's alike. A class
-has `from_spec(spec: ModelSpec)` and is a `LanguageModel`.
+has `from_spec(spec: ModelSpec)` and is a `LanguageModel`. It may have `check_spec(spec: ModelSpec)`, which raises
+ConfigError for whatever can be found wrong or missing before a run without calling or loading anything.
 """
 
 from __future__ import annotations
@@ -37,6 +38,25 @@ def check_connector(name: str, connector: str) -> None:
         near = difflib.get_close_matches(connector, known, n=1)
         hint = f"Did you mean '{near[0]}'? " if near else ""
         raise ConfigError(f"plms '{name}': there is no connector '{connector}'. {hint}Connectors: {', '.join(known)}")
+
+
+def check_model(spec: ModelSpec) -> None:
+    """Check a model that `spec` describes before a run: connector, package, options, files, key; nothing is called.
+
+    A connector says how by `check_spec(spec)`; where it has none, the model is opened. Raises ConfigError.
+    """
+    check_connector(spec.name, spec.connector)
+    try:
+        connector = connectors()[spec.connector].load()
+    except ImportError as error:
+        raise ConfigError(
+            f"plms '{spec.name}': the connector '{spec.connector}' cannot be imported ({error}). Install what it needs."
+        ) from error
+    check = getattr(connector, "check_spec", None) or connector.from_spec
+    try:
+        check(spec)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"plms '{spec.name}': options: a value cannot be read ({error}). Correct it.") from error
 
 
 def open_model(spec: ModelSpec) -> LanguageModel:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from connectors.base import ArtifactError, ConfigError, MissingPackageError
 from connectors.files import write_whole
+from connectors.packages import pip_install
 
 MARK = "wasp-artifacts.json"
 """Lies at the top of a store that was written to."""
@@ -173,7 +174,7 @@ def checked(address: str, setting: str = "WASP_ARTIFACTS") -> str:
     if importlib.util.find_spec(package) is None:
         if package == "s3fs":
             raise MissingPackageError(package, "s3")
-        raise ConfigError(f"{setting}: {parts.scheme}:// needs one more package. Type: pip install {package}")
+        raise ConfigError(f"{setting}: {parts.scheme}:// needs one more package. Type: {pip_install()} {package}")
     return address.rstrip("/")
 
 

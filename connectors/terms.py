@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from connectors.base import InputError, RowsRef, TermsRef
+from connectors.base import InputError, PlaceError, RowsRef, TermsRef
+from connectors.headers import read_header
 from connectors.sources import open_source, shown
 
 
@@ -29,6 +30,23 @@ def read_terms(where: TermsRef) -> tuple[str, ...]:
         )
     ranks = [_number(rank, place, row) for row, rank in enumerate(columns[where.rank])]
     return tuple(terms[row] for row in sorted(range(len(terms)), key=ranks.__getitem__))
+
+
+def check_terms(where: TermsRef) -> None:
+    """Check that a vocabulary can be opened and has its columns; no term is read. Raises InputError."""
+    source = RowsRef(where.path)
+    if where.path.endswith(".txt"):
+        _lines(where.path)
+        return
+    try:
+        header = read_header(source)
+    except PlaceError as error:
+        raise PlaceError(f"vocabulary.path: {error}") from None
+    for field, column in (("term", where.term), ("rank", where.rank)):
+        if header is not None and column and column not in header.columns:
+            raise InputError(
+                f"vocabulary.{field}: {shown(source)} has no column '{column}'. Columns: {', '.join(header.columns)}."
+            )
 
 
 def _number(rank: Any, place: RowsRef, row: int) -> float:

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from connectors.answers import ask_for_several, plain_text, several_texts
-from connectors.base import Completion, FinalError, Keep, Prompt, TemporaryError, WaspError, canonical, keep_nothing
+from connectors.base import (
+    Completion,
+    FinalError,
+    Keep,
+    MissingPackageError,
+    ModelSpec,
+    Prompt,
+    TemporaryError,
+    WaspError,
+    canonical,
+    keep_nothing,
+)
 from connectors.calling_loop import run_here
 from connectors.pacing import Endpoint, SlowDown, Unusable
 from connectors.secrets import Secret, read_secret
@@ -30,6 +42,8 @@ MOST_NOT_ACCEPTED = 20
 class VendorModel(ABC, Generic[Options]):
     """A language model behind an API; a vendor adds how a client is opened and how one question is put.
 
+    `connector` is also the name of the vendor's package.
+
     Prompts go out in a sliding window over all endpoints, in an event loop of the calling thread; each answer is kept
     the moment it arrives. What is known of the endpoints' pace outlives a call. Threads may call `complete` at the same
     time and share the endpoints' places. Holds no key: keys are read when something is asked.
@@ -43,6 +57,24 @@ class VendorModel(ABC, Generic[Options]):
         pace = options.paced
         self.places = [Place(name, model, address.host, address.key) for address in options.endpoints]
         self.endpoints = [Endpoint(place.host, pace) for place in self.places]
+
+    @classmethod
+    @abstractmethod
+    def from_spec(cls, spec: ModelSpec) -> Self:
+        """Open the model of a configuration; ConfigError for wrong options. Nothing is asked."""
+
+    @classmethod
+    def check_spec(cls, spec: ModelSpec) -> None:
+        """Check options, the vendor's SDK and keys; ConfigError. Nothing is asked.
+
+        A key in a Secret block of Prefect is read where a run starts.
+        """
+        model = cls.from_spec(spec)
+        if importlib.util.find_spec(cls.connector) is None:
+            raise MissingPackageError(cls.connector, "api")
+        for address in model.options.endpoints:
+            if not address.key.startswith("prefect:"):
+                read_secret(address.key, f"Model '{spec.name}': key")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._name, self.model, self.options)

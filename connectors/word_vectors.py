@@ -38,6 +38,15 @@ class WordVectors:
         self.model, self.most = model, most
         self._file = _file_of(model)
 
+    def check(self) -> None:
+        """Read the first word of the file; ConfigError where it is none of word vectors."""
+        try:
+            first = next(iter(_lines(self._file)), None)
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"embedder.model: {self._file} cannot be read ({type(error).__name__})") from error
+        if first is None or not len(first[1]):
+            raise ConfigError(f"{self._file} holds no word with numbers behind it")
+
     @property
     def name(self) -> str:
         """Readable name."""

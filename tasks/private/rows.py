@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from connectors.base import (
+    HeaderReader,
     InputError,
     MissingPackageError,
     NoRowsError,
@@ -24,8 +25,11 @@ from connectors.base import (
     PrivateInputError,
     PrivateRef,
     RowReader,
+    RowsRef,
     normal_form,
+    redact,
 )
+from tasks.headers import check_header
 from tasks.private.sealed import sealed, write_for_owner
 
 ROWS_COUNTED = "counted from 0, a header line is no row: row 5 is line 7 of a CSV file without line breaks in its cells"
@@ -73,6 +77,15 @@ class Zone:
     folder: Path
     key: str = ""
     choice: bytes = b""
+
+
+def check_source(read_header: HeaderReader, where: RowsRef, folder: Path) -> None:
+    """Refuse a private source that cannot be opened or lacks a column that the configuration names; no row is read.
+
+    A first line may be a row where a table has no header: it is compared and not quoted. Raises ConfigError.
+    """
+    with sealed(folder):
+        check_header("private", where, read_header, is_public=False)
 
 
 def identify(
@@ -201,4 +214,4 @@ def _refuse(zone: Zone, private: PrivateRef, code: str, problems: list[dict[str,
     path = zone.folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', private.name)[:100]}.json"
     found = {"code": code, "source": private.where.path, "rows": ROWS_COUNTED, "problems": problems}
     write_for_owner(path, json.dumps(found, indent=2))
-    raise PrivateInputError(code, path)
+    raise PrivateInputError(code, path, redact(private.where.path))

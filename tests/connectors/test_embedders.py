@@ -81,7 +81,7 @@ class TestOpen:
 
     def test_a_missing_library_is_an_install_command(self, monkeypatch):
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-        with pytest.raises(MissingPackageError, match=r"sentence-transformers.*wasp-synth\[local\]"):
+        with pytest.raises(MissingPackageError, match=r"sentence-transformers.*-m pip install .*\[local\]"):
             open_embedder("sentence_transformers", "embedded")
 
     @needs_model

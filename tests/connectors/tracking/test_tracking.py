@@ -220,7 +220,8 @@ def test_without_the_package_a_run_keeps_its_journal_and_says_what_to_install(tm
     pushed = whole_run(tracker, tmp_path)
     assert type(tracker) is NoTracker
     assert pushed.left == 9
-    assert "pip install 'wasp-synth[tracking]'" in pushed.problem
+    assert "-m pip install" in pushed.problem
+    assert "[tracking]'" in pushed.problem
     with pytest.raises(MissingPackageError):
         push(tmp_path / "tracking.jsonl", "sqlite:///x.db")
 

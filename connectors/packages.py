@@ -1,0 +1,44 @@
+"""Install commands for this very environment: its interpreter, and the checkout that it was installed from."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+PROJECT = "wasp-synth"
+
+
+def pip_install() -> str:
+    """Return the beginning of a command that installs packages for the running interpreter."""
+    return f"{shlex.quote(sys.executable)} -m pip install"
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra of this project for the running interpreter.
+
+    Where the project was installed from a folder, that folder is installed again, within its constraints.
+    """
+    from urllib.parse import unquote, urlsplit
+
+    source = _source()
+    folder = Path(unquote(urlsplit(str(source.get("url", ""))).path))
+    if "dir_info" not in source or not folder.is_dir():
+        return f"{pip_install()} '{PROJECT}[{extra}]'"
+    constraints = folder / "constraints.txt"
+    pinned = f" -c {shlex.quote(str(constraints))}" if constraints.is_file() else ""
+    editable = " -e" if source["dir_info"].get("editable") else ""
+    return f"{pip_install()}{pinned}{editable} {shlex.quote(f'{folder}[{extra}]')}"
+
+
+def _source() -> dict[str, Any]:
+    """Return where this project was installed from (PEP 610); nothing for a package of an index."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        text = distribution(PROJECT).read_text("direct_url.json")
+    except PackageNotFoundError:
+        return {}
+    return dict(json.loads(text)) if text else {}
