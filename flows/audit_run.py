@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from prefect import runtime
 
-from connectors.base import AuditError
+from connectors.base import AuditError, WaspError
 from flows import audit_words
 from flows.audit_claims import attacks_of, claims, likely, mechanism_of
+from flows.checks import problems_of, raise_problems
 from flows.failure import Story, told
 from flows.heartbeat import beating
 from flows.home import check_room, state_folder
 from flows.params_audit import AuditConfig
-from flows.pipeline_audit import PipelineTrial, scratch
+from flows.pipeline_audit import PipelineTrial, pipeline_config, scratch
 from flows.pipeline_findings import planned_pipeline
 from flows.records import RunBook, begun, held_here, now
 from flows.stores import open_artifacts
@@ -56,7 +57,13 @@ def planned(config: AuditConfig) -> dict[str, Any]:
         "draws": sum(_draws(attack) for attack in attacks),
         "mechanisms": [claims(attack) | {"epsilon_likely": likely(attack)} for attack in attacks],
         "pipeline": whole,
+        "problems": [f"pipeline: {problem}" for problem in _problems(config)],
     }
+
+
+def _problems(config: AuditConfig) -> list[WaspError]:
+    """Return what the whole run that is attacked would stop on; nothing where none is."""
+    return problems_of(pipeline_config(config), state_folder()) if config.pipeline else []
 
 
 def _draws(attack: Attack) -> int:
@@ -123,6 +130,7 @@ def auditing(config: AuditConfig) -> Iterator[AuditRun]:
     with told(story), beating(), ExitStack() as stack:
         check_room(home)
         stated = planned(config)["mechanisms"][0]["epsilon_stated"]
+        raise_problems(_problems(config))
         artifacts = open_artifacts(home)
         artifacts.check()
         run_id = f"audit-e{stated:g}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"

@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
-from connectors.errors import WaspError
+from connectors.errors import ConfigError, ProblemsError, WaspError
 from connectors.redaction import redact
 from flows.catalog import FLOWS, find_flow
 from flows.cli_budget import budget
 from flows.cli_bundle import export, verify_bundle
-from flows.cli_common import Commands, Json
+from flows.cli_common import Commands, Json, answer_plan, print_problems
 from flows.cli_common import answer as _answer
 from flows.cli_compare import compare
 from flows.cli_partition import partition
@@ -56,7 +56,9 @@ def main() -> None:
 def _fail(error: WaspError) -> None:
     if "--json" in sys.argv:
         print(json.dumps({"state": "refused", "error": type(error).__name__, "message": redact(str(error))}))
-    print(f"wasp: {redact(str(error))}", file=sys.stderr)
+    # several problems of one configuration have a line each
+    problems = str(error).splitlines() if isinstance(error, ProblemsError) else [str(error)]
+    print_problems(problems)
     raise SystemExit(error.exit_code)
 
 
@@ -90,10 +92,10 @@ def resume(
 
 @app.command()
 def plan(flow: FlowName, config: Config, set_: Changes = None, json_: Json = False) -> None:
-    """Say sigma, epsilon, calls, tokens and minutes before anything is spent."""
+    """Say sigma, epsilon, calls, tokens and minutes, and what a run would stop on (exit code 2); nothing is spent."""
     from flows import commands
 
-    _answer(commands.plan(flow, config, set_ or []), json_, find_flow(flow).wording().plan)
+    answer_plan(commands.plan(flow, config, set_ or []), json_, find_flow(flow).wording().plan)
 
 
 @app.command()
@@ -215,7 +217,7 @@ def doctor(
         Path | None, typer.Option("--party", help="The file of a party (party.yaml): look at it.")
     ] = None,
 ) -> None:
-    """Check this machine: packages, state folder, budget book, encoder, tracking; --config: PLMs and parties."""
+    """Check this machine: packages, state folder, budget book, encoder, tracking; --config: what its run needs."""
     if party_ is not None:
         found = look_at(party_)
     else:
@@ -226,7 +228,7 @@ def doctor(
 
     _answer(found, json_, words.doctor)
     if not found["healthy"]:
-        raise SystemExit(1)
+        raise SystemExit(1 if found["ready"] else ConfigError.exit_code)
 
 
 @app.command()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+
+from connectors.errors import ConfigError
+from connectors.redaction import redact
 
 Json = Annotated[bool, typer.Option("--json", help="Last line on standard output: one JSON object.")]
 
@@ -15,6 +19,20 @@ Json = Annotated[bool, typer.Option("--json", help="Last line on standard output
 def answer(value: Any, as_json: bool, words: Callable[[Any], str]) -> None:
     """Print an answer: as one JSON object, or in words."""
     print(json.dumps(value, allow_nan=False) if as_json else words(value))
+
+
+def answer_plan(value: dict[str, Any], as_json: bool, words: Callable[[Any], str]) -> None:
+    """Print a plan; what its run would stop on follows on standard error, and the exit code is then 2."""
+    answer(value, as_json, words)
+    if value["problems"]:
+        print_problems(value["problems"])
+        raise SystemExit(ConfigError.exit_code)
+
+
+def print_problems(problems: Sequence[str]) -> None:
+    """Print a line for each problem on standard error."""
+    for problem in problems:
+        print(f"wasp: {redact(problem)}", file=sys.stderr)
 
 
 class Commands(TyperGroup):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from flows.catalog import find_flow
-from flows.cli_common import Json, answer
+from flows.cli_common import Json, answer, answer_plan
 
 
 def compare(
@@ -22,6 +22,6 @@ def compare(
 
     wording = find_flow("compare").wording()
     if plan:
-        answer(commands.plan("compare", config, set_ or []), json_, wording.plan)
+        answer_plan(commands.plan("compare", config, set_ or []), json_, wording.plan)
     else:
         answer(commands.run("compare", config, set_ or []), json_, wording.summary)

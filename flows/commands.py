@@ -53,7 +53,7 @@ def _carry_out(entry: FlowEntry, config: Any, resumes: str | None = None) -> dic
 
 
 def plan(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
-    """Return what a run would spend; no row is opened, nothing is asked or reserved."""
+    """Return what a run would spend and, under `problems`, what it would stop on; nothing is called or reserved."""
     entry = find_flow(flow)
     return entry.plan(load_config(entry.config_class(), path, changes))
 
@@ -68,10 +68,16 @@ def preview(path: Path, changes: Sequence[str], rows: int, flow: str = "wasp") -
 
 
 def doctor(path: Path | None, changes: Sequence[str], flow: str = "wasp") -> dict[str, Any]:
-    """Examine this machine, and each PLM of a configuration if one is given."""
+    """Examine this machine and, if a configuration is given, what its run needs and each of its PLMs."""
     from flows.doctor import examine
 
-    return examine(_of_a_run(flow, path, changes) if path is not None else None)
+    if path is None:
+        return examine()
+    entry = find_flow(flow)
+    if not entry.continued:
+        raise ConfigError(f"The flow '{flow}' has no models and rows of its own; check it with: wasp plan {flow}")
+    config: Any = load_config(entry.config_class(), path, changes)
+    return examine(config)
 
 
 def _of_a_run(flow: str, path: Path, changes: Sequence[str]) -> Any:

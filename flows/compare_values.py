@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from flows.checks import Memo, problems_of
 from flows.compare_cells import Cell, cells_of, sorted_out
 from flows.home import state_folder
+from flows.plan import numbers_of
 from flows.stores import open_artifacts
 from tasks.accounting import epsilon_of
 from tasks.compare_report import Comparison, claims
@@ -28,7 +30,7 @@ def planned(config: CompareConfig) -> dict[str, Any]:
     cells = cells_of(config)
     artifacts = open_artifacts(state_folder())
     _, open_ = sorted_out(artifacts, cells)
-    plans = [(cell, cell.entry.plan(cell.config)) for cell in open_]
+    plans = [(cell, numbers_of(cell.config)) for cell in open_]
     minutes = [plan["minutes_of_writing"] for _, plan in plans]
     return {
         "flow": "compare",
@@ -40,6 +42,7 @@ def planned(config: CompareConfig) -> dict[str, Any]:
         "minutes_of_writing": None if None in minutes else sum(minutes),
         "datasets": _datasets(plans),
         "matrix": [_line(cell, plan) for cell, plan in plans],
+        "problems": _problems(open_),
     }
 
 
@@ -69,6 +72,15 @@ def summary_of(comparison: Comparison, run_id: str, folder: str) -> dict[str, An
         "folder": folder,
         "table": f"{folder}/table.html",
     }
+
+
+def _problems(cells: Sequence[Cell]) -> list[str]:
+    """Return what the open cells would stop on, each problem once, with the first row that has it."""
+    home, memo, found = state_folder(), Memo(), dict[str, str]()
+    for cell in cells:
+        for problem in problems_of(cell.config, home, memo):
+            found.setdefault(str(problem), f"rows '{cell.row}', columns '{cell.column}': {problem}")
+    return list(found.values())
 
 
 def _datasets(plans: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from connectors.packages import install_command
 from connectors.redaction import redact
 from flows.doctor_parties import coordinator_checks, party_checks
 from flows.home import check_closed, state_folder
@@ -19,17 +20,18 @@ from flows.stores import open_artifacts, open_ledger
 
 if TYPE_CHECKING:
     from connectors.ledger import BudgetBook
-    from flows.params import Execution, RunConfig
+    from flows.params import AnyConfig, Execution
     from flows.party import Party
 
 LEAST_FREE_BYTES = 2 * 1024**3
 
 
-def examine(config: RunConfig | None = None) -> dict[str, Any]:
+def examine(config: AnyConfig | None = None) -> dict[str, Any]:
     """Run every check; each says what was found, or what is wrong and what to type.
 
-    With a configuration each of its PLMs is asked for one text, which is kept for the run, and where it names parties,
-    registry, exchange and the parties' workers are looked at.
+    With a configuration everything that its run needs is checked, and then each PLM is called for one text, which is
+    kept for the run; where it names parties, registry, exchange and the parties' workers are looked at. `ready`: the
+    configuration itself has no problem.
     """
     home = state_folder()
     checks: dict[str, Callable[[Path], str]] = {
@@ -44,10 +46,25 @@ def examine(config: RunConfig | None = None) -> dict[str, Any]:
         "tracking": _tracking,
     }
     if config is not None:
-        checks["task runner"] = partial(_runner, config.execution)
+        return _with_configuration(config, checks, home)
+    return _results(checks, home) | {"ready": True}
+
+
+def _with_configuration(config: AnyConfig, checks: dict[str, Callable[[Path], str]], home: Path) -> dict[str, Any]:
+    """Check a configuration; its models are called only if it has no problem, so that none is paid for nothing."""
+    from flows.checks import problems_of
+
+    problems = [str(problem) for problem in problems_of(config, home)]
+    checks["task runner"] = partial(_runner, config.execution)
+    if not problems:
+        checks["configuration"] = lambda _: "rows, models and packages of its run are there"
         checks |= {f"PLM {plm.name}": partial(_model, config, plm.name) for plm in config.models}
-        checks |= coordinator_checks(config)
-    return _results(checks, home)
+    found = _results(checks | coordinator_checks(config), home)
+    if problems:
+        found["checks"] += [{"what": "configuration", "ok": False, "found": redact(problem)} for problem in problems]
+        not_called = "not called: correct the configuration first"
+        found["checks"] += [{"what": f"PLM {plm.name}", "ok": False, "found": not_called} for plm in config.models]
+    return found | {"healthy": found["healthy"] and not problems, "ready": not problems}
 
 
 def examine_party(party: Party) -> dict[str, Any]:
@@ -59,7 +76,7 @@ def examine_party(party: Party) -> dict[str, Any]:
         "exact noise": _noise,
         "budget book": partial(_sound, open_ledger(party.home)),
     }
-    return _results(checks | party_checks(party), party.home)
+    return _results(checks | party_checks(party), party.home) | {"ready": True}
 
 
 def _results(checks: Mapping[str, Callable[[Path], str]], home: Path) -> dict[str, Any]:
@@ -145,7 +162,7 @@ def _encoder(_: Path) -> str:
     return f"{dimensions} dimensions, computed by {getattr(embedder, 'computed_by', '')}"
 
 
-def _model(config: RunConfig, plm: str, home: Path) -> str:
+def _model(config: AnyConfig, plm: str, home: Path) -> str:
     from flows.preview import sample_prompts
     from flows.task_files import load_task
     from flows.tools import RunTools
@@ -162,7 +179,7 @@ def _tracking(home: Path) -> str:
     from flows.stores import tracking_store
 
     if importlib.util.find_spec("mlflow") is None:
-        raise RuntimeError("mlflow is not installed; runs keep a journal. Type: pip install 'wasp-synth[tracking]'")
+        raise RuntimeError(f"mlflow is not installed; runs keep a journal. Type: {install_command('tracking')}")
     uri, _ = tracking_store(None, home)
     if not reachable(uri):
         raise RuntimeError(f"{redact(uri)} does not answer; runs keep a journal, send it later: wasp push RUN_ID")

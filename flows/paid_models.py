@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from connectors.base import ConfigError, LanguageModel
 from flows.params import Plm
@@ -13,16 +13,23 @@ from flows.progress import display
 
 if TYPE_CHECKING:
     from connectors.batch_vendors import Progress
+    from connectors.vendor_calls import VendorModel
 
 
 def in_batches(plm: Plm, model: LanguageModel, folder: Path) -> LanguageModel:
     """Return the model that asks its vendor in batches; ConfigError for one that has no such API."""
     from connectors.batch_calls import BatchModel
+
+    return BatchModel(vendor_of(plm, model), folder, partial(_tell_batch, plm.name), plm.batch_seconds)
+
+
+def vendor_of(plm: Plm, model: LanguageModel) -> VendorModel[Any]:
+    """Return the model as one of a vendor with a batch API; ConfigError for any other."""
     from connectors.vendor_calls import VendorModel
 
     if not isinstance(model, VendorModel):
         raise ConfigError(f"plms '{plm.name}': batch_api is for openai and anthropic, not for '{plm.connector}'")
-    return BatchModel(model, folder, partial(_tell_batch, plm.name), plm.batch_seconds)
+    return model
 
 
 def _tell_batch(plm: str, progress: Progress) -> None:

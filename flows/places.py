@@ -55,5 +55,9 @@ def embedder_of(choice: EmbedderChoice, root: str | None = None) -> Embedder:
     """Open the embedder of a configuration; files of word vectors may lie below `root`."""
     from connectors.embedders import open_embedder
 
-    model = place(choice.model, root) if choice.connector == "word_vectors" else choice.model
-    return open_embedder(choice.connector, model, choice.connector_options)
+    return open_embedder(choice.connector, embedder_model(choice, root), choice.connector_options)
+
+
+def embedder_model(choice: EmbedderChoice, root: str | None) -> str:
+    """Return the model of an embedder; a file of word vectors may lie below `root`."""
+    return place(choice.model, root) if choice.connector == "word_vectors" else choice.model

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from connectors.base import WaspError
 from flows.adapting import moments_plan
 from flows.distilling import parts_plan
 from flows.federated_values import parties_planned
@@ -25,11 +26,27 @@ EXAMPLE_CHARACTERS = 160
 
 
 def planned(config: AnyConfig) -> dict[str, Any]:
-    """Return the plan of a configuration, with what its models were measured to take and what the user should know.
+    """Return the plan of a configuration, and under `problems` what a run would stop on: rows, models, packages.
 
-    Raises ConfigError for numbers, a task file or connectors that cannot be run.
+    Raises ConfigError for numbers or a task file that cannot be run, together with these problems.
     """
-    from connectors.registry import check_connector
+    from flows.checks import problems_of, raise_problems
+    from flows.home import state_folder
+
+    problems: list[WaspError] = list(problems_of(config, state_folder()))
+    try:
+        numbers = numbers_of(config)
+    except WaspError as error:
+        raise_problems(list({str(one): one for one in (error, *problems)}.values()))
+        raise
+    return numbers | {"problems": [str(problem) for problem in problems]}
+
+
+def numbers_of(config: AnyConfig) -> dict[str, Any]:
+    """Return what a configuration asks and spends, with what its models were measured to take and warnings.
+
+    Raises ConfigError for numbers or a task file that cannot be run.
+    """
     from flows.cautions import warnings_of
     from flows.home import state_folder
     from flows.measured import measured_lengths
@@ -39,8 +56,6 @@ def planned(config: AnyConfig) -> dict[str, Any]:
 
     card = load_task(config.task)
     check_numbers(config, card)
-    for plm in config.models:
-        check_connector(plm.name, plm.connector)
     noise = make_noise(config)
     lengths = measured_lengths(RunTools(config, state_folder()))
     return plan_of(config, card, noise, lengths) | {"warnings": warnings_of(config, card, noise)}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.base import BudgetPlan, Charge, ConfigError, Look, PrivateInputError, digest
 from flows.adapting import beside_moments
 from flows.cautions import warnings_of
+from flows.checks import require_ready
 from flows.distilling import noise_with_parts
 from flows.federation import Federation, federation_of
 from flows.home import who
@@ -26,7 +27,6 @@ from flows.params import PACE, AnyConfig, Casting, PrivateRows, Promise, Rows, R
 from flows.params_aug_pe import AugPeConfig
 from flows.params_dp_kps import DpKpsConfig
 from flows.places import rows_ref
-from flows.runners import check_runner
 from flows.task_files import load_task
 from flows.tools import RunName, RunTools
 from flows.trainable import check_trainable
@@ -89,10 +89,10 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     `ask` is called when everything else is in order and before the private rows are opened for the first time.
     Raises ConfigError, InputError or PrivateInputError, and whatever `ask` raises.
     """
-    check_runner(config.execution)
     card = load_task(config.task)
     check_numbers(config, card)
     check_keyphrases(config, card)
+    require_ready(config, home)
     tools = RunTools(config, home)
     tools.artifacts.check()
     for model in config.models:

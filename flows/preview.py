@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.base import Advance, Completion, Prompt
+from flows.checks import require_models
 from flows.keyphrases import any_phrases
 from flows.params import AnyConfig
 from flows.task_files import load_task
@@ -20,6 +21,7 @@ from tasks.variation import Manner, Parent, told
 def preview_rows(config: AnyConfig, home: Path, rows: int) -> dict[str, Any]:
     """Return `rows` texts per model and class with what cleaning would say; answers are kept for the run itself."""
     card = load_task(config.task)
+    require_models(config)
     tools = RunTools(config, home)
     shown: list[dict[str, Any]] = []
     tokens, dollars = 0, 0.0

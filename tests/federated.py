@@ -249,7 +249,7 @@ def open_federated(folder: Path, number: int = 3, *, rows: Path | None = None, *
         partition(where, folder / "parties", Partition(number, 5.0, 3, 2), file)
     changes.pop("cap", None)
     chosen = {"registry": str(folder / "parties/parties.yaml"), "exchange": str(folder / "parties/exchange")}
-    clerk = {"name": "clerk", "connector": "openai", "model": "m", "endpoint": "http://127.0.0.1:9/v1"}
+    clerk = {"name": "clerk", "connector": "openai", "model": "m", "endpoint": "http://127.0.0.1:9/v1", "key": "none"}
     values = {
         "method": {"iterations": 3, "samples": 36, "votes": 2, "examples": 2},
         "privacy": {"epsilon": "inf"},

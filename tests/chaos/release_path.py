@@ -61,7 +61,7 @@ def open_run(home: Path, rows: str) -> Prepared:
     """Return the run: 3 iterations, so two votes, on a hashing embedder."""
     method = {"iterations": ITERATIONS, "samples": 36, "votes": 2, "examples": 2}
     # Never asked: the texts are given. An embedded model would take longer to load than all the rest.
-    clerk = {"name": "clerk", "connector": "openai", "model": "m", "endpoint": "http://127.0.0.1:9/v1"}
+    clerk = {"name": "clerk", "connector": "openai", "model": "m", "endpoint": "http://127.0.0.1:9/v1", "key": "none"}
     return start(home, private={"path": rows, "name": "desk"}, test=None, method=method, plms=[clerk])
 
 

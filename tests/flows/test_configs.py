@@ -165,12 +165,16 @@ def test_the_plan_counts_every_call_of_a_population_that_is_varied() -> None:
         ("aug_pe", "method.votes=8", "did you mean 'style'|known here|did you mean"),
         ("pre_text", "method.population=3", "raise method.population"),
         ("pre_text", "filler.name=clerk", "'clerk' is used twice"),
-        ("pre_text", "filler.connector=fil_mask", "Did you mean 'fill_mask'"),
     ],
 )
 def test_what_a_method_cannot_do_is_refused_with_what_to_write(flow: str, change: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         commands.plan(flow, ROOT / f"deployments/configs/{flow}_here.yaml", [change])
+
+
+def test_a_connector_that_there_is_not_is_listed_with_the_nearest() -> None:
+    plan = commands.plan("pre_text", ROOT / "deployments/configs/pre_text_here.yaml", ["filler.connector=fil_mask"])
+    assert "Did you mean 'fill_mask'" in plan["problems"][0]
 
 
 def test_the_student_of_aug_pe_is_trained_as_its_paper_says() -> None:

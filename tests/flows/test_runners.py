@@ -79,7 +79,7 @@ def test_a_missing_package_is_told_before_anything_is_opened(
 ) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == f"prefect_{kind}" else find(name))
-    with pytest.raises(MissingPackageError, match=rf"pip install 'wasp-synth\[{kind}\]'"):
+    with pytest.raises(MissingPackageError, match=rf"-m pip install .*\[{kind}\]'"):
         prepare("wasp", config_of(task_runner=kind), tmp_path)
     assert not list(tmp_path.iterdir())
 
