@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from connectors.base import ConfigError, MissingPackageError
+from connectors.files import file_sha256, folder_sha256
 from connectors.tracking_address import check_uri, page
 from connectors.tracking_address import default_artifact_root as default_artifact_root
 from connectors.tracking_address import default_uri as default_uri
@@ -100,7 +101,8 @@ class NoTracker:
 
     def artifact(self, path: Path, folder: str = "") -> None:
         """Record a file (image, table, page) that may be shown."""
-        self._record("artifact", {"path": self.journal.place(path), "folder": folder})
+        sha256 = file_sha256(path) if path.exists() else ""
+        self._record("artifact", {"path": self.journal.place(path), "folder": folder, "sha256": sha256})
 
     def dataset(self, name: str, role: Role) -> None:
         """Record by name alone that the run read a dataset."""
@@ -112,7 +114,8 @@ class NoTracker:
 
     def model(self, folder: Path, serving: Serving = STUDENT) -> None:
         """Record the student of a folder and how it is served."""
-        self._record("model", {"folder": self.journal.place(folder), **asdict(serving)})
+        sha256 = folder_sha256(folder) if folder.exists() else ""
+        self._record("model", {"folder": self.journal.place(folder), **asdict(serving), "sha256": sha256})
 
     def end(self, status: Status) -> Pushed:
         """Close the run; says how much of it is still in the journal alone."""
@@ -137,8 +140,12 @@ class NoTracker:
         """Return the address of the run's page, if a server shows it."""
         return None
 
-    def _record(self, kind: str, fields: Mapping[str, Any]) -> None:
+    def _record(self, kind: str, fields: Mapping[str, Any]) -> bool:
+        """Append a record unless the journal has it; starts and ends are always new. Return whether it is new."""
+        if kind not in ("start", "end") and self.journal.has(kind, fields):
+            return False
         self.journal.append(kind, fields)
+        return True
 
 
 class MlflowTracker(NoTracker):
@@ -180,14 +187,16 @@ class MlflowTracker(NoTracker):
         facts = self.journal.facts()
         return page(self._sender.uri, facts["experiment"], facts["run"]) if "run" in facts else None
 
-    def _record(self, kind: str, fields: Mapping[str, Any]) -> None:
-        super()._record(kind, fields)
-        self._sender.deliver(IN_A_RUN)
+    def _record(self, kind: str, fields: Mapping[str, Any]) -> bool:
+        is_new = super()._record(kind, fields)
+        if is_new:
+            self._sender.deliver(IN_A_RUN)
         if self._sender.problem and not self._warned:
             self._warned = True
             logging.getLogger(__name__).warning(
                 "Tracking is behind: %s The run goes on; its journal keeps every record.", self._sender.problem
             )
+        return is_new
 
 
 def open_tracker(

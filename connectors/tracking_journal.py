@@ -37,6 +37,15 @@ class Journal:
         self.path = path
         self.marks = path.with_name(f"{path.stem}.sent.jsonl")
 
+    def has(self, kind: str, fields: Mapping[str, Any]) -> bool:
+        """Return whether an equal record exists; of a file, whether the latest record of its path is equal."""
+        records = [record for record in self.records() if record.kind == kind]
+        if kind == "artifact":
+            place = (fields["path"], fields["folder"])
+            records = [record for record in records if (record.fields["path"], record.fields["folder"]) == place][-1:]
+        plain = json.loads(json.dumps(dict(fields)))
+        return any(record.fields == plain for record in records)
+
     def append(self, kind: str, fields: Mapping[str, Any]) -> Record:
         """Write one record down. Raises ArtifactError when the disk refuses it."""
         record = Record(uuid.uuid4().hex, kind, time.time_ns() // 1_000_000, fields)
@@ -47,9 +56,14 @@ class Journal:
         """Return all records, oldest first."""
         return [Record(line["id"], line["kind"], line["at"], line["fields"]) for line in _lines(self.path)]
 
-    def unsent(self) -> list[Record]:
-        """Return the records that no one confirmed as sent, oldest first."""
-        sent = {line["sent"] for line in _lines(self.marks) if "sent" in line}
+    def unsent(self, run: str | None = None) -> list[Record]:
+        """Return the records that no sender confirmed, oldest first.
+
+        Args:
+            run: the run of the store to which they were sent; None: any run. A store that lost the run, or another
+                store, has none of them.
+        """
+        sent = {line["sent"] for line in _lines(self.marks) if "sent" in line and run in (None, line.get("run"))}
         return [record for record in self.records() if record.id not in sent]
 
     def header(self) -> Mapping[str, Any] | None:

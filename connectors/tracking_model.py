@@ -10,35 +10,62 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.tracking_journal import Record
+from connectors.base import digest
+from connectors.files import folder_sha256
+from connectors.tracking_journal import Journal, Record
 
 if TYPE_CHECKING:
     from connectors.tracking_store import Connection
 
+CONTENT_TAG = "wasp.content"
+"""Tag of a logged model: the hash of its student's files and of what serves them."""
 _READY = "READY"
 
 
-def log_student(connection: Connection, record: Record, folder: Path) -> None:
-    """Log the student of a folder unless the run has it already."""
+def log_student(connection: Connection, journal: Journal, record: Record, folder: Path) -> None:
+    """Log the student of a folder unless the run has a model of the same content."""
     from mlflow.entities import LoggedModelOutput
 
-    client, name = connection.client, record.fields["name"]
-    wanted = f"name = '{name}' AND source_run_id = '{connection.run}'"
-    known = client.search_logged_models([connection.experiment], filter_string=wanted)
-    if any(model.tags.get("wasp.record") == record.id and str(model.status) == _READY for model in known):
+    client, content = connection.client, _content(record, folder)
+    model, fragments = _known(connection, record.fields["name"], content)
+    outputs = client.get_run(connection.run).outputs
+    if model is not None and any(output.model_id == model.model_id for output in outputs.model_outputs):
         return
+    connection.reopen(journal)
+    for fragment in fragments:
+        client.delete_logged_model(fragment.model_id)
+    model = model or _log(connection, record, folder, content)
+    client.log_outputs(connection.run, [LoggedModelOutput(model.model_id, step=0)])
+
+
+def _content(record: Record, folder: Path) -> str:
+    served = {name: record.fields[name] for name in ("name", "loader", "embedder", "needs")}
+    return digest([folder_sha256(folder), served])
+
+
+def _known(connection: Connection, name: str, content: str) -> tuple[Any, list[Any]]:
+    """Return the run's whole model of this content, if any, and what interrupted attempts left of it."""
+    chosen = f"name = '{name}' AND source_run_id = '{connection.run}'"
+    models = connection.client.search_logged_models([connection.experiment], filter_string=chosen)
+    equal = [model for model in models if model.tags.get(CONTENT_TAG) == content]
+    whole = [model for model in equal if str(model.status) == _READY]
+    return (whole[0] if whole else None), [model for model in equal if str(model.status) != _READY]
+
+
+def _log(connection: Connection, record: Record, folder: Path, content: str) -> Any:
+    client = connection.client
     model = client.create_logged_model(
         connection.experiment,
-        name=name,
+        name=record.fields["name"],
         source_run_id=connection.run,
-        tags={"wasp.record": record.id},
+        tags={CONTENT_TAG: content},
         model_type="classifier",
     )
     with tempfile.TemporaryDirectory() as scratch:
         _save(Path(scratch) / "model", record, folder, model)
         client.log_model_artifacts(model.model_id, str(Path(scratch) / "model"))
     client.finalize_logged_model(model.model_id, _READY)
-    client.log_outputs(connection.run, [LoggedModelOutput(model.model_id, step=0)])
+    return model
 
 
 def _save(target: Path, record: Record, folder: Path, model: Any) -> None:

@@ -64,12 +64,24 @@ class Sender:
             if self.journal.confirmed() != self._confirmed:
                 self._connection = None  # someone else sent meanwhile; ask the store anew what it has
             with limits(patience.answer):
-                for record in self.journal.unsent():
+                run = self._reach(patience)
+                for record in self.journal.unsent(run) if run else ():
                     if not self._may_try(patience):
                         break
                     sent += self._try(record)
             self._confirmed = self.journal.confirmed()
-        return Pushed(sent, len(self.journal.unsent()), self.problem)
+        return Pushed(sent, len(self.journal.unsent(run)), self.problem)
+
+    def _reach(self, patience: Patience) -> str | None:
+        """Return the id of the run in the store, which is found or created; None where the store did not answer."""
+        if not self.journal.records() or not self._may_try(patience):
+            return None
+        started = time.monotonic()
+        try:
+            return self._connect().run
+        except Exception as error:  # noqa: BLE001 - whatever MLflow raises, the run goes on and the journal has it
+            self._fail(self._refusal("the run", error), started)
+            return None
 
     def _may_try(self, patience: Patience) -> bool:
         """Say whether a try, should it fail, would still leave the run within its patience."""
@@ -89,19 +101,25 @@ class Sender:
         try:
             self._send(record)
         except TrackingError as error:
-            self.problem = str(error)
-            self._connection = None  # what the store took of a failed call is unknown
-            self.journal.add_lost(time.monotonic() - started)
+            self._fail(error, started)
             return 0
         return 1
+
+    def _fail(self, error: TrackingError, started: float) -> None:
+        self.problem = str(error)
+        self._connection = None  # which part of a failed call the store took is unknown
+        self.journal.add_lost(time.monotonic() - started)
+
+    def _refusal(self, what: str, error: Exception) -> TrackingError:
+        reason = scrub(f"{type(error).__name__}: {error}", self.uri)
+        return TrackingError(f"{redact(self.uri)} did not take {what} ({reason[:500]}).")
 
     def _send(self, record: Record) -> None:
         try:
             connection = self._connect()
             send(connection, record, self.journal)
         except Exception as error:  # noqa: BLE001 - whatever MLflow raises, the run goes on and the journal has it
-            reason = scrub(f"{type(error).__name__}: {error}", self.uri)
-            raise TrackingError(f"{redact(self.uri)} did not take '{record.kind}' ({reason[:500]}).") from None
+            raise self._refusal(f"'{record.kind}'", error) from None
         self.journal.confirm(record, {"run": connection.run, "experiment": connection.experiment})
 
     def _connect(self) -> Connection:

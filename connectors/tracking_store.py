@@ -1,7 +1,11 @@
-"""Sends records of a journal to MLflow so that sending one twice changes nothing."""
+"""Sends records of a journal to MLflow; what a run has already is not sent again, and its end stays as it is.
+
+A run that finished is opened again only when something is added to it: its status and end time change with its content.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import warnings
@@ -13,9 +17,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from connectors.base import MissingPackageError, chunks
+from connectors.files import file_sha256
 from connectors.tracking_journal import Journal, Record
 
 RUN_TAG = "wasp.run_id"
+FILES_TAG = "wasp.files"
+"""The files of a run with the first digits of their SHA-256: another machine knows by it that they are there."""
+_SHA_DIGITS = 16
+_RUNNING = "RUNNING"
 _BATCH = 100  # what MLflow takes of parameters and tags in one call
 _BEFORE_IMPORT = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
 
@@ -50,13 +59,22 @@ def limits(answer_seconds: float) -> Iterator[None]:
 
 @dataclass
 class Connection:
-    """A run of a store and what is known of it. `steps`: per metric the steps it has; None: not asked yet."""
+    """A run of a store and what is known of it: its status, its files with their hashes, per metric its steps."""
 
     client: Any
     experiment: str
     run: str
     fresh: bool
+    status: str = _RUNNING
+    files: dict[str, str] = field(default_factory=dict)
     steps: dict[str, set[int]] = field(default_factory=dict)
+
+    def reopen(self, journal: Journal) -> None:
+        """Set a run that ended to running, with the tags of its latest start, before something is added to it."""
+        if self.status != _RUNNING:
+            self.client.update_run(self.run, status=_RUNNING)
+            self.status = _RUNNING
+            _send_tags(self, (journal.header() or {}).get("tags", {}))
 
     def steps_of(self, metric: str) -> set[int]:
         """Return the steps that the run has of a metric."""
@@ -74,7 +92,8 @@ def connect(uri: str, artifact_root: str | None, header: Mapping[str, Any]) -> C
     run_id = header["tags"][RUN_TAG]
     found = client.search_runs([experiment], f"tags.`{RUN_TAG}` = '{run_id}'", max_results=1)
     if found:
-        return Connection(client, experiment, found[0].info.run_id, fresh=False)
+        info, files = found[0].info, json.loads(found[0].data.tags.get(FILES_TAG, "{}"))
+        return Connection(client, experiment, info.run_id, fresh=False, status=info.status, files=files)
     made = client.create_run(
         experiment, start_time=header["started"], tags=dict(header["tags"]), run_name=header["run_name"]
     )
@@ -132,26 +151,34 @@ def _experiment(client: Any, name: str, artifact_root: str | None) -> str:
         return str(known.experiment_id)
 
 
-def _send_start(connection: Connection, record: Record, _: Journal) -> None:
-    from mlflow.entities import Param, RunTag
+def _send_start(connection: Connection, record: Record, journal: Journal) -> None:
+    """Send parameters and tags; a finished run stays finished until something is added to it."""
+    from mlflow.entities import Param
 
     client, run = connection.client, connection.run
-    if not connection.fresh:
-        client.update_run(run, status="RUNNING")
     known = client.get_run(run).data.params
     params = [Param(name, value) for name, value in record.fields["params"].items() if name not in known]
-    tags = [RunTag(name, value) for name, value in record.fields["tags"].items()]
-    for some in chunks(params, _BATCH):
-        client.log_batch(run, params=some)
-    for some in chunks(tags, _BATCH):
-        client.log_batch(run, tags=some)
+    if params or connection.status != "FINISHED":
+        connection.reopen(journal)
+        _send_tags(connection, record.fields["tags"])
+    for batch in chunks(params, _BATCH):
+        client.log_batch(run, params=batch)
 
 
-def _send_metrics(connection: Connection, record: Record, _: Journal) -> None:
+def _send_tags(connection: Connection, tags: Mapping[str, str]) -> None:
+    from mlflow.entities import RunTag
+
+    for batch in chunks([RunTag(name, value) for name, value in tags.items()], _BATCH):
+        connection.client.log_batch(connection.run, tags=batch)
+
+
+def _send_metrics(connection: Connection, record: Record, journal: Journal) -> None:
     from mlflow.entities import Metric
 
     step, values = record.fields["step"], record.fields["values"]
     new = [name for name in values if step not in connection.steps_of(name)]
+    if new:
+        connection.reopen(journal)
     for some in chunks(new, _BATCH):
         connection.client.log_batch(
             connection.run, metrics=[Metric(name, values[name], record.at, step) for name in some]
@@ -161,17 +188,22 @@ def _send_metrics(connection: Connection, record: Record, _: Journal) -> None:
 
 
 def _send_artifact(connection: Connection, record: Record, journal: Journal) -> None:
-    path = _present(journal.find(record.fields["path"]))
-    connection.client.log_artifact(connection.run, str(path), record.fields["folder"] or None)
+    path, folder = _present(journal.find(record.fields["path"])), record.fields["folder"]
+    name, sha256 = f"{folder}/{path.name}".lstrip("/"), file_sha256(path)[:_SHA_DIGITS]
+    if connection.files.get(name) == sha256:
+        return
+    connection.reopen(journal)
+    connection.client.log_artifact(connection.run, str(path), folder or None)
+    connection.files[name] = sha256
+    connection.client.set_tag(connection.run, FILES_TAG, json.dumps(connection.files, sort_keys=True))
 
 
-def _send_dataset(connection: Connection, record: Record, _: Journal) -> None:
+def _send_dataset(connection: Connection, record: Record, journal: Journal) -> None:
     """Log a dataset by its name alone: no source, no schema, no size, no digest of content."""
     from mlflow.entities import Dataset
 
-    _log_input(
-        connection, Dataset(record.fields["name"], "not-recorded", "code", '{"tags": {}}'), record.fields["role"], {}
-    )
+    dataset = Dataset(record.fields["name"], "not-recorded", "code", '{"tags": {}}')
+    _log_input(connection, journal, dataset, {"mlflow.data.context": record.fields["role"]})
 
 
 def _send_synthetic(connection: Connection, record: Record, journal: Journal) -> None:
@@ -181,27 +213,32 @@ def _send_synthetic(connection: Connection, record: Record, journal: Journal) ->
     path = _present(journal.find(record.fields["path"]))
     table = pd.read_parquet(path)
     data = mlflow.data.from_pandas(table, source=str(path), name=record.fields["name"])
-    _log_input(connection, data._to_mlflow_entity(), "synthetic", {"sha256": record.fields["sha256"]})
+    tags = {"mlflow.data.context": "synthetic", "sha256": record.fields["sha256"]}
+    _log_input(connection, journal, data._to_mlflow_entity(), tags)
 
 
-def _log_input(connection: Connection, dataset: Any, role: str, tags: Mapping[str, str]) -> None:
+def _log_input(connection: Connection, journal: Journal, dataset: Any, tags: Mapping[str, str]) -> None:
     from mlflow.entities import DatasetInput, InputTag
 
     inputs = connection.client.get_run(connection.run).inputs.dataset_inputs
     if any(known.dataset.name == dataset.name and known.dataset.digest == dataset.digest for known in inputs):
         return
-    marks = [InputTag("mlflow.data.context", role), *(InputTag(name, value) for name, value in tags.items())]
+    connection.reopen(journal)
+    marks = [InputTag(name, value) for name, value in tags.items()]
     connection.client.log_inputs(connection.run, [DatasetInput(dataset, marks)])
 
 
 def _send_model(connection: Connection, record: Record, journal: Journal) -> None:
     from connectors.tracking_model import log_student
 
-    log_student(connection, record, _present(journal.find(record.fields["folder"])))
+    log_student(connection, journal, record, _present(journal.find(record.fields["folder"])))
 
 
 def _send_end(connection: Connection, record: Record, _: Journal) -> None:
+    if connection.status == record.fields["status"]:
+        return
     connection.client.set_terminated(connection.run, status=record.fields["status"], end_time=record.at)
+    connection.status = record.fields["status"]
 
 
 def _present(path: Path) -> Path:

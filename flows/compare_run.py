@@ -83,22 +83,31 @@ class CompareRun:
         """Write tables and pictures, record them, and return the summary; failed cells stand in it."""
         found = self.known | dict(zip([cell.key for cell in self.open], carried_out, strict=True))
         answers = [seen_from(cell, found[cell.key]) for cell in self.cells]
-        comparison = self._comparison(answers)
         folder = f"runs/{self.run_id}"
+        comparison = self._comparison(answers, self._made_before(folder) or now())
         self.tables = markdown(comparison)
         self.artifacts.write_text(f"{folder}/table.md", self.tables)
         shown = self.artifacts.write_text(f"{folder}/table.html", page(comparison))
         for name, picture in drawings(comparison, "png").items():
             self.tracker.artifact(self.artifacts.write_bytes(f"{folder}/{name}.png", picture), "plots")
         summary = summary_of(comparison, self.run_id, self.artifacts.where(folder))
-        summary |= {"seconds": round(time.monotonic() - self.started, 1), "prefect_run_id": _flow_run()}
+        summary |= {
+            "made": comparison.made,
+            "seconds": round(time.monotonic() - self.started, 1),
+            "prefect_run_id": _flow_run(),
+        }
         self.artifacts.write_text(f"{folder}/summary.json", json.dumps(summary, indent=2, allow_nan=False))
         self.tracker.artifact(shown)
         self.tracker.end("FINISHED")
         self.book.update(state=summary["state"], ended=now(), error=None)
         return summary
 
-    def _comparison(self, answers: Sequence[Answer]) -> Comparison:
+    def _made_before(self, folder: str) -> str | None:
+        """Return when the tables were made that this comparison only reads back; None where a cell was open."""
+        stored = None if self.open else self.artifacts.read_text(f"{folder}/summary.json")
+        return json.loads(stored).get("made") if stored else None
+
+    def _comparison(self, answers: Sequence[Answer], made: str) -> Comparison:
         config = self.config
         return Comparison(
             title=config.title,
@@ -112,7 +121,7 @@ class CompareRun:
             answers=tuple(answers),
             published=published_of(config),
             differs={row.name: row.differs for row in config.rows if row.differs},
-            made=now(),
+            made=made,
             versions=versions(),
         )
 

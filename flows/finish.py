@@ -7,7 +7,7 @@ import math
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +63,7 @@ def finish_run(run: Run, made: Made) -> dict[str, Any]:
         run.tools.ledger.finish(name.dataset, name.run_id)
     if run.prepared.federation is not None:
         end_run(run.tools.exchange, name.run_id)
-    report = _report(run, made)
+    report = _unless_unchanged(run, _report(run, made))
     run.tools.artifacts.write_text(f"runs/{name.run_id}/report.json", json.dumps(to_json(report)))
     page = write_report(run.tools.artifacts, name.run_id)
     _track(run, report, made.synthetic, page)
@@ -81,6 +81,17 @@ def write_report(artifacts: Artifacts, run_id: str) -> Path:
     if stored is None:
         raise ConfigError(f"Run {run_id} has no report yet; type: wasp resume {run_id}")
     return artifacts.write_text(f"runs/{run_id}/report.html", render(from_json(json.loads(stored))))
+
+
+def _unless_unchanged(run: Run, report: Report) -> Report:
+    """Return the stored report if only its duration differs: a run that reuses everything changes no page."""
+    stored = run.tools.artifacts.read_text(f"runs/{report.run_id}/report.json")
+    if stored is None:
+        return report
+    earlier = json.loads(stored)
+    seconds = {"seconds": earlier["seconds"]}
+    is_unchanged = json.loads(json.dumps(to_json(report))) | seconds == earlier
+    return replace(report, **seconds) if is_unchanged else report
 
 
 def _report(run: Run, made: Made) -> Report:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,7 @@ def summary(run: Run, report: Report, mlflow: str) -> dict[str, Any]:
         "prefect_run_id": str(runtime.flow_run.id) if runtime.flow_run.id else None,
         "folder": run.tools.artifacts.where(f"runs/{name.run_id}"),
         "report": run.tools.artifacts.where(f"runs/{name.run_id}/report.html"),
-        "seconds": report.seconds,
+        "seconds": round(time.monotonic() - run.started, 1),
         "iterations": [_line(facts) for facts in report.iterations],
         "warnings": list(run.prepared.warnings),
         "parties": report.parties,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.connectors.tracking.tools import snapshot
 from tests.pipeline import Pipeline, free_port, last_json
 
 pytestmark = pytest.mark.core
@@ -115,6 +116,20 @@ def test_a_second_run_reuses_everything_and_spends_nothing(finished) -> None:
     assert pipeline.releases(summary["run_id"]) == before
     history = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)
     assert [entry["kind"] for entry in history["entries"]].count("release") == 2
+
+
+def test_a_second_run_leaves_the_finished_mlflow_run_alone(finished) -> None:
+    pipeline, summary = finished
+    store = f"sqlite:///{pipeline.home / 'mlflow.db'}"
+    before = snapshot(store, summary["run_id"])
+    again = pipeline.run()
+    after = snapshot(store, summary["run_id"])
+    assert again["mlflow_run_id"] == summary["mlflow_run_id"]
+    assert after == before
+    status, end, *_, models, files = after
+    assert (status, len(models)) == ("FINISHED", 1)
+    assert end is not None
+    assert any(path.endswith("report.html") for path in files)
 
 
 def test_prefect_shows_named_steps_and_what_was_reused(finished, api: str) -> None:

@@ -13,6 +13,7 @@ from flows.compare_values import planned
 from flows.config_files import check_config, load_config
 from flows.params_compare import CompareConfig
 from tests.conftest import ROOT
+from tests.connectors.tracking.tools import snapshot
 from tests.pipeline import SMALL, Pipeline, last_json
 
 HERE = ROOT / "deployments" / "configs" / "compare_here.yaml"
@@ -146,6 +147,9 @@ def test_cells_are_runs_of_their_own_and_none_is_carried_out_twice(pipeline: Pip
     assert (again["state"], again["reused"]) == ("done", 4)
     assert [one["values"] for one in again["cells"]] == [one["values"] for one in first["cells"][:4]]
     assert again["seconds"] < 0.3 * first["seconds"]
+    before = snapshot(f"sqlite:///{pipeline.home / 'mlflow.db'}", again["run_id"])
+    assert last_json(pipeline.call("compare", "--config", str(file), "--json").stdout)["reused"] == 4
+    assert snapshot(f"sqlite:///{pipeline.home / 'mlflow.db'}", again["run_id"]) == before
     lines = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
     # Weights change nothing before the first vote: the second row reads the votes of the first back, free of charge.
     assert sum(line["kind"] == "release" for line in lines) == 2

@@ -5,6 +5,7 @@ import os
 import socket
 import time
 import urllib.request
+from pathlib import Path
 
 import pandas as pd
 
@@ -73,3 +74,13 @@ def timed(action):
     started = time.monotonic()
     action()
     return time.monotonic() - started
+
+
+def snapshot(uri, run_id="run-1"):
+    """Everything of a run that reusing it must leave alone: end, tags, points of metrics, models, every file's time."""
+    client, run = the_run(uri, run_id)
+    points = {name: len(client.get_metric_history(run.info.run_id, name)) for name in run.data.metrics}
+    models = [model.model_id for model in client.search_logged_models([run.info.experiment_id])]
+    root = Path(run.info.artifact_uri.removeprefix("file://"))
+    times = {str(path): path.stat().st_mtime_ns for path in root.parent.rglob("*") if path.is_file()}
+    return (run.info.status, run.info.end_time, run.data.tags, run.data.params, points, sorted(models), times)
