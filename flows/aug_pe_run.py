@@ -42,6 +42,7 @@ class AugPeRun(EvolutionRun):
         spec = vocabulary_spec(self, noise.vocabulary, method.vocabulary_terms, 0.0)
         release = now(count_terms, self.tools, spec)
         self.words = now(choose_terms, self.tools, spec, release)
+        self.guides_all = True
         return [release]
 
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:

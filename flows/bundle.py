@@ -61,6 +61,12 @@ def verify_bundle(folder: Path, home: Path, key: Path | None = None) -> dict[str
     }
 
 
+def exported_words(found: Mapping[str, Any]) -> str:
+    """Return the files of a new bundle, and what to know before anybody uses them."""
+    files = f"{found['folder']}: {', '.join(found['files'])}"
+    return "\n".join([files, *(f"warning: {warning}" for warning in found["warnings"])])
+
+
 def verified_words(found: Mapping[str, Any]) -> str:
     """Return the answer as people read it."""
     if found["problems"]:

@@ -23,10 +23,10 @@ def export(
     json_: Json = False,
 ) -> None:
     """Write what may leave, signed: synthetic rows, student, card; refused for a run that does not pass the gate."""
-    from flows import commands
+    from flows import bundle, commands
 
     found = commands.export(run_id, folder, license_, overlap_check, approval)
-    answer(found, json_, lambda value: f"{value['folder']}: {', '.join(value['files'])}")
+    answer(found, json_, bundle.exported_words)
 
 
 def verify_bundle(

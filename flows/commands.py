@@ -14,6 +14,7 @@ from flows.home import check_room, ended_in_order, state_folder
 from flows.progress import show as show_progress
 from flows.records import in_use, is_held, read_book
 from flows.stores import open_artifacts, open_ledger, tracking_store
+from flows.usefulness import warnings_of_summary
 
 if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
@@ -97,6 +98,7 @@ def runs() -> dict[str, Any]:
         damaged = "damaged" in book
         summary = {} if damaged else _summary(artifacts, book) or {}
         numbers = {key: summary.get(key) for key in ("epsilon_spent", "accuracy", "fid", "n_synthetic")}
+        numbers["warnings"] = warnings_of_summary(summary)
         found.append(line | {"state": "damaged" if damaged else _state(home, book)} | numbers)
     return {"runs": sorted(found, key=lambda one: str(one["started"]))}
 

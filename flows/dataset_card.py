@@ -107,7 +107,15 @@ def audited(audits: Sequence[AuditLine]) -> str:
 def dataset_card(told: Told) -> str:
     """Return README.md."""
     header = yaml.safe_dump(front_matter(told), sort_keys=False, allow_unicode=True)
-    sections = [f"# {told.title}", _about(told), _privacy(told), _limits(told), _data(told), _check(told)]
+    sections = [
+        f"# {told.title}",
+        _about(told),
+        _privacy(told),
+        _usefulness(told),
+        _limits(told),
+        _data(told),
+        _check(told),
+    ]
     return f"---\n{header}---\n\n" + "\n\n".join(sections) + "\n"
 
 
@@ -195,6 +203,14 @@ def _seen_by_method(report: Report) -> str:
             f"vectors, which synthetic texts are like them. Released under noise: {report.plan.density}."
         )
     return "No text of the private records was shown to a language model; they only voted on synthetic texts."
+
+
+def _usefulness(told: Told) -> str:
+    useful = told.report.usefulness
+    if useful is None:
+        return "## Usefulness\nThe student was not measured: the run had no test rows."
+    warnings = [f"**Warning**: {warning}" for warning in useful.warnings]
+    return "## Usefulness\n" + _listed([f"Accuracy on test rows: {useful.line}.", f"{useful.basis}.", *warnings])
 
 
 def _limits(told: Told) -> str:

@@ -24,6 +24,7 @@ class DpKpsRun(Run):
     """The jobs of one run of DP-KPS."""
 
     config: DpKpsConfig
+    guides_all = True
 
     @property
     def noises(self) -> tuple[KeyphraseNoise, KeyphraseNoise]:

@@ -20,6 +20,7 @@ class DpSgdRun(Run):
     """The jobs of one run of DP-SGD + generation."""
 
     config: DpSgdGenConfig
+    guides_all = True
 
     def tune_spec(self) -> TuneSpec:
         """Describe the training."""

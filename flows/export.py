@@ -28,7 +28,18 @@ if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
     from flows.approval import Approval
 
-SHARED = ("run_id", "flow", "task", "n_synthetic", "accuracy", "macro_f1", "epsilon_spent", "delta", "releases")
+SHARED = (
+    "run_id",
+    "flow",
+    "task",
+    "n_synthetic",
+    "accuracy",
+    "macro_f1",
+    "usefulness",
+    "epsilon_spent",
+    "delta",
+    "releases",
+)
 STUDENT_FILES = {".json", ".npz", ".safetensors", ".txt", ".model", ".jinja", ".md"}
 """What a student may consist of: weights without pickle, and settings."""
 
@@ -80,7 +91,7 @@ def export_run(
     def fill(scratch: Path) -> None:
         _write_rows(rows, scratch)
         shutil.copytree(student, scratch / "student")
-        _write_json(scratch / "summary.json", {key: summary[key] for key in SHARED})
+        _write_json(scratch / "summary.json", {key: summary.get(key) for key in SHARED})
         _write_json(scratch / "croissant.json", croissant(told, scratch))
         (scratch / "README.md").write_text(dataset_card(told), encoding="utf-8")
         bundle.seal(scratch, secret, _manifest(told))
@@ -96,6 +107,7 @@ def export_run(
         "files": files,
         "overlap_check": _searched(told),
         "audited": bool(audits),
+        "warnings": list(report.usefulness.warnings) if report.usefulness else [],
     }
 
 

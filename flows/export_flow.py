@@ -92,6 +92,7 @@ def _text(told: Told, asks: str, minutes: int) -> str:
         f"copies        {search}",
         f"budget book   sound; its last line is {told.head[:16]}",
     ]
+    lines += [f"warning       {warning}" for warning in report.usefulness.warnings] if report.usefulness else []
     listed = "\n".join(lines)
     return (
         f"{asks} wants to give this away; somebody else has to agree:\n\n```\n{listed}\n```\n\n"

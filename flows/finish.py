@@ -9,7 +9,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from prefect.states import Completed
 
 from connectors.base import ArtifactRef, Charge, ConfigError
 from connectors.tracking_address import redact
@@ -19,10 +21,12 @@ from flows.distilled_run import balance_of
 from flows.distilling import expected, parts_in_words, unnoised_parts
 from flows.federated_values import parties_happened
 from flows.outgoing import outgoing
+from flows.page import result_line
 from flows.records import now, versions
 from flows.stores import tracking_store
 from flows.summary import summary
 from flows.tracked import serving
+from flows.usefulness import advice, usefulness
 from tasks.dp_sgd import training_in_words
 from tasks.facts import Facts
 from tasks.guidance_noise import GuidanceNoise, density_in_words
@@ -33,6 +37,7 @@ from tasks.plots import balance_plot, confusion_plot, fid_accuracy_plot, map_plo
 from tasks.report import render
 from tasks.report_values import Happened, MapPoints, Plan, Report, Sample, Scores, Touched, from_json, to_json
 from tasks.round_plans import end_run
+from tasks.usefulness import Usefulness
 from tasks.writing import read_samples
 
 if TYPE_CHECKING:
@@ -57,7 +62,10 @@ class Made:
 
 
 def finish_run(run: Run, made: Made) -> dict[str, Any]:
-    """Close a run and return its summary; every file is written whole before the manifest says 'done'."""
+    """Close a run; every file is written whole before the manifest says 'done'.
+
+    Returns the flow's state, with the result as its message and the summary as its data.
+    """
     name = run.tools.called
     if name.dataset:
         run.tools.ledger.finish(name.dataset, name.run_id)
@@ -72,7 +80,8 @@ def finish_run(run: Run, made: Made) -> dict[str, Any]:
     run.page.result(found, run.tools.tracker.ui_link())
     ended = {"state": "done", "ended": now(), "not_private": report.not_private}
     run.book.update(**ended, dollars=run.dollars, mlflow_run_id=found["mlflow_run_id"], error=None)
-    return found
+    # Who calls the flow gets the data of its state: the summary.
+    return cast("dict[str, Any]", Completed(message=result_line(found), data=found))
 
 
 def write_report(artifacts: Artifacts, run_id: str) -> Path:
@@ -97,6 +106,8 @@ def _unless_unchanged(run: Run, report: Report) -> Report:
 def _report(run: Run, made: Made) -> Report:
     name, config = run.tools.called, run.config
     folder, where = f"runs/{name.run_id}", run.tools.artifacts.where
+    scores = _scores(made.student["test"], run.prepared.card.label_names)
+    useful = usefulness(run, scores, made.asked, made.releases, made.synthetic.rows if made.synthetic else None)
     return Report(
         run_id=name.run_id,
         flow=name.flow,
@@ -107,7 +118,7 @@ def _report(run: Run, made: Made) -> Report:
         happened=_happened(run, made),
         iterations=made.facts,
         degraded=run.prepared.warnings + _degraded(run, made),
-        scores=_scores(made.student["test"], run.prepared.card.label_names),
+        scores=scores,
         samples=_samples(run, made.written),
         touched=_touched(run) + run.touched,
         outgoing=outgoing(run, made.asked, made.facts),
@@ -118,12 +129,13 @@ def _report(run: Run, made: Made) -> Report:
             "student": where(run.student_folder),
             "MLflow": _mlflow(run),
         },
-        next=_next(run),
+        next=_next(run, useful),
         versions=versions(),
         approval=_approval(run),
         opens_rows=config.opens_rows,
         parties=parties_happened(run, made.releases),
         balance=balance_of(run, made.written),
+        usefulness=useful,
     )
 
 
@@ -135,9 +147,12 @@ def _map(run: Run, made: Made) -> MapPoints | None:
     return map_points(run.tools, made.written, (run.prepared.test, shown), config.execution.seed, by_tsne)
 
 
-def _next(run: Run) -> tuple[tuple[str, str], ...]:
+def _next(run: Run, useful: Usefulness | None) -> tuple[tuple[str, str], ...]:
     name, found = run.tools.called, []
-    if not run.prepared.noise.non_private:
+    if useful is not None and useful.warnings:
+        commands = advice(name.flow, run.config.opens_rows, bool(run.config.models))
+        found += [(f"wasp {command}", purpose) for command, purpose in commands]
+    elif not run.prepared.noise.non_private:
         found.append((f"wasp export {name.run_id} FOLDER", "copy what may be shared into a folder"))
     if name.dataset:
         found.append((f"wasp budget history {shlex.quote(name.dataset)}", "see every entry of the budget book"))
@@ -255,6 +270,7 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef | None, page: Path) 
     final = {"student_accuracy": scores.accuracy, "student_macro_f1": scores.macro_f1} if scores else {}
     if scores and synthetic is not None:
         final |= scores.by_class
+    final |= report.usefulness.metrics() if report.usefulness else {}
     tracker.metrics(final | {"epsilon_total": report.happened.epsilon}, run.iterations)
     if run.config.private is not None:
         tracker.dataset(run.tools.private.name, "private")

@@ -21,6 +21,7 @@ from prefect.artifacts import (
 from prefect.client.schemas.actions import ArtifactUpdate
 
 from flows import words
+from flows.usefulness import warnings_of_summary
 from tasks import page_steps
 from tasks.accounting import epsilon_of
 
@@ -107,6 +108,7 @@ def result_in_words(summary: dict[str, Any], link: str | None) -> str:
         f"**{words.scores(summary)}; {words.outcome(summary)}.**",
         "",
         *([_block(words.iterations(summary["iterations"]))] if summary["iterations"] else []),
+        *usefulness_bullets(summary),
         *(f"- degraded: {problem}" for problem in summary["problems"]),
         f"- Report: `{report}` {place}; written again by `wasp report {summary['run_id']}`",
     ]
@@ -115,6 +117,21 @@ def result_in_words(summary: dict[str, Any], link: str | None) -> str:
     shared = f"`wasp export {summary['run_id']} FOLDER`"
     lines.append(f"- What may be shared: {'nothing' if summary['epsilon_spent'] is None else shared}")
     return "\n".join(lines)
+
+
+def result_line(value: dict[str, Any]) -> str:
+    """Return the result of a run in one line, as the message of its state in Prefect."""
+    useful = value.get("usefulness")
+    parts = [f"{words.scores(value)}; {words.outcome(value)}", *([useful["line"]] if useful else [])]
+    return ". ".join([*parts, *(f"Warning: {warning}" for warning in warnings_of_summary(value))])
+
+
+def usefulness_bullets(summary: dict[str, Any]) -> list[str]:
+    """Return accuracy beside what it has to beat, and the warnings of a useless run, in Markdown."""
+    useful = summary.get("usefulness")
+    if not useful:
+        return []
+    return [f"- {useful['line']} ({useful['basis']})", *(f"- **Warning**: {text}" for text in useful["warnings"])]
 
 
 def _block(text: str) -> str:

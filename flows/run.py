@@ -38,15 +38,16 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """The jobs of one run; every value comes from the configuration and from what was made so far.
-
-    Methods add their own jobs (`WaspRun`, `PreTextRun`, `AugPeRun`).
+    """The jobs of one run, to which methods add their own; values come from the configuration and what was made so far.
 
     `stands`: the summary of a finished run whose texts were removed since; nothing is made again for it. `shares`: the
-    part of each class in all texts, once a tutor says so.
+    part of each class in all texts, once a tutor says so. `trained`: how the student was trained on texts, once it
+    was. `guides_all`: whether a release had a part in every text, those of the first iteration included.
     """
 
     shares: Shares = ()
+    trained: TrainJob | None = None
+    guides_all = False
 
     def __init__(self, prepared: Prepared, book: RunBook, started: float, stands: dict[str, Any] | None = None) -> None:
         self.prepared = prepared
@@ -239,9 +240,10 @@ class Run:
 
     def train_job(self, written: Sequence[Written]) -> TrainJob:
         """Train the student on everything."""
-        prepared, spec = self.prepared, self.student_spec
+        prepared, labels = self.prepared, self.prepared.card.label_names
         unlabelled = prepared.public if self.config.student.adapts_to_public else None
-        return adapted(self, TrainJob(tuple(written), spec, prepared.card.label_names, prepared.test, unlabelled))
+        self.trained = adapted(self, TrainJob(tuple(written), self.student_spec, labels, prepared.test, unlabelled))
+        return self.trained
 
     def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:
         """Return the entries of the budget book that paid for these releases; LedgerError when one names none."""

@@ -38,6 +38,7 @@ def summary(run: Run, report: Report, mlflow: str) -> dict[str, Any]:
         "classes": list(report.scores.classes) if report.scores else None,
         "per_class": dict(report.scores.per_class) if report.scores else None,
         "confusion": [list(row) for row in report.scores.confusion] if report.scores else None,
+        "usefulness": report.usefulness.summary() if report.usefulness else None,
         "fid": last.fid if last else None,
         "text_precision": last.text_precision if last else None,
         "text_recall": last.text_recall if last else None,
@@ -51,7 +52,7 @@ def summary(run: Run, report: Report, mlflow: str) -> dict[str, Any]:
         "report": run.tools.artifacts.where(f"runs/{name.run_id}/report.html"),
         "seconds": round(time.monotonic() - run.started, 1),
         "iterations": [_line(facts) for facts in report.iterations],
-        "warnings": list(run.prepared.warnings),
+        "warnings": [*run.prepared.warnings, *(report.usefulness.warnings if report.usefulness else ())],
         "parties": report.parties,
     }
 

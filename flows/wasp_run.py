@@ -94,7 +94,8 @@ class WaspRun(Run):
         job, kernel = super().train_job(written), self.config.method.density
         if self.config.student.adaptation != "density" or kernel is None or self.density is None:
             return job
-        return replace(job, shift=Shift(self.density, kernel))
+        self.trained = replace(job, shift=Shift(self.density, kernel))
+        return self.trained
 
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:
         """The votes, or the density."""

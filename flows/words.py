@@ -17,6 +17,7 @@ from flows.guidance_expected import expected_lines
 from flows.guidance_words import density_lines
 from flows.keyphrases import keyphrase_lines, words_lines
 from flows.training_words import training_lines
+from flows.usefulness import advice, usefulness_lines, warnings_of_summary
 
 WIDE = 200
 """Columns where there is no terminal: nothing has to be folded there."""
@@ -144,6 +145,7 @@ def summary(value: dict[str, Any]) -> str:
     lines = [
         *([iterations(value["iterations"]), ""] if value["iterations"] else []),
         f"{scores(value)}; {outcome(value)}; {value['seconds']:.0f} s",
+        *usefulness_lines(value),
         *(f"degraded    {problem}" for problem in value["problems"]),
         *([f"cost        {value['dollars']:.4f} dollars"] if value["dollars"] else []),
         *(happened_lines(value["parties"]) if value.get("parties") else []),
@@ -182,7 +184,10 @@ def scores(value: dict[str, Any]) -> str:
 
 def _next(value: dict[str, Any], run_id: str) -> list[str]:
     steps = [f"show {run_id}"]
-    if value["epsilon_spent"] is not None and value["iterations"]:
+    if warnings_of_summary(value):
+        commands = advice(value["flow"], value["dataset"] is not None, bool(value["iterations"]))
+        steps += [f"{step}   ({purpose})" for step, purpose in commands]
+    elif value["epsilon_spent"] is not None and value["iterations"]:
         steps.append(f"export {run_id} FOLDER")
     if value["dataset"]:
         steps.append(f"budget history {shlex.quote(value['dataset'])}")
@@ -253,8 +258,12 @@ def preview(value: dict[str, Any]) -> str:
 
 def runs(value: dict[str, Any]) -> str:
     """List runs."""
-    rows = [[run["run_id"], run["state"], _minute(run["started"]), *_result(run)] for run in value["runs"]]
+    rows = [[run["run_id"], _state(run), _minute(run["started"]), *_result(run)] for run in value["runs"]]
     return table(rows, ["run", "state", "started (UTC)", "epsilon", "accuracy"]) if rows else "no runs yet"
+
+
+def _state(run: dict[str, Any]) -> str:
+    return f"{run['state']}, with warnings" if run.get("warnings") else str(run["state"])
 
 
 def _minute(when: str) -> str:

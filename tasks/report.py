@@ -89,13 +89,21 @@ def _key_numbers(report: Report) -> list[tuple[str, str, str]]:
     scores, last = report.scores, report.iterations[-1] if report.iterations else None
     cost = sum(report.usage.values(), Usage())
     return [
-        ("accuracy", words.percent(scores.accuracy if scores else None), "student on test rows"),
+        ("accuracy", words.percent(scores.accuracy if scores else None), _beside_chance(report)),
         ("macro F1", words.number(scores.macro_f1 if scores else None), "mean over classes"),
         ("FID", words.number(last.fid if last else None), f"null FID {words.number(last.fid_null if last else None)}"),
         ("epsilon", words.epsilon(report.happened.epsilon), f"asked for {words.epsilon(report.plan.epsilon)}"),
         ("texts", words.count(report.happened.samples), f"by {len(report.plms)} language models"),
         ("cost", words.dollars(cost.dollars), f"{words.count(cost.calls)} calls"),
     ]
+
+
+def _beside_chance(report: Report) -> str:
+    useful = report.usefulness
+    if useful is None:
+        return "student on test rows"
+    low, high = useful.run.interval
+    return f"{100 * low:.0f}-{100 * high:.0f} %, chance {words.percent(useful.chance)}"
 
 
 def _compared(report: Report) -> list[Compared]:

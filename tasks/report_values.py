@@ -9,6 +9,7 @@ from typing import Any
 
 from connectors.base import Charge, Usage
 from tasks.facts import Facts
+from tasks.usefulness import Usefulness, usefulness_of
 
 Point = tuple[float, float]
 
@@ -155,6 +156,7 @@ class Report:
     opens_rows: bool = True
     parties: Mapping[str, Any] | None = None
     balance: tuple[ClassShare, ...] = ()
+    usefulness: Usefulness | None = None
 
     @property
     def not_private(self) -> bool:
@@ -210,6 +212,7 @@ def from_json(values: Mapping[str, Any]) -> Report:
     made["outgoing"] = tuple(_outgoing(one) for one in values["outgoing"])
     made["degraded"] = tuple(values["degraded"])
     made["balance"] = tuple(ClassShare(**one) for one in values.get("balance", ()))
+    made["usefulness"] = usefulness_of(values.get("usefulness"))
     made["next"] = tuple((command, purpose) for command, purpose in values["next"])
     return Report(**made)
 

@@ -38,6 +38,7 @@ VERSIONS = {
     "plane": 1,
     "moments": 1,
     "measure": 2,
+    "baseline": 1,
     "collect": 1,
     "train": 1,
     "plain_train": 1,

@@ -28,8 +28,9 @@ from prefect.utilities.engine import get_state_for_result
 
 from connectors import stopping
 from connectors.base import ArtifactRef, guard_logs, in_step, redact_error
-from tasks import appraisal, guiding, judging, page_steps, steering, writing
+from tasks import appraisal, baseline, guiding, judging, page_steps, steering, writing
 from tasks.appraisal import AppraiseJob
+from tasks.baseline import BaselineJob
 from tasks.facts import Facts, sentence, table
 from tasks.jobs import MeasureJob, SelectJob, SettleJob, TrainJob, WeighJob, WriteJob, Written
 from tasks.toolbox import Tools
@@ -245,6 +246,13 @@ def collect(tools: Tools, written: Sequence[Written]) -> Any:
 def train_student(tools: Tools, job: TrainJob) -> Any:
     """Train the student on all texts and test it on real rows."""
     ref, why = judging.train_and_test(tools, job)
+    return outcome(tools.artifacts.read_json(ref), ref, why)
+
+
+@step("measure baseline")
+def measure_baseline(tools: Tools, job: BaselineJob) -> Any:
+    """Measure what as many texts without private data teach the same kind of student."""
+    ref, why = baseline.measure_baseline(tools, job)
     return outcome(tools.artifacts.read_json(ref), ref, why)
 
 

@@ -136,6 +136,7 @@ MEANING = {
     "survive": ["tasks/survive.py", "tasks/evolving.py"],
     "average": ["tasks/evolving.py"],
     "measure": ["tasks/measure.py", "tasks/judging.py", "tasks/heads.py"],
+    "baseline": ["tasks/baseline.py", "tasks/train.py", "tasks/heads.py", "tasks/training.py"],
     "collect": ["tasks/writing.py"],
     "plain_train": [
         "tasks/private/plain_train.py",

@@ -1,0 +1,114 @@
+"""A run that is near chance says so wherever its result is shown; a good one suggests what it always did."""
+
+import json
+import sqlite3
+import urllib.request
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.pipeline import Pipeline, last_json
+
+ROWS = Path(__file__).resolve().parents[2] / "connectors" / "data" / "support_desk" / "test.parquet"
+WARNING = "is not above chance"
+
+
+def replaying(pipeline: Pipeline, shift: int, **method: object) -> dict[str, object]:
+    """Run WASP with a model that replays texts of each class, or of the class `shift` places further."""
+    rows = pd.read_parquet(ROWS)
+    labels = sorted(rows["label"].unique())
+    further = {label: labels[(number + shift) % len(labels)] for number, label in enumerate(labels)}
+    answers = pipeline.home.parent / "answers.parquet"
+    rows.assign(label=rows["label"].map(further)).to_parquet(answers)
+    plms = [{"name": "replay", "connector": "recorded", "model": str(answers)}]
+    return pipeline.run(plms=plms, method=method)
+
+
+def answer(address: str, body: dict[str, object]) -> object:
+    request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=20) as response:
+        return json.load(response)
+
+
+def state_message(api: str, flow_run: object) -> str:
+    with urllib.request.urlopen(f"{api}/flow_runs/{flow_run}", timeout=20) as response:
+        state = json.load(response)["state"]
+    assert (state["type"], state["name"]) == ("COMPLETED", "Completed")
+    return str(state["message"])
+
+
+def metrics_of(pipeline: Pipeline, run: object) -> dict[str, float]:
+    with sqlite3.connect(pipeline.home / "mlflow.db") as database:
+        return dict(database.execute("select key, value from latest_metrics where run_uuid = ?", (run,)).fetchall())
+
+
+@pytest.mark.core
+def test_a_run_whose_texts_teach_nothing_warns_in_every_place(pipeline: Pipeline, api: str, tmp_path: Path) -> None:
+    summary = replaying(pipeline, shift=1)
+    run_id, useful = str(summary["run_id"]), summary["usefulness"]
+    assert (summary["state"], summary["degraded"]) == ("done", False)
+    assert useful["test_rows"] == 90
+    assert useful["accuracy"]["low"] < useful["accuracy"]["value"] < useful["chance"] < 0.3
+    assert useful["accuracy"]["texts"] == 72
+    assert useful["zero_shot"]["texts"] == useful["guided"]["texts"] == 24
+    assert WARNING in useful["warnings"][0]
+    assert set(useful["warnings"]) <= set(summary["warnings"])
+
+    printed = pipeline.call("show", run_id).stdout
+    assert "baseline    chance" in printed
+    assert "warning     student accuracy" in printed
+    assert "preview --config FILE" in printed
+    assert f"export {run_id}" not in printed
+    assert "done, with warnings" in pipeline.call("runs").stdout
+
+    page = Path(str(summary["report"])).read_text()
+    assert "Warning: this result may be useless" in page
+    assert page.count(WARNING) == 1
+    assert useful["line"] in page
+    assert "wasp export" not in page
+
+    message = state_message(api, summary["prefect_run_id"])
+    assert useful["line"] in message
+    assert WARNING in message
+    shown = answer(f"{api}/artifacts/filter", {"artifacts": {"key": {"any_": ["report"]}}})
+    (card,) = [one["data"] for one in shown if one["flow_run_id"] == summary["prefect_run_id"]]
+    assert "**Warning**: student accuracy" in card
+
+    tracked = metrics_of(pipeline, summary["mlflow_run_id"])
+    assert tracked["baseline.chance"] == useful["chance"]
+    assert tracked["student_accuracy_low"] == useful["accuracy"]["low"]
+    assert tracked["baseline.zero_shot_accuracy"] == useful["zero_shot"]["value"]
+    assert tracked["baseline.texts"] == 24
+
+    exported = pipeline.call("export", run_id, str(tmp_path / "bundle"), "--no-overlap-check")
+    assert exported.returncode == 0
+    assert f"warning: {useful['warnings'][0]}" in exported.stdout
+    readme = (tmp_path / "bundle" / "README.md").read_text()
+    assert "## Usefulness" in readme
+    assert f"**Warning**: {useful['warnings'][0]}" in readme
+    assert json.loads((tmp_path / "bundle" / "summary.json").read_text())["usefulness"] == useful
+
+
+def test_a_run_whose_texts_are_good_warns_of_nothing(pipeline: Pipeline, api: str) -> None:
+    summary = replaying(pipeline, shift=0, iterations=1)
+    useful = summary["usefulness"]
+    assert useful["above_chance"]
+    assert useful["warnings"] == summary["warnings"] == []
+    assert "released nothing of private rows" in useful["unmeasured"]
+    printed = pipeline.call("show", str(summary["run_id"])).stdout
+    assert f"export {summary['run_id']}" in printed
+    assert "warning" not in printed
+    assert "with warnings" not in pipeline.call("runs").stdout
+    page = Path(str(summary["report"])).read_text()
+    assert "may be useless" not in page
+    assert "wasp export" in page
+    assert "Warning" not in state_message(api, summary["prefect_run_id"])
+
+
+def test_a_finished_baseline_is_reused(pipeline: Pipeline, api: str) -> None:
+    first = replaying(pipeline, shift=1)
+    again = last_json(pipeline.call("resume", str(first["run_id"]), "--json").stdout)
+    assert again["usefulness"] == first["usefulness"]
+    steps = answer(f"{api}/task_runs/filter", {"flow_runs": {"id": {"any_": [again["prefect_run_id"]]}}})
+    assert {step["name"]: step["state"]["name"] for step in steps}["measure baseline"] == "Reused"
