@@ -7,8 +7,9 @@ from functools import partial
 from operator import is_
 from typing import Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from connectors.queries import READING, check_query
 from flows.form import Strict, rule
 
 PUBLIC_ADDRESS = r"^(?!.*://[^/\s:@]*:\S*@)"
@@ -27,7 +28,12 @@ class Rows(Strict):
     label: str = Field("label", description="Column of the label.")
     rows: int | None = Field(None, ge=1, description="How many rows to take; empty: all.")
     seed: int = Field(0, ge=0, description="Chooses which rows are taken.")
-    query: str | None = Field(None, description="SQL query when the path is a database URL.")
+    query: str | None = Field(
+        None,
+        json_schema_extra={"anyOf": [{"type": "string", "pattern": READING}, {"type": "null"}]},
+        description="SQL query when the path is a database URL: one SELECT, or WITH that ends in a SELECT. The database is "
+        "opened read-only.",
+    )
     classes: dict[str, list[str]] | None = Field(
         None,
         exclude_if=partial(is_, None),
@@ -50,6 +56,13 @@ class Rows(Strict):
                 "Put the whole address into an environment variable and write env:NAME"
             )
         return path
+
+    @field_validator("query")
+    @classmethod
+    def _reads_alone(cls, query: str | None, info: ValidationInfo) -> str | None:
+        if query is not None:
+            check_query(query, info.data.get("path", ""))
+        return query
 
     @field_validator("classes")
     @classmethod

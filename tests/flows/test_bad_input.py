@@ -213,6 +213,16 @@ def test_a_password_in_a_configuration_is_refused_without_repeating_it(home: Pat
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "query", ["drop table notes", "with gone as (delete from notes returning *) select * from gone"]
+)
+def test_a_query_that_writes_is_refused_by_the_plan(tmp_path: Path, query: str) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(values(private={"path": f"sqlite:///{tmp_path}/rows.db", "query": query})))
+    with pytest.raises(ConfigError, match=r"private\.query: .*SELECT"):
+        plan("wasp", file, [])
+
+
 def test_a_lost_key_gives_known_rows_no_new_budget(home: Path, tmp_path: Path) -> None:
     path = table(tmp_path / "private.parquet", good_rows("private"))
     start(home, private={"path": path, "name": "first"})
