@@ -12,6 +12,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from connectors.base import ConfigError, redact
+from connectors.secret_patterns import find_secrets, hide_secrets
+from flows.form import explain_secret
 
 Config = TypeVar("Config", bound=BaseModel)
 BESIDE = ("task", "wasp_config")
@@ -28,6 +30,8 @@ def load_config(model: type[Config], path: Path, changes: Sequence[str] = ()) ->
     values = _read(path)
     for change in changes:
         _set(values, change)
+    for finding in find_secrets(values):  # before paths are resolved, which hides what is an address
+        raise ConfigError(f"{path}:\n  {explain_secret(finding)}")
     root = values.get("data_root")
     if isinstance(root, str):
         chosen = os.environ.get("WASP_DATA") or str((path.resolve().parent / root).resolve())
@@ -65,7 +69,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _set(values: dict[str, Any], change: str) -> None:
     name, equals, text = change.partition("=")
     if not equals or not name:
-        raise ConfigError(f"--set {change}: write it as name=value, for example privacy.epsilon=2")
+        raise ConfigError(f"--set {hide_secrets(change)}: write it as name=value, for example privacy.epsilon=2")
     *parents, last = name.split(".")
     place: Any = values
     for parent in parents:
@@ -73,7 +77,9 @@ def _set(values: dict[str, Any], change: str) -> None:
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
-        raise ConfigError(f"--set {change}: the value is not YAML; put text with special signs in quotes") from None
+        raise ConfigError(
+            f"--set {hide_secrets(change)}: the value is not YAML; put text with special signs in quotes"
+        ) from None
     if isinstance(place, list):
         place[_index(place, last, name)] = value
     else:
@@ -105,10 +111,11 @@ def _explain(model: type[BaseModel], problem: dict[str, Any]) -> str:
         return f"{field}: there is no such key; {hint}"
     if problem["type"] == "missing":
         return f"{field}: is missing"
+    value = redact(repr(hide_secrets(problem["input"])))
     if problem["type"] == "model_type":
-        return f"{field}: is a group of names and values, not {problem['input']!r}; leave it out for its defaults"
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    return redact(f"{field}: {message} (given: {problem['input']!r})") if problem["loc"] else message
+        return f"{field}: is a group of names and values, not {value}; leave it out for its defaults"
+    message = redact(str(problem["msg"]).removeprefix("Value error, "))
+    return f"{field}: {message} (given: {value})" if problem["loc"] else message
 
 
 def _fields_at(model: type[BaseModel], where: tuple[Any, ...]) -> list[str]:

@@ -14,6 +14,7 @@ import yaml
 from connectors.base import ConfigError
 from flows.catalog import FLOWS, FlowEntry, Preset
 from flows.config_files import check_config
+from flows.form import SERVER_CHECKS
 from flows.home import DEFAULTS, state_folder
 
 CONFIGS = Path(__file__).resolve().parents[1] / "deployments" / "configs"
@@ -52,6 +53,7 @@ class Deployment:
     def version(self) -> str:
         """Twelve hexadecimal digits that change with anything a server keeps of this deployment."""
         kept = [self.entrypoint, self.description, self.tags, self.parameters, self.schedules, CONCURRENCY, ENVIRONMENT]
+        kept.append(SERVER_CHECKS)  # a server goes on checking by the form that was registered with it
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
 
     @property

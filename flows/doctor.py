@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.packages import install_command
 from connectors.redaction import redact
 from flows.doctor_parties import coordinator_checks, party_checks
+from flows.doctor_secrets import check_stored_secrets
 from flows.home import check_closed, state_folder
 from flows.stores import open_artifacts, open_ledger
 
@@ -44,6 +45,7 @@ def examine(config: AnyConfig | None = None) -> dict[str, Any]:
         "artifacts": _artifacts,
         "sentence encoder": _encoder,
         "tracking": _tracking,
+        "stored secrets": check_stored_secrets,
     }
     if config is not None:
         return _with_configuration(config, checks, home)

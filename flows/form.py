@@ -7,31 +7,60 @@ fields would be drawn as further groups.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from connectors import registry
+from connectors.queries import READING
+from connectors.secret_patterns import PUBLIC, REFERENCE, SECRET_NAME, Finding, find_secrets, without_secrets
 
 Schema = dict[str, Any]
 WORDS = {"fid": "FID", "api": "API", "plms": "Language models (PLMs)", "mlflow": "MLflow", "sql": "SQL"}
-KEY_PLACE = r"^(none|env:[A-Za-z_][A-Za-z0-9_]*|prefect:[a-z0-9][a-z0-9-]*)$"
-"""Where a key lies. In the form alone: a refusal elsewhere must not repeat what may be a key."""
+SERVER_CHECKS = (PUBLIC, REFERENCE, SECRET_NAME, READING)
+"""Patterns by which the server refuses parameters; deployments are registered again when they change."""
+KEY_INSTEAD = (
+    "a key is written here itself (not repeated), and a configuration is stored by Prefect, in manifests and in "
+    "reports. Write where the key is stored: env:NAME (environment variable), prefect:BLOCK (Secret block), or none"
+)
+ADDRESS_INSTEAD = (
+    "the address holds a password (not repeated), and a configuration is stored by Prefect, in manifests and in "
+    "reports. "
+)
+INSTEAD = {
+    "path": "Put the whole address into an environment variable and write env:NAME",
+    "mlflow": "Leave it empty and set the environment variable MLFLOW_TRACKING_URI",
+    "endpoint": "Leave the password out and write `key: env:NAME` beside it",
+    "url": "Leave the password out and write `key: env:NAME` beside it",
+    "api": "Leave the password out and set PREFECT_API_AUTH_STRING",
+}
+"""What to do with a password in an address, by the name of its field."""
 
 
 class Strict(BaseModel):
     """Base of all parameters: unknown keys are refused, values do not change.
 
-    `rules` holds by field what must be true of its group once the field is there (see `rule`). `hidden`: fields of the
-    base that mean nothing here, with the reason; they stand in no form and no file, and are refused where one is given.
+    Keys and passwords are refused at any depth, here and, where the class is a whole configuration (`is_whole`), by the
+    Prefect server, before it stores a run. `rules` holds by field what must be true of its group once the field is
+    there (see `rule`). `hidden`: fields of the base that mean nothing here, with the reason; they stand in no form and
+    no file, and are refused where one is given.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
     rules: ClassVar[dict[str, Schema]] = {}
     hidden: ClassVar[dict[str, str]] = {}
+    is_whole: ClassVar[bool] = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _contains_no_secret(cls, values: Any) -> Any:
+        for finding in find_secrets(values):
+            raise PydanticCustomError("secret", "{message}", {"message": explain_secret(finding)})
+        return values
 
     @model_validator(mode="before")
     @classmethod
@@ -53,7 +82,17 @@ class Strict(BaseModel):
             field["title"] = cls.model_fields[name].title or title_of(name)
         if cls.rules:
             schema["dependentSchemas"] = cls.rules
+        if cls.is_whole:
+            schema |= {"if": True, "then": without_secrets()}  # neither is drawn in the form
         return found
+
+
+def explain_secret(finding: Finding) -> str:
+    """Return where a secret is written and what to write instead."""
+    if finding.is_key:
+        return f"{finding}: {KEY_INSTEAD}"
+    instead = INSTEAD.get(re.split(r"[.]", finding.path[-1])[-1] if finding.path else "", "Leave the password out")
+    return f"{finding}: {ADDRESS_INSTEAD}{instead}"
 
 
 def title_of(name: str) -> str:
@@ -77,3 +116,9 @@ def tasks(field: Schema) -> None:
     """Name the tasks that ship; the path of a file is allowed as well, so they are no closed choice."""
     shipped = sorted(path.stem for path in Path(__file__).with_name("task_files").glob("*.yaml"))
     field["description"] += f" Those that ship: {', '.join(shipped)}."
+
+
+def as_if_given(field: Schema) -> None:
+    """Let the form show the group's own fields, and its server name the one that is wrong."""
+    (given,) = (one for one in field.pop("anyOf") if one != {"type": "null"})
+    field |= given

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.form import Schema, Strict, rule, tasks
+from flows.form import Schema, Strict, as_if_given, rule, tasks
 from flows.params_discriminator import NO_PERSONS, Filter
 from flows.params_method import AnyMethod as AnyMethod
 from flows.params_method import Asks as Asks
@@ -43,6 +43,8 @@ from tasks.accounting import Paper
 
 class AnyConfig(Strict):
     """Everything that a run needs, whatever its method, and whether or not it opens private rows."""
+
+    is_whole = True
 
     task: str = Field(
         json_schema_extra=tasks, description="Name of a task that ships, or the path of a task file of your own."
@@ -143,12 +145,6 @@ class AnyConfig(Strict):
             raise ValueError(f"student.adaptation_epsilon ({given:g}) must be below privacy.epsilon ({self.epsilon:g})")
 
 
-def _as_if_given(field: Schema) -> None:
-    """Let the form show the group's own fields, and its server name the one that is wrong."""
-    (given,) = (one for one in field.pop("anyOf") if one != {"type": "null"})
-    field |= given
-
-
 WITH_PERSON: Schema = {"required": ["person"], "properties": {"person": {"type": "string", "minLength": 1}}}
 
 
@@ -157,7 +153,7 @@ class RunConfig(AnyConfig):
 
     private: PrivateRows | None = Field(
         None,
-        json_schema_extra=_as_if_given,
+        json_schema_extra=as_if_given,
         description="The private rows: where they lie; never sent anywhere. Left out where parties have them.",
     )
     parties: PartiesChoice | None = Field(

@@ -88,6 +88,8 @@ class PipelineAttack(Strict):
 class AuditConfig(Strict):
     """What one audit attacks: the releases of a run with these numbers. No private row is opened, nothing is spent."""
 
+    is_whole = True
+
     wasp_config: str | None = Field(
         None,
         description="Configuration file of the flow wasp: its privacy, iterations and votes are audited, in place of "

@@ -53,6 +53,8 @@ class Column(Strict):
 class CompareConfig(Strict):
     """Which methods are compared, where, how often, and with what."""
 
+    is_whole = True
+
     title: str = Field(min_length=1, description="Title of the table, and of the experiment in MLflow.")
     rows: list[Row] = Field(min_length=1, description="The methods.")
     columns: list[Column] = Field([Column(name="all")], min_length=1, description="The settings that all of them meet.")

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from flows.form import KEY_PLACE, Strict, connectors, rule
+from connectors.secret_patterns import REFERENCE
+from flows.form import Strict, connectors, rule
 
 
 class Price(Strict):
@@ -39,7 +40,7 @@ class Plm(Strict):
     endpoint: str | None = Field(None, description="Base URL of a compatible server; empty: the vendor's own.")
     key: str | None = Field(
         None,
-        json_schema_extra={"pattern": KEY_PLACE},
+        json_schema_extra={"pattern": REFERENCE},
         description="Where the key lies, never the key: env:NAME, prefect:BLOCK for a Secret block, or none.",
     )
     concurrency: int | None = Field(None, ge=1, le=256, description="Most calls in flight per endpoint.")

@@ -6,8 +6,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from connectors.secret_patterns import PUBLIC
 from flows.form import Strict
-from flows.params_rows import PUBLIC_ADDRESS
 
 
 class PartiesChoice(Strict):
@@ -32,7 +32,7 @@ class PartiesChoice(Strict):
     )
     exchange: str = Field(
         description="Where coordinator and parties leave messages: a shared folder, s3://BUCKET/PREFIX, gs://, abfs://.",
-        json_schema_extra={"pattern": PUBLIC_ADDRESS},
+        json_schema_extra={"pattern": PUBLIC},
     )
     embeddings: Literal["float32", "float16", "int8"] = Field(
         "float32", description="How vectors of synthetic texts travel; fewer bytes move a few votes."

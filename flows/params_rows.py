@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from operator import is_
 from typing import Self
@@ -10,10 +9,8 @@ from typing import Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from connectors.queries import READING, check_query
+from connectors.secret_patterns import PUBLIC
 from flows.form import Strict, rule
-
-PUBLIC_ADDRESS = r"^(?!.*://[^/\s:@]*:\S*@)"
-"""An address that whoever reads the configuration may see."""
 
 
 class Rows(Strict):
@@ -22,7 +19,7 @@ class Rows(Strict):
     path: str = Field(
         description="File or folder (csv, jsonl, parquet; local, s3://, gs://), database URL, builtin:NAME/FILE, or "
         "env:NAME for an address that a variable holds, because it has a password in it.",
-        json_schema_extra={"pattern": PUBLIC_ADDRESS},
+        json_schema_extra={"pattern": PUBLIC},
     )
     text: str = Field("text", description="Column of the text.")
     label: str = Field("label", description="Column of the label.")
@@ -31,8 +28,8 @@ class Rows(Strict):
     query: str | None = Field(
         None,
         json_schema_extra={"anyOf": [{"type": "string", "pattern": READING}, {"type": "null"}]},
-        description="SQL query when the path is a database URL: one SELECT, or WITH that ends in a SELECT. The database is "
-        "opened read-only.",
+        description="SQL query when the path is a database URL: one SELECT, or WITH that ends in a SELECT. The "
+        "database is opened read-only.",
     )
     classes: dict[str, list[str]] | None = Field(
         None,
@@ -46,16 +43,6 @@ class Rows(Strict):
         {"type": "string", "pattern": r"^(sqlite|postgresql|mysql|mariadb|oracle|mssql)(\+\w+)?://"},
         {"query": {"type": "string", "minLength": 1}},
     )
-
-    @field_validator("path")
-    @classmethod
-    def _no_password(cls, path: str) -> str:
-        if re.match(PUBLIC_ADDRESS, path) is None:
-            raise ValueError(
-                "the address holds a password, and a configuration is kept by Prefect, in manifests and in reports. "
-                "Put the whole address into an environment variable and write env:NAME"
-            )
-        return path
 
     @field_validator("query")
     @classmethod

@@ -27,6 +27,8 @@ SHARED = (kinds.EMBEDDINGS, kinds.ANSWERS, kinds.PRIVATE, kinds.BATCHES)
 class Retention(Strict):
     """What to remove by age: 90m, 12h, 30d, 4w. Without a rule only what nobody can use any more goes."""
 
+    is_whole = True
+
     embeddings_older_than: Age | None = Field(
         None, description="Embeddings of synthetic texts; computed again when needed."
     )
