@@ -10,7 +10,7 @@ from connectors.answers import SCHEMA
 from connectors.base import Completion, MissingPackageError, ModelSpec, Prompt
 from connectors.secrets import Secret
 from connectors.vendor_calls import VendorModel
-from connectors.vendor_client import client_arguments, json_object, part, tokens
+from connectors.vendor_client import client_arguments, count_tokens, json_object, part, sum_counts
 from connectors.vendor_options import Address, VendorOptions, read_options
 
 URL = "https://api.anthropic.com"
@@ -65,7 +65,8 @@ class AnthropicModel(VendorModel[AnthropicOptions]):
     async def ask(self, client: Any, prompt: Prompt, count: int) -> Completion:
         """Put one question; see `VendorModel.ask`."""
         # The SDK's typed methods would spend more time on checking types than on the call.
-        return read_message(await client.post("/v1/messages", cast_to=object, body=self.request(prompt, count)))
+        body = self.request(prompt, count)
+        return read_message(await client.post("/v1/messages", cast_to=object, body=body), body)
 
     def request(self, prompt: Prompt, count: int = 1) -> dict[str, Any]:
         """Return the body of a messages request."""
@@ -85,15 +86,19 @@ class AnthropicModel(VendorModel[AnthropicOptions]):
         return {"model": self.model, "max_tokens": prompt.max_tokens, "messages": messages, **body}
 
 
-def read_message(answer: Any) -> Completion:
-    """Return the text blocks of a message as one text; ValueError where it is no message."""
+def read_message(answer: Any, body: Mapping[str, Any]) -> Completion:
+    """Return the text blocks of the message that answers `body` as one text; ValueError where it is no message."""
     content, usage = json_object(answer).get("content"), part(answer, "usage")
     if not isinstance(content, list):
         raise ValueError("no list of content blocks")
-    read = tokens(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    counts = (read, tokens(usage, "output_tokens"))
-    reason = _REASONS.get(str(part(answer, "stop_reason")), "stop")
+    stop_reason = str(part(answer, "stop_reason"))
+    read = sum_counts(usage, "input_tokens", ("cache_creation_input_tokens", "cache_read_input_tokens"))
+    reported = (read, part(usage, "output_tokens"))
+    count = count_tokens(body, reported, content, at_limit=stop_reason == "max_tokens")
+    reason, text, error = _REASONS.get(stop_reason, "stop"), "", ""
     if reason == "refused":
-        return Completion("", "refused", *counts, error="refused by the model's safety rules")
-    texts = [part(block, "text") for block in content if part(block, "type") == "text"]
-    return Completion("".join(text for text in texts if isinstance(text, str)), reason, *counts)
+        error = "refused by the model's safety rules"
+    else:
+        texts = [part(block, "text") for block in content if part(block, "type") == "text"]
+        text = "".join(text for text in texts if isinstance(text, str))
+    return Completion(text, reason, count.read, count.written, error=error, estimated=count.estimated)

@@ -44,6 +44,8 @@ from connectors.errors import step_of as step_of
 from connectors.exchange import Exchange as Exchange
 from connectors.keys import canonical as canonical
 from connectors.keys import digest as digest
+from connectors.money import format_dollars as format_dollars
+from connectors.money import of_which_estimated as of_which_estimated
 from connectors.prompt import Cloze as Cloze
 from connectors.prompt import Prompt as Prompt
 from connectors.prompt import Seeded as Seeded
@@ -66,12 +68,17 @@ else:
 # --- language models
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What calls cost: `calls` made, tokens in and out, dollars. Usage adds up."""
+    """What calls cost: `calls` made, tokens in and out, dollars. Usage adds up.
+
+    `estimated_calls`, `estimated_dollars`: the part whose tokens the server did not report.
+    """
 
     calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     dollars: float = 0.0
+    estimated_calls: int = 0
+    estimated_dollars: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -79,6 +86,8 @@ class Usage:
             self.tokens_in + other.tokens_in,
             self.tokens_out + other.tokens_out,
             self.dollars + other.dollars,
+            self.estimated_calls + other.estimated_calls,
+            self.estimated_dollars + other.estimated_dollars,
         )
 
 
@@ -94,7 +103,10 @@ class ModelSpec:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One answer. `finish_reason`: stop | length | refused | error | exhausted; failed requests are answers too."""
+    """One answer. `finish_reason`: stop | length | refused | error | exhausted; failed requests are answers too.
+
+    `estimated`: the server did not report all tokens, so they were estimated from bytes, and `dollars` with them.
+    """
 
     text: str
     finish_reason: str = "stop"
@@ -102,6 +114,14 @@ class Completion:
     tokens_out: int = 0
     dollars: float = 0.0
     error: str = ""
+    estimated: bool = False
+
+    @property
+    def usage(self) -> Usage:
+        """The cost of this one call."""
+        estimated_dollars = self.dollars if self.estimated else 0.0
+        counts = (self.tokens_in, self.tokens_out)
+        return Usage(1, *counts, self.dollars, int(self.estimated), estimated_dollars)
 
 
 Keep = Callable[[int, Completion], None]

@@ -124,8 +124,7 @@ class BatchModel:
         """Return the request body of a prompt."""
         limit = self.inner.options.max_tokens or prompt.max_tokens
         asked = replace(prompt, text=encodable(prompt.text), max_tokens=limit, seed=prompt.seed % 2**31)
-        body: dict[str, Any] = self.inner.request(asked)  # type: ignore[attr-defined]
-        return body
+        return self.inner.request(asked)
 
 
 class _Work:
@@ -220,7 +219,8 @@ class _Work:
     async def read(self, client: Any, batch: str) -> Mapping[str, Outcome]:
         """Return all results of a batch."""
         place = self.model.inner.places[0]
-        return {name: outcome async for name, outcome in self.model.side.results(client, batch, place)}
+        bodies = {name: self.model.body(prompt) for name, prompt in self.prompts.items()}
+        return {name: outcome async for name, outcome in self.model.side.results(client, batch, place, bodies)}
 
     def deliver(self, name: str, outcome: Outcome) -> None:
         """Clean an answer, put a price on it, keep it."""
@@ -229,8 +229,9 @@ class _Work:
         text, reason, error = plain_text(outcome.text), outcome.finish_reason, outcome.error
         if reason == "stop" and not text:
             reason, error = "error", "the answer held no text"
-        dollars = self.model.inner.options.price.dollars(outcome.tokens_in, outcome.tokens_out) * self.model.share
-        self.answers[name] = Completion(text, reason, outcome.tokens_in, outcome.tokens_out, dollars, error)
+        counts = (outcome.tokens_in, outcome.tokens_out)
+        dollars = self.model.inner.options.price.dollars(*counts) * self.model.share
+        self.answers[name] = Completion(text, reason, *counts, dollars, error, outcome.estimated)
         for position in self.positions[name]:
             self.keep(position, self.answers[name])
 

@@ -15,6 +15,7 @@ from connectors.vendor_client import json_object, part
 from connectors.vendor_errors import Place, decide, read_failure
 
 Outcome = Completion | WaspError
+Bodies = Mapping[str, Mapping[str, Any]]
 LOOK_BACK = 100
 """How many of the newest batches are searched for one that was submitted just before a crash."""
 
@@ -40,8 +41,11 @@ class BatchSide(Protocol):
     async def look(self, client: Any, batch: str) -> Progress:
         """Return how far a batch is; FinalError when the vendor threw it out as a whole."""
 
-    def results(self, client: Any, batch: str, place: Place) -> AsyncIterator[tuple[str, Outcome]]:
-        """Yield the raw answers, or what went wrong, by request id; in any order, some may be missing."""
+    def results(self, client: Any, batch: str, place: Place, bodies: Bodies) -> AsyncIterator[tuple[str, Outcome]]:
+        """Yield the raw answers, or what went wrong, by request id; in any order, some may be missing.
+
+        `bodies`: the request bodies by id, as far as they are known.
+        """
 
 
 def side_of(model: VendorModel[Any]) -> BatchSide:
@@ -93,7 +97,9 @@ class OpenAIBatches:
         done, total = (counts.completed + counts.failed, counts.total) if counts else (0, 0)
         return Progress(done, total, found.status in ("completed", "expired", "cancelled"))
 
-    async def results(self, client: Any, batch: str, place: Place) -> AsyncIterator[tuple[str, Outcome]]:
+    async def results(
+        self, client: Any, batch: str, place: Place, bodies: Bodies
+    ) -> AsyncIterator[tuple[str, Outcome]]:
         """Read the file of answers and the file of errors."""
         found = await client.batches.retrieve(batch)
         for file in (found.output_file_id, found.error_file_id):
@@ -103,16 +109,17 @@ class OpenAIBatches:
             for line in content.text.splitlines():
                 if line.strip():
                     entry = json_object(json.loads(line))
-                    yield str(entry.get("custom_id")), self._outcome(entry, place)
+                    name = str(entry.get("custom_id"))
+                    yield name, self._outcome(entry, place, bodies.get(name, {}))
 
-    def _outcome(self, entry: Mapping[str, Any], place: Place) -> Outcome:
+    def _outcome(self, entry: Mapping[str, Any], place: Place, body: Mapping[str, Any]) -> Outcome:
         response = entry.get("response")
         status = part(response, "status_code") or 0
         if status == 200:
             read = read_legacy if self.endpoint == "/v1/completions" else read_chat
-            return read(part(response, "body"))
-        body = part(response, "body") or {"error": entry.get("error") or {}}
-        return decide(read_failure(status or 400, body, "", {}), place)
+            return read(part(response, "body"), body)
+        failure = part(response, "body") or {"error": entry.get("error") or {}}
+        return decide(read_failure(status or 400, failure, "", {}), place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +157,18 @@ class AnthropicBatches:
         done = counts.succeeded + counts.errored + counts.canceled + counts.expired
         return Progress(done, done + counts.processing, found.processing_status == "ended")
 
-    async def results(self, client: Any, batch: str, place: Place) -> AsyncIterator[tuple[str, Outcome]]:
+    async def results(
+        self, client: Any, batch: str, place: Place, bodies: Bodies
+    ) -> AsyncIterator[tuple[str, Outcome]]:
         """Read the lines of the results."""
         async for entry in await client.messages.batches.results(batch):
             read = entry.to_dict(mode="json")
-            yield str(read["custom_id"]), self._outcome(read["result"], place)
+            name = str(read["custom_id"])
+            yield name, self._outcome(read["result"], place, bodies.get(name, {}))
 
-    def _outcome(self, result: Mapping[str, Any], place: Place) -> Outcome:
+    def _outcome(self, result: Mapping[str, Any], place: Place, body: Mapping[str, Any]) -> Outcome:
         if result["type"] == "succeeded":
-            return read_message(result["message"])
+            return read_message(result["message"], body)
         if result["type"] == "errored":
             return decide(read_failure(400, part(result, "error"), "", {}), place)
         return Completion("", "error", error=f"the batch ended before this request was worked on ({result['type']})")

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -30,11 +30,11 @@ CREATE TABLE IF NOT EXISTS answers (
     number INTEGER PRIMARY KEY AUTOINCREMENT, prompt_key TEXT NOT NULL UNIQUE, prompt TEXT NOT NULL,
     label TEXT NOT NULL, plm TEXT NOT NULL, text TEXT NOT NULL, finish_reason TEXT NOT NULL,
     tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, dollars REAL NOT NULL, error TEXT NOT NULL,
-    created TEXT NOT NULL) STRICT;
+    created TEXT NOT NULL, estimated INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE IF NOT EXISTS asked (
     prompt_key TEXT PRIMARY KEY, answers INTEGER NOT NULL DEFAULT 0, errors INTEGER NOT NULL DEFAULT 0) STRICT;
 """
-_COMPLETION = "text, finish_reason, tokens_in, tokens_out, dollars, error"
+_COMPLETION = "text, finish_reason, tokens_in, tokens_out, dollars, error, estimated"
 _EXPORT = ("text", "label", "plm", "prompt_key", "finish_reason", "tokens_in", "tokens_out", "created")
 
 
@@ -49,12 +49,16 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """What a model's answers were like: how many there are, mean tokens in and out, median seconds between two."""
+    """What a model's answers were like: how many there are, mean tokens in and out, median seconds between two.
+
+    `estimated`: answers whose tokens the server did not report.
+    """
 
     answers: int
     tokens_in: float
     tokens_out: float
     seconds: float
+    estimated: int = 0
 
 
 class CompletionStore:
@@ -90,7 +94,7 @@ class CompletionStore:
             for part in chunks(keys, 500):
                 marks = ",".join("?" * len(part))
                 sql = f"SELECT prompt_key, {_COMPLETION} FROM answers WHERE prompt_key IN ({marks})"  # noqa: S608
-                found.update((row[0], Completion(*row[1:])) for row in database.execute(sql, part))
+                found.update((row[0], _completion(row[1:])) for row in database.execute(sql, part))
         return found
 
     def put(self, identity: str, plm: str, prompt: Prompt, completion: Completion) -> Completion:
@@ -105,7 +109,8 @@ class CompletionStore:
             return completion
         fields = (completion.text, completion.finish_reason, completion.tokens_in, completion.tokens_out)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        row = (*fields, completion.dollars, completion.error, key, canonical(prompt), prompt.label, plm, now)
+        paid = (completion.dollars, completion.error, int(completion.estimated))
+        row = (*fields, *paid, key, canonical(prompt), prompt.label, plm, now)
         with self._open(identity) as database, _transaction(database):
             _count(database, key, "answers")
             sql = (
@@ -124,13 +129,14 @@ class CompletionStore:
     def lengths(self, identity: str) -> Lengths:
         """Return what the stored answers of a model were like; pauses between calls hardly move the median."""
         with self._open(identity) as database:
-            rows = database.execute("SELECT tokens_in, tokens_out, created FROM answers ORDER BY created").fetchall()
+            columns = "tokens_in, tokens_out, estimated, created"
+            rows = database.execute(f"SELECT {columns} FROM answers ORDER BY created").fetchall()  # noqa: S608
         if not rows:
             return Lengths(0, 0.0, 0.0, 0.0)
         times = [datetime.fromisoformat(created) for *_, created in rows]
         gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
         read, written = (sum(row[column] for row in rows) / len(rows) for column in (0, 1))
-        return Lengths(len(rows), read, written, median(gaps) if gaps else 0.0)
+        return Lengths(len(rows), read, written, median(gaps) if gaps else 0.0, sum(row[2] for row in rows))
 
     def asked(self, identity: str) -> dict[str, int]:
         """Return, per prompt key, how many answers (failures not counted) were obtained from the model."""
@@ -141,7 +147,7 @@ class CompletionStore:
         """Return the answers that arrived after the one of this number, oldest first; 0: all."""
         sql = f"SELECT number, prompt, {_COMPLETION} FROM answers WHERE number > ? ORDER BY number"  # noqa: S608
         with self._open(identity) as database:
-            return [Stored(row[0], _prompt(row[1]), Completion(*row[2:])) for row in database.execute(sql, (number,))]
+            return [Stored(row[0], _prompt(row[1]), _completion(row[2:])) for row in database.execute(sql, (number,))]
 
     def identities(self) -> list[str]:
         """Return the identities of all models with a file here, in the order of their files."""
@@ -248,6 +254,8 @@ def _connect(file: Path, identity: str | None) -> sqlite3.Connection:
     with _transaction(database):
         for statement in filter(str.strip, _SCHEMA.split(";")):
             database.execute(statement)
+        if "estimated" not in [row[1] for row in database.execute("PRAGMA table_info(answers)")]:  # an older file
+            database.execute("ALTER TABLE answers ADD COLUMN estimated INTEGER NOT NULL DEFAULT 0")
         if identity is not None:
             database.execute("INSERT OR IGNORE INTO model VALUES (?)", (identity,))
     return database
@@ -280,6 +288,10 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
 def _count(database: sqlite3.Connection, key: str, column: str) -> None:
     database.execute("INSERT OR IGNORE INTO asked (prompt_key) VALUES (?)", (key,))
     database.execute(f"UPDATE asked SET {column} = {column} + 1 WHERE prompt_key = ?", (key,))  # noqa: S608
+
+
+def _completion(row: Sequence[Any]) -> Completion:
+    return replace(Completion(*row), estimated=bool(row[-1]))
 
 
 def _prompt(text: str) -> Prompt:

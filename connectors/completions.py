@@ -141,10 +141,9 @@ class Recording:
 
     def _store(self, prompt: Prompt, completion: Completion) -> Completion:
         with self._lock:
-            spent = Usage(1, completion.tokens_in, completion.tokens_out, completion.dollars)
-            self.usage = self.usage + spent
+            self.usage = self.usage + completion.usage
             if self.purse is not None:
-                self.purse.pay(self.name, prompt.key, completion.dollars)
+                self.purse.pay(self.name, prompt.key, completion.dollars, completion.estimated)
             kept = self.store.put(self.shelf, self.name, prompt, completion)
             if kept is completion:
                 self._own.add(prompt.key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
@@ -11,7 +11,7 @@ from connectors.answers import SCHEMA
 from connectors.base import Completion, ConfigError, MissingPackageError, ModelSpec, Prompt
 from connectors.secrets import Secret
 from connectors.vendor_calls import VendorModel
-from connectors.vendor_client import client_arguments, json_object, part, tokens
+from connectors.vendor_client import client_arguments, count_tokens, json_object, part
 from connectors.vendor_options import Address, VendorOptions, read_options
 
 URL = "https://api.openai.com/v1"
@@ -107,8 +107,8 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
         # The SDK's typed methods would spend more time on checking types than on the call.
         body = self.request(prompt, count, limit)
         if self.options.api == "completions":
-            return read_legacy(await client.post("/completions", cast_to=object, body=body))
-        return read_chat(await client.post("/chat/completions", cast_to=object, body=body))
+            return read_legacy(await client.post("/completions", cast_to=object, body=body), body)
+        return read_chat(await client.post("/chat/completions", cast_to=object, body=body), body)
 
     def request(self, prompt: Prompt, count: int = 1, limit: str = "") -> dict[str, Any]:
         """Return the body of a request."""
@@ -138,17 +138,19 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
         return "max_completion_tokens" in str(error) and getattr(error, "param", "max_tokens") in ("max_tokens", None)
 
 
-def read_chat(answer: Any) -> Completion:
-    """Return the first choice of a chat completion; ValueError where it is not one."""
+def read_chat(answer: Any, body: Mapping[str, Any]) -> Completion:
+    """Return the first choice of a chat completion of the request `body`; ValueError where it is not one."""
     choice = _choice(answer)
     message = part(choice, "message")
-    return _read(answer, choice, part(message, "content"), part(message, "refusal"))
+    completion = _read(choice, part(message, "content"), part(message, "refusal"))
+    return _with_tokens(completion, answer, body, message)
 
 
-def read_legacy(answer: Any) -> Completion:
-    """Return the first choice of a legacy completion; ValueError where it is not one."""
+def read_legacy(answer: Any, body: Mapping[str, Any]) -> Completion:
+    """Return the first choice of a legacy completion of the request `body`; ValueError where it is not one."""
     choice = _choice(answer)
-    return _read(answer, choice, part(choice, "text"), None)
+    text = part(choice, "text")
+    return _with_tokens(_read(choice, text, None), answer, body, text)
 
 
 def _choice(answer: Any) -> Any:
@@ -158,12 +160,17 @@ def _choice(answer: Any) -> Any:
     return choices[0] if choices else None
 
 
-def _read(answer: Any, choice: Any, text: Any, refusal: Any) -> Completion:
-    usage = part(answer, "usage")
-    counts = (tokens(usage, "prompt_tokens"), tokens(usage, "completion_tokens"))
+def _read(choice: Any, text: Any, refusal: Any) -> Completion:
     if refusal:
-        return Completion("", "refused", *counts, error=str(refusal)[:300])
+        return Completion("", "refused", error=str(refusal)[:300])
     reason = _REASONS.get(str(part(choice, "finish_reason")), "stop")
     if reason == "refused":
-        return Completion("", "refused", *counts, error="stopped by the content filter")
-    return Completion(text if isinstance(text, str) else "", reason, *counts)
+        return Completion("", "refused", error="stopped by the content filter")
+    return Completion(text if isinstance(text, str) else "", reason)
+
+
+def _with_tokens(completion: Completion, answer: Any, body: Mapping[str, Any], written: Any) -> Completion:
+    usage = part(answer, "usage")
+    reported = (part(usage, "prompt_tokens"), part(usage, "completion_tokens"))
+    count = count_tokens(body, reported, written, at_limit=completion.finish_reason == "length")
+    return replace(completion, tokens_in=count.read, tokens_out=count.written, estimated=count.estimated)

@@ -27,6 +27,7 @@ from connectors.pacing import Endpoint, SlowDown, Unusable
 from connectors.secrets import Secret, read_secret
 from connectors.sliding_window import Window
 from connectors.texts import encodable
+from connectors.vendor_client import request_bytes
 from connectors.vendor_errors import NOT_ACCEPTED, Place, decide, read_failure, unreachable
 from connectors.vendor_options import Address, VendorOptions
 
@@ -113,13 +114,17 @@ class VendorModel(ABC, Generic[Options]):
 
         No token is shorter than a byte; a hundred more stand for roles and formatting.
         """
-        read = len(prompt.text.encode()) + 100
+        read = request_bytes(self.request(replace(prompt, text=encodable(prompt.text)))) + 100
         written = self.options.max_tokens or prompt.max_tokens
         return self.options.price.dollars(read, written) * self.options.tries
 
     @abstractmethod
     def open_client(self, address: Address, secret: Secret) -> Any:
         """Return an SDK's async client of one endpoint, with a method `close`; it retries nothing by itself."""
+
+    @abstractmethod
+    def request(self, prompt: Prompt, count: int = 1) -> dict[str, Any]:
+        """Return the body of a request; `count` as in `ask`."""
 
     @abstractmethod
     async def ask(self, client: Any, prompt: Prompt, count: int) -> Completion:
@@ -208,6 +213,7 @@ class _Work(Generic[Options]):
         paid = [outcome, *self.wasted.pop(number, ())]
         tokens_in = sum(one.tokens_in for one in paid)
         tokens_out = sum(one.tokens_out for one in paid)
+        estimated = any(completion.estimated for completion in paid)
         several = len(group) > 1
         done = group[: len(texts)] if several and texts else group
         for place, position in enumerate(done):
@@ -216,7 +222,7 @@ class _Work(Generic[Options]):
             reason = "stop" if several and text else outcome.finish_reason
             share = (_share(tokens_in, len(done), place), _share(tokens_out, len(done), place))
             dollars = self.model.options.price.dollars(*share)
-            self.answers[position] = Completion(text, reason, *share, dollars, outcome.error)
+            self.answers[position] = Completion(text, reason, *share, dollars, outcome.error, estimated)
             self.keep(position, self.answers[position])
         self.judge(outcome)
 

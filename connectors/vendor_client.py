@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
+
+BYTES_PER_TOKEN = 3
+"""Bytes that an estimated token has; English has more than four, so that an estimate is seldom too low."""
+
+_NOT_WRITTEN = ("role", "type", "id")
+"""Fields of an answer's parts that the model did not write."""
 
 NO_KEY_NEEDED = "no-key-needed"
 """Sent to servers without keys, as the SDKs insist on one."""
@@ -33,7 +41,60 @@ def part(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else None
 
 
-def tokens(usage: Any, *names: str) -> int:
-    """Return the sum of counts of a usage object; missing ones count as 0."""
-    counts = [part(usage, name) for name in names]
-    return sum(count for count in counts if isinstance(count, int) and count > 0)
+@dataclass(frozen=True, slots=True)
+class TokenCount:
+    """Tokens of one call; `estimated`: the server reported none, only one of the two numbers, or impossible ones."""
+
+    read: int
+    written: int
+    estimated: bool
+
+
+def count_tokens(body: Mapping[str, Any], reported: tuple[Any, Any], written: Any, at_limit: bool) -> TokenCount:
+    """Return the reported tokens; where a number is missing or impossible, an estimate from bytes.
+
+    `body`: the request, whose every text counts. `written`: all that the model wrote, reasoning and tool calls
+    included. `at_limit`: the answer ended at the request's token limit, so it has that many tokens.
+    """
+    answer_bytes = _text_bytes(written)
+    tokens_in, tokens_out = (count if _is_count(count) else 0 for count in reported)
+    in_missing = not tokens_in
+    out_missing = not _is_count(reported[1]) or (tokens_out == 0 and answer_bytes > 0)
+    if in_missing:
+        tokens_in = _estimate(request_bytes(body))
+    if out_missing:
+        limit = body.get("max_completion_tokens") or body.get("max_tokens") or 0
+        tokens_out = max(_estimate(answer_bytes), limit if at_limit else 0)
+    return TokenCount(tokens_in, tokens_out, in_missing or out_missing)
+
+
+def sum_counts(usage: Any, required: str, optional: Iterable[str]) -> int | None:
+    """Return the sum of counts of a usage object; None where the required one is missing or impossible."""
+    counts = [part(usage, name) for name in (required, *optional)]
+    return sum(filter(_is_count, counts)) if _is_count(counts[0]) else None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _estimate(size: int) -> int:
+    return max(1, -(-size // BYTES_PER_TOKEN))
+
+
+def request_bytes(body: Mapping[str, Any]) -> int:
+    """Return the bytes of all texts of a request: messages, system prompt, schema, tools.
+
+    The JSON around the texts stands for roles and formatting.
+    """
+    texts = [value for name, value in body.items() if name != "model" and not isinstance(value, int | float)]
+    return len(json.dumps(texts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+
+
+def _text_bytes(value: Any) -> int:
+    """Return the bytes of all texts of an answer's JSON value."""
+    if isinstance(value, str):
+        return len(value.encode("utf-8", "surrogatepass"))
+    if isinstance(value, Mapping):
+        return sum(_text_bytes(item) for name, item in value.items() if name not in _NOT_WRITTEN)
+    return sum(map(_text_bytes, value)) if isinstance(value, list) else 0

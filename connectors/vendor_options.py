@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
@@ -117,7 +118,7 @@ def read_options(kind: type[Options], spec: ModelSpec, vendor_url: str, key: str
     given["stop"] = tuple(given.get("stop", ()))
     given["key"] = given.get("key") or key
     given["endpoints"] = _addresses(where, given, vendor_url)
-    given["price"] = _price(where, given.get("price") or {})
+    given["price"] = _price(where, given["price"]) if given.get("price") is not None else Price()
     pace = _mapping(where, "pace", given.get("pace", {}))
     refuse_names(f"{where}: pace has", pace, [option.name for option in fields(Pace)])
     _mapping(where, "extra", given.get("extra", {}))
@@ -149,10 +150,10 @@ def _price(where: str, given: Any) -> Price:
         return given
     refuse_names(f"{where}: price has", _mapping(where, "price", given), [option.name for option in fields(Price)])
     for name in ("input", "output"):
-        value = given.get(name, 0.0)
-        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        value = given.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
             raise ConfigError(f"{where}: price {name} must be dollars per million tokens, 0 or more, got {value!r}.")
-    return Price(float(given.get("input", 0.0)), float(given.get("output", 0.0)), str(given.get("date", "")))
+    return Price(float(given["input"]), float(given["output"]), str(given.get("date", "")))
 
 
 def _addresses(where: str, given: Mapping[str, Any], vendor_url: str) -> tuple[Address, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from connectors.base import format_dollars
 from flows.words import epsilon, table
 
 HEADS = ("mechanism", "protects", "stated", "claimed", "proven at least", "fresh noise", "releases", "verdict")
@@ -37,7 +38,7 @@ def plan(value: dict[str, Any]) -> str:
 
 
 def _money(dollars: float) -> str:
-    return f"about {dollars:.2f} dollars for the whole run" if dollars else "no money"
+    return f"about {format_dollars(dollars)} dollars for the whole run" if dollars else "no money"
 
 
 def rows(value: dict[str, Any]) -> list[dict[str, Any]]:

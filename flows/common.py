@@ -108,7 +108,7 @@ def _ended(run: AnyRun, story: Story) -> Iterator[AnyRun]:
         display().say(f"stopped by {type(error).__name__}; go on with: {go_on}")
         words = in_words(error, story) if isinstance(error, Exception) else f"{type(error).__name__}. Next: {go_on}"
         try:
-            run.book.update(state="failed", ended=now(), dollars=run.dollars, error=words)
+            run.book.update(state="failed", ended=now(), error=words, **run.money)
             run.tools.tracker.end("FAILED")
         except (OSError, WaspError) as further:
             display().say(f"that could not be written down: {further}")

@@ -98,6 +98,7 @@ def answer(cell: Cell, summary: Mapping[str, Any], reused: bool = False) -> Answ
         seconds=float(summary.get("seconds") or 0.0),
         epsilon=summary.get("epsilon_spent"),
         dollars=float(summary.get("dollars") or 0.0),
+        dollars_estimated=float(summary.get("dollars_estimated") or 0.0),
         reused=reused,
     )
 

@@ -19,7 +19,7 @@ from tasks.unnoised import finite
 if TYPE_CHECKING:
     from flows.params_compare import CompareConfig
 
-ADDED = ("calls", "tokens_in", "tokens_out", "dollars_about")
+ADDED = ("calls", "tokens_in", "tokens_out", "dollars_about", "dollars_estimated")
 
 
 def planned(config: CompareConfig) -> dict[str, Any]:
@@ -69,6 +69,7 @@ def summary_of(comparison: Comparison, run_id: str, folder: str) -> dict[str, An
         "reused": sum(one.reused for one in comparison.answers),
         "claims": [asdict(one) for one in claims(comparison)],
         "dollars": sum(one.dollars for one in comparison.answers if not one.reused),
+        "dollars_estimated": sum(one.dollars_estimated for one in comparison.answers if not one.reused),
         "folder": folder,
         "table": f"{folder}/table.html",
     }

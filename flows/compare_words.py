@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flows.words import epsilon, table
+from connectors.base import format_dollars
+from flows.words import epsilon, money_about, table
 
 
 def plan(value: dict[str, Any]) -> str:
@@ -15,7 +16,7 @@ def plan(value: dict[str, Any]) -> str:
         f"cells         {value['cells']}, {value['open']} to be carried out, {value['workers']} at a time",
         f"calls         {value['calls']}",
         f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out",
-        f"money         about {value['dollars_about']:.2f} dollars",
+        f"money         {money_about(value)}",
         f"time          {_minutes(value['minutes_of_writing'])}",
     ]
     for one in value["datasets"]:
@@ -51,7 +52,15 @@ def _minutes(minutes: float | None) -> str:
 
 def _cells(one: dict[str, Any]) -> Sequence[object]:
     spent = epsilon(one["epsilon_exact"]) if one["releases"] else "none"
-    return [one["row"], one["column"], one["seed"], one["flow"], one["calls"], f"{one['dollars_about']:.2f}", spent]
+    return [
+        one["row"],
+        one["column"],
+        one["seed"],
+        one["flow"],
+        one["calls"],
+        format_dollars(one["dollars_about"]),
+        spent,
+    ]
 
 
 def _answer(one: dict[str, Any]) -> Sequence[object]:

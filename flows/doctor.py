@@ -173,7 +173,8 @@ def _model(config: AnyConfig, plm: str, home: Path) -> str:
     answer = tools.model(plm).complete(sample_prompts(tools, load_task(config.task), plm, 1)[:1])[0]
     if answer.finish_reason not in ("stop", "length"):
         raise RuntimeError(f"answered '{answer.finish_reason}': {answer.error or 'no text'}")
-    return f"{answer.tokens_out} tokens, {answer.dollars:.4f} dollars: {answer.text[:60]}"
+    unreported = ", both estimated from bytes because this server reports no usage" if answer.estimated else ""
+    return f"{answer.tokens_out} tokens, {answer.dollars:.4f} dollars{unreported}: {answer.text[:60]}"
 
 
 def _tracking(home: Path) -> str:

@@ -79,7 +79,7 @@ def finish_run(run: Run, made: Made) -> dict[str, Any]:
     run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(found, indent=2, allow_nan=False))
     run.page.result(found, run.tools.tracker.ui_link())
     ended = {"state": "done", "ended": now(), "not_private": report.not_private}
-    run.book.update(**ended, dollars=run.dollars, mlflow_run_id=found["mlflow_run_id"], error=None)
+    run.book.update(**ended, **run.money, mlflow_run_id=found["mlflow_run_id"], error=None)
     # Who calls the flow gets the data of its state: the summary.
     return cast("dict[str, Any]", Completed(message=result_line(found), data=found))
 

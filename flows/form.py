@@ -118,7 +118,7 @@ def tasks(field: Schema) -> None:
     field["description"] += f" Those that ship: {', '.join(shipped)}."
 
 
-def as_if_given(field: Schema) -> None:
-    """Let the form show the group's own fields, and its server name the one that is wrong."""
-    (given,) = (one for one in field.pop("anyOf") if one != {"type": "null"})
-    field |= given
+def without_null(field: Schema) -> None:
+    """Let the form show the fields of an optional group, and its server name the one that is wrong."""
+    (group,) = (choice for choice in field.pop("anyOf") if choice != {"type": "null"})
+    field |= group

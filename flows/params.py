@@ -12,13 +12,14 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.form import Schema, Strict, as_if_given, rule, tasks
+from flows.form import Schema, Strict, rule, tasks, without_null
 from flows.params_discriminator import NO_PERSONS, Filter
 from flows.params_method import AnyMethod as AnyMethod
 from flows.params_method import Asks as Asks
 from flows.params_method import Casting as Casting
 from flows.params_method import Method as Method
 from flows.params_method import refuse_density
+from flows.params_models import CAP_NEEDS_PRICES, refuse_unpriced
 from flows.params_models import EmbedderChoice as EmbedderChoice
 from flows.params_models import Plm as Plm
 from flows.params_models import Price as Price
@@ -68,10 +69,13 @@ class AnyConfig(Strict):
     export: Export = Field(Export(), description="What has to happen before a bundle of the run may leave.")
     execution: Execution = Field(Execution(), description="How the run is carried out.")
 
-    rules = rule(
-        "evaluation",
-        {"properties": {"fid_reference": {"const": "public"}}, "required": ["fid_reference"]},
-        {"public": {"type": "object"}},
+    rules = (
+        rule(
+            "evaluation",
+            {"properties": {"fid_reference": {"const": "public"}}, "required": ["fid_reference"]},
+            {"public": {"type": "object"}},
+        )
+        | CAP_NEEDS_PRICES
     )
 
     @property
@@ -117,6 +121,7 @@ class AnyConfig(Strict):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"plms: the name {twice[0]!r} is used twice; give each PLM a name of its own")
+        refuse_unpriced(self.limits.max_dollars, self.models)
         fills = [plm.name for plm in self.plms if plm.connector == "fill_mask"]
         if fills:
             raise ValueError(f"plms: {fills[0]!r} is a fill_mask model, which fills gaps and cannot write by itself")
@@ -153,7 +158,7 @@ class RunConfig(AnyConfig):
 
     private: PrivateRows | None = Field(
         None,
-        json_schema_extra=as_if_given,
+        json_schema_extra=without_null,
         description="The private rows: where they lie; never sent anywhere. Left out where parties have them.",
     )
     parties: PartiesChoice | None = Field(

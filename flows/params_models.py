@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import date
 from functools import partial
 from operator import eq
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from connectors.base import format_dollars
 from connectors.secret_patterns import REFERENCE
-from flows.form import Strict, connectors, rule
+from flows.form import Schema, Strict, connectors, rule
+
+PAID = ("anthropic", "openai")
+"""Connectors of models behind an address: their calls may cost money."""
 
 
 class Price(Strict):
@@ -18,6 +24,11 @@ class Price(Strict):
     input: float = Field(ge=0, description="Dollars per million tokens read.")
     output: float = Field(ge=0, description="Dollars per million tokens written.")
     date: str = Field("", description="Date of the price list.")
+
+    @field_validator("date", mode="before")
+    @classmethod
+    def _date_as_text(cls, value: Any) -> Any:
+        return value.isoformat() if isinstance(value, date) else value  # YAML reads a bare date as one
 
 
 class Plm(Strict):
@@ -48,7 +59,11 @@ class Plm(Strict):
         False, description="Ask through the vendor's batch API (openai, anthropic): half the price, within a day."
     )
     batch_seconds: float = Field(30.0, gt=0, le=3600, description="Seconds between two looks at an open batch.")
-    price: Price | None = Field(None, description="What tokens cost; without it dollars count as 0.")
+    price: Price | None = Field(
+        None,
+        description="What tokens cost; without it dollars count as 0, and limits.max_dollars is refused. A free server "
+        "costs 0 and 0.",
+    )
     options: dict[str, Any] = Field(default_factory=dict, description="Further options of the connector.")
 
     rules = rule(
@@ -57,12 +72,60 @@ class Plm(Strict):
         {"model": {"minLength": 1}},
     ) | rule("batch_api", {"const": True}, {"connector": {"enum": ["openai", "anthropic"]}})
 
+    @model_validator(mode="after")
+    def _price_is_whole(self) -> Self:
+        try:
+            _ = self.stated_price
+        except ValidationError:
+            raise ValueError(
+                f"options.price: {self.options['price']!r} is no price. Write {{input: ..., output: ...}}, dollars per "
+                "million tokens"
+            ) from None
+        return self
+
+    @property
+    def stated_price(self) -> Price | None:
+        """The price of a paid model, from the field or from the options."""
+        stated = self.options.get("price") if self.connector in PAID else None
+        if self.price is not None or stated is None:
+            return self.price
+        return Price.model_validate(stated)
+
     @property
     def connector_options(self) -> dict[str, Any]:
         """What the connector gets: the options, with the fields above that are set."""
         aside = {"name", "connector", "model", "batch_api", "batch_seconds", "options"}
         named = self.model_dump(mode="json", exclude=aside, exclude_none=True)
         return {**self.options, **named}
+
+
+def refuse_unpriced(max_dollars: float | None, models: Sequence[Plm]) -> None:
+    """Raise ValueError where a cap on money would not hold: a paid model has no price, so its calls count as free."""
+    unpriced = [plm.name for plm in models if plm.connector in PAID and plm.stated_price is None]
+    if max_dollars is not None and unpriced:
+        raise ValueError(
+            f"limits.max_dollars: the cap of {format_dollars(max_dollars)} dollars cannot hold without the price of "
+            f"{', '.join(map(repr, unpriced))}. Set price of each, for example price={{input: 0.15, output: 0.6}} in "
+            "dollars per million tokens (zeros for a free server), or remove the cap."
+        )
+
+
+_PRICED: Schema = {
+    "if": {
+        "properties": {"connector": {"enum": list(PAID)}, "options": {"not": {"required": ["price"]}}},
+        "required": ["connector"],
+    },
+    "then": {"required": ["price"], "properties": {"price": {"type": "object"}}},
+}
+_CAPPED: Schema = {"properties": {"max_dollars": {"type": "number"}}, "required": ["max_dollars"]}
+
+CAP_NEEDS_PRICES: dict[str, Schema] = {
+    "limits": {
+        "if": {"properties": {"limits": _CAPPED, "plms_used": {"type": "null"}}, "required": ["limits"]},
+        "then": {"properties": {"plms": {"items": _PRICED}}},
+    }
+}
+"""The rule of `refuse_unpriced` for the form; models that `plms_used` leaves out need no price."""
 
 
 class EmbedderChoice(Strict):

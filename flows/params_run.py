@@ -171,7 +171,10 @@ class Limits(Strict):
     """What a run may cost."""
 
     max_dollars: float | None = Field(
-        None, gt=0, description="Hard stop before the call that would pass it; what arrived is kept. Empty: no limit."
+        None,
+        gt=0,
+        description="Hard stop before the call that would pass it; what arrived is kept. Each openai or anthropic "
+        "model then needs its price. Empty: no limit.",
     )
 
 

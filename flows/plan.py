@@ -73,6 +73,8 @@ def plan_of(
     asked = {plm.name: _asked(config, card, plm.name, known.get(plm.name)) for plm in config.models}
     tokens_in = round(sum(read for read, _ in asked.values()))
     tokens_out = round(sum(written for _, written in asked.values()))
+    dollars = _dollars(config, asked)
+    unreported = sorted(name for name, lengths in known.items() if lengths.estimated)
     minutes = [_calls(config, name) * one.seconds / 60 for name, one in known.items()]
     return {
         "task": card.name,
@@ -82,7 +84,9 @@ def plan_of(
         "calls": sum(asks.number for asks in config.asks),
         "tokens_in": tokens_in,
         "tokens_out": tokens_out,
-        "dollars_about": _dollars(config, asked),
+        "dollars_about": sum(dollars.values()),
+        "dollars_estimated": sum(dollars[name] for name in unreported),
+        "usage_unreported": unreported,
         "measured": sorted(known),
         "minutes_of_writing": max(minutes, default=0.0) if len(known) == len(config.models) else None,
         "max_dollars": config.limits.max_dollars,
@@ -143,15 +147,16 @@ def _shares(config: AnyConfig, model: str) -> list[tuple[Asks, float]]:
     return [(asks, asks.number / len(asks.models)) for asks in config.asks if model in asks.models]
 
 
-def _dollars(config: AnyConfig, asked: Mapping[str, tuple[float, float]]) -> float:
-    """Return what the models cost; one without a price counts as free, a batch API as half."""
-    total = 0.0
+def _dollars(config: AnyConfig, asked: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+    """Return what each model costs; one without a price counts as free, a batch API as half."""
+    dollars = dict.fromkeys(asked, 0.0)
     for plm in config.models:
-        if plm.price is not None:
+        price = plm.stated_price
+        if price is not None:
             read, written = asked[plm.name]
-            whole = (read * plm.price.input + written * plm.price.output) / 1e6
-            total += whole / 2 if plm.batch_api else whole
-    return total
+            whole = (read * price.input + written * price.output) / 1e6
+            dollars[plm.name] = whole / 2 if plm.batch_api else whole
+    return dollars
 
 
 def _characters(card: TaskCard, asks: Asks) -> int:

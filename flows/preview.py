@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from connectors.base import Advance, Completion, Prompt
+from connectors.base import Advance, Completion, Prompt, Usage
 from flows.checks import require_models
 from flows.keyphrases import any_phrases
 from flows.params import AnyConfig
@@ -24,17 +24,17 @@ def preview_rows(config: AnyConfig, home: Path, rows: int) -> dict[str, Any]:
     require_models(config)
     tools = RunTools(config, home)
     shown: list[dict[str, Any]] = []
-    tokens, dollars = 0, 0.0
+    usage = Usage()
     for plm in tools.plms:
         prompts = sample_prompts(tools, card, plm, rows)
         with tools.progress(f"preview {plm}", len(prompts)) as advance:
             answers = tools.model(plm).complete(prompts, partial(_counted, advance))
         for prompt, answer in zip(prompts, answers, strict=True):
             cleaned = clean(answer.text, prompt, card.language)
-            tokens += answer.tokens_out
-            dollars += answer.dollars
+            usage += answer.usage
             shown.append({"plm": plm, "label": prompt.label, "text": cleaned.text, "reason": cleaned.reason})
-    return {"rows": shown, "calls": len(shown), "tokens_out": tokens, "dollars": dollars, "epsilon_spent": 0}
+    cost = {"dollars": usage.dollars, "dollars_estimated": usage.estimated_dollars}
+    return {"rows": shown, "calls": usage.calls, "tokens_out": usage.tokens_out, **cost, "epsilon_spent": 0}
 
 
 def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iteration: int = 0) -> list[Prompt]:

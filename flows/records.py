@@ -60,6 +60,7 @@ def open_book(flow: str, prepared: Prepared, keep_choice: bool = False) -> RunBo
         "resumed": [*earlier.get("resumed", []), now()] if earlier else [],
         "mlflow_run_id": earlier.get("mlflow_run_id"),
         "dollars": earlier.get("dollars", 0.0),
+        "dollars_estimated": earlier.get("dollars_estimated", 0.0),
         "approval": asdict(prepared.approval) if prepared.approval else earlier.get("approval"),
     }
     return RunBook(artifacts, begun(name.run_id, flow, name.dataset, config) | values)

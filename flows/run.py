@@ -272,14 +272,16 @@ class Run:
         facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(entries))
         facts = replace(facts, traffic=traffic_of(self, releases, iteration))
         self.facts_so_far.append(facts)
-        if self.dollars:
-            self.book.update(dollars=self.dollars)
+        if self.money["dollars"]:
+            self.book.update(**self.money)
         return facts
 
     @property
-    def dollars(self) -> float:
-        """What the run has paid so far, over all its starts and machines."""
-        return self.tools.purse.spent if self.tools.purse else 0.0
+    def money(self) -> dict[str, float]:
+        """Dollars paid so far, over all starts and machines; the part whose tokens servers did not report."""
+        purse = self.tools.purse
+        spent = (purse.spent, purse.estimated) if purse else (0.0, 0.0)
+        return dict(zip(("dollars", "dollars_estimated"), spent, strict=True))
 
     def finish(
         self,

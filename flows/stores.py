@@ -133,7 +133,8 @@ def open_purse(home: Path, run_id: str, most: float | None, artifacts: Artifacts
 
     text = artifacts.read_text(f"runs/{run_id}/manifest.json") if artifacts else None
     told = json.loads(text or "{}")
-    return Purse(home / "runs" / run_id / "money.jsonl", most, told.get("dollars") or 0.0)
+    paid = (told.get("dollars") or 0.0, told.get("dollars_estimated") or 0.0)
+    return Purse(home / "runs" / run_id / "money.jsonl", most, *paid)
 
 
 def tracking_store(uri: str | None, home: Path) -> tuple[str, str | None]:

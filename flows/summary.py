@@ -27,7 +27,7 @@ def summary(run: Run, report: Report, mlflow: str) -> dict[str, Any]:
         "state": "done",
         "degraded": len(report.degraded) > len(run.prepared.warnings),
         "problems": list(report.degraded[len(run.prepared.warnings) :]),
-        "dollars": run.dollars,
+        **run.money,
         "epsilon_spent": report.happened.epsilon,
         "not_private": report.not_private,
         "delta": run.prepared.noise.delta,

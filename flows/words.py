@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from connectors.base import format_dollars, of_which_estimated
 from flows.adapting import moments_lines
 from flows.distilling import alone_lines, parts_lines
 from flows.federated_words import happened_lines, planned_lines
@@ -69,9 +70,14 @@ def _writing(value: dict[str, Any]) -> list[str]:
         f"calls         {value['calls']} (and at most three rounds of topping up)",
         f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out" + _basis(value),
         f"time          {_minutes(value['minutes_of_writing'])}",
-        f"money         about {value['dollars_about']:.2f} dollars with equal shares, "
-        + ("no limit set" if value["max_dollars"] is None else f"hard stop at {value['max_dollars']:.2f}"),
+        f"money         {money_about(value)} with equal shares, "
+        + ("no limit set" if value["max_dollars"] is None else f"hard stop at {format_dollars(value['max_dollars'])}"),
     ]
+
+
+def money_about(value: dict[str, Any]) -> str:
+    """Return the planned dollars, and the part of models whose servers did not report tokens before."""
+    return f"about {format_dollars(value['dollars_about'])} dollars{of_which_estimated(value['dollars_estimated'])}"
 
 
 def _privacy(value: dict[str, Any]) -> list[str]:
@@ -130,7 +136,9 @@ def _votes(value: dict[str, Any]) -> list[str]:
 
 def _basis(value: dict[str, Any]) -> str:
     unknown = [name for name in value["models"] if name not in value["measured"]]
-    return f" (not measured, longest answers assumed: {', '.join(unknown)})" if unknown else " (measured)"
+    basis = f"not measured, longest answers assumed: {', '.join(unknown)}" if unknown else "measured"
+    unreported = value["usage_unreported"]
+    return f" ({basis}" + (f"; estimated from bytes: {', '.join(unreported)})" if unreported else ")")
 
 
 def _minutes(value: float | None) -> str:
@@ -147,7 +155,7 @@ def summary(value: dict[str, Any]) -> str:
         f"{scores(value)}; {outcome(value)}; {value['seconds']:.0f} s",
         *usefulness_lines(value),
         *(f"degraded    {problem}" for problem in value["problems"]),
-        *([f"cost        {value['dollars']:.4f} dollars"] if value["dollars"] else []),
+        *([f"cost        {_cost(value)}"] if value["dollars"] else []),
         *(happened_lines(value["parties"]) if value.get("parties") else []),
         *([f"removed     {value['removed']}"] if value.get("removed") else []),
         "",
@@ -252,8 +260,13 @@ def preview(value: dict[str, Any]) -> str:
     for row in value["rows"]:
         left_out = f"  [left out: {row['reason']}]" if row["reason"] else ""
         lines.append(f"{row['plm']:<14} {row['label']:<24} {row['text']}{left_out}")
-    cost = f"{value['calls']} calls, {value['tokens_out']} tokens out, {value['dollars']:.4f} dollars"
+    cost = f"{value['calls']} calls, {value['tokens_out']} tokens out, {_cost(value)}"
     return "\n".join([*lines, "", f"epsilon spent: 0; {cost}"])
+
+
+def _cost(value: dict[str, Any]) -> str:
+    """Return the dollars of a run or preview; summaries of earlier versions know no estimated part."""
+    return f"{value['dollars']:.4f} dollars{of_which_estimated(value.get('dollars_estimated', 0.0))}"
 
 
 def runs(value: dict[str, Any]) -> str:

@@ -27,6 +27,7 @@ class Answer:
     seconds: float = 0.0
     epsilon: float | None = None
     dollars: float = 0.0
+    dollars_estimated: float = 0.0
     reused: bool = False
 
     def value(self, metric: str) -> float | None:

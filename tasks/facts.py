@@ -63,6 +63,8 @@ class Facts:
         found |= {f"weight.{plm}": weight for plm, weight in self.weights.items()}
         found |= {f"new.{plm}": float(count) for plm, count in self.new.items()}
         found |= {f"dollars.{plm}": usage.dollars for plm, usage in self.usage.items()}
+        estimated = {plm: usage for plm, usage in self.usage.items() if usage.estimated_calls}
+        found |= {f"dollars_estimated.{plm}": usage.estimated_dollars for plm, usage in estimated.items()}
         found |= {f"down.{plm}": float(plm in self.down) for plm in self.new}
         return found | {f"shortfall.{plm}": float(count) for plm, count in self.shortfall.items()}
 

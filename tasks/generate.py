@@ -231,7 +231,7 @@ def _named(ask: _Ask) -> dict[str, Any]:
 
 def _take(request: Request, progress: _Progress, ask: _Ask, answer: Completion) -> None:
     """Keep an answer or note why not."""
-    progress.usage += Usage(1, answer.tokens_in, answer.tokens_out, answer.dollars)
+    progress.usage += answer.usage
     text, reason = _judged(request, progress, ask, answer)
     row = {
         "text": text,

@@ -94,7 +94,7 @@ def _key_numbers(report: Report) -> list[tuple[str, str, str]]:
         ("FID", words.number(last.fid if last else None), f"null FID {words.number(last.fid_null if last else None)}"),
         ("epsilon", words.epsilon(report.happened.epsilon), f"asked for {words.epsilon(report.plan.epsilon)}"),
         ("texts", words.count(report.happened.samples), f"by {len(report.plms)} language models"),
-        ("cost", words.dollars(cost.dollars), f"{words.count(cost.calls)} calls"),
+        ("cost", words.money(cost), f"{words.count(cost.calls)} calls"),
     ]
 
 
@@ -121,7 +121,9 @@ def _compared(report: Report) -> list[Compared]:
         ("money", plan.dollars, cost.dollars, words.dollars),
     ]
     for what, planned, done, say in amounts:
-        lines.append(Compared(what, "no plan" if planned is None else say(planned), say(done), _verdict(planned, done)))
+        happened_words = words.money(cost) if what == "money" else say(done)
+        planned_words = "no plan" if planned is None else say(planned)
+        lines.append(Compared(what, planned_words, happened_words, _verdict(planned, done)))
     return lines
 
 

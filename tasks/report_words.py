@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from connectors.base import Usage
 from tasks.report_values import Plan, Report
 
 ABSENT = "not measured"
@@ -33,6 +34,22 @@ def percent(value: float | None) -> str:
 def dollars(value: float | None) -> str:
     """Return an amount of money; a tenth of a cent still shows."""
     return ABSENT if value is None else f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.4f}"
+
+
+def money(usage: Usage) -> str:
+    """Return what calls cost, and the part whose tokens servers did not report."""
+    estimated = f", of which {dollars(usage.estimated_dollars)} estimated" if usage.estimated_dollars else ""
+    return dollars(usage.dollars) + estimated
+
+
+def unreported(usage: Mapping[str, Usage]) -> list[str]:
+    """Return one sentence per language model whose server did not report the tokens of every call."""
+    return [
+        f"{plm}: the server did not report the tokens of {count(cost.estimated_calls)} calls. Those tokens, and "
+        f"{dollars(cost.estimated_dollars)} of the cost, are estimated from bytes."
+        for plm, cost in usage.items()
+        if cost.estimated_calls
+    ]
 
 
 def epsilon(value: float | None) -> str:

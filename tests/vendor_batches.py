@@ -8,14 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.vendor_wire import Reply, Request, failure, ok
+from tests.vendor_wire import Reply, Request, billed_tokens, failure, ok, text_for, with_usage
 
 TIME = "2099-01-01T00:00:00Z"
 
 
 @dataclass
 class BatchBook:
-    """What was handed in. `looks`: how often a batch is still running; `bad`: replies by prompt, None: left out."""
+    """What was handed in. `looks`: how often a batch is still running; `bad`: replies by prompt, None: left out.
+
+    `usage`: whether answers report tokens; `billed`: the tokens (in, out) that the vendor bills.
+    """
 
     looks: int = 2
     bad: dict[str, Reply | None] = field(default_factory=dict)
@@ -23,6 +26,8 @@ class BatchBook:
     batches: dict[str, dict[str, Any]] = field(default_factory=dict)
     url: Callable[[], str] = lambda: ""
     forget_submission: bool = False
+    usage: bool = True
+    billed: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def submitted(self) -> int:
@@ -71,12 +76,14 @@ class BatchBook:
         lines = []
         for name, body in reversed(batch["asked"].items()):
             request = Request("/v1/messages" if batch["anthropic"] else "/v1/chat/completions", {}, body)
-            reply = self.bad.get(request.prompt, ok(request))
+            good = ok(request) if self.usage else with_usage(request, None)
+            reply = self.bad.get(request.prompt, good)
+            self.billed.append(billed_tokens(request, text_for(request)))
             if reply is None:
                 continue
             if batch["anthropic"]:
-                good = {"type": "succeeded", "message": reply.body}
-                result = good if reply.status == 200 else {"type": "errored", "error": reply.body}
+                message = {"type": "succeeded", "message": reply.body}
+                result = message if reply.status == 200 else {"type": "errored", "error": reply.body}
                 lines.append({"custom_id": name, "result": result})
             else:
                 response = {"status_code": reply.status, "request_id": "r", "body": reply.body}

@@ -102,3 +102,20 @@ def no_choices(request: Request) -> Reply:
     reply = ok(request)
     reply.body["content" if request.anthropic else "choices"] = []
     return reply
+
+
+def with_usage(request: Request, usage: Any, text: str | None = "", finish: str = "stop") -> Reply:
+    """Return an answer with another `usage`; None leaves it out, as many proxies and compatible servers do."""
+    reply = ok(request, text, finish)
+    del reply.body["usage"]
+    if usage is not None:
+        reply.body["usage"] = usage
+    return reply
+
+
+def billed_tokens(request: Request, text: str) -> tuple[int, int]:
+    """Return the tokens that a vendor bills: one for four bytes, and four more for each message's role."""
+    asked = request.body.get("messages") or [{"content": request.body["prompt"]}]
+    parts = [str(message["content"]) for message in asked] + [str(request.body.get("system") or "")]
+    tokens_in = sum(4 + -(-len(part.encode()) // 4) for part in parts if part)
+    return tokens_in, max(1, -(-len(text.encode()) // 4))

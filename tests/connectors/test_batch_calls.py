@@ -7,6 +7,7 @@ from connectors.base import ConfigError, FinalError, ModelSpec, Prompt
 from connectors.batch_calls import BatchModel
 from connectors.completions import CompletionStore, Recording
 from connectors.openai_model import OpenAIModel
+from connectors.purse import Purse
 from tests.contracts import LanguageModelContract
 from tests.vendor_batches import BatchBook
 from tests.vendor_server import VendorServer
@@ -67,6 +68,18 @@ def test_one_batch_answers_all_and_costs_half(open_model, book, tmp_path):
     assert sum(answer.dollars for answer in answers) == pytest.approx(5 * (11 * 2 + 7 * 10) / 1e6 / 2)
     assert [progress.ended for progress in seen] == [False, False, True]
     assert list((tmp_path / "batches").iterdir()) == []
+
+
+def test_a_batch_without_usage_is_charged_by_bytes_at_the_price_of_batches(open_model, book, tmp_path):
+    book.usage = False
+    price = {"input": 100.0, "output": 300.0}
+    model, purse = open_model(price=price, max_tokens=20), Purse(tmp_path / "money.jsonl", most=50.0)
+    answers = Recording(model, CompletionStore(tmp_path / "answers"), purse=purse).complete(asked(6))
+    assert all(answer.estimated for answer in answers)
+    bill = sum(read * price["input"] + written * price["output"] for read, written in book.billed) / 1e6 / 2
+    assert len(book.billed) == 6
+    assert bill <= purse.spent == purse.estimated
+    assert purse.spent <= 6 * model.worst_dollars(asked(1)[0])
 
 
 def test_the_texts_are_those_of_single_calls_and_the_store_serves_both(open_model, book, tmp_path):

@@ -354,3 +354,20 @@ def test_a_second_store_of_a_process_leaves_the_locks_of_the_first(tmp_path):
     second.close()
     kept = CompletionStore(tmp_path).lookup_many("counter-1", [prompt(number).key for number in range(40)])
     assert sorted(one.text for one in kept.values()) == sorted(f"answer of {number}" for number in range(40))
+
+
+def test_a_store_of_an_earlier_version_opens_and_takes_marked_answers(tmp_path):
+    folder = tmp_path / "completions"
+    CompletionStore(folder).put("m", "plm", prompt(0), Completion("old", tokens_in=3, tokens_out=5))
+    file = CompletionStore(folder).file("m")
+    with sqlite3.connect(file) as database:
+        database.execute("ALTER TABLE answers DROP COLUMN estimated")
+    database.close()
+    store = CompletionStore(folder)
+    assert store.lookup_many("m", [prompt(0).key]) == {prompt(0).key: Completion("old", tokens_in=3, tokens_out=5)}
+    marked = Completion("new", tokens_in=3, tokens_out=5, dollars=0.5, estimated=True)
+    store.put("m", "plm", prompt(1), marked)
+    again = CompletionStore(folder)
+    assert again.lookup_many("m", [prompt(1).key]) == {prompt(1).key: marked}
+    assert [entry.completion.estimated for entry in again.since("m", 0)] == [False, True]
+    assert again.lengths("m").estimated == 1

@@ -55,7 +55,7 @@ def test_without_a_limit_everything_is_asked_at_once(tmp_path: Path) -> None:
 def test_it_stops_before_the_call_that_would_pass_the_limit_and_keeps_what_arrived(tmp_path: Path) -> None:
     model, store = Paid(), CompletionStore(tmp_path / "answers")
     purse = Purse(tmp_path / "money.jsonl", most=5.5)
-    with pytest.raises(MoneyError, match=r"1\.5000 of 5\.5000 are left.*limits\.max_dollars"):
+    with pytest.raises(MoneyError, match=r"1\.5 of 5\.5 are left.*limits\.max_dollars"):
         Recording(model, store, purse=purse).complete(prompts(20))
     assert purse.spent == sum(model.waves) == 4.0
     assert store.count("paid-1") == 4
@@ -116,3 +116,20 @@ def test_a_purse_says_what_was_spent_and_of_how_much(tmp_path: Path) -> None:
     purse.pay("model", "prompt", 0.25)
     assert str(purse) == "$0.2500 of $5"
     assert str(Purse(tmp_path / "some.jsonl")) == "$0.2500"
+
+
+def test_the_estimated_part_survives_restarts_and_other_machines(tmp_path: Path) -> None:
+    journal = tmp_path / "money.jsonl"
+    journal.write_text('{"model": "a", "prompt": "b", "dollars": 2.0}\n')  # as earlier versions wrote it
+    purse = Purse(journal, most=9.0)
+    purse.pay("a", "c", 0.5, estimated=True)
+    assert (purse.spent, purse.estimated) == (2.5, 0.5)
+    assert str(purse) == "$2.5000 of $9 (of which 0.5 estimated)"
+    again = Purse(journal, 9.0, before=4.0, before_estimated=1.0)
+    assert (again.spent, again.estimated) == (4.0, 1.0)
+    assert (Purse(journal).spent, Purse(journal).estimated) == (4.0, 1.0)
+
+
+def test_a_refusal_shows_small_amounts_exactly(tmp_path: Path) -> None:
+    with pytest.raises(MoneyError, match=r"may cost 0\.0062 dollars, 0\.005 of 0\.005 are left"):
+        Purse(tmp_path / "money.jsonl", most=0.005).reserve([0.0062])

@@ -11,10 +11,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from connectors.base import Completion, ConfigError, FinalError, ModelSpec, Prompt, TemporaryError, Usage
+from connectors.base import Completion, ConfigError, FinalError, ModelSpec, MoneyError, Prompt, TemporaryError, Usage
+from connectors.completions import CompletionStore, Recording
+from connectors.purse import Purse
 from tests.contracts import LanguageModelContract
 from tests.vendor_server import VendorServer
-from tests.vendor_wire import Reply, failure, no_choices, ok
+from tests.vendor_wire import Reply, billed_tokens, failure, no_choices, ok, text_for, with_usage
 
 KEY = "sk-planted-5e1f0c0ffee"
 FAST = {"first_wait": 0.01, "longest_wait": 0.05, "open_seconds": 0.02}
@@ -259,6 +261,61 @@ class VendorPromises(LanguageModelContract):
         assert (spent.tokens_in, spent.tokens_out) == (44, 28)
         assert spent.dollars == pytest.approx((44 * 2 + 28 * 10) / 1e6)
 
+    @pytest.mark.parametrize("system", ["", "You write. " * 60])
+    def test_a_cap_holds_at_a_server_that_reports_no_usage(self, server, tmp_path, system):
+        price, bill = {"input": 100.0, "output": 300.0}, []
+
+        def answer(request):
+            tokens_in, tokens_out = billed_tokens(request, text_for(request))
+            bill.append((tokens_in * price["input"] + tokens_out * price["output"]) / 1e6)
+            return with_usage(request, None)
+
+        server.plan = answer
+        options = {"system": system} if system and "system" in self.open(server).options.decoding else {}
+        model = self.open(server, price=price, tries=1, max_tokens=20, concurrency=8, **options)
+        purse = Purse(tmp_path / "money.jsonl", most=15 * model.worst_dollars(asked(1)[0]))
+        store = CompletionStore(tmp_path / "answers")
+        recording = Recording(model, store, purse=purse)
+        with pytest.raises(MoneyError, match=r"of which .* estimated"):
+            recording.complete(asked(300))
+        assert 10 < len(bill) < 300
+        assert sum(bill) <= purse.spent <= purse.most
+        assert purse.estimated == purse.spent == Purse(purse.journal).estimated
+        stored = [entry.completion for entry in store.since(model.identity, 0)]
+        assert len(stored) == len(bill)
+        assert all(completion.estimated for completion in stored)
+        assert recording.usage.estimated_calls == recording.usage.calls == len(bill)
+        assert recording.usage.estimated_dollars == pytest.approx(purse.spent)
+        assert store.lengths(model.identity).estimated == len(bill)
+
+    estimates: ClassVar[list[tuple[Any, Any, bool]]] = [
+        (11, 7, False),
+        (None, 7, True),
+        (11, None, True),
+        (0, 7, True),
+        (11, 0, True),
+        (-4, 7, True),
+        (11, 2.5, True),
+        (11, "7", True),
+        (11, True, True),
+    ]
+
+    @pytest.mark.parametrize(("read", "written", "estimated"), estimates)
+    def test_a_missing_or_impossible_count_is_estimated_from_bytes(self, server, read, written, estimated):
+        names = ("input_tokens", "output_tokens") if self.suffix == "" else ("prompt_tokens", "completion_tokens")
+        usage = {name: value for name, value in zip(names, (read, written), strict=True) if value is not None}
+        server.plan = lambda request: with_usage(request, usage, "x" * 90)
+        (answer,) = self.open(server, price={"input": 0.0, "output": 0.0}).complete([Prompt("y" * 300, "a")])
+        assert answer.estimated is estimated
+        assert (answer.tokens_in == 11) if read == 11 else (100 <= answer.tokens_in <= 120)
+        assert answer.tokens_out == (7 if written == 7 and written is not True else 30)
+        assert answer.usage.estimated_calls == estimated
+
+    def test_an_answer_that_ended_at_its_limit_costs_the_whole_limit(self, server):
+        server.plan = lambda request: with_usage(request, None, "short", "length")
+        (answer,) = self.open(server).complete([Prompt("Write.", "a", max_tokens=77)])
+        assert (answer.tokens_out, answer.estimated) == (77, True)
+
     # --- several texts in one call
     def test_several_texts_come_from_one_call_and_missing_ones_are_asked_for_alone(self, server):
         prompts = [Prompt("Write one.", "a", seed=i) for i in range(6)]
@@ -320,6 +377,7 @@ class VendorPromises(LanguageModelContract):
         ({"concurrency": 1000}, "256"),
         ({"key": KEY}, "env:NAME"),
         ({"price": {"inptu": 1}}, "input"),
+        ({"price": {"input": 1}}, "output"),
         ({"pace": {"open_afer": 1}}, "open_after"),
         ({"endpoints": ["localhost:8000"]}, "URL"),
         ({"endpoints": ["https://me:secret@host/v1"]}, "user name"),

@@ -1,6 +1,7 @@
 """Paid models in a whole run: a local server that speaks the vendors' formats stands in for them."""
 
 import json
+import sqlite3
 import time
 import urllib.request
 from pathlib import Path
@@ -8,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from connectors.base import format_dollars
 from tests.pipeline import WAIT_SECONDS, Pipeline, last_json
 from tests.vendor_server import VendorServer
-from tests.vendor_wire import failure
+from tests.vendor_wire import failure, with_usage
 
 KEY = "sk-planted-7h3k3y-must-not-appear"
 PRICE = {"input": 1000.0, "output": 1000.0, "date": "2026-11-01"}
@@ -62,6 +64,30 @@ def test_the_money_cap_stops_before_the_call_that_would_pass_it(pipeline: Pipeli
         done = pipeline.run(plms=plms, limits={"max_dollars": 500.0}, **SHORT)
         assert done["n_synthetic"] == 24
         assert server.count == 24, "what was paid before the stop was not asked again"
+
+
+def test_money_at_a_server_without_usage_is_estimated_and_marked(pipeline: Pipeline) -> None:
+    with VendorServer(plan=lambda request: with_usage(request, None)) as server:
+        plms = [paid("gpt", "openai", server.url)]
+        config = pipeline.config(plms=plms, limits={"max_dollars": 500.0}, **SHORT)
+        summary = last_json(pipeline.call("run", "wasp", "--config", str(config), "--json").stdout)
+        plan = last_json(pipeline.call("plan", "wasp", "--config", str(config), "--json").stdout)
+        doctor = last_json(pipeline.call("doctor", "--config", str(config), "--json").stdout)
+        (said,) = (check["found"] for check in doctor["checks"] if check["what"] == "PLM gpt")
+        assert "this server reports no usage" in said
+        assert server.count == 24
+    assert summary["dollars"] == summary["dollars_estimated"] > 24 * 18 / 1000
+    assert plan["usage_unreported"] == ["gpt"]
+    assert plan["dollars_estimated"] == plan["dollars_about"] > 0
+    shown = pipeline.call("show", summary["run_id"]).stdout
+    assert f"(of which {format_dollars(summary['dollars'])} estimated)" in shown
+    assert "the server did not report the tokens of 24 calls" in Path(summary["report"]).read_text(encoding="utf-8")
+    manifest = json.loads((pipeline.home / "runs" / summary["run_id"] / "manifest.json").read_text())
+    assert manifest["dollars_estimated"] == summary["dollars_estimated"]
+    tracked = sqlite3.connect(pipeline.home / "mlflow.db")
+    total = tracked.execute("SELECT sum(value) FROM metrics WHERE key = 'dollars_estimated.gpt'").fetchone()[0]
+    tracked.close()
+    assert total == pytest.approx(summary["dollars_estimated"])
 
 
 def test_one_vendor_with_a_bad_key_degrades_the_run(pipeline: Pipeline) -> None:

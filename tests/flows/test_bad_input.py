@@ -22,6 +22,7 @@ from connectors.base import (
     WaspError,
 )
 from flows import home as home_module
+from flows import words
 from flows.commands import plan
 from flows.config_files import check_config, load_config
 from flows.home import check_room, state_folder
@@ -431,3 +432,21 @@ def test_a_nearly_full_disk_is_refused_before_the_run(tmp_path: Path, monkeypatc
 def test_int8_vectors_are_refused_with_the_reason(home: Path) -> None:
     with pytest.raises(ConfigError, match=r"embedder.precision.*11 to 16 % of the votes"):
         start(home, embedder={"precision": "int8"})
+
+
+@pytest.mark.parametrize("connector", ["openai", "anthropic"])
+def test_a_cap_on_money_without_a_price_is_refused_with_the_way_out(tmp_path: Path, connector: str) -> None:
+    paid = {"name": "gpt", "connector": connector, "model": "m"}
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump(values(plms=[*SMALL["plms"], paid], limits={"max_dollars": 0.005})))
+    with pytest.raises(ConfigError, match=r"limits\.max_dollars: the cap of 0\.005 dollars .*'gpt'") as refused:
+        plan("wasp", config, [])
+    assert refused.value.exit_code == 2
+    for advice in ("Set price", "zeros for a free server", "remove the cap"):
+        assert advice in str(refused.value)
+    change = "plms.2.price={input: 0, output: 0}"
+    assert "hard stop at 0.005" in words.plan(plan("wasp", config, [change]))
+    in_options = "plms.2.options={price: {input: 1.5, output: 2, date: 2026-01-01}}"
+    assert plan("wasp", config, [in_options])["dollars_about"] > 0
+    with pytest.raises(ConfigError, match=r"plms\.2: options\.price: .*input"):
+        plan("wasp", config, ["plms.2.options={price: {input: 1.5}}"])

@@ -104,6 +104,7 @@ def create(deployment: tuple[str, str], config: dict[str, Any]) -> Any:
 
 
 PLM = {"name": "clerk", "connector": "ngram", "model": "helpdesk"}
+PAID = {"name": "gpt", "connector": "openai", "model": "m", "key": "env:OPENAI_API_KEY"}
 
 
 @pytest.mark.parametrize(
@@ -126,6 +127,8 @@ PLM = {"name": "clerk", "connector": "ngram", "model": "helpdesk"}
         ({"plms": [PLM | {"batch_api": True}]}, "config.plms[0].connector"),
         ({"plms": [PLM | {"connector": "openai", "model": ""}]}, "config.plms[0].model"),
         ({"plms": [PLM | {"key": "sk-proj-0123456789"}]}, "config.plms[0].key"),
+        ({"plms": [PAID], "limits": {"max_dollars": 0.5}}, "'price' is a required property"),
+        ({"plms": [PAID | {"price": None}], "limits": {"max_dollars": 0.5}}, "config.plms[0].price"),
         ({"execution": {"approval_minutes": 0}}, "config.execution.approval_minutes"),
         ({"privacy": {"protects": "person"}}, "config.private"),
         (
@@ -154,6 +157,10 @@ def test_the_server_refuses_what_cannot_run_and_names_the_field(
         {"plms": [PLM | {"connector": "openai", "batch_api": True, "key": "env:OPENAI_API_KEY"}]},
         {"privacy": {"protects": "person"}, "private": {"person": "patient"}},
         {"plms": [PLM | {"key": None, "price": None, "temperature": 0.7}]},
+        {"plms": [PAID], "limits": {"max_dollars": None}},
+        {"plms": [PLM, PAID | {"price": {"input": 0, "output": 0}}], "limits": {"max_dollars": 0.5}},
+        {"plms": [PAID | {"options": {"price": {"input": 1, "output": 2}}}], "limits": {"max_dollars": 0.5}},
+        {"plms": [PLM, PAID], "plms_used": ["clerk"], "limits": {"max_dollars": 0.5}},
     ],
 )
 def test_what_can_run_is_accepted_by_the_server_and_by_the_command(

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from connectors.base import format_dollars
 from flows import words
 
 PLMS = ("gpt2-xl", "llama-2-7b", "vicuna-7b", "opt-6.7b", "chatglm3-6b", "flan-t5-xl")
@@ -51,3 +52,17 @@ def test_a_model_that_was_left_out_of_a_round_wrote_nothing_in_it() -> None:
     printed = words.iterations([first, second])
     assert "new opt-6.7b" in printed
     assert "new gpt2-xl" in printed
+
+
+@pytest.mark.parametrize(
+    ("dollars", "text"),
+    [(0.005, "0.005"), (0.00012345, "0.0001234"), (0, "0"), (2.5, "2.5"), (500.0, "500"), (12345.67, "12345.67")],
+)
+def test_dollars_keep_four_significant_digits(dollars: float, text: str) -> None:
+    assert format_dollars(dollars) == text
+
+
+def test_a_cost_names_its_estimated_part() -> None:
+    value = {"rows": [], "calls": 2, "tokens_out": 9, "dollars": 0.5, "dollars_estimated": 0.25}
+    assert "0.5000 dollars (of which 0.25 estimated)" in words.preview(value)
+    assert "estimated" not in words.preview(value | {"dollars_estimated": 0.0})

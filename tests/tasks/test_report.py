@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from connectors.base import Usage
 from tasks import plots
 from tasks import report_words as words
 from tasks.report import (
@@ -226,3 +227,17 @@ def test_a_figure_takes_the_ink_of_the_page_and_leaves_no_settings_behind():
 def test_importing_the_report_does_not_import_matplotlib():
     code = "import sys, tasks.report; sys.exit('matplotlib' in sys.modules or 'jinja2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=False).returncode == 0
+
+
+def test_estimated_money_is_marked_and_reports_of_earlier_versions_open():
+    marked = Usage(40, 9000, 5200, 0.5, estimated_calls=30, estimated_dollars=0.375)
+    report = made_up_report(iterations=(one_iteration(0, usage={"gpt-4o": marked}),))
+    page = render(report)
+    assert page.count("$0.50, of which $0.38 estimated") >= 3
+    assert "gpt-4o: the server did not report the tokens of 30 calls." in page
+    assert report.iterations[0].metrics()["dollars_estimated.gpt-4o"] == 0.375
+    stored = to_json(made_up_report())
+    for facts in stored["iterations"]:
+        for usage in facts["usage"].values():
+            del usage["estimated_calls"], usage["estimated_dollars"]
+    assert "estimated" not in render(from_json(stored))
