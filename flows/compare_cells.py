@@ -13,6 +13,7 @@ from flows.catalog import FlowEntry, find_flow
 from flows.config_files import load_config
 from flows.params import PACE, RunConfig
 from flows.params_compare import Metric
+from flows.usefulness import warnings_of_summary
 from tasks.comparing import Answer
 from tasks.reuse import VERSIONS
 
@@ -100,6 +101,7 @@ def answer(cell: Cell, summary: Mapping[str, Any], reused: bool = False) -> Answ
         dollars=float(summary.get("dollars") or 0.0),
         dollars_estimated=float(summary.get("dollars_estimated") or 0.0),
         reused=reused,
+        warnings=tuple(warnings_of_summary(summary)),
     )
 
 

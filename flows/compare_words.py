@@ -36,6 +36,11 @@ def summary(value: dict[str, Any]) -> str:
     lines = [table([_answer(one) for one in value["cells"]], heads), ""]
     said = [one for one in value["claims"] if one["verdict"]]
     lines += [f"claim       {one['row']} · {one['column']} · {one['metric']}: {one['verdict']}" for one in said]
+    for cell in value["cells"]:
+        lines += [
+            f"warning     {cell['row']} · {cell['column']} · seed {cell['seed']}: {warning}"
+            for warning in cell.get("warnings", ())
+        ]
     failed = [one for one in value["cells"] if one["state"] == "failed"]
     lines += [f"failed      {one['row']} · {one['column']} · seed {one['seed']}: {one['error']}" for one in failed]
     lines += [

@@ -21,7 +21,7 @@ from prefect.artifacts import (
 from prefect.client.schemas.actions import ArtifactUpdate
 
 from flows import words
-from flows.usefulness import warnings_of_summary
+from flows.usefulness import advice, warnings_of_summary
 from tasks import page_steps
 from tasks.accounting import epsilon_of
 
@@ -131,7 +131,9 @@ def usefulness_bullets(summary: dict[str, Any]) -> list[str]:
     useful = summary.get("usefulness")
     if not useful:
         return []
-    return [f"- {useful['line']} ({useful['basis']})", *(f"- **Warning**: {text}" for text in useful["warnings"])]
+    lines = [f"- {useful['line']} ({useful['basis']})", *(f"- **Warning**: {text}" for text in useful["warnings"])]
+    commands = advice(summary["flow"], summary["dataset"] is not None, bool(summary["iterations"]))
+    return lines + [f"- Look at `wasp {step}`: {why}" for step, why in commands if useful["warnings"]]
 
 
 def _block(text: str) -> str:

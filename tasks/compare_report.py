@@ -150,6 +150,7 @@ def page(comparison: Comparison) -> str:
         claims=[claim_cells(one) for one in claims(comparison)],
         heads=CLAIM_HEADS,
         failures=failures(comparison),
+        warnings=warnings_of_cells(comparison),
         figures={name: svg.decode() for name, svg in drawings(comparison, "svg").items()},
     )
 
@@ -160,6 +161,15 @@ def failures(comparison: Comparison) -> list[tuple[str, str]]:
         (f"{one.row} · {one.column} · seed {one.seed}", one.error)
         for one in comparison.answers
         if one.state == "failed"
+    ]
+
+
+def warnings_of_cells(comparison: Comparison) -> list[tuple[str, str]]:
+    """Return the cells whose result may be useless, and why."""
+    return [
+        (f"{cell.row} · {cell.column} · seed {cell.seed}", warning)
+        for cell in comparison.answers
+        for warning in cell.warnings
     ]
 
 
@@ -199,6 +209,8 @@ def _remarks(comparison: Comparison) -> list[str]:
     lines = [f"- {row}: {words}" for row, words in comparison.differs.items()]
     found = ["## What differs from the published settings", "", *lines, ""] if lines else []
     failed = [f"- {name}: {error}" for name, error in failures(comparison)]
+    warnings = [f"- {name}: {warning}" for name, warning in warnings_of_cells(comparison)]
+    found += ["## Cells with warnings", "", *warnings, ""] if warnings else []
     return found + (["## Cells that failed", "", *failed, ""] if failed else [])
 
 

@@ -14,7 +14,10 @@ Verdict = Literal["holds", "does not hold", "cannot be seen", ""]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one cell came to. `values`: metric -> number, None where it was not measured; `curve`: one per iteration."""
+    """What one cell came to. `values`: metric -> number, None where it was not measured; `curve`: one per iteration.
+
+    `warnings`: why its result may be useless.
+    """
 
     row: str
     column: str
@@ -29,6 +32,7 @@ class Answer:
     dollars: float = 0.0
     dollars_estimated: float = 0.0
     reused: bool = False
+    warnings: tuple[str, ...] = ()
 
     def value(self, metric: str) -> float | None:
         """Return a metric; None if the cell failed or did not measure it."""

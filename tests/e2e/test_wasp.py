@@ -199,7 +199,15 @@ def test_answers_are_readable_without_json(finished, command: tuple[str, ...], w
 def test_show_prints_the_table_of_iterations_and_what_to_type_next(finished) -> None:
     pipeline, summary = finished
     shown = pipeline.call("show", summary["run_id"]).stdout
-    for word in ("new clerk", "weight novelist", "FID", "epsilon so far", "wasp export", summary["report"]):
+    for word in (
+        "new clerk",
+        "weight novelist",
+        "FID",
+        "epsilon so far",
+        "baseline    chance",
+        "wasp budget",
+        summary["report"],
+    ):
         assert word in shown
 
 

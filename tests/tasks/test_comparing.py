@@ -1,6 +1,7 @@
 """Means, paired differences and verdicts of a comparison, against an independent library and by hand."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -125,3 +126,12 @@ def test_columns_with_places_are_drawn_as_curves() -> None:
     bars = comparison(rows=("WASP",), columns=("one", "four"), places=(None, 4.0), answers=tuple(columns), seeds=(0,))
     assert drawings(drawn, "svg")["accuracy"] != drawings(bars, "svg")["accuracy"]
     assert drawings(drawn, "png")["accuracy"].startswith(b"\x89PNG")
+
+
+def test_a_cell_whose_result_may_be_useless_is_named_with_its_warning() -> None:
+    weak = replace(answers()[0], warnings=("student accuracy 9 % is not above chance",))
+    tables = markdown(comparison(answers=(weak, *answers()[1:])))
+    assert "## Cells with warnings\n\n- WASP · all · seed 0: student accuracy 9 % is not above chance" in tables
+    shown = page(comparison(answers=(weak, *answers()[1:])))
+    assert "<b>Cells with warnings</b><ul><li>WASP · all · seed 0: student accuracy 9 % is not above chance" in shown
+    assert "Cells with warnings" not in markdown(comparison()) + page(comparison())
