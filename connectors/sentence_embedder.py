@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib.metadata import version
@@ -18,6 +19,7 @@ from connectors.files import file_sha256
 from connectors.hub_files import digest_of, files_of, loading, quiet
 from connectors.model_checks import ENCODER_PACKAGE, ENTRY_FILES, check_device, find_model, require_weights
 from connectors.packages import pip_install
+from connectors.threads import compute
 
 if TYPE_CHECKING:
     from connectors.base import Matrix
@@ -125,36 +127,57 @@ class SentenceEmbedder:
 
         Texts of near-equal length share a batch of at most `token_budget` tokens, which saves the padding.
         """
-        import numpy as np
-
         with self._lock:
-            vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-            for batch in self._batches(texts):
-                vectors[batch] = self._vectors(self._loaded, [texts[i] for i in batch])
-                if advance is not None:
-                    advance(len(batch))
-        return vectors
+            return self._embed(texts, self._batches(texts), advance)
 
     def embed_alone(self, texts: Sequence[str]) -> Matrix:
         """As `embed`, each text in a batch of its own without padding: bit-identical whatever else is embedded.
 
-        Another machine or back end may differ by about 1e-7; so may another number of threads with torch's own layers.
+        Another machine or back end may differ by about 1e-7. The number of threads changes no bit.
         """
+        with self._lock:
+            return self._embed(texts, ([position] for position in range(len(texts))), None)
+
+    def _embed(
+        self, texts: Sequence[str], batches: Iterable[list[int]], advance: Callable[[int], None] | None
+    ) -> Matrix:
         import numpy as np
 
-        with self._lock:
-            vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-            for position, text in enumerate(texts):
-                vectors[position] = self._vectors(self._loaded, [text])[0]
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
+        model = self._loaded
+        with closing(self._computed(model, ((batch, [texts[i] for i in batch]) for batch in batches))) as computed:
+            for batch, rows in computed:
+                vectors[batch] = rows
+                if advance is not None:
+                    advance(len(batch))
         return vectors
 
-    def _vectors(self, model: Any, texts: list[str]) -> Matrix:
+    def _computed(
+        self, model: Any, batches: Iterable[tuple[list[int], list[str]]]
+    ) -> Iterator[tuple[list[int], Matrix]]:
+        """Yield batches with their vectors; on a processor each is computed by one core, and several at once."""
+        # A tokenizer serves one thread at a time: this one.
+        prepared = ((batch, self._features(model, texts)) for batch, texts in batches)
+        if model.device.type != "cpu":
+            yield from ((batch, self._vectors(model, features)) for batch, features in prepared)
+            return
+        for (batch, _), vectors in compute(lambda piece: self._vectors(model, piece[1]), prepared):
+            yield batch, vectors
+
+    def _probe(self, model: Any, texts: list[str]) -> Matrix:
+        """Return the vectors of one batch, computed as every batch is."""
+        return next(vectors for _, vectors in self._computed(model, [([], texts)]))
+
+    def _features(self, model: Any, texts: list[str]) -> dict[str, Any]:
+        prompt = (model.prompts or {}).get(model.default_prompt_name) if model.default_prompt_name else None
+        features: dict[str, Any] = model.preprocess(texts, prompt=prompt)
+        return features
+
+    def _vectors(self, model: Any, features: dict[str, Any]) -> Matrix:
         import torch
         from torch.nn.functional import normalize
 
-        prompt = (model.prompts or {}).get(model.default_prompt_name) if model.default_prompt_name else None
         with torch.inference_mode():
-            features = model.preprocess(texts, prompt=prompt)
             here = {name: v.to(model.device) if hasattr(v, "to") else v for name, v in features.items()}
             vectors = model(here)["sentence_embedding"].float()
             if self.options.normalize:
@@ -207,7 +230,7 @@ class SentenceEmbedder:
             model.max_seq_length = self.options.max_length
         model.eval()
         chosen = self.options
-        self.computed_by = settle(model, chosen.backend, chosen.precision, lambda texts: self._vectors(model, texts))
+        self.computed_by = settle(model, chosen.backend, chosen.precision, lambda texts: self._probe(model, texts))
         return model
 
 

@@ -136,7 +136,9 @@ def contract(name: str, field: str) -> set[str]:
 
 
 def test_the_layer_contracts_name_every_module() -> None:
-    own = ("base", "budget", "embedding", "errors", "exchange", "keys", "money", "prompt", "stopping", "texts")
+    own = (
+        "base", "budget", "embedding", "errors", "exchange", "keys", "money", "prompt", "stopping", "texts", "threads",
+    )  # fmt: skip
     border = {f"connectors.{name}" for name in own}
     assert modules("connectors") - border <= contract("tasks know connectors.base alone", "forbidden_modules")
     faces = {f"tasks.{name}" for name in FACES}

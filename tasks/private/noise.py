@@ -7,13 +7,13 @@ on the Gaussian is drawn from a table (table_noise.py), just as exactly.
 from __future__ import annotations
 
 import math
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from connectors.base import ConfigError
+from connectors.threads import usable_cores
 from tasks.private import table_noise
 from tasks.shared_noise import require_share
 
@@ -68,8 +68,8 @@ def _sum(values: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int6
 
 
 def _side_by_side(work: Callable[[NDArray[np.int64]], NDArray[np.int64]], flat: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return what `work` makes of every entry, of many in as many threads as there are cores."""
-    cores = (os.cpu_count() or 1) if flat.size >= MANY else 1
+    """Return what `work` makes of every entry, of many in as many threads as may compute at once."""
+    cores = usable_cores() if flat.size >= MANY else 1
     if cores == 1:
         return work(flat)
     with ThreadPoolExecutor(cores) as pool:

@@ -26,6 +26,7 @@ from tests.benchmarks import (
     parties,
     rounds,
     sequences,
+    sharing,
     startup,
     student,
     vote,
@@ -45,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "sequences": sequences.sequences,
     "clipping": clipping.clipping,
     "embed": embed.embed,
+    "sharing": sharing.sharing,
     "student": student.student,
     "fid": numbers.distance,
     "noise": numbers.noise,
@@ -63,7 +65,7 @@ ASKED_FOR: dict[str, Callable[[bool], list[Line]]] = {
     "parties-150": partial(parties.parties, number=150),
 }
 """Run when named alone: 150 processes of parties take about 12 GB and a quarter of an hour."""
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS")
+THREADS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS")
 PACKAGES = ("numpy", "scipy", "torch", "sentence-transformers", "opendp", "prefect", "pandas", "pyarrow")
 
 

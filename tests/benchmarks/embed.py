@@ -16,6 +16,7 @@ import torch
 
 import connectors
 from connectors.embedders import open_embedder
+from connectors.threads import NUMBER
 from connectors.vector_store import VectorStore
 from tasks.embed import embed_texts
 from tests.benchmarks.goals import toward
@@ -67,13 +68,17 @@ def short_texts(count: int) -> list[str]:
 
 @contextmanager
 def threads(number: int) -> Iterator[None]:
-    """Let torch compute with so many threads inside the block."""
-    before = torch.get_num_threads()
+    """Let torch and the pool of `connectors.threads` compute with so many threads inside the block."""
+    before, stated = torch.get_num_threads(), os.environ.get(NUMBER)
     torch.set_num_threads(number)
+    os.environ[NUMBER] = str(number)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+        os.environ.pop(NUMBER)
+        if stated is not None:
+            os.environ[NUMBER] = stated
 
 
 def processor_seconds(arms: Mapping[str, Work], rounds: int) -> dict[str, list[float]]:

@@ -69,6 +69,14 @@ GOALS = {
         Goal("P20-top", "best S of each class / the better of duckdb and polars", 0.6),
         Goal("P21", "noise of a release / bare OpenDP", 1.1),
         Goal("P21-share", "noise / embedding, vote and student of one iteration, N = 6,000", 0.01),
+        Goal(
+            "P23-alone",
+            "embedding rate / all cores for each batch with spinning threads, idle machine",
+            0.97,
+            least=True,
+        ),
+        Goal("P23-busy", "embedding rate beside busy programs / rate alone x fair share of the cores", 0.8, least=True),
+        Goal("P23-runs", "embedding rate of the slower of two processes / half the rate alone", 0.8, least=True),
         Goal("P22", "runs without a null FID at their own sizes / runs", 0.0),
     )
 }
