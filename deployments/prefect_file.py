@@ -7,11 +7,12 @@ from typing import Any
 
 import yaml
 
-from flows.deploying import CONCURRENCY, ENVIRONMENT, POOL, Deployment, deployments
+from flows.deploying import CONCURRENCY, ENVIRONMENT, POOL, PULL_STEPS, Deployment, deployments
 
 PLACE = Path(__file__).with_name("prefect.yaml")
 HEAD = """\
-# Every flow as a deployment, for `prefect deploy --all --prefect-file deployments/prefect.yaml`; `make up` does it.
+# Every flow as a deployment, for `prefect deploy --all --prefect-file deployments/prefect.yaml`, which discards what
+# people edited in the UI; `make up` (python -m deployments.register) keeps it.
 # Made from flows/catalog.py and deployments/configs by `make deployments`: change those, not this file.
 # WASP_HOME, MLFLOW_TRACKING_URI, WASP_LEDGER_URL and WASP_DATA are the worker's: they differ between machines.
 """
@@ -28,7 +29,7 @@ def render() -> str:
     """Return the text of prefect.yaml."""
     values = {
         "name": "wasp-synth",
-        "pull": [{"flows.deploying.enter_data_folder": {}}],
+        "pull": PULL_STEPS,
         "deployments": [_plain(one) for one in deployments()],
     }
     return HEAD + yaml.dump(values, Dumper=_Plain, sort_keys=False, width=116, allow_unicode=True)

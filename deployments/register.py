@@ -1,37 +1,111 @@
 """Brings a Prefect server up to date: work pool, deployments, automations (python -m deployments.register).
 
-It may be repeated: what is as it should be stays as it is.
+Only deployments that are missing or out of date are written. What a person edited on the server stays (`edits`), and
+so do schedules that a person added, switched on or off, or removed.
 """
 
 from __future__ import annotations
 
-import subprocess
+import argparse
 import sys
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
 
+from httpx import HTTPStatusError
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentUpdate, WorkPoolCreate
+from prefect.client.schemas.objects import ConcurrencyOptions
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.client.schemas.schedules import CronSchedule
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
+from prefect.utilities.callables import parameter_schema
 
-from connectors.base import WaspError
+from connectors.base import ConfigError, WaspError, redact
 from deployments.automations import declare
-from deployments.prefect_file import PLACE
-from flows.deploying import POOL, Deployment, deployments
+from deployments.edits import (
+    ABSENT,
+    RECORD,
+    Edit,
+    Values,
+    catalogue_values,
+    changed_fields,
+    merge,
+    recorded_values,
+    server_values,
+)
+from flows.deploying import POOL, PULL_STEPS, Deployment, deployments
 
 
-def main() -> int:
-    """Make what is missing or out of date; say what was done."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What registration did with one deployment.
+
+    `state`: new, updated, same, or refused by the server because of `problem`. `kept`: edits of people; `switched_on`:
+    schedules that are on.
+    """
+
+    name: str
+    state: str
+    changed: Sequence[str] = ()
+    kept: Sequence[Edit] = ()
+    switched_on: Sequence[str] = ()
+    problem: str = ""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write what is missing or out of date; print what was changed and what was kept."""
+    parser = argparse.ArgumentParser(prog="python -m deployments.register", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument(
+        "--reset", metavar="FLOW/NAME", action="append", default=[], help="discard the edits of this deployment"
+    )
+    reset = parser.parse_args(arguments).reset
     try:
         with get_client(sync_client=True) as client:
             _make_pool(client)
-            stale = [one for one in deployments() if not _is_current(client, one)]
-            if stale:
-                _deploy()
-            print(f"deployments: {len(stale)} registered, {len(deployments()) - len(stale)} as they were")
+            print("\n".join(report(register(client, deployments(), reset))))
             print(f"automations: {', '.join(declare(client))}")
     except WaspError as error:
         print(error, file=sys.stderr)
         return error.exit_code
     return 0
+
+
+def register(client: SyncPrefectClient, catalogue: Sequence[Deployment], reset: Collection[str] = ()) -> list[Outcome]:
+    """Bring the deployments of the catalogue up to date; `reset`: names of those whose edits are discarded."""
+    names = [_name(deployment) for deployment in catalogue]
+    unknown = sorted(set(reset) - set(names))
+    if unknown:
+        raise ConfigError(f"--reset {unknown[0]}: there is no such deployment. Choose one of: {', '.join(names)}")
+    return [_bring_up_to_date(client, deployment, _name(deployment) in reset) for deployment in catalogue]
+
+
+def report(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return the lines to print: numbers first, then every deployment that was written or refused."""
+    states = [outcome.state for outcome in outcomes]
+    written, same, refused = (
+        states.count("new") + states.count("updated"),
+        states.count("same"),
+        states.count("refused"),
+    )
+    numbers = f"deployments: {written} registered, {same} as they were"
+    lines = [numbers + (f", {refused} NOT REGISTERED" if refused else "")]
+    new = [outcome.name for outcome in outcomes if outcome.state == "new"]
+    lines += [f"  new: {', '.join(new)}"] if new else []
+    for outcome in outcomes:
+        if outcome.state == "updated":
+            lines.append(f"  updated {outcome.name}: {', '.join(outcome.changed) or 'version'}")
+        if outcome.state == "refused":
+            lines.append(f"  NOT REGISTERED {outcome.name}: {outcome.problem}")
+        if outcome.state in ("updated", "refused"):
+            lines += [f"    kept as edited: {edit}" for edit in outcome.kept]
+            lines += [f"    kept switched on: schedule {slug}" for slug in outcome.switched_on]
+    return lines
+
+
+def _name(deployment: Deployment) -> str:
+    return f"{deployment.flow}/{deployment.name}"
 
 
 def _make_pool(client: SyncPrefectClient) -> None:
@@ -41,20 +115,126 @@ def _make_pool(client: SyncPrefectClient) -> None:
         return
 
 
-def _is_current(client: SyncPrefectClient, one: Deployment) -> bool:
-    """Say whether the server has this deployment: what a person changed in the UI, a schedule say, then stays."""
+def _bring_up_to_date(client: SyncPrefectClient, deployment: Deployment, reset: bool) -> Outcome:
+    schema, values = _schema(deployment), catalogue_values(deployment)
     try:
-        found = client.read_deployment_by_name(f"{one.flow}/{one.name}")
+        found = client.read_deployment_by_name(_name(deployment))
     except ObjectNotFound:
-        return False
-    return found.version == one.version and found.work_pool_name == POOL
+        _create(client, deployment, values, schema)
+        return Outcome(_name(deployment), "new")
+    if _is_current(found, deployment, schema) and not reset:
+        return Outcome(_name(deployment), "same")
+    return _update(client, deployment, found, schema, reset)
 
 
-def _deploy() -> None:
-    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(PLACE)]
-    done = subprocess.run(command, capture_output=True, text=True)  # noqa: S603  (a command of our own)
-    if done.returncode:
-        raise WaspError(f"prefect deploy failed:\n{(done.stdout + done.stderr)[-2000:]}")
+def _is_current(found: DeploymentResponse, deployment: Deployment, schema: Values) -> bool:
+    """Return whether the server has this version, with the form of the installed code, for a worker."""
+    served = found.work_pool_name is None
+    return not served and found.version == deployment.version and _without_record(found) == schema
+
+
+def _without_record(found: DeploymentResponse) -> Values:
+    schema = dict(found.parameter_openapi_schema or {})
+    definitions = {name: value for name, value in schema.get("definitions", {}).items() if name != RECORD}
+    return {**schema, "definitions": definitions}
+
+
+def _schema(deployment: Deployment) -> Values:
+    """Return the schema of the flow's parameters as the server keeps it."""
+    module, _, name = deployment.entrypoint.rpartition(".")
+    schema = parameter_schema(getattr(import_module(module), name)).model_dump(mode="json", exclude_unset=True)
+    return {**schema, "definitions": schema.get("definitions", {})}
+
+
+def _with_record(schema: Values, values: Values) -> Values:
+    about = "The values that registration wrote; those that differ from them now were edited by a person."
+    record = {"description": about, "default": values}
+    return {**schema, "definitions": {**schema["definitions"], RECORD: record}}
+
+
+def _create(client: SyncPrefectClient, deployment: Deployment, values: Values, schema: Values) -> None:
+    client.create_deployment(
+        flow_id=client.create_flow_from_name(deployment.flow),
+        name=deployment.name,
+        version=deployment.version,
+        entrypoint=deployment.entrypoint,
+        pull_steps=PULL_STEPS,
+        schedules=[_schedule(schedule) for schedule in deployment.schedules],
+        parameter_openapi_schema=_with_record(schema, values),
+        enforce_parameter_schema=True,
+        **_fields({name: value for name, value in values.items() if name != "schedules"}),
+    )
+
+
+def _update(
+    client: SyncPrefectClient, deployment: Deployment, found: DeploymentResponse, schema: Values, reset: bool
+) -> Outcome:
+    """Write the catalogue's values around the edits of people; schedules are never switched on or off."""
+    values, current = catalogue_values(deployment), server_values(found)
+    written = recorded_values(found, deployment)
+    if found.work_pool_name is None:  # `wasp serve` had it: the worker takes it over
+        written = {**written, "work_pool_name": ABSENT}
+    if reset:
+        written = {**current, "schedules": written.get("schedules", {})}
+    merged, edits = merge(written, current, values)
+    merged["schedules"] = {**current["schedules"], **merged["schedules"]}
+    changed = changed_fields(current, merged) + (["form"] if _without_record(found) != schema else [])
+    outcome = Outcome(
+        _name(deployment), "updated", changed, edits, switched_on=[s.slug or "" for s in found.schedules if s.active]
+    )
+    news = {name: value for name, value in merged.items() if name != "schedules" and value != current[name]}
+    update = DeploymentUpdate(
+        version=deployment.version,
+        entrypoint=deployment.entrypoint,
+        pull_steps=PULL_STEPS,
+        parameter_openapi_schema=_with_record(schema, values),
+        **_fields(news),
+    )
+    # The record goes last: a schedule that it names and that is missing was removed by a person.
+    _update_schedules(client, deployment, found, merged["schedules"])
+    try:
+        client.update_deployment(found.id, update)
+    except HTTPStatusError as error:
+        edited = any(edit.field.startswith("parameters") for edit in edits)
+        if not edited or error.response.status_code not in (409, 422):
+            raise
+        return _refused(outcome, error)
+    return outcome
+
+
+def _refused(outcome: Outcome, error: HTTPStatusError) -> Outcome:
+    detail = redact(str(error.response.json().get("detail", error)))
+    problem = (
+        f"edited parameters do not fit this version ({detail}). The deployment stays as it was. Correct them on its "
+        f"page, or discard its edits: python -m deployments.register --reset {outcome.name}"
+    )
+    return replace(outcome, state="refused", problem=problem)
+
+
+def _update_schedules(
+    client: SyncPrefectClient, deployment: Deployment, found: DeploymentResponse, merged: Values
+) -> None:
+    """Create the schedules that are new in the catalogue, and move those that nobody edited."""
+    present = {schedule.slug: schedule for schedule in found.schedules}
+    for schedule in deployment.schedules:
+        slug = schedule["slug"]
+        if slug in merged and slug not in present:
+            client.create_deployment_schedules(found.id, [_schedule(schedule)])
+        elif slug in merged and merged[slug] != server_values(found)["schedules"][slug]:
+            client.update_deployment_schedule(found.id, present[slug].id, schedule=_schedule(schedule).schedule)
+
+
+def _schedule(values: Values) -> DeploymentScheduleCreate:
+    cron = CronSchedule(cron=values["cron"], timezone=values["timezone"])
+    return DeploymentScheduleCreate(schedule=cron, active=values["active"], slug=values["slug"])
+
+
+def _fields(values: Values) -> dict[str, Any]:
+    """Return the values under the names of Prefect's client."""
+    fields = {name: value for name, value in values.items() if name != "collision_strategy"}
+    if values.get("collision_strategy"):
+        fields["concurrency_options"] = ConcurrencyOptions(collision_strategy=values["collision_strategy"])
+    return fields
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ NIGHTLY = {"slug": "nightly", "cron": "0 3 * * *", "timezone": "UTC", "active": 
 """Every night at three, once a person switches it on."""
 CONCURRENCY = {"limit": 1, "collision_strategy": "ENQUEUE"}
 """Two runs with the same form would be one run twice: the second waits, and then finds everything done."""
+PULL_STEPS: list[dict[str, Any]] = [{"flows.deploying.enter_data_folder": {}}]
+"""What a worker does in the process of a run before it imports the flow."""
 ENVIRONMENT = {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": DEFAULTS["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"]}
 PATHS = (
     "Relative paths start at the folder WASP_DATA of the worker (`make up` prints it); files that lie elsewhere are "
