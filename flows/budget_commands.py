@@ -22,8 +22,14 @@ def cap(
     dataset: str, epsilon: float, delta: float, reason: str, declare: bool = False, protects: str = "record"
 ) -> dict[str, Any]:
     """Set the cap of a dataset; `declare` makes it known by name before its first run, `protects` says whose cap."""
-    if not epsilon > 0 or not 0 < delta < 1:
-        raise ConfigError(f"--epsilon {epsilon:g} --delta {delta:g}: epsilon must be above 0 and delta between 0 and 1")
+    from flows.params_privacy import check_delta
+
+    if not epsilon > 0:
+        raise ConfigError(f"--epsilon {epsilon:g}: is not above 0; write a number such as 4")
+    try:
+        check_delta(delta)
+    except ValueError as error:
+        raise ConfigError(f"--delta: {error}") from None
     if protects not in ("record", "person"):
         raise ConfigError(f"--protects {protects}: write record or person")
     book = open_ledger(state_folder())

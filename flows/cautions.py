@@ -53,8 +53,12 @@ def _about_privacy(config: RunConfig) -> list[str]:
         )
     if config.private.person and privacy.protects == "record":
         found.append("private.person is named, but privacy.protects is record: each row is protected for itself")
-    if rows is not None and privacy.delta >= 1 / rows:
-        found.append(f"privacy.delta {privacy.delta:g} is not below 1/rows ({1 / rows:g}): one row in {rows} may leak")
+    declared = config.private.of or rows or (tuning.declared_rows if tuning is not None else None)
+    if declared is not None and privacy.delta >= 1 / declared:
+        found.append(
+            f"privacy.delta: {privacy.delta:g} is not below 1/{declared} (one in the declared number of rows), so a "
+            f"whole row may be published as it is. Write a smaller one, such as {0.1 / declared:.0e}"
+        )
     return found
 
 

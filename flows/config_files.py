@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from connectors.base import ConfigError, redact
 from connectors.secret_patterns import find_secrets, hide_secrets
 from flows.form import explain_secret
+from flows.yaml_files import parse_yaml
 
 Config = TypeVar("Config", bound=BaseModel)
 BESIDE = ("task", "wasp_config")
@@ -54,7 +55,7 @@ def check_config(model: type[Config], values: dict[str, Any], source: str) -> Co
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = parse_yaml(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such file. Configurations that ship: deployments/configs") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -75,7 +76,7 @@ def _set(values: dict[str, Any], change: str) -> None:
     for parent in parents:
         place = _step_into(place, parent, name)
     try:
-        value = yaml.safe_load(text)
+        value = parse_yaml(text, f"--set {name}")
     except yaml.YAMLError:
         raise ConfigError(
             f"--set {hide_secrets(change)}: the value is not YAML; put text with special signs in quotes"

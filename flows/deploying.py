@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from connectors.base import ConfigError
 from flows.catalog import FLOWS, FlowEntry, Preset
 from flows.config_files import check_config
 from flows.form import SERVER_CHECKS
 from flows.home import DEFAULTS, state_folder
+from flows.yaml_files import parse_yaml
 
 CONFIGS = Path(__file__).resolve().parents[1] / "deployments" / "configs"
 POOL = "wasp"
@@ -55,7 +54,7 @@ class Deployment:
     def version(self) -> str:
         """Twelve hexadecimal digits that change with anything a server keeps of this deployment."""
         kept = [self.entrypoint, self.description, self.tags, self.parameters, self.schedules, CONCURRENCY, ENVIRONMENT]
-        kept.append(SERVER_CHECKS)  # a server goes on checking by the form that was registered with it
+        kept.append(list(map(str, SERVER_CHECKS)))  # a server goes on checking by the form that was registered with it
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
@@ -105,7 +104,7 @@ def form_values(entry: FlowEntry, preset: Preset) -> dict[str, Any]:
     `data_root` stays out: it is the folder of the machine that a run happens on (see `enter_data_folder`).
     """
     path = CONFIGS / preset.file
-    config = check_config(entry.config_class(), yaml.safe_load(path.read_text(encoding="utf-8")), str(path))
+    config = check_config(entry.config_class(), parse_yaml(path.read_text(encoding="utf-8"), str(path)), str(path))
     values: dict[str, Any] = config.model_dump(mode="json", exclude={"data_root"}, exclude_none=True)
     for field in preset.blank:
         *groups, last = field.split(".")

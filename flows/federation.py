@@ -13,6 +13,7 @@ from connectors.base import ConfigError, digest
 from flows.params import AnyConfig, PartiesChoice
 from flows.places import place
 from flows.stores import open_exchange
+from flows.yaml_files import parse_yaml
 from tasks.accounting import Noise
 from tasks.party import registry_digest
 from tasks.round_plans import end_run
@@ -70,14 +71,11 @@ def read_registry(path: Path) -> dict[str, bytes]:
 
     try:
         text = path.read_text(encoding="utf-8")
-        lines: Any = yaml.safe_load(text)
+        lines: Any = parse_yaml(text, f"parties.registry: {path}")
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"parties.registry: {path} cannot be read ({type(error).__name__}); {HOW}") from None
     if not isinstance(lines, dict) or len(lines) < 2:
         raise ConfigError(f"parties.registry: {path} names fewer than two parties; {HOW}")
-    twice = _named_twice(text)
-    if twice:
-        raise ConfigError(f"parties.registry: {path} names '{twice}' twice; one of the two parties takes another name.")
     keys = {}
     for name, line in sorted(lines.items(), key=lambda one: str(one[0])):
         check_name(str(name))
@@ -88,13 +86,6 @@ def read_registry(path: Path) -> dict[str, bytes]:
     if len(set(keys.values())) < len(keys):
         raise ConfigError(f"parties.registry: {path} gives two parties the same key; each makes its own. {HOW}")
     return keys
-
-
-def _named_twice(text: str) -> str:
-    """Return a name that stands in a registry twice, of which YAML would keep the last line alone; empty if none."""
-    node = yaml.compose(text)
-    names = [str(key.value) for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
-    return next((name for name in names if names.count(name) > 1), "")
 
 
 HOW = "it holds a line for each party, NAME: ed25519:KEY, as `wasp party-keys --config party.yaml` prints it"

@@ -8,10 +8,11 @@ fields would be drawn as further groups.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, model_validator
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationInfo, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
@@ -21,8 +22,10 @@ from connectors.secret_patterns import PUBLIC, REFERENCE, SECRET_NAME, Finding, 
 
 Schema = dict[str, Any]
 WORDS = {"fid": "FID", "api": "API", "plms": "Language models (PLMs)", "mlflow": "MLflow", "sql": "SQL"}
-SERVER_CHECKS = (PUBLIC, REFERENCE, SECRET_NAME, READING)
-"""Patterns by which the server refuses parameters; deployments are registered again when they change."""
+LEAST_DELTA, MOST_DELTA = 1e-12, 0.01
+"""See `flows.params_privacy.Delta`."""
+SERVER_CHECKS = (PUBLIC, REFERENCE, SECRET_NAME, READING, LEAST_DELTA, MOST_DELTA)
+"""Patterns and limits by which the server refuses parameters; deployments are registered again when they change."""
 KEY_INSTEAD = (
     "a key is written here itself (not repeated), and a configuration is stored by Prefect, in manifests and in "
     "reports. Write where the key is stored: env:NAME (environment variable), prefect:BLOCK (Secret block), or none"
@@ -41,7 +44,34 @@ INSTEAD = {
 """What to do with a password in an address, by the name of its field."""
 
 
-class Strict(BaseModel):
+class NoBooleans(BaseModel):
+    """Base of forms in which true and false are no numbers: pydantic would read them as 1 and 0."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_no_boolean(cls, value: Any, info: ValidationInfo) -> Any:
+        kinds = set(_kinds(cls.model_fields[str(info.field_name)].annotation))
+        if kinds & {int, float} and not kinds & {bool, Any} and _has_boolean(value):
+            raise ValueError("true and false (in YAML also yes, no, on and off) are no numbers; write the number")
+        return value
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """Yield the types that an annotation is made of."""
+    inside = get_args(annotation)
+    if not inside or get_origin(annotation) is Literal:
+        yield annotation
+    for part in inside:
+        yield from _kinds(part)
+
+
+def _has_boolean(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_boolean, value.values()))
+    return any(map(_has_boolean, value)) if isinstance(value, list) else isinstance(value, bool)
+
+
+class Strict(NoBooleans):
     """Base of all parameters: unknown keys are refused, values do not change.
 
     Keys and passwords are refused at any depth, here and, where the class is a whole configuration (`is_whole`), by the

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from flows.form import Strict
 from flows.params_models import EmbedderChoice
-from flows.params_privacy import Epsilon
+from flows.params_privacy import Delta, Epsilon
 from flows.params_rows import PrivateRows
 
 
@@ -14,7 +14,7 @@ class PartyCap(Strict):
     """What all runs together may cost this party's rows."""
 
     epsilon: Epsilon = Field(description="Largest epsilon of all runs together; 'inf' lets runs without noise in.")
-    delta: float = Field(1e-5, gt=0, lt=1, description="At this delta.")
+    delta: Delta = Field(1e-5, description="At this delta.")
     protects: str = Field("record", pattern="^(record|person)$", description="Of one row, or of one person.")
 
 

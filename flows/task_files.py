@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from connectors.base import ConfigError
 from flows.config_files import check_config
+from flows.form import NoBooleans
+from flows.yaml_files import parse_yaml
 from tasks import prompts
 from tasks.prompts import Label, TaskCard
 
@@ -26,7 +28,7 @@ def _quoted(value: Any) -> Any:
 Text = Annotated[str, BeforeValidator(_quoted), Field(min_length=1)]
 
 
-class _Form(BaseModel):
+class _Form(NoBooleans):
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
 
@@ -132,7 +134,7 @@ def load_task(name_or_path: str | Path) -> TaskCard:
 def _read(path: Path, _changed: int, _size: int) -> TaskCard:
     """Return the task of a file, which plans and steps ask for many times, as it was at a time and with a size."""
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = parse_yaml(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: the task file cannot be read ({error})") from None
     except yaml.YAMLError as error:

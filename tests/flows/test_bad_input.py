@@ -27,9 +27,12 @@ from flows.commands import plan
 from flows.config_files import check_config, load_config
 from flows.home import check_room, state_folder
 from flows.params import WaspConfig
+from flows.params_compare import CompareConfig
 from flows.places import default_name
 from flows.prepare import Prepared, prepare
 from flows.stores import open_ledger
+from flows.task_files import load_task
+from flows.yaml_files import parse_yaml
 from tests.pipeline import SMALL
 
 LABELS = ["login_problem", "billing_question", "slow_internet", "delivery_delay", "cancel_contract", "hardware_fault"]
@@ -79,6 +82,17 @@ def assert_nothing_spent(home: Path) -> None:
         ({"privacy": {"epsilon": "lots"}}, "privacy.epsilon"),
         ({"privacy": {"delta": 0}}, "privacy.delta"),
         ({"privacy": {"delta": 1}}, "privacy.delta"),
+        ({"privacy": {"delta": 0.5}}, "privacy.delta: 0.5 is above 0.01: it would permit to publish one record in 2"),
+        ({"privacy": {"delta": 0.0101}}, "privacy.delta: 0.0101 is above 0.01"),
+        ({"privacy": {"delta": 1e-300}}, "privacy.delta: 1e-300 is below 1e-12"),
+        ({"privacy": {"delta": math.nan}}, "privacy.delta"),
+        ({"privacy": {"epsilon": True}}, "privacy.epsilon: true and false"),
+        ({"privacy": {"delta": True}}, "privacy.delta: true and false"),
+        ({"method": {"iterations": True}}, "method.iterations: true and false"),
+        ({"method": {"samples": False}}, "method.samples: true and false"),
+        ({"private": {"rows": True}}, "private.rows: true and false"),
+        ({"plms": [{"name": "a", "model": "stories", "temperature": True}]}, "plms.0.temperature: true and false"),
+        ({"limits": {"max_dollars": True}}, "limits.max_dollars: true and false"),
         ({"method": {"votes": 0}}, "method.votes"),
         ({"method": {"votes": 1000}}, "method.votes"),
         ({"method": {"examples": 1}}, "method.examples"),
@@ -304,8 +318,59 @@ def test_a_class_without_private_rows_is_no_error(home: Path, tmp_path: Path) ->
 
 
 def test_a_delta_that_gives_a_row_away_is_warned_of(home: Path) -> None:
-    found = start(home, private={"rows": 50, "of": 100}, privacy={"delta": 0.05}).warnings
-    assert any("not below 1/rows" in text for text in found)
+    assert any("0.01 is not below 1/100 (one in" in text for text in about_delta(home, {"rows": 50, "of": 100}, 0.01))
+    assert any("0.01 is not below 1/105 (one in" in text for text in about_delta(home, {"rows": 105, "of": None}, 0.01))
+    assert about_delta(home, {"rows": 50, "of": 100}, 0.005) == []
+    assert about_delta(home, {}, 0.01) == [], "nothing is declared, and the true number is nobody's"
+
+
+def test_a_plan_warns_of_such_a_delta(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(values(private={"rows": 50, "of": 100})), encoding="utf-8")
+    found = plan("wasp", path, ["privacy.delta=0.01"])["warnings"]
+    assert [text for text in found if text.startswith("privacy.delta: 0.01 is not below 1/100 (one in")]
+
+
+def about_delta(home: Path, private: dict[str, Any], delta: float) -> list[str]:
+    found = start(home, private=private, privacy={"delta": delta}).warnings
+    return [text for text in found if text.startswith("privacy.delta")]
+
+
+def test_true_and_false_stay_choices_where_they_are_some() -> None:
+    found = check_config(WaspConfig, values(execution={"approval": True}, method={"iterations": "3"}), "run.yaml")
+    assert found.execution.approval
+    assert found.method.iterations == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key", "first"),
+    [
+        ("privacy: {epsilon: 1}\ntask: a\nprivacy: {epsilon: 4}\n", 3, "privacy", 1),
+        ("task: a\nprivacy:\n  epsilon: 1\n  epsilon: 4\n", 4, "epsilon", 3),
+        ("plms: [{name: a, name: b}]", 1, "name", 1),
+    ],
+)
+def test_a_key_that_is_written_twice_is_refused_with_file_line_and_key(
+    tmp_path: Path, text: str, line: int, key: str, first: int
+) -> None:
+    said = f"line {line}: the key '{key}' is written twice, first in line {first}"
+    for load in (lambda path: load_config(WaspConfig, path), load_task, lambda path: load_config(CompareConfig, path)):
+        file = tmp_path / "mine.yaml"
+        file.write_text(text)
+        with pytest.raises(ConfigError, match=re.escape(f"{file}, {said}. Remove one of the two")):
+            load(file)
+
+
+def test_merged_keys_may_be_overwritten_and_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
+    text = "a: &a {x: 1, y: 1}\nb: &b {<<: *a, x: 2}\n<<: *b\nc: [{<<: [*a, *b], y: 3}, *b]\nx: 5"
+    assert parse_yaml(text, "f.yaml") == yaml.safe_load(text)
+    file = tmp_path / "mine.yaml"
+    file.write_text("task: a\nprivacy: {epsilon: 4\n")
+    with pytest.raises(ConfigError, match=r"mine.yaml: is not YAML: (?s:.*)mine.yaml\", line 2"):
+        load_config(WaspConfig, file)
+    file.write_text(yaml.safe_dump(SMALL))
+    with pytest.raises(ConfigError, match="--set privacy, line 1: the key 'epsilon' is written twice"):
+        load_config(WaspConfig, file, ["privacy={epsilon: 1, epsilon: 4}"])
 
 
 def test_noise_louder_than_the_votes_is_warned_of(home: Path) -> None:

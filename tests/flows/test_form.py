@@ -48,7 +48,7 @@ def test_every_group_says_what_it_is() -> None:
     [
         ("Method", "votes", {"minimum": 1, "maximum": 32}),
         ("Method", "examples", {"minimum": 2, "maximum": 64}),
-        ("Privacy", "delta", {"exclusiveMinimum": 0, "exclusiveMaximum": 1}),
+        ("Privacy", "delta", {"minimum": 1e-12, "maximum": 0.01}),
         ("Privacy", "calibration", {"enum": ["tight", "paper"]}),
         ("Plm", "batch_seconds", {"exclusiveMinimum": 0, "maximum": 3600}),
         ("Execution", "approval_minutes", {"minimum": 1, "maximum": 10080}),
@@ -112,6 +112,9 @@ PAID = {"name": "gpt", "connector": "openai", "model": "m", "key": "env:OPENAI_A
     [
         ({"privacy": {"epsilon": 0}}, "config.privacy.epsilon"),
         ({"privacy": {"delta": 1}}, "config.privacy.delta"),
+        ({"privacy": {"delta": 0.5}}, "config.privacy.delta"),
+        ({"privacy": {"delta": 1e-300}}, "config.privacy.delta"),
+        ({"privacy": {"epsilon": True}}, "config.privacy.epsilon"),
         ({"method": {"votes": 33}}, "config.method.votes"),
         ({"student": {"kind": "oracle"}}, "config.student.kind"),
         ({"privacy": {"epsilom": 4}}, "config.privacy"),
