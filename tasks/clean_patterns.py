@@ -80,7 +80,69 @@ _PRODUCE = r"(?:provid|generat|creat|writ|produc|fulfil|comply|assist|complet|co
 _CONTENT = r"(?:a|an|the|this|that|such|any|your|you|with|content|text|in)"
 _MACHINE = r"(?:(?:ai|artificial intelligence)(?: language model| model| assistant)?|language model|llm|chatbot)"
 _RULES = r"(?:guidelines|policy|policies|programming)"
+_SORRY = (
+    r"^\W{0,3}(?:(?:(?:i'm|i am|we're|we are) )?(?:(?:very|so|really|truly|deeply) )?(?:sorry|afraid)|"
+    r"(?:i |we |my )?(?:sincere(?:ly|st)? )?apolog(?:y|ies|i[sz]e)|unfortunately|regret(?:fully|tably)|"
+    r"thank you|thanks)\b[^.!?\n]{0,40}?[\s,.:;!-]+(?:but |that |however,? )?"
+)
+"""An apology that opens an answer; what follows decides, since customers apologise as well."""
+
+_BEGIN = rf"(?:^\W{{0,3}}(?:no, )?|{_SORRY})"
+_DECLINE = (
+    r"(?:i|we) ?(?:can't|cannot|can not|could not|couldn't|(?:won't|will not|would not)(?: be able)?|"
+    r"(?:am|are|'m|'re) (?:\w+ )?(?:unable|not able)|must decline|have to decline|(?:do not|don't) feel comfortable)"
+)
+_WISH = r"(?:requests?|tasks?|questions?|prompts?|quer(?:y|ies)|instructions?|demands?|topics?|inquir(?:y|ies))"
+_THAT = rf"(?:(?:that|this|it|these|those)(?:\s*[.!;,]|\s*$| {_WISH}\b)|(?:your|the|such an?) (?:\w+ )?{_WISH}\b)"
+_DE_SORRY = (
+    r"^\W{0,3}(?:(?:es )?tut mir (?:sehr )?leid|leider|entschuldigung|entschuldigen sie|verzeihung|ich bedaure)"
+    r"\b[^.!?\n]{0,20}?[\s,.:;!-]+(?:aber |doch |dass )?"
+)
+_DE_CAN = r"(?:ich kann|kann ich)"
+_DE_HELP = r"(?:weiter|be)?(?:helfen|behilflich sein|unterst\u00fctzen|nachkommen|erf\u00fcllen|entsprechen)"
+_DE_WISH = (
+    r"(?:dabei|damit|hierbei|hiermit|bei (?:dieser|diesem|ihrer|deiner|ihrem|deinem) \w+|"
+    r"(?:dies\w*|ihr\w{0,2}|dein\w{0,2}) (?:anfrage|bitte|wunsch|aufforderung|anliegen))"
+)
+_DE_MACHINE = (
+    r"(?:gro\u00dfes )?(?:ki|k\u00fcnstliche intelligenz|sprachmodell|chatbot)"
+    r"(?:[- ]?\w*(?:modell|assistent\w*|system))?"
+)
+_DE_TEXTS = r"(?:inhalte?|texte?|beispiele?|rezension(?:en)?|nachrichten?)"
+_DE_WRITE = r"(?:erstellen|generieren|verfassen|schreiben|erzeugen)"
+_FR_ASKED = r"(?:cette?|votre|ta) (?:demande|requ\u00eate)"
+_ES_ASKED = r"(?:(?:esta|esa|su|tu) (?:solicitud|petici\u00f3n)|es[oa]|esto)\b"
+_ZH_SORRY = r"^\W{0,3}[\u5f88\u975e\u5e38]*(?:\u62b1\u6b49|\u5bf9\u4e0d\u8d77|\u4e0d\u597d\u610f\u601d)"
+_ZH_CANNOT = r"\u6211(?:\u65e0\u6cd5|\u4e0d\u80fd|\u6ca1\u6cd5|\u4e0d\u4fbf)"
+_ZH_HELP = r"(?:\u534f\u52a9|\u5e2e\u52a9|\u6ee1\u8db3|\u5b8c\u6210|\u56de\u7b54|\u5904\u7406)"
+_ZH_ASKED = r"(?:\u8bf7\u6c42|\u8981\u6c42|\u95ee\u9898|\u5185\u5bb9)"
+_ZH_BETWEEN = r"[\u60a8\u4f60\u7684\u5b8c\u6210\u8fd9\u4e2a\u8be5\u4e00]*"
+
+_OTHER_REFUSALS = (
+    rf"^\W{{0,3}}als (?:eine? )?{_DE_MACHINE}(?:,| (?:kann|bin|habe|darf|ist)\b)",
+    rf"\bich bin (?:nur |lediglich )?(?:eine? )?{_DE_MACHINE}\b",
+    rf"(?:^\W{{0,3}}|{_DE_SORRY}){_DE_CAN} (?:\w+ ){{0,3}}?{_DE_WISH} (?:\w+ ){{0,2}}?nicht {_DE_HELP}\b",
+    rf"(?:^\W{{0,3}}|{_DE_SORRY}){_DE_CAN} (?:ihnen |dir )?nicht (?:\w+ )?{_DE_WISH} {_DE_HELP}\b",
+    rf"{_DE_SORRY}{_DE_CAN} (?:ihnen |dir )?(?:da |hier |leider )*nicht (?:weiter)?helfen\s*[.!]?$",
+    rf"\b{_DE_CAN} (?:leider )?keine? (?:\w+ ){{0,3}}{_DE_TEXTS} {_DE_WRITE}\b",
+    r"^\W{0,3}(?:je suis|nous sommes) d\u00e9sol\u00e9e?s?,? (?:mais )?(?:je|nous) ne (?:peux|pouvons) pas "
+    rf"(?:vous |t')?(?:aider|r\u00e9pondre|donner suite) (?:avec|\u00e0|dans) {_FR_ASKED}",
+    r"\ben tant qu(?:e |')(?:ia|intelligence artificielle|mod\u00e8le de lang(?:age|ue))\b",
+    r"^\W{0,3}lo (?:siento|lamento)(?: mucho)?,? (?:pero )?no puedo (?:ayudar|cumplir|asistir)(?:te|le|les)? con "
+    rf"{_ES_ASKED}",
+    r"\bcomo (?:una? )?(?:ia|inteligencia artificial|modelo de lenguaje)\b,",
+    r"^\W{0,3}mi dispiace,? (?:ma )?non posso (?:aiutar|assister)(?:e|ti|la|vi) (?:con|in) (?:quest[oa]|tale)\b",
+    r"\bcome (?:ia|intelligenza artificiale|modello (?:di linguaggio|linguistico))\b,",
+    rf"{_ZH_SORRY}[\uff0c,\u3002\s]*{_ZH_CANNOT}{_ZH_HELP}?{_ZH_BETWEEN}{_ZH_ASKED}",
+    r"\u4f5c\u4e3a(?:\u4e00[\u4e2a\u540d])?(?:ai|\u4eba\u5de5\u667a\u80fd|\u5927?\u8bed\u8a00\u6a21\u578b)",
+)
+"""The same in German, French, Spanish, Italian and Chinese."""
+
 REFUSALS = _table(
+    rf"{_BEGIN}{_DECLINE} (?:to )?(?:help|assist|support)(?: you)?(?: (?:with|on|in)) {_THAT}",
+    rf"{_BEGIN}{_DECLINE} (?:to )?(?:do|answer|fulfil|fulfill|process|honou?r|comply with|respond to) {_THAT}",
+    rf"{_SORRY}{_DECLINE} (?:to )?(?:help|assist)(?: you)?(?: further)?\s*[.!]?$",
+    *_OTHER_REFUSALS,
     rf"\bas an? (?:\w+ ){{0,3}}{_MACHINE}(?:,| i\b| (?:developed|trained|created)\b|$)",
     r"\bi(?:'m| am) (?:just |only )?(?:an ai|an artificial|a (?:large )?language model|a chatbot)\b",
     rf"\bi\s?{_CANNOT} (?:to )?(?:actually |fully |directly )?{_PRODUCE} {_CONTENT}\b",

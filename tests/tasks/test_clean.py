@@ -132,6 +132,60 @@ def test_what_is_no_text_of_the_data_set_is_refused_with_its_reason(raw, reason)
     assert clean(raw, prompt).reason == reason
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I am sorry, but I cannot help with that request.",
+        "I'm sorry, but I can\u2019t help with that.",
+        "Sorry, I can't assist with that.",
+        "I cannot help with this request.",
+        "My apologies, but I cannot comply with this request.",
+        "Unfortunately, I'm not able to help you with that.",
+        "I must decline to answer this question.",
+        "I won't be able to help with that topic.",
+        "I'm really sorry, but I cannot assist you further.",
+        "As an AI language model, I cannot have opinions.",
+        "Es tut mir leid, aber ich kann dabei nicht helfen.",
+        "Es tut mir leid, aber ich kann Ihnen bei dieser Anfrage nicht helfen.",
+        "Leider kann ich dir nicht weiterhelfen.",
+        "Als KI-Sprachmodell kann ich keine Meinung haben.",
+        "Ich kann keine solchen Texte verfassen.",
+        "Je suis d\u00e9sol\u00e9, mais je ne peux pas r\u00e9pondre \u00e0 cette demande.",
+        "Lo siento, pero no puedo ayudarte con eso.",
+        "Mi dispiace, ma non posso aiutarti con questa richiesta.",
+        "\u62b1\u6b49\uff0c\u6211\u65e0\u6cd5\u6ee1\u8db3\u60a8\u7684\u8bf7\u6c42\u3002",
+        "\u4f5c\u4e3a\u4e00\u4e2aAI\u8bed\u8a00\u6a21\u578b\uff0c\u6211\u6ca1\u6709\u4e2a\u4eba\u89c2\u70b9\u3002",
+    ],
+)
+def test_what_assistants_say_when_they_refuse_is_a_refusal(text):
+    assert clean(text, ASKED, "zh").reason == "refusal"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I am sorry but my card does not work.",
+        "I'm sorry, but I cannot log in to my account since this morning.",
+        "I am sorry, but I cannot help thinking that the film was too long.",
+        "The agent said sorry, I cannot help with that request, and hung up on me.",
+        "I can't help my son with the router that you sent.",
+        "Unfortunately I cannot do the payment with your app.",
+        "I cannot answer the phone when the internet is slow.",
+        "Sorry, I can't do this any more: please cancel my contract.",
+        "Unfortunately your service desk was not able to help.",
+        "Es tut mir leid, aber ich kann meine Karte nicht finden.",
+        "Leider konnte mir die Hotline nicht helfen.",
+        "Als Kunde kann ich das nicht verstehen.",
+        "Ich kann keine Nachrichten empfangen.",
+        "Je suis d\u00e9sol\u00e9, mais ma carte ne marche pas.",
+        "Lo siento, pero no puedo entrar en mi cuenta.",
+        "\u62b1\u6b49\uff0c\u6211\u65e0\u6cd5\u767b\u5f55\u6211\u7684\u8d26\u6237\u3002",
+    ],
+)
+def test_who_is_sorry_or_cannot_do_something_need_not_refuse(text):
+    assert clean(text, ASKED, "zh").reason is None
+
+
 def test_other_languages_are_judged_only_where_english_is_asked_for():
     chinese = "\u8fd9\u90e8\u7535\u5f71\u771f\u7684\u5f88\u597d\u770b"
     assert clean(RUSSIAN, ASKED, "ru").reason is None
