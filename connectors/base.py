@@ -38,6 +38,7 @@ from connectors.errors import PlaceError as PlaceError
 from connectors.errors import PrivateInputError as PrivateInputError
 from connectors.errors import ProblemsError as ProblemsError
 from connectors.errors import TemporaryError as TemporaryError
+from connectors.errors import TooFewTextsError as TooFewTextsError
 from connectors.errors import WaspError as WaspError
 from connectors.errors import in_step as in_step
 from connectors.errors import step_of as step_of
@@ -164,8 +165,9 @@ class RowsRef:
     """Where rows lie: file, URL or SQL, and the columns to take. A reference only; holds no row.
 
     `rows`: how many to take (None: all), chosen by `seed`. `of`: declared size of the source; each row is then taken by
-    a draw of its own, with chance rows/of. `person`: column that says whose row it is. `classes`: (class, beginnings of
-    labels that are of it) where the column holds codes; a row of no class is left out.
+    a draw of its own, with chance rows/of. `public`: the rows are public; exactly `rows` are drawn, each class in its
+    proportion. `person`: column that says whose row it is. `classes`: (class, beginnings of labels that are of it)
+    where the column holds codes; a row of no class is left out.
     """
 
     path: str
@@ -178,6 +180,17 @@ class RowsRef:
     of: int | None = None
     query: str | None = None
     classes: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    public: bool = False
+
+    @property
+    def choice(self) -> list[object]:
+        """What decides which rows are taken, for the keys of steps."""
+        return [self.rows, self.of, self.seed, *(["public"] if self.public else [])]
+
+    @property
+    def lets_rows_in(self) -> bool:
+        """Whether removing a private row would let another one in."""
+        return self.rows is not None and self.of is None and not self.public
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +298,12 @@ class ArtifactStore(Protocol):
 
     def read_folder(self, ref: ArtifactRef) -> Path:
         """Return the place of a folder on this machine; ArtifactError when it is gone or its hash differs."""
+
+    def write_text(self, path: str, text: str) -> Path:
+        """Write a small file that no step depends on."""
+
+    def read_text(self, path: str) -> str | None:
+        """Return a small file's content; None where there is none."""
 
     def exists(self, path: str) -> bool:
         """Say whether there is a file at `path`, finished or not."""

@@ -182,5 +182,9 @@ class TemporaryError(WaspError):
         self.retry_after = retry_after
 
 
+class TooFewTextsError(WaspError):
+    """Too few usable texts were written for a release, which was not drawn: reasons by class and model."""
+
+
 class FinalError(WaspError):
     """No further try of this model can succeed (bad key, no such model)."""

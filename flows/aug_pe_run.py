@@ -100,6 +100,18 @@ class AugPeRun(EvolutionRun):
             counts = dict.fromkeys(counts, method.winners)
         return Survival(counts, method.selection, method.threshold, self.config.execution.seed)
 
+    def is_voted_on(self, iteration: int) -> bool:
+        """What adds up, but for the last iteration; a population is checked when its variations are there."""
+        return self.config.method.accumulates and iteration < self.iterations - 1
+
+    @property
+    def needed(self) -> dict[str, int]:
+        """More than live on where those with most votes do, since the vote changes nothing else."""
+        survival = self.survival()
+        if survival.rule == "draw":
+            return {}
+        return {label: count + 1 for label, count in survival.counts.items()}
+
     def variers(self, one: Written) -> tuple[str, ...]:
         """The PLMs that wrote the texts."""
         if one.plm != SURVIVORS:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from prefect import get_client, runtime
 
-from connectors.base import ConfigError, WaspError
+from connectors.base import ConfigError, TooFewTextsError, WaspError
 from flows.approval import Approval, ask
 from flows.catalog import find_flow
 from flows.failure import Story, in_words, told
@@ -28,6 +28,7 @@ from flows.removal import standing
 from flows.run import Run
 from flows.tools import RunTools
 from flows.tracked import tracked_parameters
+from flows.usable_texts import return_reservation
 from tasks import page_steps
 from tasks.accounting import Noise
 from tasks.prompts import TaskCard
@@ -53,7 +54,8 @@ def running(flow: str, config: AnyConfig, resumes: str | None, kind: type[AnyRun
 
     Where the configuration asks for it, a person approves the plan before a private row is opened. A failure says
     step, cause and next move, and is written into the manifest; what was reserved stays reserved until the run is
-    resumed or given up, so that nobody else spends it meanwhile.
+    resumed or given up, so that nobody else spends it meanwhile. A run that stops
+    before its first release because of too few texts returns it.
     """
     started, home, story = time.monotonic(), state_folder(), Story()
     with told(story), beating():
@@ -104,6 +106,8 @@ def _ended(run: AnyRun, story: Story) -> Iterator[AnyRun]:
     try:
         yield run
     except BaseException as error:
+        if isinstance(error, TooFewTextsError):
+            error.args = (f"{error}. {return_reservation(run)}",)
         go_on = f"wasp resume {run.tools.run_id}"
         display().say(f"stopped by {type(error).__name__}; go on with: {go_on}")
         words = in_words(error, story) if isinstance(error, Exception) else f"{type(error).__name__}. Next: {go_on}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from connectors.base import ArtifactRef, FinalError
+from connectors.base import ArtifactRef, FinalError, TooFewTextsError
 from flows.params_dp_sgd import DpSgdGenConfig
 from flows.run import Run
 from flows.tools import RunTools
@@ -64,13 +64,14 @@ class DpSgdRun(Run):
 
     def require_texts(self, iteration: int, written: Sequence[Written]) -> None:
         """Stop when the model is down, or wrote nothing that can be used: then there is nothing to measure."""
-        super().require_texts(iteration, written)
-        if not any(one.samples.rows for one in written):
+        try:
+            super().require_texts(iteration, written)
+        except TooFewTextsError:
             raise FinalError(
                 f"The trained model '{self.plms[0]}' wrote no usable text: the noise is louder than the rows. "
                 "Take a model that writes well before it is trained, more rows, fewer weights (method.rank), or a "
                 "larger epsilon. The training is paid for; its weights stay."
-            )
+            ) from None
 
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (one training, however often told)
         """The training."""

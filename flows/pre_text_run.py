@@ -43,6 +43,15 @@ class PreTextRun(EvolutionRun):
         """The filler."""
         return (self.config.filler.name,)
 
+    def is_voted_on(self, iteration: int) -> bool:
+        """Every population."""
+        return iteration < self.iterations
+
+    @property
+    def needed(self) -> dict[str, int]:
+        """As many survivors of each class as a prompt of the expansion shows."""
+        return dict.fromkeys(self.prepared.card.label_names, self.examples_per_prompt)
+
     def children_jobs(self, iteration: int, kept: Written) -> list[WriteJob]:
         """Vary every survivor as often as it was drawn."""
         return self.vary_jobs(iteration, kept, 1)

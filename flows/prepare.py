@@ -38,6 +38,7 @@ from tasks.private.rows import Identity, identify
 from tasks.prompts import TaskCard
 from tasks.shared_noise import shared_charge
 from tasks.unnoised import exposure_charge, no_noise, no_release
+from tasks.usable import AT_LEAST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -211,6 +212,11 @@ def check_numbers(config: AnyConfig, card: TaskCard) -> None:
         raise ConfigError(
             f"method.samples: {method.samples} texts in {method.iterations} iterations leave less than one per model "
             f"and class in a round; raise method.samples to {needed * method.iterations} or lower method.iterations"
+        )
+    if isinstance(config, RunConfig) and method.casting.releases and method.candidates < AT_LEAST * classes:
+        raise ConfigError(
+            f"method: {method.candidates} candidates in the first vote are fewer than {AT_LEAST} per class ({classes} "
+            f"classes). Raise {' or '.join(f'method.{name}' for name in method.starts)}, or lower method.iterations"
         )
 
 

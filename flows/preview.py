@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from connectors.base import Advance, Completion, Prompt, Usage
+from connectors.base import Advance, Completion, FinalError, Prompt, TemporaryError, Usage
 from flows.checks import require_models
 from flows.keyphrases import any_phrases
 from flows.params import AnyConfig
@@ -35,6 +35,15 @@ def preview_rows(config: AnyConfig, home: Path, rows: int) -> dict[str, Any]:
             shown.append({"plm": plm, "label": prompt.label, "text": cleaned.text, "reason": cleaned.reason})
     cost = {"dollars": usage.dollars, "dollars_estimated": usage.estimated_dollars}
     return {"rows": shown, "calls": usage.calls, "tokens_out": usage.tokens_out, **cost, "epsilon_spent": 0}
+
+
+def is_up(tools: RunTools, card: TaskCard, plm: str, iteration: int) -> bool:
+    """Say whether a PLM answers a prompt for one text; the answer is stored for the run."""
+    try:
+        tools.model(plm).complete(sample_prompts(tools, card, plm, 1, iteration)[:1])
+    except (FinalError, TemporaryError):
+        return False
+    return True
 
 
 def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iteration: int = 0) -> list[Prompt]:

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from connectors.base import ArtifactRef, FinalError, TemporaryError, in_step
+from connectors.base import ArtifactRef
 from flows.adapting import adapted
 from flows.budget_event import tell_high_budget
 from flows.federated_values import traffic_of
 from flows.page import RunPage
 from flows.prepare import Prepared
-from flows.preview import sample_prompts
+from flows.preview import is_up
 from flows.records import RunBook
 from flows.spending import look_of, paid_for
 from flows.tools import RunTools
+from flows.usable_texts import require_texts
 from tasks.accounting import epsilon_of
 from tasks.balance import Shares
 from tasks.coordinator import Dropped
@@ -141,7 +142,11 @@ class Run:
             kept: dict[str, int] = json.loads(text)
             return kept
         latest = {one.plm: one.down for one in written}
-        able = {plm: weight for plm, weight in weights.items() if not latest.get(plm) or self._answers(plm, iteration)}
+        able = {
+            plm: weight
+            for plm, weight in weights.items()
+            if not latest.get(plm) or is_up(self.tools, self.prepared.card, plm, iteration)
+        }
         counts = shares(self.wanted(iteration) - sum(one.samples.rows for one in written), able or weights)
         artifacts.write_text(f"{folder}/plan.json", json.dumps(counts))
         return counts
@@ -149,15 +154,6 @@ class Run:
     def wanted(self, iteration: int) -> int:
         """Return how many texts there should be after an iteration; each round writes a T-th of all."""
         return self.config.method.samples * (iteration + 1) // self.iterations
-
-    def _answers(self, plm: str, iteration: int) -> bool:
-        """Ask a PLM that was down for one text; the answer is kept for the run."""
-        prompts = sample_prompts(self.tools, self.prepared.card, plm, 1, iteration)
-        try:
-            self.tools.model(plm).complete(prompts[:1])
-        except (FinalError, TemporaryError):
-            return False
-        return True
 
     def _write_job(
         self,
@@ -185,13 +181,21 @@ class Run:
         )
 
     def require_texts(self, iteration: int, written: Sequence[Written]) -> None:
-        """Stop when every PLM is down: there is nothing to go on with."""
-        new = [one for one in written if one.iteration == iteration]
-        if new and all(one.down for one in new):
-            reasons = "; ".join(f"{one.plm}: {one.down}" for one in new)
-            error = FinalError(f"Every PLM is down in iteration {iteration}. {reasons}")
-            in_step(error, f"generate t={iteration}")
-            raise error
+        """Stop when every PLM is down, or when too few texts are usable for what comes next."""
+        require_texts(self, iteration, written)
+
+    def is_voted_on(self, iteration: int) -> bool:  # noqa: ARG002  (methods without votes)
+        """Say whether the texts of an iteration go straight into a release."""
+        return False
+
+    def votable(self, iteration: int, written: Sequence[Written]) -> tuple[Written, ...]:  # noqa: ARG002
+        """Return the candidates of a vote."""
+        return tuple(written)
+
+    @property
+    def needed(self) -> dict[str, int]:
+        """Usable texts of each class without which nothing is released; two where the method asks for no more."""
+        return {}
 
     def measure_job(self, iteration: int, written: Sequence[Written]) -> MeasureJob:
         """Measure all texts so far."""
@@ -222,6 +226,7 @@ class Run:
             noise=self.prepared.noise,
             scope=self.vote_scope,
             respend=self.config.privacy.respends,
+            needed=self.needed,
         )
 
     def vote(self, iteration: int, votable: Sequence[Written]) -> ArtifactRef:
@@ -261,10 +266,7 @@ class Run:
         measured: dict[str, Any],
         releases: Sequence[ArtifactRef],
     ) -> Facts:
-        """Put what is known after an iteration into one record; `weights` are those for the next one.
-
-        The run's page shows the releases so far.
-        """
+        """Return a record of an iteration, `weights` being those of the next, and show the releases on the page."""
         entries = self.spent(releases)
         self.page.ledger(entries, self.prepared.noise.delta)
         epsilon = finite(self.loss(entries))

@@ -43,6 +43,15 @@ class WaspRun(Run):
         """Return what stands for election: all texts so far (paper), or those of this round."""
         return tuple(one for one in written if self.vote_scope == "all" or one.iteration == iteration)
 
+    def is_voted_on(self, iteration: int) -> bool:
+        """The texts of every iteration but the last; for a density those of the first."""
+        return iteration < self.iterations - 1 and self.density is None
+
+    @property
+    def needed(self) -> dict[str, int]:
+        """S texts of each class: as many as a prompt shows."""
+        return dict.fromkeys(self.prepared.card.label_names, self.examples_per_prompt)
+
     def guided(self, iteration: int, votable: Sequence[Written], releases: Sequence[ArtifactRef]) -> list[ArtifactRef]:
         """Return the releases so far and that of this round: a vote, or one density for all rounds."""
         if self.config.method.density is None:
@@ -65,6 +74,7 @@ class WaspRun(Run):
             kernel=kernel,
             labels=self.prepared.card.label_names,
             respend=self.config.privacy.respends,
+            needed=self.needed,
         )
 
     def appraised(

@@ -15,6 +15,7 @@ from tasks.moments import MomentsNoise, Plane, gaussian_of, plane_of, stand_ins
 from tasks.private.moments import MomentsJob, release_moments
 from tasks.released import sums_told, write_release
 from tasks.reuse import make_once, step_key
+from tasks.usable import require_usable
 from tasks.writing import content, read_vectors
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class MomentsSpec:
 
 def estimate_moments(tools: Tools, spec: MomentsSpec, written: Sequence[Written]) -> tuple[Moments, str]:
     """Release the moments of the private rows along the directions of the synthetic ones, as adaptation/*.parquet."""
+    require_usable(tools, written)
     plane = _plane(tools, spec, written)
     privacy, where = spec.noise.privacy, tools.private.where
     parameters: dict[str, object] = {
@@ -43,7 +45,7 @@ def estimate_moments(tools: Tools, spec: MomentsSpec, written: Sequence[Written]
         "persons": [privacy.protects, privacy.rows],
         "embedder": tools.embedder.identity,
         "private": spec.fingerprint,
-        "rows": [where.rows, where.of, where.seed],
+        "rows": where.choice,
     }
     key = step_key("moments", parameters, {"plane": plane.sha256})
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from connectors.base import ArtifactRef, InputError, StepKey
+from connectors.base import ArtifactRef, StepKey
 from tasks.dp_sgd import TrainingNoise
 from tasks.jobs import Reference, Written
 from tasks.judging import test_on
@@ -20,6 +20,7 @@ from tasks.reuse import make_once, step_key
 from tasks.student import StudentSpec, settings
 from tasks.toolbox import Tools
 from tasks.tuning import Tuned, recipe_of, trained_once
+from tasks.usable import require_usable
 from tasks.writing import content, read_samples, read_vectors
 
 
@@ -77,9 +78,8 @@ def test_classifier(
 
 
 def _against(tools: Tools, spec: ClassifySpec, written: Sequence[Written]) -> PublicTexts:
+    require_usable(tools, written)
     samples = read_samples(tools, written)
-    if not len(samples):
-        raise InputError("The models wrote no text, so that there is nothing to tell private rows from.")
     drawn = np.random.default_rng(seed_of("negatives", spec.student.seed, 0)).permutation(len(samples))
     places = sorted(drawn[: spec.against].tolist())
     vectors = read_vectors(tools, written)[places] if spec.student.kind != "finetune" else None
@@ -95,7 +95,7 @@ def _key(tools: Tools, spec: ClassifySpec, written: Sequence[Written], payment: 
         "labels": list(spec.labels),
         "against": spec.against,
         "private": spec.fingerprint,
-        "rows": [where.rows, where.of, where.seed],
+        "rows": where.choice,
         "embedder": _embedder(tools, spec),
     }
     if payment:

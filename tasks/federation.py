@@ -20,6 +20,7 @@ from tasks.released import write_release
 from tasks.round_plans import facts_again
 from tasks.shared_noise import SharedNoise, shared_charge
 from tasks.toolbox import Tools
+from tasks.usable import require_usable
 from tasks.voting import vote_key
 
 if TYPE_CHECKING:
@@ -74,7 +75,9 @@ def vote(
         votes = NoisyVotes.from_bytes(output)
         return pd.DataFrame(votes.columns()), {"scale": votes.scale, "sigma_int": votes.sigma_int} | facts
 
-    return write_release(tools, spec.dataset, (path, key), draw, told)
+    return write_release(
+        tools, spec.dataset, (path, key), draw, told, lambda: require_usable(tools, written, spec.needed)
+    )
 
 
 def _key(tools: Tools, job: FederatedVote, written: Sequence[Written]) -> StepKey:

@@ -94,6 +94,12 @@ class Generated:
         """How many answers were left out for each reason."""
         return {str(reason): int(count) for reason, count in self.failures["reason"].value_counts().items()}
 
+    @property
+    def unusable(self) -> dict[str, dict[str, int]]:
+        """Numbers of answers that were left out, by class and reason."""
+        by_class = self.failures.groupby("label", sort=False)["reason"]
+        return {str(label): dict(Counter(reasons.tolist())) for label, reasons in by_class}
+
 
 @dataclass(frozen=True, slots=True)
 class _Ask:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from connectors.base import ArtifactRef, Look, RowsRef
 from tasks.accounting import Noise
@@ -113,7 +113,7 @@ class WriteJob:
 
 @dataclass(frozen=True, slots=True)
 class GuideSpec:
-    """The density of the private rows: its noise, its kernel, its classes; `fingerprint`, `dataset` as in VoteSpec."""
+    """The density of the private rows: its noise, its kernel, its classes; other fields as in VoteSpec."""
 
     dataset: str
     fingerprint: str
@@ -121,6 +121,7 @@ class GuideSpec:
     kernel: Kernel
     labels: tuple[str, ...]
     respend: bool
+    needed: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,8 @@ class SurviveJob:
 class VoteSpec:
     """One vote of the private rows: its noise, Q, and what of the texts so far stands for election.
 
-    `fingerprint`: keyed name of the private dataset; `dataset`: its name in the budget book.
+    `fingerprint`: keyed name of the private dataset; `dataset`: its name in the budget book. `needed`: usable texts of
+    each class without which nothing is released (`tasks.usable`).
     """
 
     iteration: int
@@ -186,6 +188,7 @@ class VoteSpec:
     noise: Noise
     scope: str
     respend: bool
+    needed: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,13 @@ def write_release(
     place: tuple[str, StepKey],
     release: Callable[[], Release],
     told: Callable[[bytes], tuple[pd.DataFrame, Mapping[str, Any]]],
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[ArtifactRef, str]:
     """Write what a release gives out to `place` (path, key), once; `told` makes a table of it and what stands beside.
 
     The ledger is asked even when the file exists: a file without its entry means that the book was replaced, and
-    drawing again would spend what nobody counts.
+    drawing again would spend what nobody counts. `check` runs before a release that is not in the ledger yet and raises
+    where it must not be paid for.
     """
     path, key = place
     why = tools.artifacts.why(path, key)
@@ -41,6 +43,8 @@ def write_release(
                 "book was lost or replaced. Restore it from a backup; nothing was drawn."
             )
         return replace(found, reused=True), why
+    if not tools.ledger.released(dataset, key.key):
+        check()
     drawn = release()
     table, info = told(drawn.output)
     ref = tools.artifacts.write_table(path, table, key, {**info, "ledger_entry": drawn.entry_hash})

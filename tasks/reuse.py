@@ -8,7 +8,7 @@ from dataclasses import replace
 from connectors.base import ArtifactRef, ArtifactStore, StepKey
 
 VERSIONS = {
-    "generate": 1,
+    "generate": 2,
     "embed": 1,
     "reference": 1,
     "vote": 1,

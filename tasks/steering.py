@@ -25,6 +25,7 @@ from tasks.released import sums_told, write_release
 from tasks.reuse import make_once, step_key
 from tasks.select import listed, together
 from tasks.toolbox import Tools
+from tasks.usable import require_usable
 from tasks.weigh import Weighting, allocate, weigh
 from tasks.writing import content, read_samples, read_vectors
 
@@ -77,7 +78,7 @@ def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) 
         "adjacency": privacy.adjacency,
         "protects": [privacy.protects, privacy.rows_per_person],
         "private": spec.fingerprint,
-        "rows": [where.rows, where.of, where.seed],
+        "rows": where.choice,
         "kernel": spec.kernel.name,
         "labels": list(spec.labels),
         "embedder": tools.embedder.identity,
@@ -104,7 +105,8 @@ def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) 
     def draw() -> Release:
         return release_guidance(tools, job)
 
-    return write_release(tools, spec.dataset, (f"runs/{tools.run_id}/{SLOT}/release.parquet", key), draw, told)
+    place = f"runs/{tools.run_id}/{SLOT}/release.parquet", key
+    return write_release(tools, spec.dataset, place, draw, told, lambda: require_usable(tools, written, spec.needed))
 
 
 def _learned(tools: Tools, kernel: Kernel, written: Sequence[Written]) -> tuple[Kernel, ArtifactRef | None]:

@@ -22,6 +22,7 @@ from tasks.student import StudentSpec, settings
 from tasks.teacher_accounting import PartNoise
 from tasks.toolbox import Tools
 from tasks.tutoring import release_key
+from tasks.usable import require_usable
 from tasks.writing import content, read_samples, read_vectors
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Writte
     """Train teacher `number` and keep its answers, both in the private zone; nothing where the answers are released."""
     if tools.ledger.released(spec.dataset, answers_key(tools, spec, written).key):
         return None, "not needed: the answers of all teachers were released before"
+    require_usable(tools, written)
     samples = read_samples(tools, written)
     shown = shown_to(len(samples), number, spec)
     key = _teacher_key(tools, spec, number, written)
@@ -154,7 +156,7 @@ def embedder_of(tools: Tools, spec: TeacherSpec) -> str:
 def _teacher_key(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> StepKey:
     where = tools.private.where
     more: dict[str, object] = {"number": number, "private": spec.fingerprint}
-    more["rows"] = [where.rows, where.of, where.seed]
+    more["rows"] = where.choice
     return step_key("teach", _taught(tools, spec) | more, _inputs(written))
 
 

@@ -16,6 +16,7 @@ from tasks.private.votes import NoisyVotes
 from tasks.released import write_release
 from tasks.reuse import step_key
 from tasks.toolbox import Tools
+from tasks.usable import require_usable
 from tasks.writing import content
 
 
@@ -34,12 +35,14 @@ def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[Arti
     def draw() -> Release:
         return release_votes(tools, _job(spec, key), candidates(tools, written))
 
-    return write_release(tools, spec.dataset, (path, key), draw, told)
+    return write_release(
+        tools, spec.dataset, (path, key), draw, told, lambda: require_usable(tools, written, spec.needed)
+    )
 
 
 def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
     privacy, where = spec.noise.privacy, tools.private.where
-    more: dict[str, Any] = {"rows": [where.rows, where.of, where.seed]}
+    more: dict[str, Any] = {"rows": where.choice}
     if privacy.choice_share:
         more |= {"choices": choice_steps(privacy), "plms": list(tools.plms)}
     return vote_key("vote", tools, spec, written, more)

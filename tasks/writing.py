@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from tasks.reuse import make_once, step_key
 from tasks.seeding import Seeding, read_sequences
 from tasks.select import examples_of, in_order
 from tasks.toolbox import Tools
+from tasks.usable import stops_of
 from tasks.variation import USUAL, Parent
 
 
@@ -27,6 +28,7 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
 
     A PLM that is down leaves an empty table that says why, and the run goes on with the rest. It is asked again when
     the run is resumed, unless the private rows have voted on that iteration since: texts cannot join a vote afterwards.
+    The same holds for a model of which too few texts were usable: each stop of the run adds rounds of requests.
     """
     model = tools.model(job.plm)
     key = step_key(
@@ -48,9 +50,11 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
     )
     folder = "/".join(["runs", tools.run_id, f"iteration={job.iteration}", *([job.part] * bool(job.part))])
     folder += f"/plm={job.plm}"
+    stops = stops_of(tools, f"{folder}/samples.parquet")
 
     def make() -> ArtifactRef:
         request = _request(tools, job)
+        request = replace(request, attempts=(request.attempts + 1) * (stops + 1) - 1)
         did = "vary" if job.parents else "write"
         try:
             with tools.progress(f"{did} {job.plm} t={job.iteration}", sum(request.counts.values())) as advance:
@@ -59,12 +63,16 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
             made, down = nothing(request), str(error)
         tools.artifacts.write_table(f"{folder}/failures.parquet", made.failures, key)
         tools.artifacts.write_table(f"{folder}/prompts.parquet", made.prompts, key)
-        return tools.artifacts.write_table(f"{folder}/samples.parquet", made.rows, key, _info(made) | {"down": down})
+        info = _info(made) | {"down": down, "stops": stops}
+        return tools.artifacts.write_table(f"{folder}/samples.parquet", made.rows, key, info)
 
     def stale(ref: ArtifactRef) -> str:
-        down = tools.artifacts.info(ref)["down"]
-        voted = tools.artifacts.exists(f"runs/{tools.run_id}/iteration={job.iteration}/release.parquet")
-        return "computed again because the model was down" if down and not voted else ""
+        info = tools.artifacts.info(ref)
+        if tools.artifacts.exists(f"runs/{tools.run_id}/iteration={job.iteration}/release.parquet"):
+            return ""
+        if info["shortfall"] and info.get("stops", 0) < stops:
+            return "computed again because too few texts were usable"
+        return "computed again because the model was down" if info["down"] else ""
 
     return make_once(tools.artifacts, f"{folder}/samples.parquet", key, make, stale)
 
@@ -204,4 +212,5 @@ def _in_manner(job: WriteJob) -> dict[str, object]:
 
 
 def _info(made: Generated) -> dict[str, object]:
-    return {"usage": asdict(made.usage), "failures": made.reasons, "shortfall": dict(made.shortfall)}
+    left_out = {"failures": made.reasons, "unusable": made.unusable}
+    return {"usage": asdict(made.usage), **left_out, "shortfall": dict(made.shortfall)}

@@ -57,7 +57,7 @@ def asked(home: Path, **changes: Any) -> dict[str, Any]:
         ({"method": {"weights_by": "softmax", "temperature": 0.5}}, {"weigh"}),
         ({"method": {"votes": 1}}, {"vote"}),
         ({"method": {"votes": 16}}, {"vote"}),
-        ({"method": {"examples": 6}}, {"write", "select"}),
+        ({"method": {"examples": 6}}, {"write", "select", "vote"}),
         ({"method": {"vote_scope": "latest"}}, {"vote", "votable"}),
         ({"privacy": {"epsilon": 1.0}}, {"vote"}),
         ({"privacy": {"epsilon": "inf"}}, {"vote"}),

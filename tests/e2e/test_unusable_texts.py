@@ -1,0 +1,35 @@
+"""An endpoint that refuses: the run stops before the vote with the reasons, its budget is whole, and resume goes on."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.pipeline import Pipeline, last_json
+from tests.vendor_server import VendorServer
+from tests.vendor_wire import ok
+
+REFUSAL = "I am sorry, but I cannot help with that request."
+
+
+def budget(pipeline: Pipeline) -> dict[str, Any]:
+    (status,) = last_json(pipeline.call("budget", "show", "desk", "--json").stdout)["datasets"]
+    return {name: status[name] for name in ("spent", "reserved", "releases")}
+
+
+def test_a_refusing_endpoint_costs_no_epsilon_and_a_resumed_run_is_whole(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api, {"VENDOR_KEY": "k"})
+    with VendorServer(plan=lambda request: ok(request, REFUSAL)) as server:
+        config = pipeline.config(plms=[server.plm()], method={"iterations": 2, "samples": 48})
+        stopped = pipeline.call("run", "wasp", "--config", str(config))
+        assert stopped.returncode == 1, stopped.stderr[-2000:]
+        message = stopped.stderr.strip().splitlines()[-1]
+        assert "Step 'generate t=0' failed: 6 of 6 classes have too few usable texts" in message
+        assert "'login_problem' has 0 of 4 (gpt: 19 of 19 answers: refusal)" in message
+        assert "epsilon is unchanged" in message
+        assert "The reserved budget was returned. Next: wasp resume wasp-" in message
+        assert budget(pipeline) == {"spent": 0.0, "reserved": 0.0, "releases": 0}
+        server.plan = lambda request: None
+        run_id = message.split("Next: wasp resume ")[1].split(",")[0]
+        resumed = pipeline.call("resume", run_id, "--json")
+        assert resumed.returncode == 0, resumed.stderr[-2000:]
+        assert last_json(resumed.stdout)["n_synthetic"] == 48
+    assert budget(pipeline)["releases"] == 1
