@@ -194,6 +194,7 @@ def _plan(run: Run) -> Plan:
         moments=moments_in_words(noise),
         beside=parts_in_words(noise),
         density=density_in_words(noise),
+        public_rows=run.config.private.public_rows if run.config.private else "",
     )
 
 

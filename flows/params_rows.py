@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from operator import is_
+from operator import eq, is_
 from typing import Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -73,6 +73,13 @@ class PrivateRows(Rows):
         "own with chance rows/of. Empty: exactly `rows` are taken, and noise is sqrt(2) larger, because removing one "
         "row lets another in.",
     )
+    rows_are_public: bool = Field(
+        False,
+        exclude_if=partial(eq, False),
+        description="The rows are public, as in an experiment on a published data set: exactly `rows` are drawn, each "
+        "class in its proportion, by this seed and the run's together. The promise is then about the drawn rows. Never "
+        "for private data.",
+    )
     person: str | None = Field(
         None, description="Column that says whose row it is; needed when privacy.protects is person."
     )
@@ -86,15 +93,35 @@ class PrivateRows(Rows):
         "from one is charged to all, for good. Empty: the group that the budget book knows, if any.",
     )
 
-    rules = Rows.rules | rule("of", {"type": "integer"}, {"rows": {"type": "integer"}})
+    rules = (
+        Rows.rules
+        | rule("of", {"type": "integer"}, {"rows": {"type": "integer"}})
+        | rule("rows_are_public", {"const": True}, {"rows": {"type": "integer"}})
+    )
 
     @model_validator(mode="after")
     def _sample_fits(self) -> Self:
         if self.of is not None and (self.rows is None or self.rows > self.of):
             raise ValueError(f"of ({self.of}) is the size of the source; set rows to at most that")
+        if self.rows_are_public and self.rows is None:
+            raise ValueError("rows_are_public draws a number of rows; set rows to that number, or leave it out")
+        if self.rows_are_public and self.of is not None:
+            raise ValueError(
+                f"of ({self.of}) is for private rows that are drawn one by one; leave it out of public rows"
+            )
         return self
+
+    @property
+    def public_rows(self) -> str:
+        """What is said of rows that are public, in plan and report; empty where they are private."""
+        if not self.rows_are_public:
+            return ""
+        return (
+            f"rows are public: exactly {self.rows} are drawn, each class in its proportion, and the promise is about "
+            "the drawn rows"
+        )
 
     @property
     def takes_exactly(self) -> bool:
         """Whether a fixed number of rows is taken, so that one row's absence lets another in."""
-        return self.rows is not None and self.of is None
+        return self.rows is not None and self.of is None and not self.rows_are_public

@@ -28,15 +28,17 @@ def place(path: str, root: str | None) -> str:
     return path if special or root is None else str(Path(root) / path)
 
 
-def rows_ref(rows: Rows, root: str | None) -> RowsRef:
-    """Return the reference that a configuration's rows stand for."""
+def rows_ref(rows: Rows, root: str | None, run_seed: int = 0) -> RowsRef:
+    """Return the reference that a configuration's rows stand for; a run draws public rows by its own seed as well."""
+    is_public = isinstance(rows, PrivateRows) and rows.rows_are_public
     return RowsRef(
         path=place(rows.path, root),
         text=rows.text,
         label=rows.label,
         rows=rows.rows,
-        seed=rows.seed,
+        seed=rows.seed + run_seed * is_public,
         of=rows.of if isinstance(rows, PrivateRows) else None,
+        public=is_public,
         person=rows.person if isinstance(rows, PrivateRows) else None,
         query=rows.query,
         classes=tuple((name, tuple(beginnings)) for name, beginnings in (rows.classes or {}).items()),

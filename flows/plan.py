@@ -110,6 +110,7 @@ def plan_of(
         "adjacency": noise.privacy.adjacency,
         "protects": protected(noise.privacy),
         "group": config.private.group if config.private else None,
+        "public_rows": config.private.public_rows if config.private else "",
         "private": not noise.non_private,
         "opens_rows": config.opens_rows,
         "parties": parties_planned(config, noise),

@@ -141,10 +141,11 @@ class RunTools:
     @property
     def private(self) -> PrivateRef:
         """The private dataset, closed; ConfigError in a run that has none."""
-        where = self.config.private
+        config, where = self.config, self.config.private
         if where is None:
             raise ConfigError("This run names no private rows, so that none can be opened.")
-        return PrivateRef(where.name or default_name(where.path), rows_ref(where, self.config.data_root))
+        place = rows_ref(where, config.data_root, config.execution.seed)
+        return PrivateRef(where.name or default_name(where.path), place)
 
     @property
     def rows_name(self) -> str:

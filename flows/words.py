@@ -57,6 +57,8 @@ def plan(value: dict[str, Any]) -> str:
         )
     if value["export_approval"]:
         lines.append("export        waits in Prefect for a second person, who has to approve it")
+    if value["public_rows"]:
+        lines.append(f"private rows  {value['public_rows']}")
     expected = expected_lines(value["expected"])
     warnings = [f"warning       {text}" for text in value.get("warnings", [])]
     return "\n".join([*lines, *_privacy(value), *moments_lines(value["moments"]), *expected, *warnings])

@@ -156,7 +156,7 @@ def _release_key(
         "terms": privacy.terms,
         "keyphrases": privacy.keyphrases,
         "private": spec.fingerprint,
-        "rows": [where.rows, where.of, where.seed],
+        "rows": where.choice,
         **public,
     }
     return step_key(privacy.part, parameters, inputs)

@@ -81,14 +81,14 @@ def check_plan(tools: RowTools, member: Member, plan: RoundPlan) -> None:
     """Raise ConfigError with what is wrong unless this party agrees with a round's plan."""
     where, privacy = tools.private.where, plan.privacy
     require_enough(Parties(plan.number, plan.minimum, plan.colluding), len(plan.parties))
-    exactly = where.rows is not None and where.of is None
     wrong = {
         "this party is not in it": member.name not in plan.parties,
         "its registry of parties is another one": plan.registry != registry_digest(member.registry, plan.parties),
         f"it reckons with {plan.colluding} colluding parties, too few": plan.colluding < member.colluding,
         f"its embedder is {plan.embedder}, here {tools.embedder.identity}": plan.embedder != tools.embedder.identity,
         "it protects persons and private.person is empty": privacy.protects == "person" and where.person is None,
-        "private.rows without private.of needs adjacency replace_one": exactly and privacy.adjacency == "add_remove",
+        "private.rows without private.of needs adjacency replace_one": where.lets_rows_in
+        and privacy.adjacency == "add_remove",
     }
     found = [what for what, holds in wrong.items() if holds]
     if found:

@@ -19,7 +19,8 @@ class Plan:
     """What a run set out to do. `epsilon` was asked for (infinite: no protection), `epsilon_exact` is what the noise
     buys; `sigma` and `sensitivity` in votes, or of a gradient where private rows are learned from, which `training`
     says in words, or of sums of features, which `keyphrases` or `density` does; `moments`: what else a student adapts
-    to; `beside` words label counts and teachers; `calls`, `dollars` and `samples` of all PLMs together.
+    to; `beside` words label counts and teachers; `public_rows`: that the rows are public; `calls`, `dollars` and
+    `samples` of all PLMs together.
     """
 
     epsilon: float
@@ -39,6 +40,7 @@ class Plan:
     moments: str = ""
     beside: str = ""
     density: str = ""
+    public_rows: str = ""
 
 
 @dataclass(frozen=True, slots=True)

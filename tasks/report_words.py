@@ -107,6 +107,7 @@ def promise(report: Report) -> list[str]:
         f"Delta {plan.delta:g}: the promise may fail with a probability of at most {_one_in(plan.delta)}.",
         "The promise holds whatever else anybody knows or will learn, and for everything computed from "
         f"{_noisy(plan)}.",
+        *([f"The {plan.public_rows}, not about all rows of the source."] if plan.public_rows else []),
         *_among_parties(report),
     ]
 

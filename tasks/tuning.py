@@ -149,7 +149,7 @@ def _key(tools: Tools, spec: TuneSpec, base: str, payment: int) -> StepKey:
         "tokens": spec.tokens,
         "controls": controls_of(spec.card),
         "private": spec.fingerprint,
-        "rows": [tools.private.where.rows, tools.private.where.of, tools.private.where.seed],
+        "rows": tools.private.where.choice,
         "seed": spec.seed,
     }
     if payment:

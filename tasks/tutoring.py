@@ -60,7 +60,7 @@ def release_key(
         "adjacency": noise.privacy.adjacency,
         "numbers": noise.privacy.numbers,
         "private": fingerprint,
-        "rows": [where.rows, where.of, where.seed],
+        "rows": where.choice,
         **more,
     }
     return step_key(noise.privacy.part, parameters, inputs)

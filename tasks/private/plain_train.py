@@ -77,7 +77,7 @@ def _key(tools: Tools, job: PlainJob) -> StepKey:
         "student": settings(job.student),
         "labels": list(job.labels),
         "private": job.fingerprint,
-        "rows": [where.rows, where.of, where.seed],
+        "rows": where.choice,
         "test": job.test.content if job.test else "",
         "embedder": "" if job.student.kind == "finetune" else tools.embedder.identity,
     }

@@ -68,7 +68,7 @@ def private_vectors(tools: RowTools, rows: PrivateRows) -> NDArray[np.float32]:
     import numpy as np
 
     where = tools.private.where
-    name = digest([tools.private.name, tools.embedder.identity, where.rows, where.of, where.seed])[:32]
+    name = digest([tools.private.name, tools.embedder.identity, *where.choice])[:32]
     path = f"private/embeddings/{name}.npz"
     names = [_vector_name(tools, text) for text in rows.texts]
     kept = tools.artifacts.read_private_arrays(path) or {}

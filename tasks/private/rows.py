@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -31,6 +32,10 @@ from connectors.base import (
 )
 from tasks.headers import check_header
 from tasks.private.sealed import sealed, write_for_owner
+from tasks.weigh import allocate
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 ROWS_COUNTED = "counted from 0, a header line is no row: row 5 is line 7 of a CSV file without line breaks in its cells"
 
@@ -129,7 +134,9 @@ def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> PrivateRows:
 
     With `of` (the declared size of the source) a row is taken when its hash lies below rows/of: whether it is taken
     hangs on that row alone, so adding or removing a row changes nothing for the others. Without it exactly `rows` are
-    taken, and removing one lets another in: the caller must then calibrate for a replaced row.
+    taken, and removing one lets another in: the caller must then calibrate for a replaced row. Of a source that is
+    declared public exactly `rows` are drawn, of each class its share (largest remainder); privacy then speaks of the
+    drawn rows, since which these are is public.
 
     Raises PrivateInputError with the code PRIVATE-CHANGED when the source is no longer the one with this fingerprint:
     nobody looked up whose budget the new rows belong to.
@@ -140,9 +147,12 @@ def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> PrivateRows:
     _refuse(zone, private, "PRIVATE-CHANGED", changed if _fingerprint(zone, frame) != fingerprint else [])
     if where.rows is not None:
         order = np.array([_order(where.seed, label, text) for _, label, text in _each(frame)])
-        chosen = np.argsort(order, kind="stable")[: where.rows]
-        if where.of is not None:
+        if where.public:
+            chosen = _stratified(frame["label"].tolist(), order, where.rows)
+        elif where.of is not None:
             chosen = np.flatnonzero(order < where.rows / where.of)
+        else:
+            chosen = np.argsort(order, kind="stable")[: where.rows]
         frame = frame.iloc[chosen]
     persons = tuple(frame["person"].tolist()) if "person" in frame else None
     return PrivateRows(tuple(frame["text"].tolist()), tuple(frame["label"].tolist()), persons)
@@ -177,6 +187,15 @@ def _order(seed: int, label: str, text: str) -> float:
     """Return a number in [0, 1) that a row has by its content and the seed."""
     drawn = hashlib.sha256(f"{seed}\x00{label}\x00{text}".encode()).digest()[:6]
     return int.from_bytes(drawn) / 2**48
+
+
+def _stratified(labels: Sequence[str], order: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Return `count` places, those first in `order` of each class, in the classes' proportions."""
+    sizes = Counter(sorted(labels))
+    counts = allocate(count, dict(sizes), floor=0.0)
+    ranked = np.argsort(order, kind="stable")
+    names = np.array(labels, dtype=object)[ranked]
+    return np.sort(np.concatenate([ranked[names == label][:number] for label, number in counts.items()]))
 
 
 def _bad_rows(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[dict[str, object]]:

@@ -180,3 +180,42 @@ def test_a_row_of_nobody_is_refused_and_its_owner_told_where(tmp_path: Path) -> 
         identify(zone(frame, tmp_path), private, LABELS, [])
     told = json.loads((tmp_path / "rows.json").read_text())["problems"]
     assert [(one["row"], one["field"]) for one in told] == [(7, "person"), (9, "person")]
+
+
+def unequal(number: int, without: int | None = None) -> pd.DataFrame:
+    """Return rows of which three in ten are of class b."""
+    frame = source(number, without)
+    return frame.assign(label=["b" if int(text.split()[-1]) % 10 < 3 else "a" for text in frame["text"]])
+
+
+def drawn(frame: pd.DataFrame, folder: Path, rows: int, seed: int = 0) -> list[tuple[str, str]]:
+    private = PrivateRef("rows", RowsRef("somewhere", rows=rows, seed=seed, public=True))
+    place = zone(frame, folder)
+    found = open_rows(place, private, identify(place, private, LABELS, []).fingerprint)
+    return sorted(zip(found.labels, found.texts, strict=True))
+
+
+@pytest.mark.parametrize(("rows", "of_b"), [(100, 30), (10, 3), (7, 2), (1, 0), (199, 60), (200, 60)])
+def test_of_public_rows_exactly_so_many_are_drawn_each_class_in_its_proportion(
+    tmp_path: Path, rows: int, of_b: int
+) -> None:
+    for seed in range(5):
+        labels = [label for label, _ in drawn(unequal(200), tmp_path, rows, seed)]
+        assert (len(labels), labels.count("b")) == (rows, of_b)
+
+
+def test_public_rows_are_drawn_by_seed_and_content_alone(tmp_path: Path) -> None:
+    shuffled = unequal(200).sample(frac=1, random_state=3)
+    assert drawn(unequal(200), tmp_path, 60) == drawn(shuffled, tmp_path, 60)
+    assert len({str(drawn(unequal(200), tmp_path, 60, seed)) for seed in range(5)}) == 5
+
+
+def test_more_public_rows_than_there_are_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(PrivateInputError, match="PRIVATE-TOO-FEW"):
+        drawn(unequal(20), tmp_path, 21)
+
+
+def test_a_public_draw_is_another_choice_than_a_private_one_in_every_key() -> None:
+    choices = [RowsRef("p", rows=60, **more).choice for more in ({}, {"of": 100}, {"public": True}, {"seed": 1})]  # type: ignore[arg-type]
+    assert len({str(choice) for choice in choices}) == 4
+    assert [RowsRef("p", rows=60, public=public).lets_rows_in for public in (False, True)] == [True, False]
