@@ -177,7 +177,8 @@ def _parse_parquet(data: bytes, name: str, wanted: Sequence[str]) -> Columns:
         file = pq.ParquetFile(pa.BufferReader(data))
         _require_size(sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), name)
         names = list(dict.fromkeys(file.schema_arrow.names))
-        table = file.read(columns=[column for column in names if column in wanted])
+        # On this thread alone, see `connectors.tables.parse_table`.
+        table = file.read(columns=[column for column in names if column in wanted], use_threads=False)
     except (pa.ArrowException, OSError):
         raise InputError(f"{name} is not a readable Parquet file: it is damaged or of another kind.") from None
     # Columns that are not wanted are named for the error message only.

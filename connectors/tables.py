@@ -75,6 +75,20 @@ def read_frame(path: Path, sha256: str, recent: Recent[pd.DataFrame] | None = No
     return found.copy(deep=False)
 
 
+def parse_table(data: bytes) -> pd.DataFrame:
+    """Return the table of a Parquet file that is in memory, read on the calling thread alone.
+
+    `pandas.read_parquet` of a Python file object reads on Arrow's own threads. One of them may drop the last reference
+    to that object after the caller has its table, and a command that ends at that moment dies of SIGABRT
+    ("terminate called without an active exception"): the interpreter ends threads that ask for its lock.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    frame: pd.DataFrame = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False).to_pandas(use_threads=False)
+    return frame
+
+
 def _decoded(arrow: Any) -> tuple[pd.DataFrame, int]:
     """Return a frame and its size in bytes; 0 where its values could be changed behind pandas' back."""
     import pyarrow as pa

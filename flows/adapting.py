@@ -58,7 +58,7 @@ def adapted(run: Run, job: TrainJob) -> TrainJob:
 
 
 def moments_remarks(student: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what went less well with the adaptation than planned."""
+    """Return which step of the adaptation was left out, because its release was too noisy."""
     return (TOO_FAINT,) if student.get("adapted_to") == 0 else ()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from connectors.base import ConfigError, digest
+from flows.home import PARTY_KEY as PARTY_KEY
 from flows.params import AnyConfig, PartiesChoice
 from flows.places import place
 from flows.stores import open_exchange
@@ -18,9 +19,6 @@ from tasks.accounting import Noise
 from tasks.party import registry_digest
 from tasks.round_plans import end_run
 from tasks.shared_noise import Parties, SharedNoise, shared
-
-PARTY_KEY = "party"
-"""Name of a party's long-term key in its private zone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,8 @@ def _report(run: Run, made: Made) -> Report:
         plan=_plan(run),
         happened=_happened(run, made),
         iterations=made.facts,
-        degraded=run.prepared.warnings + _degraded(run, made),
+        degraded=_degraded(run, made),
+        warnings=run.prepared.warnings,
         scores=scores,
         samples=_samples(run, made.written),
         touched=_touched(run) + run.touched,
@@ -218,6 +219,7 @@ def _happened(run: Run, made: Made) -> Happened:
 
 
 def _degraded(run: Run, made: Made) -> tuple[str, ...]:
+    """Return which texts, models or steps the run did without; a warning alone degrades nothing."""
     missing = expected(run.config) - made.synthetic.rows if made.synthetic else 0
     short = (f"{missing} texts are missing: {run.why_missing}",) if missing > 0 else ()
     down = tuple(

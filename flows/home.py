@@ -15,6 +15,8 @@ from types import FrameType
 from connectors.errors import ArtifactError, ConfigError
 
 LEAST_FREE_BYTES = 100_000_000
+PARTY_KEY = "party"
+"""Name of a party's long-term key in its private zone."""
 
 DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -66,6 +68,11 @@ def who() -> str:
         return getpass.getuser()
     except (OSError, KeyError):
         return f"uid {os.getuid()}"
+
+
+def is_party(home: Path) -> bool:
+    """Return whether this state folder belongs to a party of federated runs."""
+    return (home / "private" / f"{PARTY_KEY}.key").exists()
 
 
 def open_to_others(path: Path) -> bool:

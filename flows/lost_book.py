@@ -13,7 +13,20 @@ if TYPE_CHECKING:
     from connectors.ledger import BudgetBook
 
 RELEASES = "runs/*/*/release.parquet"
-"""Where releases lie among the artifacts: in the folder of an iteration, or of what was released."""
+"""Where releases are stored among the artifacts: in the folder of an iteration, or of what was released."""
+_VOTE, _ITERATION = "vote-", "iteration="
+_FOLDERS = {"moments": "adaptation"}
+"""Folders of releases whose name is not their slot's; the steps' own constants would import pandas here."""
+_WITHOUT_FILE = ("train-0",)
+"""Slots of charges that release no table: `only_private` keeps its student in the private zone."""
+
+
+def release_file(run_id: str, slot: str) -> str | None:
+    """Return the path of a release among the artifacts; None for a slot that never has a file."""
+    if slot in _WITHOUT_FILE:
+        return None
+    folder = f"{_ITERATION}{slot.removeprefix(_VOTE)}" if slot.startswith(_VOTE) else _FOLDERS.get(slot, slot)
+    return f"runs/{run_id}/{folder}/release.parquet"
 
 
 def check_book(artifacts: Artifacts, book: BudgetBook, dataset: str, fingerprint: str) -> None:

@@ -14,8 +14,7 @@ from connectors.files import write_text_whole
 from connectors.ledger_state import GROUP, RELEASING, Entry
 from flows import officer_lines as lines
 from flows.audits import PARTS, audits_of, audits_of_parts
-from flows.federation import PARTY_KEY
-from flows.home import state_folder
+from flows.home import is_party, state_folder
 from flows.records import now
 from flows.release_files import verify
 from flows.stores import open_artifacts, open_ledger
@@ -88,7 +87,7 @@ def collect(book: BudgetBook, home: Path, dataset: str) -> OfficerPage:
         touched=lines.touched(entries, runs),
         exports=lines.exports(entries),
         among=lines.among(entries, runs),
-        of_party=(home / "private" / f"{PARTY_KEY}.key").exists(),
+        of_party=is_party(home),
     )
 
 

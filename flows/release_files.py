@@ -7,14 +7,14 @@ somebody removed it. `wasp resume` reads the release back from the book, without
 from __future__ import annotations
 
 import hashlib
-import io
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.base import ArtifactError
 from connectors.ledger_state import RELEASING, Entry
-from flows.lost_book import RELEASES, is_of
+from flows.home import is_party
+from flows.lost_book import RELEASES, is_of, release_file
 from flows.retention import REMOVED
 from flows.state_files import read_json
 from tasks.composition import second_opinion
@@ -46,7 +46,8 @@ def _compare(artifacts: Artifacts, book: BudgetBook, dataset: str, found: Compar
     entries = book.history(dataset)
     void = {entry.detail["number"] for entry in entries if entry.kind == "void"}
     released = {entry.hash: entry for entry in entries if entry.kind in RELEASING and entry.number not in void}
-    latest = {(entry.run_id, entry.slot): entry for entry in released.values()}
+    latest = {(entry.run_id, entry.slot): entry for entry in released.values() if entry.run_id}
+    places = {path: entry for entry in latest.values() if (path := _place(artifacts, entry)) is not None}
     known = {entry.hash for entry in entries}
     there = set()
     for path, manifest in files.items():
@@ -59,13 +60,13 @@ def _compare(artifacts: Artifacts, book: BudgetBook, dataset: str, found: Compar
             problem = _problem(data, manifest, book.output(dataset, entry.number))
             if problem:
                 found.problems.append(_changed(artifacts, dataset, path, problem, entry))
-        elif not manifest and (mine := _place_of(path)) in latest:
-            there.add(latest[mine].hash)
-            found.problems.append(_changed(artifacts, dataset, path, "its manifest is damaged", latest[mine]))
+        elif not manifest and (mine := places.get(path)) is not None:
+            there.add(mine.hash)
+            found.problems.append(_changed(artifacts, dataset, path, "its manifest is damaged", mine))
         elif name not in known and manifest and is_of(artifacts, manifest, path, dataset, ""):
             found.problems.append(f"{dataset}: {artifacts.where(path)} holds a release that the book does not know")
     found.missing += [
-        _gone(artifacts, dataset, entry) for entry in latest.values() if entry.hash not in there and entry.run_id
+        _gone(artifacts, dataset, path, entry) for path, entry in places.items() if entry.hash not in there
     ]
 
 
@@ -79,13 +80,12 @@ def _problem(data: bytes, manifest: dict[str, Any], output: bytes | None) -> str
 
 
 def _same(data: bytes, output: bytes) -> bool:
-    import pandas as pd
-
+    from connectors.tables import parse_table
     from tasks.released import table_of
 
     try:
         expected = table_of(output)
-        return expected is None or bool(pd.read_parquet(io.BytesIO(data)).equals(expected))
+        return expected is None or bool(parse_table(data).equals(expected))
     except (ArtifactError, OSError, ValueError, KeyError):
         return False
 
@@ -98,13 +98,18 @@ def _changed(artifacts: Artifacts, dataset: str, path: str, problem: str, entry:
     )
 
 
-def _gone(artifacts: Artifacts, dataset: str, entry: Entry) -> str:
-    path = f"runs/{entry.run_id}/{entry.slot.replace('vote-', 'iteration=')}/release.parquet"
+def _gone(artifacts: Artifacts, dataset: str, path: str, entry: Entry) -> str:
     when = read_json(artifacts.home / "runs" / entry.run_id / REMOVED).get(path)
     why = f"wasp clean removed it on {when[:10]}" if when else "on another machine, not written yet, or removed by hand"
     return f"{dataset}: {artifacts.where(path)} (entry {entry.number}) is not there: {why}"
 
 
-def _place_of(path: str) -> tuple[str, str]:
-    parts = Path(path).parts
-    return parts[1], parts[2].replace("iteration=", "vote-")
+def _place(artifacts: Artifacts, entry: Entry) -> str | None:
+    """Return where the file of a release is written; None for a release that never has one.
+
+    A party sends its masked votes from its ledger: where the run belongs to a coordinator elsewhere, it writes no file.
+    """
+    home, runs = artifacts.home, f"runs/{entry.run_id}"
+    if is_party(home) and artifacts.read_text(f"{runs}/manifest.json") is None:
+        return None
+    return release_file(entry.run_id, entry.slot)

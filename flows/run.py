@@ -113,7 +113,7 @@ class Run:
         return {f"vote-{iteration}" for iteration in range(len(releases))}
 
     def remarks(self, releases: Sequence[ArtifactRef]) -> tuple[str, ...]:  # noqa: ARG002  (votes are whole or not there)
-        """Return what went less well with the releases than planned."""
+        """Return which steps of the releases are fewer than planned."""
         return ()
 
     def equal_weights(self) -> Weights:

@@ -25,8 +25,8 @@ def summary(run: Run, report: Report, mlflow: str) -> dict[str, Any]:
         "task": report.task,
         "dataset": name.dataset,
         "state": "done",
-        "degraded": len(report.degraded) > len(run.prepared.warnings),
-        "problems": list(report.degraded[len(run.prepared.warnings) :]),
+        "degraded": bool(report.degraded),
+        "problems": list(report.degraded),
         **run.money,
         "epsilon_spent": report.happened.epsilon,
         "not_private": report.not_private,
@@ -52,7 +52,7 @@ def summary(run: Run, report: Report, mlflow: str) -> dict[str, Any]:
         "report": run.tools.artifacts.where(f"runs/{name.run_id}/report.html"),
         "seconds": round(time.monotonic() - run.started, 1),
         "iterations": [_line(facts) for facts in report.iterations],
-        "warnings": [*run.prepared.warnings, *(report.usefulness.warnings if report.usefulness else ())],
+        "warnings": [*report.warnings, *(report.usefulness.warnings if report.usefulness else ())],
         "parties": report.parties,
     }
 

@@ -71,12 +71,9 @@ def advice(flow: str, opens_rows: bool, asks_models: bool) -> list[tuple[str, st
 
 
 def usefulness_lines(summary: Mapping[str, Any]) -> list[str]:
-    """Show accuracy beside chance and beside texts without private data, and warn of a useless run."""
+    """Show accuracy beside chance and beside texts without private data."""
     useful = summary.get("usefulness")
-    if not useful:
-        return []
-    lines = [f"baseline    {useful['line']}", f"            {useful['basis']}"]
-    return lines + [f"warning     {warning}" for warning in useful["warnings"]]
+    return [f"baseline    {useful['line']}", f"            {useful['basis']}"] if useful else []
 
 
 def warnings_of_summary(summary: Mapping[str, Any]) -> list[str]:

@@ -157,6 +157,7 @@ def summary(value: dict[str, Any]) -> str:
         f"{scores(value)}; {outcome(value)}; {value['seconds']:.0f} s",
         *usefulness_lines(value),
         *(f"degraded    {problem}" for problem in value["problems"]),
+        *(f"warning     {warning}" for warning in value.get("warnings", ())),
         *([f"cost        {_cost(value)}"] if value["dollars"] else []),
         *(happened_lines(value["parties"]) if value.get("parties") else []),
         *([f"removed     {value['removed']}"] if value.get("removed") else []),

@@ -134,7 +134,9 @@ class MapPoints:
 class Report:
     """Everything that the page of a run tells. `next` holds (command, what for); `places` holds name -> path;
     `approval` says who approved the plan, '' where nobody was asked. `opens_rows`: whether it opened private rows;
-    `parties`: who held them and what travelled, where several did.
+    `parties`: who held them and what travelled, where several did. `degraded`: texts, models and steps that are fewer
+    than configured; `warnings`: what the user should know about the configuration or the result, which takes nothing
+    from the run.
     """
 
     run_id: str
@@ -146,6 +148,7 @@ class Report:
     happened: Happened
     iterations: tuple[Facts, ...] = ()
     degraded: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     scores: Scores | None = None
     samples: tuple[Sample, ...] = ()
     touched: tuple[Touched, ...] = ()
@@ -212,7 +215,7 @@ def from_json(values: Mapping[str, Any]) -> Report:
     made["touched"] = tuple(Touched(**one) for one in values["touched"])
     made["map"] = MapPoints(**{k: _points(v) for k, v in values["map"].items()}) if values["map"] else None
     made["outgoing"] = tuple(_outgoing(one) for one in values["outgoing"])
-    made["degraded"] = tuple(values["degraded"])
+    made["degraded"], made["warnings"] = tuple(values["degraded"]), tuple(values.get("warnings", ()))
     made["balance"] = tuple(ClassShare(**one) for one in values.get("balance", ()))
     made["usefulness"] = usefulness_of(values.get("usefulness"))
     made["next"] = tuple((command, purpose) for command, purpose in values["next"])

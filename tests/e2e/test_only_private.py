@@ -62,6 +62,9 @@ def test_every_place_says_that_it_is_not_private(
     assert "<strong>NOT PRIVATE</strong>" in page
     assert "a student trained on the private rows" in page
     assert "votes of the private rows" not in page
+    assert summary["degraded"] is False
+    assert "NO NOISE is added" in page
+    assert "degraded" not in page.lower()
     assert "wasp export" not in page
     tags = ask(server[0], f"/flow_runs/{summary['prefect_run_id']}", method="GET")["tags"]
     assert "NOT PRIVATE" in tags

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from connectors.base import LedgerError, ReleaseRequest, StepKey
+from connectors.base import BudgetPlan, LedgerError, ReleaseRequest, StepKey
 from connectors.files import file_sha256
+from connectors.ledger import BudgetBook
 from connectors.shared_artifacts import open_artifacts
 from flows.gate import ledger_head
+from flows.lost_book import release_file
 from flows.prepare import Prepared
 from flows.records import open_book
 from flows.release_files import Compared, verify
 from flows.removal import remove
 from flows.retention import Going
 from flows.stores import open_ledger
-from tasks.accounting import vote_charge
+from tasks.accounting import filter_epsilon, vote_charge
+from tasks.private import guidance, moments, plain_train
 from tasks.private.votes import NoisyVotes
 from tasks.released import table_of
+from tasks.unnoised import exposure_charge
+from tests.federated import open_federated
 from tests.flows.test_bad_input import good_rows, start, table
 
 Check = Callable[[], Compared]
@@ -132,3 +139,45 @@ def test_a_file_that_no_book_knows_is_red(run: Prepared) -> None:
         told = json.loads(manifest.read_text())
         manifest.write_text(json.dumps(told | {"info": told["info"] | {"ledger_entry": "f" * 64}}))
     assert "holds a release that the book does not know" in check(run).problems[0]
+
+
+def test_every_slot_leads_to_the_file_that_its_step_writes() -> None:
+    slots = {"vote-12": "iteration=12", guidance.SLOT: "guidance", moments.SLOT: "adaptation", "labels": "labels"}
+    for slot, folder in slots.items():
+        assert release_file("run", slot) == f"runs/run/{folder}/release.parquet"
+    assert release_file("run", plain_train.SLOT) is None
+
+
+def test_a_student_in_the_private_zone_has_no_file_that_could_be_missing(tmp_path: Path) -> None:
+    book = BudgetBook(f"sqlite:///{tmp_path / 'ledger.db'}", filter_epsilon)
+    book.register("desk", "fingerprint", ["0" * 64], "owner")
+    charge = exposure_charge("a student trained on the private rows as they are")
+    book.reserve("desk", BudgetPlan("only-0", "only_private", 1e-5, (charge,)), "owner")
+    book.release_once(ReleaseRequest("desk", "only-0", plain_train.SLOT, "key", charge), lambda: b"told")
+    assert verify(open_artifacts(tmp_path, None), book, "desk") == Compared()
+
+
+def test_a_party_writes_no_files_and_its_coordinator_does(tmp_path: Path) -> None:
+    federated = open_federated(tmp_path / "f", privacy={"epsilon": 4.0}, cap="6")
+    federated.vote()
+    for home in (tmp_path / "f/parties/party-1/state", tmp_path / "f/home"):
+        book = open_ledger(home)
+        assert book.status(book.datasets()[0]).releases == 1
+        assert verify(open_artifacts(home, None), book) == Compared()
+    for path in (tmp_path / "f/home/runs").rglob("release.parquet"):
+        path.unlink()
+    assert len(verify(open_artifacts(tmp_path / "f/home", None), open_ledger(tmp_path / "f/home")).missing) == 1
+
+
+def test_verify_leaves_no_thread_behind_that_could_abort_the_exit(run: Prepared) -> None:
+    """A thread of Arrow that holds a Python object while the interpreter ends takes the process with it (SIGABRT)."""
+    script = (
+        "import os, pandas, pyarrow.dataset\n"
+        "from flows import budget_commands\n"
+        "from tasks.composition import second_opinion\n"
+        "before = set(os.listdir('/proc/self/task'))\n"
+        "assert budget_commands.verify(None) == {'problems': [], 'missing': []}\n"
+        "print(len(set(os.listdir('/proc/self/task')) - before))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0"

@@ -177,6 +177,13 @@ def test_the_plan_is_set_against_what_happened():
     assert "model 'claude' gave no answers" in read
 
 
+def test_a_warning_alone_does_not_degrade_a_run():
+    warned = Page(render(made_up_report(warnings=("method.declared_rows (120) is public",)))).said
+    assert "method.declared_rows (120) is public" in warned
+    assert "degraded" not in warned.lower()
+    assert "completed, degraded" in Page(render(made_up_report(degraded=("clerk was down in iteration 0",)))).said
+
+
 @pytest.mark.parametrize(("loss", "sure"), [(0.0, 0.5), (1.0, 0.7310586), (4.0, 0.9820138), (8.0, 0.9996646)])
 def test_the_certainty_of_an_attacker_is_what_bayes_says(loss, sure):
     assert words.certainty(loss) == pytest.approx(sure, abs=1e-6)
@@ -190,7 +197,7 @@ def test_the_promise_says_epsilon_and_delta_in_chances(page):
 
 
 def test_a_report_survives_json():
-    report = made_up_report(touched=(Touched("a", "b", "c"),), degraded=("x",))
+    report = made_up_report(touched=(Touched("a", "b", "c"),), degraded=("x",), warnings=("y",))
     assert from_json(json.loads(json.dumps(to_json(report)))) == report
     assert render(from_json(json.loads(json.dumps(to_json(report))))) == render(report)
 
