@@ -89,6 +89,10 @@ def _of_a_run(flow: str, path: Path, changes: Sequence[str]) -> Any:
     return load_config(entry.config_class(), path, changes)
 
 
+LISTED = ("epsilon_added", "releases_charged", "epsilon_spent", "accuracy", "fid", "n_synthetic")
+"""What `wasp runs` shows of a summary."""
+
+
 def runs() -> dict[str, Any]:
     """Return all runs of the state folder, newest last; a run whose manifest cannot be read has the state 'damaged'."""
     home, found = state_folder(), []
@@ -97,7 +101,7 @@ def runs() -> dict[str, Any]:
         line = {key: book.get(key) for key in ("run_id", "flow", "started", "dataset", "error")}
         damaged = "damaged" in book
         summary = {} if damaged else _summary(artifacts, book) or {}
-        numbers = {key: summary.get(key) for key in ("epsilon_spent", "accuracy", "fid", "n_synthetic")}
+        numbers = {key: summary.get(key) for key in LISTED}
         numbers["warnings"] = warnings_of_summary(summary)
         found.append(line | {"state": "damaged" if damaged else _state(home, book)} | numbers)
     return {"runs": sorted(found, key=lambda one: str(one["started"]))}

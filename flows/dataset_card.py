@@ -12,7 +12,7 @@ from tasks.officer_values import AuditLine
 from tasks.private.overlap import Overlap
 from tasks.prompts import TaskCard
 from tasks.report_values import Report
-from tasks.report_words import epsilon, promise, uncovered
+from tasks.report_words import added, charged, epsilon, promise, uncovered
 
 if TYPE_CHECKING:
     from flows.approval import Approval
@@ -138,7 +138,7 @@ def front_matter(told: Told) -> dict[str, Any]:
 
 
 def mechanisms(report: Report) -> list[str]:
-    """Return one line for every kind of noise that the run drew, with scale and sensitivity."""
+    """Return one line for every kind of noise in the run's output, with scale and sensitivity."""
     lines: dict[str, int] = {}
     for one in report.happened.charges:
         name = one.mechanism.replace("_", " ").replace("gaussian", "Gaussian")
@@ -166,10 +166,13 @@ def _privacy(told: Told) -> str:
     if not report.opens_rows:
         return "## Privacy statement\n" + _listed([*promise(report), told.copies])
     facts = [
-        f"Epsilon {report.happened.epsilon or 0.0:.4f} at delta {plan.delta:g} was spent; stated: "
-        f"{epsilon(plan.epsilon)}; the planned noise by an exact accountant: {plan.epsilon_exact:.4f}.",
+        f"Privacy loss of these texts: epsilon {report.happened.epsilon or 0.0:.4f} at delta {plan.delta:g}, all "
+        f"releases that they depend on together; stated: {epsilon(plan.epsilon)}; the planned noise by an exact "
+        f"accountant: {plan.epsilon_exact:.4f}.",
+        f"Added to the budget of the dataset by this run: epsilon {added(report.happened)}.",
         f"Unit and neighbours: {told.unit}.",
-        f"Releases: {report.happened.releases}, by this run alone. Other runs on the same records add to it.",
+        f"Releases: {report.happened.releases} ({charged(report.happened)}). Other runs on the same records add to the "
+        "loss.",
         f"Mechanism: {'; '.join(mechanisms(report))}; calibration {plan.calibration}.",
         _seen(told),
         told.copies,

@@ -28,18 +28,8 @@ if TYPE_CHECKING:
     from connectors.artifacts import Artifacts
     from flows.approval import Approval
 
-SHARED = (
-    "run_id",
-    "flow",
-    "task",
-    "n_synthetic",
-    "accuracy",
-    "macro_f1",
-    "usefulness",
-    "epsilon_spent",
-    "delta",
-    "releases",
-)
+SHARED = ("run_id", "flow", "task", "n_synthetic", "accuracy", "macro_f1", "usefulness")
+SPENT = ("epsilon_spent", "epsilon_added", "delta", "releases", "releases_charged")
 STUDENT_FILES = {".json", ".npz", ".safetensors", ".txt", ".model", ".jinja", ".md"}
 """What a student may consist of: weights without pickle, and settings."""
 
@@ -91,7 +81,7 @@ def export_run(
     def fill(scratch: Path) -> None:
         _write_rows(rows, scratch)
         shutil.copytree(student, scratch / "student")
-        _write_json(scratch / "summary.json", {key: summary.get(key) for key in SHARED})
+        _write_json(scratch / "summary.json", {key: summary.get(key) for key in SHARED + SPENT})
         _write_json(scratch / "croissant.json", croissant(told, scratch))
         (scratch / "README.md").write_text(dataset_card(told), encoding="utf-8")
         bundle.seal(scratch, secret, _manifest(told))
@@ -168,8 +158,10 @@ def _manifest(told: Told) -> dict[str, Any]:
             "epsilon_stated": report.plan.epsilon,
             "epsilon_exact": report.plan.epsilon_exact,
             "epsilon_spent": report.happened.epsilon,
+            "epsilon_added": report.happened.added,
             "delta": report.plan.delta,
             "releases": report.happened.releases,
+            "releases_charged": report.happened.charged,
         },
         "overlap_check": _searched(told),
         "approval": _approved(told),

@@ -19,6 +19,7 @@ from flows.pausing import Answer, Question, ask_in_prefect
 from flows.records import read_book
 from flows.stores import open_artifacts
 from flows.words import epsilon
+from tasks.report_words import added, charged
 
 NOTHING = "Nothing was exported."
 
@@ -86,7 +87,9 @@ def _text(told: Told, asks: str, minutes: int) -> str:
     lines = [
         f"run           {report.run_id} of dataset '{told.book['dataset']}'",
         f"texts         {happened.samples}, and the student trained on them",
-        f"epsilon       {epsilon(happened.epsilon)} at delta {report.plan.delta:g} in {happened.releases} releases",
+        f"privacy loss  epsilon {epsilon(happened.epsilon)} of these texts at delta {report.plan.delta:g} in "
+        f"{happened.releases} releases",
+        f"budget        this run added epsilon {added(happened)} ({charged(happened)})",
         f"promise       {told.unit}",
         f"licence       {told.license}",
         f"copies        {search}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 import time
 from collections.abc import Sequence
@@ -37,6 +36,7 @@ from tasks.plots import balance_plot, confusion_plot, fid_accuracy_plot, map_plo
 from tasks.report import render
 from tasks.report_values import Happened, MapPoints, Plan, Report, Sample, Scores, Touched, from_json, to_json
 from tasks.round_plans import end_run
+from tasks.unnoised import finite
 from tasks.usefulness import Usefulness
 from tasks.writing import read_samples
 
@@ -213,9 +213,10 @@ def _happened(run: Run, made: Made) -> Happened:
         )
         for one in entries
     )
-    epsilon = run.loss(entries)
+    own = [entry for entry in entries if entry.run_id == run.tools.run_id]
     rows = made.synthetic.rows if made.synthetic else 0
-    return Happened(None if math.isinf(epsilon) else epsilon, len(entries), rows, charges)
+    loss, added = finite(run.loss(entries)), finite(run.loss(own))
+    return Happened(loss, len(entries), rows, charges, added, len(own))
 
 
 def _degraded(run: Run, made: Made) -> tuple[str, ...]:
@@ -270,11 +271,13 @@ def _touched(run: Run) -> tuple[Touched, ...]:
 def _track(run: Run, report: Report, synthetic: ArtifactRef | None, page: Path) -> None:
     tracker, artifacts = run.tools.tracker, run.tools.artifacts
     scores = report.scores
-    final = {"student_accuracy": scores.accuracy, "student_macro_f1": scores.macro_f1} if scores else {}
+    final = {"epsilon_total": report.happened.epsilon, "epsilon_added": report.happened.added}
+    if scores:
+        final |= {"student_accuracy": scores.accuracy, "student_macro_f1": scores.macro_f1}
     if scores and synthetic is not None:
         final |= scores.by_class
     final |= report.usefulness.metrics() if report.usefulness else {}
-    tracker.metrics(final | {"epsilon_total": report.happened.epsilon}, run.iterations)
+    tracker.metrics(final, run.iterations)
     if run.config.private is not None:
         tracker.dataset(run.tools.private.name, "private")
     if run.prepared.test:

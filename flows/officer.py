@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.base import Charge, ConfigError, LedgerError
 from connectors.files import write_text_whole
-from connectors.ledger_state import GROUP, RELEASING, Entry
+from connectors.ledger_state import GROUP, Entry
 from flows import officer_lines as lines
 from flows.audits import PARTS, audits_of, audits_of_parts
 from flows.home import is_party, state_folder
 from flows.records import now
 from flows.release_files import verify
+from flows.spending import output_of
 from flows.stores import open_artifacts, open_ledger
 from tasks import officer
 from tasks.accounting import epsilon_of, sides_of
@@ -24,6 +25,7 @@ from tasks.officer_values import AuditLine, Noise, OfficerPage, RunLine, Sent
 from tasks.report_values import Report, from_json
 from tasks.report_words import certainty
 from tasks.shared_noise import parties_of
+from tasks.unnoised import finite
 
 if TYPE_CHECKING:
     from connectors.ledger import BudgetBook
@@ -59,8 +61,7 @@ def collect(book: BudgetBook, home: Path, dataset: str) -> OfficerPage:
     if problems:
         return OfficerPage(dataset=name, names=(name,), made=now(), sure=(EVEN, LOW), problems=problems)
     status, entries = book.status(name), book.history(name)
-    delta = status.delta or 0.0
-    runs = tuple(_run(home, status, delta, run_id, entries) for run_id in _runs(entries))
+    runs = tuple(_run(home, status, run_id, entries) for run_id in _runs(entries))
     return OfficerPage(
         dataset=name,
         names=status.names,
@@ -102,33 +103,40 @@ def _runs(entries: Sequence[Entry]) -> list[str]:
     return list(dict.fromkeys(entry.run_id for entry in own))
 
 
-def _run(home: Path, status: Status, delta: float, run_id: str, entries: Sequence[Entry]) -> RunLine:
+def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> RunLine:
+    delta, report = status.delta or 0.0, _report(home, run_id)
     own = [entry for entry in entries if entry.run_id == run_id and not entry.kind.startswith(GROUP)]
-    void = {entry.detail["number"] for entry in own if entry.kind == "void"}
-    released = [entry for entry in own if entry.kind in RELEASING and entry.number not in void]
-    epsilon = epsilon_of([entry.event for entry in released], delta) if released else 0.0
-    report = _report(home, run_id)
-    audits = _audits(home, released, delta) if released else ()
+    output = output_of(open_artifacts(home), run_id, entries, report)
+    charged, released = output.charged, output.releases
+    loss = _epsilon(output.events, delta)
     return RunLine(
         run_id=run_id,
         flow=own[0].flow,
         who=", ".join(dict.fromkeys(entry.who for entry in own)),
-        first=released[0].at if released else own[0].at,
+        first=charged[0].at if charged else own[0].at,
         last=own[-1].at,
         state=_state(status, run_id, own, released),
+        charged=len(charged),
         releases=len(released),
-        epsilon=None if math.isinf(epsilon) else epsilon,
+        added=_epsilon([entry.event for entry in charged], delta),
+        loss=loss,
+        at_most=output.at_most,
         asked=None if report is None else _asked(report),
         delta=delta,
         unit=released[0].protects if released else "record",
-        sure=_sure(None if math.isinf(epsilon) else epsilon),
+        sure=_sure(loss),
         noise=_noise(released),
         files=report is not None,
         sent=() if report is None else _sent(report),
         without_noise=() if report is None else tuple(f"{one.what} ({one.where})" for one in report.touched),
         student_accuracy=report.scores.accuracy if report is not None and report.scores else None,
-        audits=audits,
+        audits=_audits(home, released, delta) if released else (),
     )
+
+
+def _epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float | None:
+    """Return the epsilon of all events together, 0 without any, None for one without noise."""
+    return finite(epsilon_of(list(events), delta)) if events else 0.0
 
 
 def _audits(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditLine, ...]:

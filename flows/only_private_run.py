@@ -9,6 +9,7 @@ from connectors.base import ArtifactRef
 from connectors.ledger_state import RELEASING
 from flows.params_only_private import OnlyPrivateConfig
 from flows.run import Run
+from flows.spending import exposure_of
 from tasks.private.plain_train import SLOT, PlainJob, student_folder
 from tasks.report_values import Touched
 from tasks.student import StudentSpec
@@ -55,7 +56,10 @@ class OnlyPrivateRun(Run):
         return PlainJob(name.dataset, name.fingerprint, charge, self.student_spec, labels, prepared.test)
 
     def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:  # noqa: ARG002  (it releases no artifact)
-        """Return what the budget book holds of this run."""
+        """Return the exposure that the budget book holds of this run, or of an earlier run that it reuses."""
         name = self.tools.called
-        entries = self.tools.ledger.history(name.dataset)
-        return [one for one in entries if one.kind in RELEASING and (one.run_id, one.slot) == (name.run_id, SLOT)]
+        exposed = exposure_of(self.tools.artifacts, name.run_id)
+        entries = [entry for entry in self.tools.ledger.history(name.dataset) if entry.kind in RELEASING]
+        return [
+            entry for entry in entries if entry.hash in exposed or (entry.run_id, entry.slot) == (name.run_id, SLOT)
+        ]

@@ -59,7 +59,10 @@ class RunPage:
             page_steps.later(lambda: self._show_ledger(rows, delta))
 
     def _show_ledger(self, rows: list[dict[str, Any]], delta: float) -> None:
-        about = f"Releases of this run; epsilon so far {rows[-1]['epsilon so far']} at delta {delta:g}"
+        about = (
+            "Releases that the output of this run depends on, charged or reused; epsilon so far "
+            f"{rows[-1]['epsilon so far']} at delta {delta:g}"
+        )
         if self._ledger is None:
             made = create_table_artifact(rows, key="privacy-ledger", description=about)
             self._ledger = UUID(str(made))
@@ -83,7 +86,7 @@ class RunPage:
 
 
 def ledger_rows(entries: Sequence[Entry], delta: float) -> list[dict[str, Any]]:
-    """Return one row per release, with the epsilon of all releases up to it."""
+    """Return one row per release, with the epsilon of all releases up to it and the run that paid for it."""
     rows = []
     for number, entry in enumerate(entries):
         loss = epsilon_of([one.event for one in entries[: number + 1]], delta)
@@ -94,6 +97,7 @@ def ledger_rows(entries: Sequence[Entry], delta: float) -> list[dict[str, Any]]:
                 "noise scale": entry.noise_scale,
                 "sensitivity": entry.sensitivity,
                 "epsilon so far": words.epsilon(None if loss == float("inf") else loss),
+                "charged to run": entry.run_id,
                 "line of the budget book": entry.number,
             }
         )
@@ -107,6 +111,7 @@ def result_in_words(summary: dict[str, Any], link: str | None) -> str:
     lines = [
         f"**{words.scores(summary)}; {words.outcome(summary)}.**",
         "",
+        *([_block("\n".join(budget))] if (budget := words.budget_lines(summary)) else []),
         *([_block(words.iterations(summary["iterations"]))] if summary["iterations"] else []),
         *usefulness_bullets(summary),
         *(f"- degraded: {problem}" for problem in summary["problems"]),

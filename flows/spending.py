@@ -1,18 +1,24 @@
-"""Which lines of the budget book a run's releases stand on."""
+"""The releases of the budget book that a run depends on, and those that it charged itself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from connectors.base import ArtifactRef, LedgerError, Look
-from connectors.ledger_state import RELEASING
+from connectors.ledger_state import RELEASING, charge_fields, charge_key, entry_charge, events_of
 from flows.home import who
+from flows.lost_book import RELEASES
 from tasks.private.moments import SLOT
 
 if TYPE_CHECKING:
+    from connectors.artifacts import Artifacts
     from connectors.ledger_state import Entry
     from flows.run import Run
+    from tasks.report_values import Report
 
 
 def paid_for(run: Run, releases: Sequence[ArtifactRef]) -> list[Entry]:
@@ -36,6 +42,79 @@ def paid_for(run: Run, releases: Sequence[ArtifactRef]) -> list[Entry]:
     void = {entry.detail["number"] for entry in entries if entry.kind == "void"}
     drawn = [entry for entry in entries if entry.kind in RELEASING and entry.number not in void]
     return [e for e in drawn if e.hash in paid or (e.run_id == name.run_id and e.slot in slots)]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The releases that a run's output depends on: those that it `charged`, and those that it reused.
+
+    `events` describe all of them to the accountant. `at_most`: the files of the run do not say what it reused, so
+    that everything it had planned is taken for released.
+    """
+
+    charged: tuple[Entry, ...]
+    releases: tuple[Entry, ...]
+    events: tuple[Mapping[str, Any], ...]
+    at_most: bool
+
+
+def output_of(artifacts: Artifacts, run_id: str, entries: Sequence[Entry], report: Report | None) -> Output:
+    """Return the releases that the output of a run depends on, by the ledger and by the run's own files.
+
+    The loss is never understated: what the report of the run names beyond them counts as well, and without a report
+    the whole plan does, unless the run is over and its manifest is here.
+    """
+    void = {entry.detail["number"] for entry in entries if entry.kind == "void"}
+    drawn = [entry for entry in entries if entry.kind in RELEASING and entry.number not in void]
+    named = releases_of(artifacts, run_id)
+    releases = tuple(entry for entry in drawn if entry.run_id == run_id or entry.hash in named)
+    over = any(entry.kind == "finish" and entry.run_id == run_id for entry in entries)
+    at_most = report is None and not (over and artifacts.read_text(f"runs/{run_id}/manifest.json") is not None)
+    further: list[Mapping[str, Any]] = []
+    if report is not None:
+        further = [charge_fields(charge) for charge in report.happened.charges]
+    elif at_most:
+        further = _planned(run_id, entries)
+    missing = _without(further, releases)
+    return Output(
+        charged=tuple(entry for entry in releases if entry.run_id == run_id),
+        releases=releases,
+        events=(*(entry.event for entry in releases), *events_of(missing)),
+        at_most=at_most and bool(missing),
+    )
+
+
+def _planned(run_id: str, entries: Sequence[Entry]) -> list[Mapping[str, Any]]:
+    """Return the charges of the plan that a run reserved last."""
+    plans = [entry.detail["charges"] for entry in entries if (entry.kind, entry.run_id) == ("reserve", run_id)]
+    return plans[-1] if plans else []
+
+
+def _without(charges: Sequence[Mapping[str, Any]], releases: Sequence[Entry]) -> list[Mapping[str, Any]]:
+    """Return the charges that no release stands for; equal charges are told apart by their number."""
+    known = Counter(charge_key(entry_charge(entry)) for entry in releases)
+    missing = []
+    for charge in charges:
+        key = charge_key(charge)
+        if known[key]:
+            known[key] -= 1
+        else:
+            missing.append(charge)
+    return missing
+
+
+def releases_of(artifacts: Artifacts, run_id: str) -> set[str]:
+    """Return the hashes of the ledger entries that the files of a run name: releases that its output depends on."""
+    files = artifacts.finished(RELEASES.replace("*", run_id, 1)).values()
+    named = {str(manifest.get("info", {}).get("ledger_entry") or "") for manifest in files}
+    return (named | exposure_of(artifacts, run_id)) - {""}
+
+
+def exposure_of(artifacts: Artifacts, run_id: str) -> set[str]:
+    """Return the ledger entry that a student of private rows names; empty for a run without such a student."""
+    text = artifacts.read_text(f"runs/{run_id}/student.json")
+    entry = json.loads(text).get("ledger_entry") if text else None
+    return {entry} if entry else set()
 
 
 def look_of(run: Run, iteration: int) -> Look:

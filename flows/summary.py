@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 def summary(run: Run, report: Report, mlflow: str) -> dict[str, Any]:
-    """Return what `wasp run --json` prints of a finished run; `mlflow`: where to look at it."""
+    """Return what `wasp run --json` prints of a finished run; `mlflow`: where to look at it.
+
+    `epsilon_spent` is the privacy loss of the run's output, reused releases of earlier runs included;
+    `epsilon_added` is what this run added to the budget.
+    """
     name, tracker = run.tools.called, run.tools.tracker
     last = report.iterations[-1] if report.iterations else None
     return {
@@ -29,9 +33,11 @@ def summary(run: Run, report: Report, mlflow: str) -> dict[str, Any]:
         "problems": list(report.degraded),
         **run.money,
         "epsilon_spent": report.happened.epsilon,
+        "epsilon_added": report.happened.added,
         "not_private": report.not_private,
         "delta": run.prepared.noise.delta,
         "releases": report.happened.releases,
+        "releases_charged": report.happened.charged,
         "n_synthetic": report.happened.samples,
         "accuracy": report.scores.accuracy if report.scores else None,
         "macro_f1": report.scores.macro_f1 if report.scores else None,

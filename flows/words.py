@@ -158,6 +158,7 @@ def summary(value: dict[str, Any]) -> str:
         *usefulness_lines(value),
         *(f"degraded    {problem}" for problem in value["problems"]),
         *(f"warning     {warning}" for warning in value.get("warnings", ())),
+        *budget_lines(value),
         *([f"cost        {_cost(value)}"] if value["dollars"] else []),
         *(happened_lines(value["parties"]) if value.get("parties") else []),
         *([f"removed     {value['removed']}"] if value.get("removed") else []),
@@ -173,17 +174,27 @@ def summary(value: dict[str, Any]) -> str:
 
 def outcome(value: dict[str, Any]) -> str:
     """Say what a run gave and what it cost in privacy."""
+    loss = f"privacy loss of the output: epsilon {epsilon(value['epsilon_spent'])} at delta {value['delta']:g}"
     if not value["iterations"] and value["epsilon_spent"] is not None:
-        spent = f"epsilon {epsilon(value['epsilon_spent'])} at delta {value['delta']:g}"
-        return f"learned from the private rows by DP-SGD; {spent}"
+        return f"learned from the private rows by DP-SGD; {loss}"
     if not value["iterations"]:
         return "trained on the private rows as they are; epsilon infinite (NOT PRIVATE)"
     if not value.get("dataset", True):
         return f"{value['n_synthetic']} synthetic texts; no private row was opened, epsilon 0"
-    return (
-        f"{value['n_synthetic']} synthetic texts; epsilon {epsilon(value['epsilon_spent'])} at delta "
-        f"{value['delta']:g} in {value['releases']} releases"
-    )
+    return f"{value['n_synthetic']} synthetic texts; {loss} in {value['releases']} releases"
+
+
+def budget_lines(value: dict[str, Any]) -> list[str]:
+    """Say what a finished run added to the budget, and how many of its releases earlier runs had paid for."""
+    if not value.get("dataset"):
+        return []
+    charged = value.get("releases_charged")
+    if charged is None:
+        return ["budget      not recorded what this run added"]
+    return [
+        f"budget      added: epsilon {epsilon(value['epsilon_added'])} ({charged} releases charged, "
+        f"{value['releases'] - charged} reused from earlier runs)"
+    ]
 
 
 def scores(value: dict[str, Any]) -> str:
@@ -275,7 +286,8 @@ def _cost(value: dict[str, Any]) -> str:
 def runs(value: dict[str, Any]) -> str:
     """List runs."""
     rows = [[run["run_id"], _state(run), _minute(run["started"]), *_result(run)] for run in value["runs"]]
-    return table(rows, ["run", "state", "started (UTC)", "epsilon", "accuracy"]) if rows else "no runs yet"
+    heads = ["run", "state", "started (UTC)", "epsilon added to budget", "epsilon of output", "accuracy"]
+    return table(rows, heads) if rows else "no runs yet"
 
 
 def _state(run: dict[str, Any]) -> str:
@@ -288,8 +300,9 @@ def _minute(when: str) -> str:
 
 def _result(run: dict[str, Any]) -> list[str]:
     if run["n_synthetic"] is None:  # no summary: what it spent so far stands in the budget book
-        return ["-", "-"]
-    return [epsilon(run["epsilon_spent"]), number(run["accuracy"])]
+        return ["-", "-", "-"]
+    added = "not recorded" if run.get("releases_charged") is None else epsilon(run["epsilon_added"])
+    return [added, epsilon(run["epsilon_spent"]), number(run["accuracy"])]
 
 
 def shown(value: dict[str, Any], finished: Callable[[dict[str, Any]], str] = summary) -> str:

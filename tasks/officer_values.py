@@ -53,10 +53,13 @@ class AuditLine:
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """What one run did to the dataset. `epsilon` None: infinite. `files`: whether the run's own files were found.
+    """What one run did to the dataset. An epsilon is None where it is infinite.
 
     `state`: open (may still release), closed, refused (asked for more than was left), nothing (released nothing).
-    `asked`: epsilon that the run was configured for. `sure`: what an attacker who starts at 50 % and at 1 % can reach.
+    `releases`: those that the run's output depends on; the run `charged` some of them and reused the others.
+    `added`: epsilon of the former; `loss`: epsilon of all, `at_most` where the run's own files do not say which.
+    `asked`: epsilon that the run was configured for. `sure`: what an attacker who starts at 50 % and at 1 % can reach,
+    who sees the run's output. `files`: whether the run's own files were found.
     `audits`: the newest audits of its noise.
     """
 
@@ -66,8 +69,11 @@ class RunLine:
     first: str
     last: str
     state: str
+    charged: int
     releases: int
-    epsilon: float | None
+    added: float | None
+    loss: float | None
+    at_most: bool
     asked: float | None
     delta: float
     unit: str

@@ -24,6 +24,7 @@ from tasks.report_values import to_json as to_json
 _MEASURED = ("FID", "null FID", "precision", "recall", "accuracy")
 _COLUMNS = ("iteration", "samples", *_MEASURED, "epsilon", "missing", "left out")
 _ROUNDING = 1e-9
+LOSS, ADDED = "privacy loss of this run's output", "added to the budget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,8 @@ def _key_numbers(report: Report) -> list[tuple[str, str, str]]:
         ("accuracy", words.percent(scores.accuracy if scores else None), _beside_chance(report)),
         ("macro F1", words.number(scores.macro_f1 if scores else None), "mean over classes"),
         ("FID", words.number(last.fid if last else None), f"null FID {words.number(last.fid_null if last else None)}"),
-        ("epsilon", words.epsilon(report.happened.epsilon), f"asked for {words.epsilon(report.plan.epsilon)}"),
+        ("epsilon", words.epsilon(report.happened.epsilon), f"{LOSS}, asked for {words.epsilon(report.plan.epsilon)}"),
+        (ADDED, words.added(report.happened), f"releases: {words.charged(report.happened)}"),
         ("texts", words.count(report.happened.samples), f"by {len(report.plms)} language models"),
         ("cost", words.money(cost), f"{words.count(cost.calls)} calls"),
     ]
@@ -112,7 +114,8 @@ def _compared(report: Report) -> list[Compared]:
     spent = happened.epsilon
     exact = f"{words.epsilon(plan.epsilon_exact)} (asked for {words.epsilon(plan.epsilon)})"
     lines = [
-        Compared("epsilon", exact, words.epsilon(spent), _verdict(plan.epsilon_exact, spent)),
+        Compared(LOSS, exact, words.epsilon(spent), _verdict(plan.epsilon_exact, spent)),
+        Compared(ADDED, words.epsilon(plan.epsilon_exact), words.added(happened), _added_verdict(plan, happened)),
         Compared("releases", str(plan.releases), str(happened.releases), _verdict(plan.releases, happened.releases)),
     ]
     amounts: list[tuple[str, float | None, float, Any]] = [
@@ -125,6 +128,10 @@ def _compared(report: Report) -> list[Compared]:
         planned_words = "no plan" if planned is None else say(planned)
         lines.append(Compared(what, planned_words, happened_words, _verdict(planned, done)))
     return lines
+
+
+def _added_verdict(plan: Plan, happened: Happened) -> str:
+    return "" if happened.charged is None else _verdict(plan.epsilon_exact, happened.added)
 
 
 def _verdict(planned: float | None, happened: float | None) -> str:
@@ -154,7 +161,7 @@ def _figures(report: Report) -> list[Figure]:
             "epsilon",
             plots.epsilon_plot,
             "Privacy loss so far",
-            f"Epsilon reached {words.epsilon(report.happened.epsilon)}.",
+            f"Epsilon of this run's output reached {words.epsilon(report.happened.epsilon)}.",
         ),
         ("weights", plots.weights_plot, "Weights of the language models", _shares(last)),
         ("samples", plots.samples_plot, "Who wrote how much", f"{words.count(report.happened.samples)} texts in all."),

@@ -45,12 +45,19 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """What a run did. `epsilon` of all releases together; None where no number describes the loss (no noise)."""
+    """What a run did. An epsilon is None where no number describes the loss (no noise).
+
+    `epsilon` is the privacy loss of the run's output: all `releases` that it depends on, whichever run paid for them.
+    `added` is what the `charged` releases of this run added to the budget; a run that reuses a release adds less than
+    its output loses. `charged` None: a report of an earlier version, which does not say.
+    """
 
     epsilon: float | None
     releases: int
     samples: int
     charges: tuple[Charge, ...] = ()
+    added: float | None = None
+    charged: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

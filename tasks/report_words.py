@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 
 from connectors.base import Usage
-from tasks.report_values import Plan, Report
+from tasks.report_values import Happened, Plan, Report
 
 ABSENT = "not measured"
+NOT_RECORDED = "not recorded"
 _MINUTE, _HOUR = 60, 3600
 _EXAMPLE_PRIOR = 0.01
 _ELSEWHERE = "what the language models learned elsewhere: they may repeat texts of their own training"
@@ -57,6 +58,18 @@ def epsilon(value: float | None) -> str:
     return "infinite" if value is None or math.isinf(value) else f"{value:.4g}"
 
 
+def added(happened: Happened) -> str:
+    """Return the epsilon that a run added to the budget."""
+    return NOT_RECORDED if happened.charged is None else epsilon(happened.added)
+
+
+def charged(happened: Happened) -> str:
+    """Return how many releases a run charged and how many of earlier runs it reused."""
+    if happened.charged is None:
+        return NOT_RECORDED
+    return f"{happened.charged} charged, {happened.releases - happened.charged} reused"
+
+
 def duration(seconds: float) -> str:
     """Return a time as a person says it."""
     if seconds < _MINUTE:
@@ -100,7 +113,9 @@ def promise(report: Report) -> list[str]:
     loss, plan = report.happened.epsilon or 0.0, report.plan
     return [
         f"Protected is {_unit(plan.protects)}. {_neighbours(plan.protects, plan.adjacency)}",
-        f"Epsilon {epsilon(loss)} was spent. Think of somebody who knows every other private row, sees everything that "
+        f"The privacy loss of this run's output is epsilon {epsilon(loss)}, all {report.happened.releases} releases "
+        f"that it depends on together; to the budget it added epsilon {added(report.happened)} "
+        f"({charged(report.happened)}). Think of somebody who knows every other private row, sees everything that "
         f"this run shares, and holds it for equally likely (50 %) that a given {_short(plan.protects)} took part. That "
         f"person can become at most {_shown(certainty(loss))} sure. Somebody who starts at 1 % ends at no more than "
         f"{_shown(certainty(loss, _EXAMPLE_PRIOR))}.",

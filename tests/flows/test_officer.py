@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
+import shutil
 import sqlite3
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from connectors.base import BudgetError, BudgetPlan, ConfigError, LedgerError, ReleaseRequest
+from connectors.base import BudgetError, BudgetPlan, ConfigError, LedgerError, ReleaseRequest, StepKey
 from connectors.ledger import BudgetBook
+from connectors.shared_artifacts import open_artifacts
 from flows.officer import collect, write_page
 from flows.stores import open_ledger
 from tasks.accounting import VotePrivacy, calibrate, filter_epsilon, laplace_event, vote_charge
 from tasks.officer import LANGUAGES, render, wording
+from tasks.report_values import Happened, to_json
 from tests.connectors.ledger_tools import charge
 from tests.federated import open_federated
+from tests.tasks.report_tools import made_up_report
 
 DELTA = 1e-5
 PEOPLE = ("Ada", "Björn", "Chen", "Dana", "Emil")
@@ -139,3 +146,66 @@ def test_the_pages_of_a_party_and_of_its_coordinator_say_whose_book_it_is_and_ag
     assert "This is the book of one party" in said["party"]
     assert "This is the book of the coordinator" in said["coordinator"]
     assert all("together with up to 1 of the parties" in text for text in said.values())
+
+
+def spend_shared(home: Path, run_id: str, keys: tuple[str, str]) -> None:
+    """Reserve two votes and release those of `keys`; a key that an earlier run released is reused free of charge."""
+    book, vote = open_ledger(home), vote_charge(calibrate(VotePrivacy(1.0, DELTA, 2)))
+    book.reserve("ward", BudgetPlan(run_id, "wasp", DELTA, (vote, vote)), "Ada")
+    for number, key in enumerate(keys):
+        released = book.release_once(ReleaseRequest("ward", run_id, f"vote-{number}", key, vote), lambda: b"noise")
+        table = pd.DataFrame({"near": [number]})
+        path = f"runs/{run_id}/iteration={number}/release.parquet"
+        open_artifacts(home, None).write_table(
+            path, table, StepKey("vote", 1, {}, {"key": key}), {"ledger_entry": released.entry_hash}
+        )
+    book.finish("ward", run_id)
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two runs at epsilon 1, of which the second reuses the first vote of the first, and a third that reuses both."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("WASP_HOME", str(home))
+    home.mkdir(mode=0o700)
+    open_ledger(home).register("ward", "fingerprint", [f"{number:064x}" for number in range(9)], "Ada")
+    for run_id, keys in {"first": ("a", "b"), "second": ("a", "c"), "third": ("a", "b")}.items():
+        (home / "runs" / run_id).mkdir(parents=True)
+        (home / "runs" / run_id / "manifest.json").write_text(json.dumps({"run_id": run_id, "dataset": "ward"}))
+        spend_shared(home, run_id, keys)
+    return home
+
+
+def test_a_run_that_reuses_a_vote_adds_less_than_its_output_loses(shared: Path) -> None:
+    runs = {run.run_id: run for run in collect(open_ledger(shared), shared, "ward").runs}
+    assert [(run.charged, run.releases) for run in runs.values()] == [(2, 2), (1, 2), (0, 2)]
+    assert [run.loss for run in runs.values()] == [pytest.approx(1.0, abs=1e-5)] * 3
+    assert runs["first"].added == runs["first"].loss
+    assert runs["second"].added == pytest.approx(0.684, abs=1e-3)
+    assert runs["third"].added == 0
+    assert runs["third"].state == "closed"
+    assert [run.sure[0] for run in runs.values()] == [pytest.approx(1 / (1 + math.exp(-1.0)), abs=1e-5)] * 3
+    assert not any(run.at_most for run in runs.values())
+    text = render(collect(open_ledger(shared), shared, "ward"))
+    assert "<td>0.6841</td><td>1</td><td>73.1 % / 2.7 %</td>" in text
+    for language in LANGUAGES:
+        head = wording(language)["epsilon_loss"].replace("'", "&#39;")
+        assert head in render(collect(open_ledger(shared), shared, "ward"), language)
+
+
+def test_without_the_files_of_a_run_its_whole_plan_counts(shared: Path) -> None:
+    """The ledger does not say what a run reused; the page must not understate it."""
+    shutil.rmtree(shared / "runs")
+    page = collect(open_ledger(shared), shared, "ward")
+    assert [run.at_most for run in page.runs] == [False, True, True]
+    assert [run.loss for run in page.runs] == [pytest.approx(1.0, abs=1e-5)] * 3
+    assert "at most 1" in render(page)
+
+
+def test_a_file_of_a_release_that_was_deleted_by_hand_does_not_lower_the_loss(shared: Path) -> None:
+    charge = vote_charge(calibrate(VotePrivacy(1.0, DELTA, 2)))
+    report = made_up_report(happened=Happened(1.0, 2, 10, (charge, charge)))
+    (shared / "runs" / "second" / "report.json").write_text(json.dumps(to_json(report)))
+    shutil.rmtree(shared / "runs" / "second" / "iteration=0")
+    second = collect(open_ledger(shared), shared, "ward").runs[1]
+    assert (second.charged, second.loss) == (1, pytest.approx(1.0, abs=1e-5))

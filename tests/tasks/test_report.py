@@ -177,6 +177,16 @@ def test_the_plan_is_set_against_what_happened():
     assert "model 'claude' gave no answers" in read
 
 
+def test_what_a_run_added_to_the_budget_is_told_apart_from_what_its_output_loses():
+    plan = dataclasses.replace(made_up_report().plan, epsilon=1.0, epsilon_exact=1.0)
+    read = Page(render(made_up_report(plan=plan, happened=Happened(1.0, 4, 6000, (), 0.854, 3)))).said
+    said = " ".join(read.split())
+    assert "added to the budget 0.854 releases: 3 charged, 1 reused" in said
+    assert "privacy loss of this run's output is epsilon 1" in said
+    assert "at most 73.1 % sure" in said, "from the loss of the output, not from what was added"
+    assert "not recorded" in Page(render(made_up_report(happened=Happened(1.0, 4, 6000)))).said
+
+
 def test_a_warning_alone_does_not_degrade_a_run():
     warned = Page(render(made_up_report(warnings=("method.declared_rows (120) is public",)))).said
     assert "method.declared_rows (120) is public" in warned
