@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import traceback
 from pathlib import Path
 from typing import Any
