@@ -106,8 +106,9 @@ class Usefulness:
             )
         if self.baseline is not None and not self.above_zero_shot:
             warnings.append(
-                f"the private data gained nothing: the same models without it reach {self.baseline.zero_shot}, this "
-                f"run with as many texts {self.baseline.guided}. Its epsilon bought no accuracy."
+                f"no gain from the private data is measured: the same models without it reach "
+                f"{self.baseline.zero_shot}, this run with as many texts {self.baseline.guided}, "
+                f"on {self.run.rows:,} test rows."
             )
         return tuple(warnings)
 

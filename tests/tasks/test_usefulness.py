@@ -63,7 +63,7 @@ def test_texts_that_teach_no_more_than_those_without_private_data_are_a_warning(
     assert GOOD.baseline is not None
     run = replace(GOOD, baseline=replace(GOOD.baseline, guided=Accuracy(guided, 300, 120)))
     assert len(run.warnings) == warnings
-    assert all("the private data gained nothing" in warning for warning in run.warnings)
+    assert all("no gain from the private data is measured" in warning for warning in run.warnings)
 
 
 def test_it_survives_json_and_an_older_report_has_none() -> None:
