@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ from flows.params_compare import CompareConfig
 from flows.progress import display
 from flows.records import RunBook, begun, held_here, now, versions
 from flows.stores import open_artifacts, tracking_store
-from tasks.compare_report import Comparison, drawings, markdown, page
+from tasks.compare_report import NOT_PRIVATE, Comparison, drawings, markdown, page
 from tasks.comparing import Answer
 from tasks.steps import step
 
@@ -131,6 +132,11 @@ class CompareRun:
         tracking, home = self.config.tracking, self.artifacts.home
         uri, root = tracking_store(tracking.mlflow, home)
         tags = {"wasp.run_id": self.run_id, "prefect.flow_run_id": _flow_run() or ""}
+        unnoised = sorted(
+            {cell.row for cell in self.cells if cell.config.opens_rows and math.isinf(cell.config.epsilon)}
+        )
+        if unnoised:
+            tags["wasp.privacy"] = f"{NOT_PRIVATE}: {', '.join(unnoised)}"
         journal = home / "runs" / self.run_id / "tracking.jsonl"
         return open_tracker(uri, root, journal, tracking.experiment or self.config.title, self.run_id, tags)
 

@@ -65,6 +65,7 @@ def summary_of(comparison: Comparison, run_id: str, folder: str) -> dict[str, An
         "title": comparison.title,
         "state": "done" if not failed else "incomplete",
         "cells": [asdict(one) for one in comparison.answers],
+        "not_private": sorted({one.row for one in comparison.answers if one.not_private}),
         "failed": len(failed),
         "reused": sum(one.reused for one in comparison.answers),
         "claims": [asdict(one) for one in claims(comparison)],

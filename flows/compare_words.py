@@ -7,6 +7,7 @@ from typing import Any
 
 from connectors.base import format_dollars
 from flows.words import epsilon, money_about, table
+from tasks.compare_report import EVERY_COLUMN, NOT_PRIVATE
 
 
 def plan(value: dict[str, Any]) -> str:
@@ -32,13 +33,19 @@ def plan(value: dict[str, Any]) -> str:
 
 def summary(value: dict[str, Any]) -> str:
     """Show a finished comparison: its cells, what became of published claims, and where the tables are."""
-    heads = ("row", "column", "seed", "state", "accuracy", "fid", "epsilon", "seconds")
-    lines = [table([_answer(one) for one in value["cells"]], heads), ""]
+    heads = ("row", "column", "seed", "state", "accuracy", "fid", "epsilon of output", "added to budget", "seconds")
+    lines = [table([_answer(one) for one in value["cells"] if not one["not_private"]], heads), ""]
+    lines += _unnoised(value)
     said = [one for one in value["claims"] if one["verdict"]]
-    lines += [f"claim       {one['row']} · {one['column']} · {one['metric']}: {one['verdict']}" for one in said]
+    unnoised = {one["row"] for one in value["cells"] if one["not_private"]}
+    named = {row: f"{row} ({NOT_PRIVATE})" for row in unnoised}
+    lines += [
+        f"claim       {named.get(one['row'], one['row'])} · {one['column']} · {one['metric']}: {one['verdict']}"
+        for one in said
+    ]
     for cell in value["cells"]:
         lines += [
-            f"warning     {cell['row']} · {cell['column']} · seed {cell['seed']}: {warning}"
+            f"warning     {named.get(cell['row'], cell['row'])} · {cell['column']} · seed {cell['seed']}: {warning}"
             for warning in cell.get("warnings", ())
         ]
     failed = [one for one in value["cells"] if one["state"] == "failed"]
@@ -71,6 +78,24 @@ def _cells(one: dict[str, Any]) -> Sequence[object]:
 def _answer(one: dict[str, Any]) -> Sequence[object]:
     measured = [one["values"].get(metric) for metric in ("accuracy", "fid")]
     known = ["-" if value is None else f"{value:.3f}" for value in measured]
-    spent = "-" if one["epsilon"] is None else f"{one['epsilon']:.3f}"
+    spent = ["-" if one[name] is None else f"{one[name]:.3f}" for name in ("epsilon", "added")]
     state = "read back" if one["reused"] else one["state"]
-    return [one["row"], one["column"], one["seed"], state, *known, spent, f"{one['seconds']:.0f}"]
+    return [one["row"], one["column"], one["seed"], state, *known, *spent, f"{one['seconds']:.0f}"]
+
+
+def _unnoised(value: dict[str, Any]) -> list[str]:
+    """List the runs without noise in a table of their own: no column of epsilons says anything about them."""
+    runs: dict[str, tuple[dict[str, Any], list[str]]] = {}
+    for one in value["cells"]:
+        if one["not_private"]:
+            runs.setdefault(one["run_id"], (one, []))[1].append(one["column"])
+    if not runs:
+        return []
+    every = {one["column"] for one in value["cells"]}
+    rows = []
+    for one, columns in runs.values():
+        row, _, seed, state, accuracy, fid, _, _, seconds = _answer(one)
+        settings = EVERY_COLUMN if set(columns) == every else ", ".join(columns)
+        rows.append([f"{row} ({NOT_PRIVATE})", settings, seed, state, accuracy, fid, seconds])
+    heads = ("row", "settings", "seed", "state", "accuracy", "fid", "seconds")
+    return [f"{NOT_PRIVATE}: computed on private rows without noise, no epsilon holds", table(rows, heads), ""]

@@ -192,7 +192,7 @@ def budget_lines(value: dict[str, Any]) -> list[str]:
     if charged is None:
         return ["budget      not recorded what this run added"]
     return [
-        f"budget      added: epsilon {epsilon(value['epsilon_added'])} ({charged} releases charged, "
+        f"budget      added: epsilon {epsilon(value['epsilon_added'])} (releases: {charged} charged, "
         f"{value['releases'] - charged} reused from earlier runs)"
     ]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.comparing import Answer, Difference, Mean, Verdict, difference, mean_of, verdict
+from tasks.comparing import Answer, Difference, Mean, Verdict, difference, is_unnoised, mean_of, shared_columns, verdict
 from tasks.pages import template
 
 TITLES = {
@@ -21,6 +21,10 @@ TITLES = {
     "text_recall": "Recall of the texts: the share of real rows that lies among them",
 }
 DIGITS = 3
+NOT_PRIVATE = "NOT PRIVATE"
+EVERY_COLUMN = "every column"
+UNNOISED = f"{NOT_PRIVATE}: computed on private rows without noise. No epsilon holds; do not share these results."
+UNNOISED_HEADS = ("method", "settings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,10 @@ class Comparison:
     made: str
     versions: Mapping[str, str]
 
+    def named(self, row: str) -> str:
+        """Return the name of a row, marked where any of its results was computed without noise."""
+        return f"{row} ({NOT_PRIVATE})" if is_unnoised(self.answers, row) else row
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -59,11 +67,15 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One metric: a line per row, a cell per column."""
+    """One metric: a line per row, a cell per column.
+
+    `unnoised`: (row, settings, figure) of cells without noise, which are beneath no column: these name epsilons.
+    """
 
     metric: str
     title: str
     lines: tuple[tuple[str, tuple[str, ...]], ...]
+    unnoised: tuple[tuple[str, str, str], ...] = ()
 
 
 def claims(comparison: Comparison) -> list[Claim]:
@@ -81,16 +93,29 @@ def claims(comparison: Comparison) -> list[Claim]:
 def tables(comparison: Comparison) -> list[Table]:
     """Return a table per metric; each cell our figure, its spread over seeds, and the published figure."""
     return [
-        Table(
-            metric,
-            TITLES[metric],
-            tuple(
-                (row, tuple(cell_words(comparison, metric, row, column) for column in comparison.columns))
-                for row in comparison.rows
-            ),
-        )
+        Table(metric, TITLES[metric], tuple(_lines_of(comparison, metric)), tuple(_unnoised(comparison, metric)))
         for metric in comparison.metrics
     ]
+
+
+def _lines_of(comparison: Comparison, metric: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the rows that have a result with noise, or none at all."""
+    for row in comparison.rows:
+        without = [is_unnoised(comparison.answers, row, column) for column in comparison.columns]
+        if not all(without):
+            cells = zip(comparison.columns, without, strict=True)
+            yield row, tuple(NOT_PRIVATE if bare else cell_words(comparison, metric, row, name) for name, bare in cells)
+
+
+def _unnoised(comparison: Comparison, metric: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the figures without noise, once for all columns that mean nothing to the row."""
+    for row in comparison.rows:
+        bare = [column for column in comparison.columns if is_unnoised(comparison.answers, row, column)]
+        for columns in shared_columns(comparison.answers, row, bare):
+            settings = EVERY_COLUMN if columns == comparison.columns else ", ".join(columns)
+            measured = mean_of(comparison.answers, row, columns[0], metric) is not None
+            if measured or (metric, row, columns[0]) in comparison.published:
+                yield comparison.named(row), settings, cell_words(comparison, metric, row, columns[0])
 
 
 def cell_words(comparison: Comparison, metric: str, row: str, column: str) -> str:
@@ -116,11 +141,15 @@ def markdown(comparison: Comparison) -> str:
     """Return all tables as Markdown."""
     parts = [f"# {comparison.title}", "", _about(comparison), ""]
     for table in tables(comparison):
-        parts += [f"## {table.title}", "", *_lines(["", *comparison.columns], [[n, *c] for n, c in table.lines]), ""]
+        parts += [f"## {table.title}", ""]
+        if table.lines:
+            parts += [*_lines(["", *comparison.columns], [[n, *c] for n, c in table.lines]), ""]
+        if table.unnoised:
+            parts += [f"**{UNNOISED}**", "", *_lines([*UNNOISED_HEADS, table.metric], table.unnoised), ""]
     found = claims(comparison)
     if found:
-        parts += [f"## Differences from {comparison.reference}, seed by seed", ""]
-        parts += [*_lines(CLAIM_HEADS, [claim_cells(one) for one in found]), ""]
+        parts += [f"## Differences from {comparison.named(comparison.reference)}, seed by seed", ""]
+        parts += [*_lines(CLAIM_HEADS, [claim_cells(comparison, one) for one in found]), ""]
     parts += _remarks(comparison)
     return "\n".join(parts).rstrip() + "\n"
 
@@ -128,12 +157,12 @@ def markdown(comparison: Comparison) -> str:
 CLAIM_HEADS = ("metric", "row", "column", "ours", "published", "the published claim")
 
 
-def claim_cells(claim: Claim) -> list[str]:
+def claim_cells(comparison: Comparison, claim: Claim) -> list[str]:
     """Return the cells of one line of the differences."""
     published = "" if claim.published is None else f"{claim.published:+.{DIGITS}f}"
     return [
         claim.metric,
-        claim.row,
+        comparison.named(claim.row),
         claim.column,
         difference_words(claim.ours),
         published,
@@ -147,12 +176,27 @@ def page(comparison: Comparison) -> str:
         comparison=comparison,
         about=_about(comparison),
         tables=tables(comparison),
-        claims=[claim_cells(one) for one in claims(comparison)],
+        claims=[claim_cells(comparison, one) for one in claims(comparison)],
+        unnoised=UNNOISED,
+        unnoised_heads=UNNOISED_HEADS,
+        runs=_runs(comparison),
         heads=CLAIM_HEADS,
         failures=failures(comparison),
         warnings=warnings_of_cells(comparison),
         figures={name: svg.decode() for name, svg in drawings(comparison, "svg").items()},
     )
+
+
+def _runs(comparison: Comparison) -> list[tuple[Answer, str]]:
+    """Return the answers with the column that each belongs to; one without noise stands once, beneath no epsilon."""
+    found: dict[object, tuple[Answer, list[str]]] = {}
+    for number, one in enumerate(comparison.answers):
+        found.setdefault(one.run_id if one.not_private else number, (one, []))[1].append(one.column)
+    every = set(comparison.columns)
+    return [
+        (one, EVERY_COLUMN if len(names) > 1 and set(names) == every else ", ".join(names))
+        for one, names in found.values()
+    ]
 
 
 def failures(comparison: Comparison) -> list[tuple[str, str]]:
@@ -206,7 +250,7 @@ def _about(comparison: Comparison) -> str:
 
 
 def _remarks(comparison: Comparison) -> list[str]:
-    lines = [f"- {row}: {words}" for row, words in comparison.differs.items()]
+    lines = [f"- {comparison.named(row)}: {words}" for row, words in comparison.differs.items()]
     found = ["## What differs from the published settings", "", *lines, ""] if lines else []
     failed = [f"- {name}: {error}" for name, error in failures(comparison)]
     warnings = [f"- {name}: {warning}" for name, warning in warnings_of_cells(comparison)]

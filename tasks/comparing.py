@@ -17,6 +17,8 @@ class Answer:
     """What one cell came to. `values`: metric -> number, None where it was not measured; `curve`: one per iteration.
 
     `warnings`: why its result may be useless.
+    `epsilon`: privacy loss of the run's output; `added`: what the run added to the budget, None where it is not
+    recorded. `not_private`: private rows were used without noise, so that neither number holds.
     """
 
     row: str
@@ -29,6 +31,8 @@ class Answer:
     error: str = ""
     seconds: float = 0.0
     epsilon: float | None = None
+    added: float | None = None
+    not_private: bool = False
     dollars: float = 0.0
     dollars_estimated: float = 0.0
     reused: bool = False
@@ -64,6 +68,20 @@ def mean_of(answers: Sequence[Answer], row: str, column: str, metric: str) -> Me
     if not found:
         return None
     return Mean(float(np.mean(found)), float(np.std(found, ddof=1)) if len(found) > 1 else None, len(found))
+
+
+def is_unnoised(answers: Sequence[Answer], row: str, column: str | None = None) -> bool:
+    """Return whether a row, or its cells in one column, hold a result that was computed without noise."""
+    return any(one.not_private and one.row == row and column in (None, one.column) for one in answers)
+
+
+def shared_columns(answers: Sequence[Answer], row: str, columns: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the columns in groups in which a row has the same runs: a setting may mean nothing to a method."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for column in columns:
+        runs = tuple(one.run_id or column for one in answers if (one.row, one.column) == (row, column))
+        groups.setdefault(runs, []).append(column)
+    return [tuple(names) for names in groups.values()]
 
 
 def difference(

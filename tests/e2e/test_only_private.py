@@ -1,6 +1,7 @@
 """only_private from end to end: NOT PRIVATE in every place, nothing leaves, no row is found outside the zone."""
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.comparisons import ONLY_PRIVATE, config_file
+from tests.conftest import ROOT
 from tests.e2e.test_nothing_private_leaves import PLANTED, found_outside, planted_rows
 from tests.pipeline import Pipeline, last_json, prefect_server
 from tests.served import ask
@@ -110,6 +112,25 @@ def test_resumed_it_reuses_its_student(finished: tuple[Pipeline, dict[str, Any],
     assert done.returncode == 0, done.stderr[-2000:]
     again = last_json(done.stdout)
     assert (again["accuracy"], again["releases"]) == (summary["accuracy"], 1)
+
+
+def test_another_run_that_reuses_the_exposure_is_not_private_either(
+    finished: tuple[Pipeline, dict[str, Any], str], tmp_path: Path
+) -> None:
+    pipeline, summary, _ = finished
+    text = (ROOT / "flows" / "task_files" / "support_desk.yaml").read_text(encoding="utf-8")
+    (tmp_path / "other.yaml").write_text(re.sub("(?m)^item: .*", "item: another item", text), encoding="utf-8")
+    rows = {"path": str(pipeline.home.parent / "owner" / "rows.parquet"), "name": "planted"}
+    config = config_file(pipeline, ONLY_PRIVATE, private=rows, task=str(tmp_path / "other.yaml"))
+    done = pipeline.call("run", "only_private", "--config", str(config), "--json")
+    assert done.returncode == 0, done.stderr[-2000:]
+    other = last_json(done.stdout)
+    assert other["run_id"] != summary["run_id"]
+    assert (other["epsilon_spent"], other["epsilon_added"]) == (None, 0.0)
+    assert (other["releases"], other["releases_charged"]) == (1, 0)
+    told = last_json(pipeline.call("budget", "report", "planted", "--json").stdout)
+    line = next(run for run in told["runs"] if run["run_id"] == other["run_id"])
+    assert (line["loss"], line["added"], line["sure"]) == (None, 0.0, [1.0, 1.0])
 
 
 @pytest.mark.parametrize(

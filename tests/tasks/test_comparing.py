@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
+from flows import compare_words
+from flows.compare_values import summary_of
 from tasks.compare_report import Comparison, claims, drawings, markdown, page, tables
 from tasks.comparing import Answer, Difference, difference, mean_curve, mean_of, verdict
 
@@ -135,3 +137,56 @@ def test_a_cell_whose_result_may_be_useless_is_named_with_its_warning() -> None:
     shown = page(comparison(answers=(weak, *answers()[1:])))
     assert "<b>Cells with warnings</b><ul><li>WASP · all · seed 0: student accuracy 9 % is not above chance" in shown
     assert "Cells with warnings" not in markdown(comparison()) + page(comparison())
+
+
+def without_noise(**more: object) -> Comparison:
+    """WASP under two epsilons, and OnlyPrivate, which has the same run under both and no epsilon."""
+    noisy = [
+        answer("WASP", 0, 0.7 + number / 10, f"epsilon {number}", run_id=f"w{number}", epsilon=number, added=0.5)
+        for number in (1, 4)
+    ]
+    bare = [answer("OnlyPrivate", 0, 0.877, f"epsilon {number}", run_id="bare", not_private=True) for number in (1, 4)]
+    values = {
+        "rows": ("WASP", "OnlyPrivate"), "columns": ("epsilon 1", "epsilon 4"), "places": (1.0, 4.0), "seeds": (0,),
+        "answers": (*noisy, *bare), "published": {}, "differs": {"OnlyPrivate": "one pass"},
+    }  # fmt: skip
+    return comparison(**(values | more))
+
+
+def test_a_row_without_noise_is_marked_and_beneath_no_epsilon() -> None:
+    table = tables(without_noise())[0]
+    assert [row for row, _ in table.lines] == ["WASP"]
+    assert table.unnoised == (("OnlyPrivate (NOT PRIVATE)", "every column", "0.877"),)
+    text = markdown(without_noise())
+    for line in [*text.splitlines(), *page(without_noise()).split("<tr>")]:
+        if "OnlyPrivate" in line:
+            assert "NOT PRIVATE" in line, line
+    assert "none spent or NOT PRIVATE" not in page(without_noise())
+    assert page(without_noise()).count('<td colspan="2"><mark>NOT PRIVATE</mark></td>') == 1, "one run, one line"
+
+
+@pytest.mark.parametrize("places", [(1.0, 4.0), (None, None)])
+def test_pictures_mark_a_row_without_noise(places: tuple[float | None, ...]) -> None:
+    """Curves and bars: letters are drawn as text, so that the legend can be read."""
+    svg = drawings(without_noise(places=places), "svg")["accuracy"].decode()
+    assert "OnlyPrivate (NOT PRIVATE)" in svg
+
+
+def test_results_without_noise_that_differ_by_column_keep_their_settings() -> None:
+    bare = tuple(
+        answer("OnlyPrivate", 0, value, name, run_id=name, not_private=True) for name, value in (("a", 0.5), ("b", 0.6))
+    )
+    found = tables(without_noise(answers=bare, rows=("OnlyPrivate",), columns=("a", "b"), reference="OnlyPrivate"))[0]
+    assert found.lines == ()
+    assert [(settings, figure) for _, settings, figure in found.unnoised] == [("a", "0.500"), ("b", "0.600")]
+
+
+def test_the_terminal_lists_runs_without_noise_apart() -> None:
+    summary = summary_of(without_noise(), "compare-1", "runs/compare-1") | {"seconds": 1.0}
+    assert summary["not_private"] == ["OnlyPrivate"]
+    assert [cell["not_private"] for cell in summary["cells"]] == [False, False, True, True]
+    said = compare_words.summary(summary)
+    above, below = said.split("NOT PRIVATE: computed on private rows without noise")
+    assert "OnlyPrivate" not in above
+    assert "epsilon" not in below.split("cells  ")[0].replace("no epsilon holds", "")
+    assert "OnlyPrivate (NOT PRIVATE)  every column" in below
