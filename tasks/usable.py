@@ -59,6 +59,7 @@ def count_usable(tools: Tools, written: Sequence[Written]) -> dict[str, ClassCou
             count.texts.add(normalised(text))
             count.answers[str(plm)] += 1
             count.requested += 1
+            count.reasons.setdefault(str(plm), Counter())
         info = tools.artifacts.info(table.samples)
         for label, missing in info.get("shortfall", {}).items():
             count = counts.setdefault(label, ClassCount())
@@ -93,7 +94,7 @@ def _stop(
         if table.iteration == latest and tools.artifacts.info(table.samples).get("shortfall"):
             stops = {"stops": stops_of(tools, table.samples.path) + 1}
             tools.artifacts.write_text(_stops_path(table.samples.path), json.dumps(stops))
-    down = "".join(f" {table.plm} is down: {table.down}." for table in written if table.down)
+    down = "".join(f" {table.plm} is down: {table.down.rstrip('.')}." for table in written if table.down)
     raise TooFewTextsError(
         f"{len(short)} of {len(counts)} classes have too few usable texts: {_list_classes(short, needed)}.{down} "
         f"Nothing was released for them: epsilon is unchanged. Read runs/{tools.run_id}/iteration={latest}/plm=*/"
@@ -117,7 +118,7 @@ def _list_models(count: ClassCount) -> str:
 def _list_reasons(plm: str, answers: int, reasons: Counter[str]) -> str:
     unusable = reasons.total()
     if not unusable:
-        return f"{plm}: {answers} answers"
+        return f"{plm}: {answers} usable" if answers else f"{plm}: no answers"
     if len(reasons) == 1:
         return f"{plm}: {unusable} of {answers} answers: {next(iter(reasons))}"
     listed = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())

@@ -30,6 +30,8 @@ def pipeline(api: str, tmp_path: Path) -> Pipeline:
 
 
 SHORT = {"method": {"iterations": 2, "samples": 24}}
+ENOUGH = {"method": {"iterations": 2, "samples": 96}}
+"""Enough texts of each class for a vote where one of two models writes none."""
 
 
 def test_two_vendors_write_and_everything_is_paid_once(pipeline: Pipeline) -> None:
@@ -96,16 +98,16 @@ def test_one_vendor_with_a_bad_key_degrades_the_run(pipeline: Pipeline) -> None:
         VendorServer(plan=lambda request: failure(401, "bad key", code="invalid_api_key")) as bad,
     ):
         plms = [paid("gpt", "openai", good.url), paid("claude", "anthropic", bad.url)]
-        summary = pipeline.run(plms=plms, **SHORT)
+        summary = pipeline.run(plms=plms, **ENOUGH)
     assert summary["degraded"] is True
-    assert summary["n_synthetic"] == 24
+    assert summary["n_synthetic"] == 96
     assert any("claude was down" in one for one in summary["problems"])
 
 
 def test_the_key_is_written_nowhere(pipeline: Pipeline, tmp_path: Path) -> None:
     with VendorServer() as server, VendorServer(plan=lambda request: failure(401, KEY, code="invalid_api_key")) as bad:
         plms = [paid("gpt", "openai", server.url), paid("claude", "anthropic", bad.url)]
-        done = pipeline.call("run", "wasp", "--config", str(pipeline.config(plms=plms, **SHORT)), "--json")
+        done = pipeline.call("run", "wasp", "--config", str(pipeline.config(plms=plms, **ENOUGH)), "--json")
     assert done.returncode == 0, done.stderr[-1500:]
     assert KEY not in done.stdout + done.stderr
     for path in pipeline.home.rglob("*"):
