@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -154,7 +154,7 @@ class SentenceEmbedder:
 
     def _computed(
         self, model: Any, batches: Iterable[tuple[list[int], list[str]]]
-    ) -> Iterator[tuple[list[int], Matrix]]:
+    ) -> Generator[tuple[list[int], Matrix]]:
         """Yield batches with their vectors; on a processor each is computed by one core, and several at once."""
         # A tokenizer serves one thread at a time: this one.
         prepared = ((batch, self._features(model, texts)) for batch, texts in batches)

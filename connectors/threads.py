@@ -1,8 +1,9 @@
 """Threads for computations: their waiting, their number, and one pool that all steps of a process share.
 
-A thread of OpenMP (torch, scikit-learn) that has no work spins for milliseconds by default. On a machine that does
-anything else it takes the core from the thread that it waits for: four threads on four busy cores embedded a fifth of
-the texts that one thread does, at twelve times its processor time. `settle_environment` therefore makes threads sleep.
+A thread of OpenMP (torch, scikit-learn) or OpenBLAS (numpy, scipy) that has no work spins for milliseconds by default.
+On a machine that does anything else it takes the core from the thread that it waits for: four threads on four busy
+cores embedded a fifth of the texts that one thread does, at twelve times its processor time. `settle_environment`
+therefore makes threads sleep.
 
 `compute` then gives each piece of work one core. No piece waits for another, so that a core that is taken by another
 program delays one piece and not all. Results do not depend on the number of threads. Several processes of a machine
@@ -27,6 +28,8 @@ SLEEPING = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
 """Variables that make waiting threads sleep: the standard one, and that of the runtimes of Intel and LLVM."""
 WAITING = (*SLEEPING, "GOMP_SPINCOUNT", "KMP_LIBRARY")
 """Variables that say how threads wait; if the user has set one, all are left alone."""
+BLAS = {"OPENBLAS_THREAD_TIMEOUT": "4"}
+"""Makes waiting threads of OpenBLAS sleep: they spin for 2^n ticks of the clock, n is 26 or 28 by default, least 4."""
 NUMBER = "OMP_NUM_THREADS"
 CGROUP: Final = Path("/sys/fs/cgroup")
 AHEAD = 2
@@ -41,6 +44,8 @@ def settle_environment(environment: MutableMapping[str, str] = os.environ) -> No
     """
     if not any(name in environment for name in WAITING):
         environment.update(SLEEPING)
+    for name, value in BLAS.items():
+        environment.setdefault(name, value)
     quota = cpu_quota()
     if quota is not None and quota < _allowed_cores():
         environment.setdefault(NUMBER, str(quota))
@@ -90,6 +95,10 @@ def compute(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[t
 class _Pool:
     """The threads of this process; a process that is forked begins with none."""
 
+    _lock: Lock
+    _number: int
+    _threads: ThreadPoolExecutor | None
+
     def __init__(self) -> None:
         self._forget()
         os.register_at_fork(after_in_child=self._forget)
@@ -104,8 +113,7 @@ class _Pool:
             return self._threads, self._number
 
     def _forget(self) -> None:
-        self._lock, self._number = Lock(), 0
-        self._threads: ThreadPoolExecutor | None = None
+        self._lock, self._number, self._threads = Lock(), 0, None
 
 
 _POOL: Final = _Pool()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import connectors  # noqa: F401  (it settles how threads wait, for this process and all that it starts)
 from tests.pipeline import Pipeline, prefect_server
 
 ROOT = Path(__file__).resolve().parents[1]

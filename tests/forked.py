@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SETTLED = ("PYTHON", "OMP_", "LD_", "HF_", "MLFLOW_DISABLE")
+SETTLED = ("PYTHON", "OMP_", "GOMP_", "KMP_", "OPENBLAS_", "LD_", "HF_", "MLFLOW_DISABLE")
 """What is read when a process starts or a library is imported; a call that needs it otherwise is no fork."""
 QUIET = {"MLFLOW_LOGGING_LEVEL": "WARNING", "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
 """What the command sets before it imports MLflow."""

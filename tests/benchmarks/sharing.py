@@ -18,15 +18,15 @@ from statistics import median
 from typing import Any
 
 from connectors.embedders import open_embedder
-from connectors.threads import WAITING, usable_cores
+from connectors.threads import BLAS, WAITING, usable_cores
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, line
 from tests.pipeline import ROOT
 
 BUSY = (1, 2)
 BEFORE = "all cores a batch, spinning"
-WAYS = {"ours": {}, "before": {"GOMP_SPINCOUNT": "300000"}}
-"""Environments of both ways; the second one's is libgomp's default, stated."""
+WAYS = {"ours": {}, "before": {"GOMP_SPINCOUNT": "300000", "OPENBLAS_THREAD_TIMEOUT": "26"}}
+"""Environments of both ways; the second one's are the defaults of the libraries, stated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def fair_share(cores: int, busy: int) -> float:
 
 def sharing(tiny: bool) -> list[Line]:
     """Embed short texts alone, beside one and two busy programs, and in two processes at once, all in turns."""
-    count, rounds = (40, 1) if tiny else (600, 7)
+    count, rounds = (40, 1) if tiny else (600, 5)
     taken: dict[tuple[str, str], list[Turn]] = {}
     with ExitStack() as stack:
         ours, second, before = (stack.enter_context(_process(way, count)) for way in ("ours", "ours", "before"))
@@ -95,7 +95,7 @@ def _embed(processes: Sequence["subprocess.Popen[str]"]) -> list[Turn]:
 
 @contextmanager
 def _process(way: str, count: int) -> Iterator["subprocess.Popen[str]"]:
-    environment = {name: value for name, value in os.environ.items() if name not in WAITING} | WAYS[way]
+    environment = {name: value for name, value in os.environ.items() if name not in (*WAITING, *BLAS)} | WAYS[way]
     command = [sys.executable, "-m", "tests.benchmarks.sharing", way, str(count)]
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

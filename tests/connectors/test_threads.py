@@ -15,7 +15,7 @@ import torch
 
 from connectors import threads
 from connectors.embedders import open_embedder
-from connectors.threads import AHEAD, SLEEPING, WAITING, compute, cpu_quota, settle_environment, usable_cores
+from connectors.threads import AHEAD, BLAS, SLEEPING, WAITING, compute, cpu_quota, settle_environment, usable_cores
 from tests.pipeline import ROOT
 
 ENTRIES = {
@@ -28,24 +28,38 @@ ENTRIES = {
 TEXTS = [f"card number {number} has not arrived, and nobody says why" * (number % 5 + 1) for number in range(60)]
 
 
-def spins(entry: str, **variables: str) -> set[str]:
-    """Return how often waiting threads of the OpenMP runtimes look for work, as the runtimes themselves report it."""
-    environment = {name: value for name, value in os.environ.items() if name not in WAITING}
+NUMPY_IS_LOADED = """
+import os, sys
+class Look:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            print("OpenBLAS reads", os.environ.get("OPENBLAS_THREAD_TIMEOUT"), file=sys.stderr)
+sys.meta_path.insert(0, Look())
+"""
+
+
+def spins(entry: str, **variables: str) -> tuple[set[str], list[str]]:
+    """Return how often waiting threads of OpenMP look for work, and 2^n ticks of those of OpenBLAS.
+
+    The OpenMP runtimes report it themselves; OpenBLAS reads its variable when numpy is imported.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in (*WAITING, *BLAS)}
     environment |= variables | {"OMP_DISPLAY_ENV": "VERBOSE"}
-    command = [sys.executable, "-c", f"{entry}\nimport torch, sklearn.linear_model"]
+    command = [sys.executable, "-c", f"{NUMPY_IS_LOADED}{entry}\nimport torch, sklearn.linear_model"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    return set(re.findall(r"GOMP_SPINCOUNT = '(\d+)'", done.stderr))
+    loops = set(re.findall(r"GOMP_SPINCOUNT = '(\d+)'", done.stderr))
+    return loops, re.findall(r"OpenBLAS reads (\w+)", done.stderr)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="libgomp reports its settings; other systems have other runtimes")
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_waiting_threads_sleep_however_a_run_is_started(entry: str) -> None:
-    assert spins(ENTRIES[entry]) == {"0"}
+    assert spins(ENTRIES[entry]) == ({"0"}, ["4"])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="libgomp reports its settings; other systems have other runtimes")
 def test_what_the_user_says_of_waiting_threads_stays() -> None:
-    assert spins("import connectors", GOMP_SPINCOUNT="77") == {"77"}
+    assert spins("import connectors", GOMP_SPINCOUNT="77", OPENBLAS_THREAD_TIMEOUT="9") == ({"77"}, ["9"])
 
 
 @pytest.mark.parametrize("name", WAITING)

@@ -75,7 +75,7 @@ class Scene:
 
     def kill(self, party: str) -> None:
         self.processes[party].send_signal(signal.SIGKILL)
-        self.processes[party].wait(10)
+        self.processes[party].wait(WAIT_SECONDS)
 
     def exchange(self, pattern: str) -> list[Path]:
         return sorted((self.folder / "parties/exchange").glob(f"rounds/*/iteration=*/attempt=*/{pattern}"))
@@ -104,7 +104,7 @@ class Scene:
                 os.kill(process.pid, signal.SIGCONT)
                 process.terminate()
         for process in self.processes.values():
-            process.wait(30)
+            process.wait(WAIT_SECONDS)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def _deployed(api: str, names: list[str]) -> bool:
     return found >= set(names)
 
 
-@pytest.mark.parametrize("scene", [1.5], indirect=True, ids=["it-is-waited-for-90-seconds"])
+@pytest.mark.parametrize("scene", [4], indirect=True, ids=["it-is-waited-for-4-minutes"])
 def test_a_party_killed_before_it_answered_is_left_out(scene: Scene) -> None:
     os.kill(scene.processes["party-2"].pid, signal.SIGSTOP)
     run = scene.pipeline.start("run", "wasp", "--config", str(scene.config), "--json")
