@@ -32,25 +32,27 @@ Epsilon = Annotated[
 
 def check_delta(delta: float) -> float:
     """Return delta; ValueError where it promises nothing, or is too small for the accountants."""
-    if delta > MOST_DELTA:
+    if delta >= MOST_DELTA:
         raise ValueError(
-            f"{delta:g} is above {MOST_DELTA:g}: it would permit to publish one record in {max(1, round(1 / delta))} "
-            "as it is. Write a number below 1/rows, such as 1e-5"
+            f"{delta:g} is not below {MOST_DELTA:g}: with it, one record in {max(1, round(1 / delta))} may be "
+            "published as it is. Write a number below 1/rows, such as 1e-5"
         )
-    if not delta >= LEAST_DELTA:  # nan as well
+    if not delta > LEAST_DELTA:  # nan as well
         raise ValueError(
-            f"{delta:g} is below {LEAST_DELTA:g}, which accountants of floating-point numbers cannot tell from 0. "
+            f"{delta:g} is not above {LEAST_DELTA:g}: in floating-point numbers, accountants cannot tell it from 0. "
             "Write a number such as 1e-5 or 1e-8"
         )
     return delta
 
 
 Delta = Annotated[
-    float, AfterValidator(check_delta), Field(json_schema_extra={"minimum": LEAST_DELTA, "maximum": MOST_DELTA})
+    float,
+    AfterValidator(check_delta),
+    Field(json_schema_extra={"exclusiveMinimum": LEAST_DELTA, "exclusiveMaximum": MOST_DELTA}),
 ]
 """The chance that a promise fails.
 
-At most 0.01: (0, delta)-DP permits to publish each record as it is with that chance. At least 1e-12: at 1e-14 two
+Below 0.01: (0, delta)-DP permits to publish each record as it is with that chance. Above 1e-12: at 1e-14 two
 accountants of DP-SGD differ in the fourth digit, at 1e-16 one of them gives no number.
 """
 
@@ -64,7 +66,7 @@ class Promise(Strict):
         4.0, gt=0, description="Total privacy loss of the run; 'inf' means no noise and marks the run NOT PRIVATE."
     )
     delta: Delta = Field(
-        1e-5, description="Chance that the promise fails in the whole run; below 1/rows, from 1e-12 to 0.01."
+        1e-5, description="Chance that the promise fails in the whole run; below 1/rows, and between 1e-12 and 0.01."
     )
     adjacency: Literal["add_remove", "replace_one"] = Field(
         "add_remove", description="What an attacker may not tell: that a row is there, or which of two rows it is."

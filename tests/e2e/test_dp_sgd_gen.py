@@ -146,7 +146,7 @@ def test_without_noise_the_run_is_marked_and_not_exported(desk: Pipeline, tmp_pa
         ({"method": {"seed": 3}}, "a seed could take the noise off"),
         ({"method": {"declared_rows": None}}, "method.declared_rows"),
         ({"method": {"batch_rows": 500}}, "batch_rows (500)"),
-        ({"privacy": {"delta": 0.01}}, "below 1/method.declared_rows"),
+        ({"privacy": {"delta": 0.009}}, "below 1/method.declared_rows"),
         ({"privacy": {"protects": "person"}}, "privacy.protects"),
         ({"privacy": {"adjacency": "replace_one"}}, "privacy.adjacency"),
         ({"private": {"rows": 50}}, "set private.of"),

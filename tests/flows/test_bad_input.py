@@ -83,9 +83,12 @@ def assert_nothing_spent(home: Path) -> None:
         ({"privacy": {"epsilon": "lots"}}, "privacy.epsilon"),
         ({"privacy": {"delta": 0}}, "privacy.delta"),
         ({"privacy": {"delta": 1}}, "privacy.delta"),
-        ({"privacy": {"delta": 0.5}}, "privacy.delta: 0.5 is above 0.01: it would permit to publish one record in 2"),
-        ({"privacy": {"delta": 0.0101}}, "privacy.delta: 0.0101 is above 0.01"),
-        ({"privacy": {"delta": 1e-300}}, "privacy.delta: 1e-300 is below 1e-12"),
+        (
+            {"privacy": {"delta": 0.5}},
+            "privacy.delta: 0.5 is not below 0.01: with it, one record in 2 may be published",
+        ),
+        ({"privacy": {"delta": 0.01}}, "privacy.delta: 0.01 is not below 0.01"),
+        ({"privacy": {"delta": 1e-300}}, "privacy.delta: 1e-300 is not above 1e-12"),
         ({"privacy": {"delta": math.nan}}, "privacy.delta"),
         ({"privacy": {"epsilon": True}}, "privacy.epsilon: true and false"),
         ({"privacy": {"delta": True}}, "privacy.delta: true and false"),
@@ -319,17 +322,19 @@ def test_a_class_without_private_rows_is_no_error(home: Path, tmp_path: Path) ->
 
 
 def test_a_delta_that_gives_a_row_away_is_warned_of(home: Path) -> None:
-    assert any("0.01 is not below 1/100 (one in" in text for text in about_delta(home, {"rows": 50, "of": 100}, 0.01))
-    assert any("0.01 is not below 1/105 (one in" in text for text in about_delta(home, {"rows": 105, "of": None}, 0.01))
-    assert about_delta(home, {"rows": 50, "of": 100}, 0.005) == []
-    assert about_delta(home, {}, 0.01) == [], "nothing is declared, and the true number is nobody's"
+    assert any("0.009 is not below 1/200 (one in" in text for text in about_delta(home, {"rows": 50, "of": 200}, 0.009))
+    assert any(
+        "0.009 is not below 1/115 (one in" in text for text in about_delta(home, {"rows": 115, "of": None}, 0.009)
+    )
+    assert about_delta(home, {"rows": 50, "of": 200}, 0.0049) == []
+    assert about_delta(home, {}, 0.009) == [], "nothing is declared, and the true number is nobody's"
 
 
 def test_a_plan_warns_of_such_a_delta(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
-    path.write_text(yaml.safe_dump(values(private={"rows": 50, "of": 100})), encoding="utf-8")
-    found = plan("wasp", path, ["privacy.delta=0.01"])["warnings"]
-    assert [text for text in found if text.startswith("privacy.delta: 0.01 is not below 1/100 (one in")]
+    path.write_text(yaml.safe_dump(values(private={"rows": 50, "of": 200})), encoding="utf-8")
+    found = plan("wasp", path, ["privacy.delta=0.009"])["warnings"]
+    assert [text for text in found if text.startswith("privacy.delta: 0.009 is not below 1/200 (one in")]
 
 
 def about_delta(home: Path, private: dict[str, Any], delta: float) -> list[str]:

@@ -48,7 +48,7 @@ def test_every_group_says_what_it_is() -> None:
     [
         ("Method", "votes", {"minimum": 1, "maximum": 32}),
         ("Method", "examples", {"minimum": 2, "maximum": 64}),
-        ("Privacy", "delta", {"minimum": 1e-12, "maximum": 0.01}),
+        ("Privacy", "delta", {"exclusiveMinimum": 1e-12, "exclusiveMaximum": 0.01}),
         ("Privacy", "calibration", {"enum": ["tight", "paper"]}),
         ("Plm", "batch_seconds", {"exclusiveMinimum": 0, "maximum": 3600}),
         ("Execution", "approval_minutes", {"minimum": 1, "maximum": 10080}),
