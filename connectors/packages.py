@@ -34,11 +34,11 @@ def install_command(extra: str) -> str:
 
 
 def _source() -> dict[str, Any]:
-    """Return where this project was installed from (PEP 610); nothing for a package of an index."""
-    from importlib.metadata import PackageNotFoundError, distribution
+    """Return where this project was installed from (PEP 610); nothing for a package of an index.
 
-    try:
-        text = distribution(PROJECT).read_text("direct_url.json")
-    except PackageNotFoundError:
-        return {}
-    return dict(json.loads(text)) if text else {}
+    In the folder of a checkout, Python finds the build metadata there first, which does not have it.
+    """
+    from importlib.metadata import distributions
+
+    origins = (package.read_text("direct_url.json") for package in distributions(name=PROJECT))
+    return next((dict(json.loads(origin)) for origin in origins if origin), {})

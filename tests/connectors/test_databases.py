@@ -114,7 +114,7 @@ def test_a_sqlite_connection_cannot_write_even_where_a_statement_gets_through(
         database.execute("CREATE TABLE notes (text)")
     database.close()
     before = path.read_bytes()
-    engine = _open(f"sqlite:///{path}", "notes")
+    engine = _open(f"sqlite:///{path}")
     with _reading(engine) as connection, pytest.raises(DBAPIError, match="readonly|not authorized"):
         connection.exec_driver_sql(statement)
     engine.dispose()
@@ -175,7 +175,7 @@ def test_a_function_of_postgresql_that_writes_is_stopped_by_the_transaction(ward
 def test_a_transaction_of_postgresql_cannot_write_even_where_a_statement_gets_through(
     ward: str, statement: str
 ) -> None:
-    engine = _open(ward, "notes")
+    engine = _open(ward)
     with _reading(engine) as connection, pytest.raises(DBAPIError, match="read-only transaction"):
         connection.exec_driver_sql(statement)
     engine.dispose()

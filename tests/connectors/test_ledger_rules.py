@@ -126,9 +126,9 @@ class BookUnderRules(RuleBasedStateMachine):
     def _expected(self, run_id: str, slot: int, sigma: float, respend: bool) -> tuple[type[Exception] | None, bool]:
         """Return what a new release must be refused with, if at all, and whether it is one on top of the plan."""
         rules = self.rules
-        if run_id not in rules.open:
-            return LedgerError, False
         before = any((one.run_id, one.slot) == (run_id, slot) for one in rules.drawn)
+        if run_id not in rules.open and not before:  # a finished run may pay for a slot of its own again
+            return LedgerError, False
         planned = sigma in rules.left(run_id, rules.plans[run_id])
         if not respend and before:
             return LostArtifactsError, False

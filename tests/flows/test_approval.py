@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.base import ApprovalError, ConfigError
+from connectors.base import ApprovalError, ConfigError, PrivateInputError
 from flows import approval, words
 from flows.approval import Approval, ask, contract_of
 from flows.config_files import check_config
@@ -51,11 +51,12 @@ def test_rows_stay_closed_when_the_answer_is_no(tmp_path: Path) -> None:
     def refuse(*_: object) -> None:
         raise ApprovalError("no")
 
-    missing = config(private={"path": str(tmp_path / "nowhere.csv")})
+    (tmp_path / "rows.csv").write_text("text,label\nMy parcel is late.,no_such_class\n")
+    unusable = config(private={"path": str(tmp_path / "rows.csv")})
     with pytest.raises(ApprovalError):
-        prepare("wasp", missing, tmp_path, refuse)
-    with pytest.raises(ConfigError, match="nowhere"):
-        prepare("wasp", missing, tmp_path)
+        prepare("wasp", unusable, tmp_path, refuse)
+    with pytest.raises(PrivateInputError):
+        prepare("wasp", unusable, tmp_path)
 
 
 def test_the_plan_says_that_somebody_is_asked() -> None:
