@@ -41,7 +41,7 @@ STEPS = {
         "weigh_models",
     ),
     "flows.run": ("vote",),
-    "tasks.steps": ("embed_samples",),
+    "tasks.steps": ("embed_samples", "measure_baseline"),
 }
 """The steps of the flow by the module whose name for them is called."""
 

@@ -59,8 +59,10 @@ def started(pipeline: Pipeline, *arguments: str) -> tuple["subprocess.Popen[str]
 
 
 def test_a_refused_plan_spends_nothing_and_says_who_refused(pipeline: Pipeline, tmp_path: Path) -> None:
-    # The rows do not exist: whoever opened them would fail in other words.
-    config = pipeline.config(**SHORT, private={"path": str(tmp_path / "no-such-rows.parquet"), "name": "desk"})
+    # No row can be used: opening them would fail with another message.
+    rows = tmp_path / "unusable.csv"
+    rows.write_text("text,label\nMy parcel is late.,no_such_class\n")
+    config = pipeline.config(**SHORT, private={"path": str(rows), "name": "desk"})
     process, run = started(pipeline, "run", "wasp", "--config", str(config), "--json")
     form = with_form(pipeline.api, run)
     for word in ("'desk'", "sigma", "epsilon       stated 4.0000", "dollars", "delta 1e-05", "nothing is spent"):

@@ -10,6 +10,7 @@ import pytest
 
 from tests.connectors.tracking.tools import snapshot
 from tests.pipeline import Pipeline, free_port, last_json
+from tests.tiny_models import save_roberta
 
 pytestmark = pytest.mark.core
 PROMISED = {
@@ -292,7 +293,9 @@ def test_a_tracking_server_that_is_down_delays_little_and_loses_nothing(api: str
 @pytest.mark.runs
 def test_what_a_failed_run_reserved_can_be_returned(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
-    config = pipeline.config(student={"kind": "finetune", "model": str(tmp_path / "no-such-model")})
+    model = save_roberta(tmp_path / "broken-model")
+    (model / "model.safetensors").write_bytes(b"no weights")  # found where the student is trained, after the votes
+    config = pipeline.config(student={"kind": "finetune", "model": str(model)})
     failed = pipeline.call("run", "wasp", "--config", str(config))
     assert failed.returncode != 0
     run = last_json(pipeline.call("runs", "--json").stdout)["runs"][0]
