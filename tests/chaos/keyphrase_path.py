@@ -30,7 +30,7 @@ def open_run(home: Path, rows: str) -> DpKpsRun:
         "private": {"path": rows, "name": "desk"},
         "vocabulary": {"path": str(terms), "stop_words": False},
         "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 16}},
-        "method": {"texts": "phrases", "samples": 24, "vocabulary_terms": 8, "length": 3, "frequencies": 8},
+        "method": {"texts": "phrases", "samples": 96, "vocabulary_terms": 8, "length": 3, "frequencies": 8},
         "student": {"kind": "mlp", "adaptation": "coral", "adaptation_from": "moments", "adaptation_directions": 2},
         "execution": {"seed": 0},
     }
@@ -55,7 +55,7 @@ def release_path(home: Path, rows: str, tell: Tell) -> None:
     told("density", density)
     sequences, _ = keyphrasing.draw_phrases(tools, run.density_spec, terms, density)
     told("sequences", sequences)
-    texts, _ = phrase_rows.write(tools, PhraseRows(sequences, run.prepared.card.label_names, 24))
+    texts, _ = phrase_rows.write(tools, PhraseRows(sequences, run.prepared.card.label_names, 96))
     told("texts", texts.samples)
     vectors, _ = writing.embed_samples(tools, texts.samples)
     written = [Written(texts.plm, texts.iteration, texts.samples, vectors)]

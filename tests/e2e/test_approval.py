@@ -14,6 +14,7 @@ import pytest
 
 from tests.pipeline import ROOT, WAIT_SECONDS, Pipeline, last_json
 from tests.served import Refused, Served, ask, served, values
+from tests.tiny_models import save_roberta
 
 SHORT = {"method": {"iterations": 2, "samples": 24}, "test": None, "execution": {"approval": True}}
 
@@ -153,7 +154,8 @@ def deployed(api: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 @pytest.mark.slow
 def test_a_retry_of_an_approved_run_does_not_ask_again(deployed: Served, tmp_path: Path) -> None:
-    model = tmp_path / "weights"
+    model = save_roberta(tmp_path / "weights")
+    (model / "model.safetensors").write_bytes(b"no weights")  # found where the student is trained
     config = values(**SHORT, student={"kind": "finetune", "model": str(model)})
     run = deployed.start(config)
     deployed.until(run, "PAUSED")
