@@ -207,7 +207,7 @@ def test_a_folder_that_holds_no_model_or_no_student_is_named(tmp_path):
 @pytest.mark.parametrize("package", ["torch", "transformers"])
 def test_a_missing_package_is_answered_with_the_install_command(package, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingPackageError, match=rf"'{package}'.*wasp-synth\[local\]"):
+    with pytest.raises(MissingPackageError, match=rf"'{package}'.*\[local\]"):
         train_student(StudentSpec(), TrainingRows(*sentences(30, 0), CLASSES), tmp_path)
 
 
