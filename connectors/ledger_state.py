@@ -103,6 +103,25 @@ def entry_charge(entry: Entry) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in names}
 
 
+def unreleased(charges: Iterable[Mapping[str, Any]], releases: Iterable[Entry]) -> list[Mapping[str, Any]]:
+    """Return the charges that no release was drawn for; equal charges are matched by their number."""
+    drawn = Counter(charge_key(entry_charge(entry)) for entry in releases)
+    left = []
+    for charge in charges:
+        key = charge_key(charge)
+        if drawn[key] > 0:
+            drawn[key] -= 1
+        else:
+            left.append(charge)
+    return left
+
+
+def drawn_releases(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the releases of a dataset's own lines that were not voided."""
+    void = {entry.detail["number"] for entry in entries if entry.kind == "void"}
+    return [entry for entry in entries if entry.kind in RELEASING and entry.number not in void]
+
+
 def exposes(event: Any) -> bool:
     """Return whether an event, or any event within it, is a release without noise."""
     if isinstance(event, Mapping):
@@ -190,19 +209,8 @@ class State:
 
     def unspent(self, run_id: str, plan: Sequence[Mapping[str, Any]] | None = None) -> list[Mapping[str, Any]]:
         """Return the charges of a plan (the run's own by default) that the run has not released yet, by count."""
-        paid = Counter(
-            charge_key(entry_charge(entry))
-            for entry in self.released
-            if entry.run_id == run_id and not entry.detail.get("extra", False)
-        )
-        left = []
-        for charge in self.runs[run_id].plan if plan is None else plan:
-            key = charge_key(charge)
-            if paid[key] > 0:
-                paid[key] -= 1
-            else:
-                left.append(charge)
-        return left
+        own = (entry for entry in self.released if entry.run_id == run_id and not entry.detail.get("extra", False))
+        return unreleased(self.runs[run_id].plan if plan is None else plan, own)
 
     def charged(self) -> list[Entry]:
         """Return the releases that count: the dataset's own, then those of the others of its group."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from connectors.base import canonical
-from connectors.ledger_state import EXPORT, EXPOSED, GROUP, LOOK, RELEASING, Entry
+from connectors.ledger_state import EXPORT, EXPOSED, GROUP, LOOK, RELEASING, Entry, drawn_releases
 from tasks.officer_values import Among, Exported, Line, RunLine, Shared, Touch
 from tasks.shared_noise import parties_of
 
@@ -58,12 +58,11 @@ def touched(entries: Sequence[Entry], runs: Sequence[RunLine]) -> tuple[Touch, .
 
 def among(entries: Sequence[Entry], runs: Sequence[RunLine]) -> tuple[Among, ...]:
     """Return the parties that shared the noise of each federated run."""
-    void = {entry.detail["number"] for entry in entries if entry.kind == "void"}
     units = {run.run_id: run.unit for run in runs}
     federated = {}
-    for entry in entries:
-        parties = parties_of(entry.event, entry.sensitivity_reason) if entry.kind in RELEASING else None
-        if parties is not None and entry.number not in void:
+    for entry in drawn_releases(entries):
+        parties = parties_of(entry.event, entry.sensitivity_reason)
+        if parties is not None:
             who = (parties.number, parties.minimum, parties.colluding)
             federated[entry.run_id, who] = Among(entry.run_id, *who, units[entry.run_id])
     return tuple(federated.values())

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from connectors.base import ArtifactRef, LedgerError, Look
-from connectors.ledger_state import RELEASING, charge_fields, charge_key, entry_charge, events_of
+from connectors.ledger_state import charge_fields, drawn_releases, events_of, unreleased
 from flows.home import who
 from flows.lost_book import RELEASES
 from tasks.private.moments import SLOT
@@ -39,9 +38,7 @@ def paid_for(run: Run, releases: Sequence[ArtifactRef]) -> list[Entry]:
             f"'{name.dataset}'. Restore the book, or delete the run's release.parquet: it is read back."
         )
     slots = run.slots(releases) | {SLOT} | {one.privacy.part for one in run.prepared.noise.beside}
-    void = {entry.detail["number"] for entry in entries if entry.kind == "void"}
-    drawn = [entry for entry in entries if entry.kind in RELEASING and entry.number not in void]
-    return [e for e in drawn if e.hash in paid or (e.run_id == name.run_id and e.slot in slots)]
+    return [e for e in drawn_releases(entries) if e.hash in paid or (e.run_id == name.run_id and e.slot in slots)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +61,8 @@ def output_of(artifacts: Artifacts, run_id: str, entries: Sequence[Entry], repor
     The loss is never understated: what the report of the run names beyond them counts as well, and without a report
     the whole plan does, unless the run is over and its manifest is here.
     """
-    void = {entry.detail["number"] for entry in entries if entry.kind == "void"}
-    drawn = [entry for entry in entries if entry.kind in RELEASING and entry.number not in void]
     named = releases_of(artifacts, run_id)
-    releases = tuple(entry for entry in drawn if entry.run_id == run_id or entry.hash in named)
+    releases = tuple(entry for entry in drawn_releases(entries) if entry.run_id == run_id or entry.hash in named)
     over = any(entry.kind == "finish" and entry.run_id == run_id for entry in entries)
     at_most = report is None and not (over and artifacts.read_text(f"runs/{run_id}/manifest.json") is not None)
     further: list[Mapping[str, Any]] = []
@@ -75,7 +70,7 @@ def output_of(artifacts: Artifacts, run_id: str, entries: Sequence[Entry], repor
         further = [charge_fields(charge) for charge in report.happened.charges]
     elif at_most:
         further = _planned(run_id, entries)
-    missing = _without(further, releases)
+    missing = unreleased(further, releases)
     return Output(
         charged=tuple(entry for entry in releases if entry.run_id == run_id),
         releases=releases,
@@ -88,19 +83,6 @@ def _planned(run_id: str, entries: Sequence[Entry]) -> list[Mapping[str, Any]]:
     """Return the charges of the plan that a run reserved last."""
     plans = [entry.detail["charges"] for entry in entries if (entry.kind, entry.run_id) == ("reserve", run_id)]
     return plans[-1] if plans else []
-
-
-def _without(charges: Sequence[Mapping[str, Any]], releases: Sequence[Entry]) -> list[Mapping[str, Any]]:
-    """Return the charges that no release stands for; equal charges are told apart by their number."""
-    known = Counter(charge_key(entry_charge(entry)) for entry in releases)
-    missing = []
-    for charge in charges:
-        key = charge_key(charge)
-        if known[key]:
-            known[key] -= 1
-        else:
-            missing.append(charge)
-    return missing
 
 
 def releases_of(artifacts: Artifacts, run_id: str) -> set[str]:
