@@ -55,10 +55,10 @@ test-runs: $(READY) ## whole runs of every flow with their servers: killed, resu
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "runs and not slow and not gpu and not live and not browser"
 
 test-slow: $(READY) ## the slow tests alone: see CONTRIBUTING.md for when
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow and not gpu and not live and not browser"
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not gpu and not live and not browser"
 
 test-all: $(READY) ## everything but the browser: slow, chaos and statistical tests as well
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not gpu and not live and not browser"
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not gpu and not live and not browser"
 
 test-e2e: $(READY) ## the pages of Prefect and MLflow in Chromium; screenshots in tests/output (needs chromium, chromium-driver)
 	$(BIN)/python -m pytest -m browser tests/e2e/browser
