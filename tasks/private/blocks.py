@@ -6,15 +6,13 @@ Memory is a few megabytes a thread, whatever the sizes, beside the lists of the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from tasks.private import device, halves
+from tasks.private import device
 from tasks.private.comparing import ANY, Best, Group, Standing, compare, listed, up
-from tasks.private.halves import Sieve
 from tasks.private.proposals import SLACK, Proposals, Spans, Task
 
 if TYPE_CHECKING:
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Vectors = NDArray[np.float32]
 
-Fast = Literal["compiled", "device", "halves"]
+Fast = Literal["compiled", "device"]
 ROWS: Final = (128, 512)
 """Rows that are compared together, at least and at most: products like many."""
 COLUMNS: Final = (1024, 4096)
@@ -39,8 +37,6 @@ THIN: Final = 20
 """Rows up to which candidates are read where they lie, and BLAS is left out: it is made for many."""
 ALONE: Final = 2 * 10**7
 """Multiplications of an election up to which one thread is done before others have begun."""
-DOUBT: Final = 0.2
-"""Share of rows compared again from which on shorter numbers are given up."""
 SHARES: Final = 4
 """Parts that each thread gets at least where there are many classes, so that all end together."""
 
@@ -50,8 +46,7 @@ class Election:
     """All that the tasks share: rows' vectors, candidates, lists, and the width of blocks at most.
 
     `stacked`: keys and ids of the lists, (sides, rows, Q), which the lists are views of. `how`: where proposals come
-    from; a graphics processor does one thing after the other. `doubts`: of each part that was compared in shorter
-    numbers, the share of rows that had to be compared again.
+    from; a graphics processor does one block after the other.
     """
 
     vectors: Vectors
@@ -60,14 +55,9 @@ class Election:
     stacked: tuple[Floats, Ints]
     block: int
     how: Fast = "compiled"
-    doubts: list[float] = field(default_factory=list)
 
     def run(self, groups: Sequence[Group], crew: Crew) -> None:
         """Bring the lists of all groups' rows up to date with their candidates."""
-        with halves.one_thread() if self.how == "halves" else nullcontext():
-            self._run(groups, crew)
-
-    def _run(self, groups: Sequence[Group], crew: Crew) -> None:
         if self.how == "device":
             crew.begin()
             for group in _cut(groups, device.ROWS):
@@ -79,9 +69,7 @@ class Election:
                 self._whole(part)
             return
         everybody = sum(len(group.rows) for group in groups)
-        # To shorten a candidate's numbers for each of two blocks of rows takes longer than to share out candidates.
-        shared = halves.ROWS if self.how == "halves" else min(ROWS[1], max(ROWS[0], -(-everybody // threads)))
-        cut = _cut(groups, shared)
+        cut = _cut(groups, min(ROWS[1], max(ROWS[0], -(-everybody // threads))))
         if len(cut) >= threads:
             crew.map(self._whole, _packed(cut, -(-pairs // (SHARES * threads))))
         else:
@@ -90,37 +78,22 @@ class Election:
 
     def _step(self, group: Group, threads: int) -> int:
         """Return how many of a group's candidates a thread takes at a time."""
-        if self.how != "halves":
-            pieces = max(2 * threads, -(-group.size // _width(group, self.block)))
-            return max(LEAST, -(-group.size // pieces))
-        # The first candidates of a thread take the longest to sift: where they fit into one look, all do so at once.
-        each, width = -(-group.size // threads), halves.width(group, self.block)
-        each = each if each <= width else min(2 * width, -(-each // 2))
-        return max(LEAST, each - each % -halves.COLUMN)
+        pieces = max(2 * threads, -(-group.size // _width(group, self.block)))
+        return max(LEAST, -(-group.size // pieces))
 
     def _whole(self, groups: Sequence[Group]) -> None:
-        if self.how == "halves" and self.doubts and sum(self.doubts) > DOUBT * len(self.doubts):
-            self._surely(groups)
-            return
         task, proposed = self._begun(groups)
         self._look(task, [(0, ANY)], proposed)
         self._settle(task, proposed, slice(0, len(task.rows)))
 
-    def _surely(self, groups: Sequence[Group]) -> None:
-        """Compare groups in float32."""
-        replace(self, how="compiled")._whole(groups)
-
-    def _begun(self, groups: Sequence[Group]) -> tuple[Task, Proposals | Sieve]:
+    def _begun(self, groups: Sequence[Group]) -> tuple[Task, Proposals]:
         """Return the task of these groups, and proposals without any."""
         task = Task.of(self.vectors, self.standing, groups)
-        return task, halves.blank(task, self.lists) if self.how == "halves" else task.blank(self.lists)
+        return task, task.blank(self.lists)
 
-    def _look(self, task: Task, spans: Spans, proposed: Proposals | Sieve) -> None:
+    def _look(self, task: Task, spans: Spans, proposed: Proposals) -> None:
         """Fill `proposed` with what one pass over the candidates of `spans`, counted in each group, finds."""
-        if isinstance(proposed, Sieve):
-            halves.propose(task, self.standing, spans, proposed, self.block)
-        else:
-            (device.propose if self.how == "device" else propose)(task, self.standing, spans, proposed, self.block)
+        (device.propose if self.how == "device" else propose)(task, self.standing, spans, proposed, self.block)
         task.name(proposed.places)
 
     def _shared(self, group: Group, crew: Crew, step: int) -> None:
@@ -139,7 +112,7 @@ class Election:
         each = -(-len(group.rows) // threads)
         crew.map(lambda start: self._settle(task, found, slice(start, start + each)), range(0, len(group.rows), each))
 
-    def _settle(self, task: Task, proposed: Proposals | Sieve, rows: slice) -> None:
+    def _settle(self, task: Task, proposed: Proposals, rows: slice) -> None:
         """Measure what was proposed to some rows; compare those in a surer way whose proposals may not be all."""
         from tasks.private.settling import settle
 
@@ -147,13 +120,8 @@ class Election:
         mine = task.vectors[rows], task.rows[rows]
         settle(mine, (self.standing.vectors, self.standing.ids), found, *self.stacked, left[rows])
         again = [Group(group.rows[left[part]], group.members, False) for part, group in task.blocks()]
-        again = [group for group in again if len(group.rows)]
-        if self.how == "halves":
-            self.doubts.append(float(left[rows].mean()))
-            if again:
-                self._surely(again)
-        else:
-            for group in again:
+        for group in again:
+            if len(group.rows):
                 compare(self.vectors, self.standing, group, self.lists, self.block)
 
 

@@ -13,8 +13,6 @@ import numba
 import numpy as np
 from numba import types
 
-from tasks.private.marks import provide_loop
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -211,7 +209,6 @@ scan = entrance(
 )(_scan)
 join = entrance(written(_SINGLES, 3), written(_INTS, 3), read(_SINGLES, 3), read(_INTS, 3))(_join)
 mark = entrance(read(types.uint64, 2), read(_INTS, 1), read(types.uint64, 1), written(types.uint64, 1))(_mark)
-provide_loop(mark)
 thin = entrance(
     read(_SINGLES, 2), read(_SINGLES, 2), read(_INTS, 1), written(_SINGLES, 2), fastmath={"reassoc", "contract", "nsz"}
 )(_thin)

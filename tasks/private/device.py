@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from tasks.private.comparing import Standing
     from tasks.private.proposals import Proposals, Spans, Task
 
+LARGE: Final = 10**11
+"""Multiplications from which on an election takes longer than to load torch."""
 ROWS: Final = 8192
 SHARE: Final = 16
 """One part in so many of the free memory of the device holds a block's distances; topk needs several times as much."""
@@ -22,11 +25,12 @@ ELSEWHERE: Final = 2**24
 _PRECISION: Final = Lock()
 
 
-def ready() -> bool:
-    """Say whether this process has torch loaded, and with a device: the vote alone is no reason to load it."""
-    if "torch" not in sys.modules:
+@cache
+def exists() -> bool:
+    """Return whether torch is installed and finds a device."""
+    if find_spec("torch") is None:
         return False
-    import torch  # which waits where another thread is still loading it
+    import torch
 
     return bool(torch.cuda.is_available())
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 Loop = Callable[..., None]
-_LOOP: Final[list[Loop]] = []
 BLOCK: Final = 2048
 SHARED: Final = 2**21
 """Components from which on it is worth it to share out."""
@@ -28,15 +27,16 @@ SHARED: Final = 2**21
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Marks:
-    """The marks of `vectors` (n, d), `values` (n,): nothing until they are read."""
+    """The marks of `vectors` (n, d), `values` (n,): nothing until they are read. `loop`: compiled, the same numbers."""
 
     vectors: Vectors
     values: Numbers
+    loop: Loop | None = None
 
     @classmethod
-    def of(cls, vectors: Vectors) -> Marks:
+    def of(cls, vectors: Vectors, loop: Loop | None = None) -> Marks:
         """Return marks of these vectors, none of them read."""
-        return cls(vectors, np.zeros(len(vectors), dtype=np.uint64))
+        return cls(vectors, np.zeros(len(vectors), dtype=np.uint64), loop)
 
     def read(self, places: Ints | slice, crew: Crew | None = None) -> None:
         """Read the vectors at these places, side by side where they are many."""
@@ -58,8 +58,8 @@ class Marks:
 
     def take(self, places: Ints) -> None:
         """Read the vectors at these places, which are few, or at hand anyway."""
-        if (mark := _compiled()) and self.vectors.shape[1] % 2 == 0:
-            mark(self.vectors.view(np.uint64), places, factors_of(self.vectors.shape[1] // 2), self.values)
+        if self.loop and self.vectors.shape[1] % 2 == 0:
+            self.loop(self.vectors.view(np.uint64), places, factors_of(self.vectors.shape[1] // 2), self.values)
         else:
             self.values[places] = marks_of(self.vectors[places])
 
@@ -84,26 +84,7 @@ def digest_of(numbers: Numbers) -> NDArray[np.uint8]:
 
 def _sums(bits: Numbers) -> Numbers:
     """Return the sum of each line times fixed odd numbers, modulo 2^64: a change of one number always changes it."""
-    factors, mark = factors_of(bits.shape[1]), _compiled()
-    if mark is None:
-        return np.asarray(np.einsum("ij,j->i", bits, factors))
-    sums = np.empty(len(bits), dtype=np.uint64)
-    mark(np.require(bits, requirements="A"), np.arange(len(bits)), factors, sums)
-    return sums
-
-
-def provide_loop(loop: Loop) -> None:
-    """Use a compiled loop from now on: `tasks.private.compiled` provides it once it is imported."""
-    _LOOP.append(loop)
-
-
-def loop_loaded() -> bool:
-    """Say whether the compiled loops are imported in this process."""
-    return bool(_LOOP)
-
-
-def _compiled() -> Loop | None:
-    return _LOOP[-1] if _LOOP else None
+    return np.asarray(np.einsum("ij,j->i", bits, factors_of(bits.shape[1])))
 
 
 @lru_cache(maxsize=8)

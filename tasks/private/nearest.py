@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from connectors.base import ArtifactError, ConfigError
-from tasks.private import device, halves
+from tasks.private import device
 from tasks.private.ballot import Ballot, Candidates, Secret, usable
 from tasks.private.blocks import Election, Fast
 from tasks.private.comparing import ANY, Best, Group, Standing, compare, together
 from tasks.private.crew import Crew
-from tasks.private.marks import Marks, digest_of, loop_loaded, marks_of
+from tasks.private.marks import Loop, Marks, digest_of, marks_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 Way = Literal["plain"] | Fast
 OF_IDS: Final = np.uint64(0x9E3779B97F4A7C15)
 """What ids are multiplied by in the digest of candidates: any odd number with many ones."""
-LARGE: Final = 5 * 10**9
-"""Products from which on an election is worth the half second that its loops take to load, or three the first time."""
+LARGE: Final = 10**9
+"""Multiplications from which on an election is worth the half second that its loops take to load; the first time on a
+machine they are compiled for seconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -92,14 +93,14 @@ def rank(
     how = way or _way(ballot, candidates)
     vectors = np.asarray(np.require(candidates.vectors, requirements=("C", "A")))
     with Crew() as crew:
-        known = _Known.of(candidates, vectors)
+        known = _Known.of(candidates, vectors, _loop(how))
         start, seen = _continued(before, ballot, known, crew)
         keys = np.stack([start.near_keys, start.far_keys])
         ids = np.stack([start.near_ids, start.far_ids])
         lists = [Best(ids[side], keys[side], 1 - 2 * side) for side in range(ballot.sides)]
         fresh = known.others(seen)
         groups = _by_class(ballot, known, fresh)
-        at_hand = known.marks if how in ("compiled", "halves") else None
+        at_hand = known.marks if how == "compiled" else None
         standing = Standing(vectors, np.ascontiguousarray(candidates.ids), candidates.squares, at_hand)
         if how == "plain":
             for group in groups:
@@ -114,14 +115,20 @@ def rank(
 
 # --- comparing
 def _way(ballot: Ballot, candidates: Candidates) -> Way:
-    """Return how to compare: what is loaded already costs nothing more, for a large election it is worth loading."""
-    large = ballot.vectors.size * len(candidates.ids) >= LARGE
-    if large and device.ready():
+    """Return how to compare an election of this size: the way never changes a list."""
+    multiplications = ballot.vectors.size * len(candidates.ids)
+    if multiplications >= device.LARGE and device.exists():
         return "device"
-    if not large and not loop_loaded():
-        return "plain"
-    shorter = halves.ready(len(ballot.labels), len(set(ballot.labels)), candidates.vectors.size)
-    return "halves" if shorter else "compiled"
+    return "compiled" if multiplications >= LARGE else "plain"
+
+
+def _loop(way: Way) -> Loop | None:
+    """Return the compiled loop that marks vectors, where the way loads compiled loops anyway."""
+    if way == "plain":
+        return None
+    from tasks.private.compiled import mark
+
+    return mark
 
 
 def _by_class(ballot: Ballot, known: _Known, fresh: Ints | slice) -> list[Group]:
@@ -186,12 +193,12 @@ class _Known:
     codes: NDArray[np.int64] | NDArray[np.int16]
 
     @classmethod
-    def of(cls, candidates: Candidates, vectors: NDArray[np.float32]) -> _Known:
+    def of(cls, candidates: Candidates, vectors: NDArray[np.float32], loop: Loop | None) -> _Known:
         """Read everything but the vectors."""
         ids, ordered = candidates.ids, bool((candidates.ids[1:] > candidates.ids[:-1]).all())
         order = np.arange(len(ids)) if ordered else np.argsort(ids, kind="stable")
         names, codes = _coded(candidates.labels)
-        return cls(ids if ordered else ids[order], order, ordered, Marks.of(vectors), names, codes)
+        return cls(ids if ordered else ids[order], order, ordered, Marks.of(vectors, loop), names, codes)
 
     def find(self, ids: Ints) -> Ints | None:
         """Return the places of these sorted ids, None where one is missing."""

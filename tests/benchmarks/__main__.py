@@ -37,7 +37,6 @@ from tests.benchmarks.race import Line
 
 BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "vote": vote.vote,
-    "halved": vote.halved,
     "rivals": vote.rivals,
     "classes": vote.classes,
     "incremental": vote.incremental,

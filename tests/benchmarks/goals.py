@@ -32,7 +32,6 @@ GOALS = {
     for goal in (
         Goal("P1", "vote, both ends / bare matrix product, 1,000 x 100,000", 1.15),
         Goal("P2", "vote, both ends / bare matrix product, 100 x 6,000", 1.6),
-        Goal("P3", "vote in reduced precision, same lists / float32 product, 10,000 x 100,000", 0.85),
         Goal("P4", "faiss, two passes / vote, 1,000 x 100,000", 2.3, least=True),
         Goal("P4-small", "faiss, two passes / vote, 100 x 6,000", 3.0, least=True),
         Goal(

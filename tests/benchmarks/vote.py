@@ -14,7 +14,6 @@ import numpy as np
 from tasks.accounting import Noise, VotePrivacy, calibrate
 from tasks.private.nearest import Running, Way, rank
 from tasks.private.votes import Ballot, Candidates, clean_votes
-from tasks.training import computes_bfloat16
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, Work, in_turns, line
 
@@ -67,34 +66,14 @@ def vote(tiny: bool) -> list[Line]:
     for (rows, size, dimension), goal in ({(5, 40, 8): "P2"} if tiny else sizes).items():
         ballot, standing = election(rows, size, dimension)
         rank(ballot, standing, way="compiled")
-        ours = lambda b=ballot, s=standing: clean_votes(b, s, NOISE)  # noqa: E731
         floor = {"numpy matrix product": product(ballot.vectors, standing.vectors)}
         rounds = 1 if tiny else 15 if size < 10_000 else 5
-        found = compare("vote", f"{rows} x {size}, d={dimension}", ours, floor, rounds, FLOOR)
-        lines += [toward(one, goal) for one in found]
-        ways: dict[str, Way] = {"in float32": "compiled"} if dimension < 768 else {}
-        for name, way in (ways | {"not compiled": "plain"} if goal == "P2" else ways).items():
-            slower = lambda b=ballot, s=standing, way=way: rank(b, s, way=way)  # noqa: E731
-            lines += compare("vote", f"{rows} x {size}, {name}", slower, floor, rounds, FLOOR)
+        ways: tuple[Way, ...] = ("compiled", "plain") if goal == "P2" else ("compiled",)
+        for way in ways:
+            ours = lambda b=ballot, s=standing, way=way: rank(b, s, way=way)  # noqa: E731
+            found = compare("vote", f"{rows} x {size}, d={dimension}, {way}", ours, floor, rounds, FLOOR)
+            lines += [toward(one, goal) if way == "compiled" else one for one in found]
     return lines
-
-
-def halved(tiny: bool) -> list[Line]:
-    """A very large election in shorter numbers, if the processor has them: the lists of float32, which is checked."""
-    if not computes_bfloat16():
-        return []
-    rows, size = (5, 40) if tiny else (10_000, 100_000)
-    ballot, standing = election(rows, size, 8 if tiny else 384)
-    ours = lambda: rank(ballot, standing, way="halves")  # noqa: E731
-    found, expected = ours(), rank(ballot, standing, way="compiled")
-    for name in ("near_ids", "near_keys", "far_ids", "far_keys"):
-        if getattr(found, name).tobytes() != getattr(expected, name).tobytes():
-            raise AssertionError("the vote in shorter numbers differs from the vote in float32")
-    blocks = [product(ballot.vectors[start : start + 1000], standing.vectors) for start in range(0, rows, 1000)]
-    floor = {"numpy matrix product": lambda: [each() for each in blocks]}
-    note = {"numpy matrix product": "float32, in blocks of 1,000 rows; both ends and 8, the same lists as in float32"}
-    compared = compare("halved", f"{rows} x {size}, bfloat16", ours, floor, 1 if tiny else 3, note)
-    return [toward(one, "P3") for one in compared]
 
 
 def rivals(tiny: bool) -> list[Line]:

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tasks.private import blocks, compiled, halves, marks, nearest, settling, sifting
+from tasks.private import blocks, compiled, marks, nearest, settling
 from tasks.private.ballot import LONGEST, Ballot, usable
 from tasks.private.comparing import distances, margins
 from tasks.private.crew import Crew, products_of_one_thread
@@ -26,8 +26,7 @@ from tests.tasks.private.elections import candidates, counts
 from tests.tasks.private.test_nearest import NAMES, brute_force, election, same
 
 LOOPS = (compiled.scan, compiled.join, settling.settle, compiled.mark, compiled.thin)
-ENTRANCES = (*LOOPS, sifting.shorten, sifting.sift, sifting.pour)
-WAYS = ("plain", "compiled", "device", "halves")
+WAYS = ("plain", "compiled", "device")
 ELSEWHERE = """
 import sys
 from tests.tasks.private.test_ways import digest_of_lists
@@ -46,8 +45,6 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small elections are cut into as many blocks as large ones."""
     monkeypatch.setattr(blocks, "ROWS", (2, 3))
     monkeypatch.setattr(blocks, "COLUMNS", (5, 7))
-    monkeypatch.setattr(halves, "ROWS", 3)
-    monkeypatch.setattr(halves, "COLUMNS", (5, 7))
 
 
 @settings(deadline=None, max_examples=40)
@@ -283,11 +280,11 @@ def test_arrays_however_they_lie_in_memory_are_compared_by_one_and_the_same_mach
     for vectors in (mapped, wide[:, ::2], np.asfortranarray(standing.vectors), shifted):
         mine = np.asfortranarray(ballot.vectors)
         assert same(rank(replace(ballot, vectors=mine), replace(standing, vectors=vectors, ids=ids), way=way), expected)
-    assert [len(loop.signatures) for loop in ENTRANCES] == [1] * 8
+    assert [len(loop.signatures) for loop in LOOPS] == [1] * 5
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 7, 384])
-def test_marks_tell_any_change_whatever_computes_them(dimension: int, monkeypatch: pytest.MonkeyPatch):
+def test_marks_tell_any_change_whatever_computes_them(dimension: int):
     rng = np.random.default_rng(dimension)
     vectors = rng.normal(size=(5, dimension)).astype(np.float32)
     found = marks.marks_of(vectors)
@@ -302,9 +299,9 @@ def test_marks_tell_any_change_whatever_computes_them(dimension: int, monkeypatc
         seen.add(marks.digest_of(other).tobytes())
     seen.add(marks.digest_of(numbers[:-1]).tobytes())
     assert len(seen - {whole}) == 7
-    monkeypatch.setattr(marks, "_LOOP", [])
-    assert marks.marks_of(vectors).tolist() == found.tolist()
-    assert marks.digest_of(numbers).tobytes() == whole
+    read = marks.Marks.of(vectors, compiled.mark)
+    read.read(slice(0, 5))
+    assert read.values.tolist() == found.tolist()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -333,29 +330,15 @@ def test_small_elections_and_the_import_load_no_compiler():
 
 
 def test_the_way_of_an_election_is_that_of_its_size_and_of_what_the_machine_has(monkeypatch: pytest.MonkeyPatch):
-    import torch
-
     ballot, standing = election(1, 3, 30)
-    monkeypatch.setattr(halves, "able", halves.able.__wrapped__)
-    assert nearest._way(ballot, standing) == "compiled", "what is loaded is used"
-    monkeypatch.setattr(marks, "_LOOP", [])
+    monkeypatch.setattr(nearest.device, "exists", lambda: True)
     assert nearest._way(ballot, standing) == "plain"
     monkeypatch.setattr(nearest, "LARGE", 1)
     assert nearest._way(ballot, standing) == "compiled"
-    monkeypatch.setattr(halves, "LARGE", 1)
-    assert nearest._way(ballot, standing) == "compiled", "three rows are few"
-    monkeypatch.setattr(halves, "FEWEST", 1)
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
-    assert nearest._way(ballot, standing) == "halves"
-    monkeypatch.setattr(nearest, "LARGE", 10**9)
-    assert nearest._way(ballot, standing) == "plain", "a small one is no reason to load the loops"
-    monkeypatch.setattr(marks, "_LOOP", [compiled.mark])
-    assert nearest._way(ballot, standing) == "halves", "but if they are there"
-    monkeypatch.setattr(nearest, "LARGE", 1)
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_f": True})
-    assert nearest._way(ballot, standing) == "compiled"
-    monkeypatch.setattr(nearest.device, "ready", lambda: True)
+    monkeypatch.setattr(nearest.device, "LARGE", 1)
     assert nearest._way(ballot, standing) == "device"
+    monkeypatch.setattr(nearest.device, "exists", lambda: False)
+    assert nearest._way(ballot, standing) == "compiled"
 
 
 def test_loops_are_compiled_where_no_folder_can_keep_them(monkeypatch: pytest.MonkeyPatch):
