@@ -25,19 +25,16 @@ Role = Literal["private", "test", "public"]
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """How MLflow serves a student: the model's name, the packages it needs, what loads it.
+    """How MLflow serves a student: what loads it, the model's name, the packages it needs.
 
-    `embedder`: connector, model and options of `open_embedder`, for students on vectors; None for students on texts.
-    `loader`: "module:function"; folder -> predict(texts, vectors) -> object with `labels`.
+    `loader`: "module:function"; folder -> predict(texts, vectors) -> object with `labels`. `embedder`: connector, model
+    and options of `open_embedder`, for students on vectors; None for students on texts.
     """
 
+    loader: str
     name: str = "student"
     needs: Sequence[str] = ("numpy", "pandas", "pyarrow", "scikit-learn")
     embedder: Mapping[str, Any] | None = None
-    loader: str = "tasks.train:load_student"
-
-
-STUDENT = Serving()
 
 
 class Tracker(Protocol):
@@ -58,7 +55,7 @@ class Tracker(Protocol):
     def synthetic(self, path: Path, name: str, sha256: str) -> None:
         """Record the synthetic table of a Parquet file."""
 
-    def model(self, folder: Path, serving: Serving = STUDENT) -> None:
+    def model(self, folder: Path, serving: Serving) -> None:
         """Record the student of a folder and how it is served."""
 
     def end(self, status: Status) -> Pushed:
@@ -112,7 +109,7 @@ class NoTracker:
         """Record the synthetic table of a Parquet file."""
         self._record("synthetic", {"path": self.journal.place(path), "name": name, "sha256": sha256})
 
-    def model(self, folder: Path, serving: Serving = STUDENT) -> None:
+    def model(self, folder: Path, serving: Serving) -> None:
         """Record the student of a folder and how it is served."""
         sha256 = folder_sha256(folder) if folder.exists() else ""
         self._record("model", {"folder": self.journal.place(folder), **asdict(serving), "sha256": sha256})

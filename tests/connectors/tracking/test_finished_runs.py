@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from connectors.tracking import MlflowTracker, NoTracker, push
+from connectors.tracking import MlflowTracker, NoTracker, Serving, push
 from tests.connectors.tracking.tools import TAGS, free_port, history, snapshot, the_run, tracker_at, whole_run
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="needs the extra `tracking`")
@@ -21,7 +21,7 @@ def run_with_student(tracker, folder, word="card"):
     tracker.metrics({"fid": 0.5}, step=0)
     tracker.artifact(folder / "fid.svg", "plots")
     tracker.dataset("private-banking", "private")
-    tracker.model(folder / "student")
+    tracker.model(folder / "student", Serving("tasks.train:load_student"))
     return tracker.end("FINISHED")
 
 
