@@ -18,7 +18,7 @@ from prefect.events.actions import ActionTypes, ChangeFlowRunState, RunDeploymen
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
 
-from flows.budget_event import HIGH_BUDGET
+from flows.engine.budget_alert import HIGH_BUDGET
 from flows.catalog import FLOWS
 
 SILENCE = timedelta(seconds=90)

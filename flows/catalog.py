@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from connectors.errors import ConfigError
+from connectors.interfaces.errors import ConfigError
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -40,7 +40,7 @@ class FlowEntry:
     planning: str
     summary: str
     presets: tuple[Preset, ...] = ()
-    words: str = "flows.words"
+    words: str = "flows.engine.text"
     result: str = "summary.json"
     opens_rows: bool = True
     continued: bool = True
@@ -77,9 +77,9 @@ PARTIES = "Several parties hold the rows and are running (wasp party): name thei
 FLOWS = (
     FlowEntry(
         "wasp",
-        "flows.wasp",
-        "flows.params.WaspConfig",
-        "flows.plan.planned",
+        "flows.methods.wasp.flow",
+        "flows.config.base.WaspConfig",
+        "flows.engine.plan.planned",
         "several language models write, private rows vote under DP, the best and worst become the next prompt",
         (
             Preset(
@@ -93,9 +93,9 @@ FLOWS = (
     ),
     FlowEntry(
         "pre_text",
-        "flows.pre_text",
-        "flows.params_pre_text.PreTextConfig",
-        "flows.plan.planned",
+        "flows.methods.pre_text.flow",
+        "flows.methods.pre_text.config.PreTextConfig",
+        "flows.engine.plan.planned",
         "a population evolves by the private rows' votes and masked words; language models write more of what survives",
         (
             Preset("demo", "pre_text_here.yaml", "PrE-Text on the demo's texts with embedded models: about a minute."),
@@ -106,9 +106,9 @@ FLOWS = (
     ),
     FlowEntry(
         "aug_pe",
-        "flows.aug_pe",
-        "flows.params_aug_pe.AugPeConfig",
-        "flows.plan.planned",
+        "flows.methods.aug_pe.flow",
+        "flows.methods.aug_pe.config.AugPeConfig",
+        "flows.engine.plan.planned",
         "language models vary their own texts, and the private rows' votes decide which live on",
         (
             Preset("demo", "aug_pe_here.yaml", "Aug-PE on the demo's texts with embedded models: about a minute."),
@@ -121,27 +121,27 @@ FLOWS = (
     ),
     FlowEntry(
         "fusegen",
-        "flows.fusegen",
-        "flows.params_fusegen.FuseGenConfig",
-        "flows.plan.planned",
+        "flows.methods.fusegen.flow",
+        "flows.methods.fusegen.config.FuseGenConfig",
+        "flows.engine.plan.planned",
         "language models write without private rows; students trained on their texts choose the next examples",
         (Preset("demo", "fusegen_here.yaml", "FuseGen on the demo's task with embedded models: about a minute."),),
         opens_rows=False,
     ),
     FlowEntry(
         "only_private",
-        "flows.only_private",
-        "flows.params_only_private.OnlyPrivateConfig",
-        "flows.plan.planned",
+        "flows.methods.only_private.flow",
+        "flows.methods.only_private.config.OnlyPrivateConfig",
+        "flows.engine.plan.planned",
         "trains a student on the private rows themselves: NOT PRIVATE, never to be shared, an upper bound",
         (Preset("demo", "only_private_here.yaml", "A student on the demo's private rows: NOT PRIVATE; a minute."),),
         asks_models=False,
     ),
     FlowEntry(
         "dp_sgd_gen",
-        "flows.dp_sgd_gen",
-        "flows.params_dp_sgd.DpSgdGenConfig",
-        "flows.plan.planned",
+        "flows.methods.dp_sgd_gen.flow",
+        "flows.methods.dp_sgd_gen.config.DpSgdGenConfig",
+        "flows.engine.plan.planned",
         "one local language model learns from the private rows by DP-SGD, then writes",
         (
             Preset(
@@ -153,9 +153,9 @@ FLOWS = (
     ),
     FlowEntry(
         "dp_sgd_student",
-        "flows.dp_sgd_student",
-        "flows.params_dp_student.DpSgdStudentConfig",
-        "flows.plan.planned",
+        "flows.methods.dp_sgd_student.flow",
+        "flows.methods.dp_sgd_student.config.DpSgdStudentConfig",
+        "flows.engine.plan.planned",
         "the student itself learns from the private rows by DP-SGD, with or without ghost clipping; no text is written",
         (
             Preset("demo", "dp_sgd_student_here.yaml", "A linear student on the demo's private rows: seconds."),
@@ -169,9 +169,9 @@ FLOWS = (
     ),
     FlowEntry(
         "dp_kps",
-        "flows.dp_kps",
-        "flows.params_dp_kps.DpKpsConfig",
-        "flows.plan.planned",
+        "flows.methods.dp_kps.flow",
+        "flows.methods.dp_kps.config.DpKpsConfig",
+        "flows.engine.plan.planned",
         "phrases drawn from noisy densities of the private rows' phrases seed the prompts of language models",
         (
             Preset("demo", "dp_kps_here.yaml", "DP-KPS on the demo's texts with embedded models: about a minute."),
@@ -187,9 +187,9 @@ FLOWS = (
     ),
     FlowEntry(
         "kd_tutor",
-        "flows.kd_tutor",
-        "flows.params_kd.KdTutorConfig",
-        "flows.plan.planned",
+        "flows.methods.kd_tutor.flow",
+        "flows.methods.kd_tutor.config.KdTutorConfig",
+        "flows.engine.plan.planned",
         "teachers on shards of the private rows say which texts look private; noisy label counts say how many of each "
         "class are kept",
         (
@@ -200,9 +200,9 @@ FLOWS = (
     ),
     FlowEntry(
         "audit",
-        "flows.audit",
-        "flows.params_audit.AuditConfig",
-        "flows.audit_run.planned",
+        "flows.audit.flow",
+        "flows.audit.config.AuditConfig",
+        "flows.audit.run.planned",
         "attacks noisy releases, and a whole run if asked, with made-up records, and says what that proves of what is "
         "claimed",
         (
@@ -213,7 +213,7 @@ FLOWS = (
                 "One whole run of the embedded pipeline with 600 canaries, and its vote: about a minute and a half.",
             ),
         ),
-        words="flows.audit_words",
+        words="flows.audit.text",
         result="audit.json",
         opens_rows=False,
         continued=False,
@@ -221,9 +221,9 @@ FLOWS = (
     ),
     FlowEntry(
         "compare",
-        "flows.compare",
-        "flows.params_compare.CompareConfig",
-        "flows.compare_values.planned",
+        "flows.compare.flow",
+        "flows.compare.config.CompareConfig",
+        "flows.compare.values.planned",
         "carries out methods, settings and seeds as a matrix and puts the results beside published figures",
         (
             Preset("demo", "compare_here.yaml", "WASP, its ablations and rivals on the demo texts: 15 minutes."),
@@ -232,7 +232,7 @@ FLOWS = (
             ),
             Preset("paper", "papers/compare_table_1.yaml", "Table 1 of the WASP paper, by hub ids: an accelerator."),
         ),
-        words="flows.compare_words",
+        words="flows.compare.text",
         opens_rows=False,
         continued=False,
         asks_models=False,

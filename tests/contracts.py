@@ -13,15 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.base import (
-    ArtifactError,
-    ArtifactStore,
-    Completion,
-    Embedder,
-    LanguageModel,
-    Prompt,
-    StepKey,
-)
+from connectors.interfaces.base import (ArtifactError, ArtifactStore, Completion, Embedder, LanguageModel, Prompt, StepKey)
 
 FINISH_REASONS = {"stop", "length", "refused", "error", "exhausted"}
 UNICODE = "Grüße, 世界! \U0001f600 e\u0301 \u2028 \u202eABC"

@@ -178,7 +178,7 @@ def main(config: Path, seconds: int) -> None:
     from prefect import serve
     from prefect.deployments.runner import EntrypointType
 
-    from flows.wasp import wasp
+    from flows.methods.wasp.flow import wasp
 
     parameters = {"config": yaml.safe_load(config.read_text(encoding="utf-8"))}
     deployment = wasp.to_deployment(

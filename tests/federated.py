@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from connectors.base import PartyError, RowsRef, StepKey
-from connectors.ledger_state import RELEASING
-from flows.partition import PartyFile, partition
-from flows.party import Party, load_party
-from flows.prepare import Prepared
-from flows.records import open_book
-from tasks import federation
-from tasks.coordinator import Dropped
-from tasks.federation import FederatedVote
-from tasks.generate import ROW_TYPES
-from tasks.jobs import VoteSpec, Written
-from tasks.partition import Partition
-from tasks.party_round import PartyRound
-from tasks.private.votes import NoisyVotes
-from tasks.round_messages import RoundId
+from connectors.interfaces.base import (PartyError, RowsRef, StepKey)
+from connectors.ledger.state import RELEASING
+from flows.federation.partition import (PartyFile, partition)
+from flows.federation.party import (Party, load_party)
+from flows.engine.prepare import Prepared
+from flows.runtime.manifest import open_book
+from tasks.steps.federation import vote as federation
+from tasks.steps.federation.coordinator import Dropped
+from tasks.steps.federation.vote import FederatedVote
+from tasks.steps.generate import ROW_TYPES
+from tasks.core.refs import (VoteSpec, Written)
+from tasks.federation.partition import Partition
+from tasks.steps.federation.party_round import PartyRound
+from tasks.private.voting.votes import NoisyVotes
+from tasks.federation.messages import RoundId
 from tests.flows.test_bad_input import start
 
 LABELS = ("login_problem", "billing_question", "slow_internet")
@@ -61,7 +61,7 @@ def write_rows(path: Path, number: int = 60, persons: int | None = None) -> Path
 
 @dataclass
 class Threads:
-    """Calls parties as threads (implements tasks.coordinator.Caller); `act` may do a party's part in another way."""
+    """Calls parties as threads (implements tasks.steps.federation.coordinator.Caller); `act` may do a party's part in another way."""
 
     parties: Mapping[str, Party]
     act: Change | None = None

@@ -52,7 +52,7 @@ def call(
 ) -> "subprocess.CompletedProcess[str]":
     """Run `wasp ARGUMENTS` to its end in a process of its own; TimeoutExpired after `timeout` seconds."""
     if _settled(environment) != _settled(os.environ):
-        command = [sys.executable, "-m", "flows.cli", *arguments]
+        command = [sys.executable, "-m", "flows.cli.main", *arguments]
         return subprocess.run(command, cwd=ROOT, env=dict(environment), capture_output=True, text=True, timeout=timeout)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         request = json.dumps({"arguments": list(arguments), "environment": dict(environment)}).encode()
@@ -192,6 +192,6 @@ def _take(line: socket.socket) -> list[str]:
 
 if __name__ == "__main__":
     sys.argv = ["wasp", *_serve(sys.argv[1], int(sys.argv[2]))]
-    from flows.cli import main
+    from flows.cli.main import main
 
     main()

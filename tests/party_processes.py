@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
-from connectors.base import Embedder
+from connectors.interfaces.base import Embedder
 from tests.pipeline import ROOT
 from tests.served import Refused, ask
 
@@ -31,7 +31,7 @@ LIBRARIES = (
     "fsspec.implementations.local",
     "cryptography.hazmat.primitives.asymmetric.x25519",
     "cryptography.hazmat.primitives.ciphers.modes",
-    "flows.party_worker",
+    "flows.federation.worker",
 )
 """What a party imports sooner or later: here once for all."""
 APART_SECONDS = 0.3
@@ -43,7 +43,7 @@ PAGE = 200
 
 def main(files: Sequence[str]) -> None:
     """Fork a party for each file; print its process."""
-    from flows.home import prepare_environment
+    from flows.runtime.state_folder import prepare_environment
 
     prepare_environment()
     for library in LIBRARIES:
@@ -76,7 +76,7 @@ def main(files: Sequence[str]) -> None:
 
 def _embedder(file: Path) -> Embedder:
     """Load the embedder of a party, so that all have its weights in common: they must name the same one."""
-    from flows.party import load_party
+    from flows.federation.party import load_party
 
     found = load_party(file).embedder
     found.embed_alone(["weights are read at the first text"])
@@ -84,8 +84,8 @@ def _embedder(file: Path) -> Embedder:
 
 
 def _serve(file: Path, embedder: Embedder) -> None:
-    from flows.party import load_party
-    from flows.party_worker import serve_party
+    from flows.federation.party import load_party
+    from flows.federation.worker import serve_party
 
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:

@@ -143,7 +143,7 @@ class Pipeline:
         return path
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "flows.cli", *arguments]
+        command = [sys.executable, "-m", "flows.cli.main", *arguments]
         return subprocess.Popen(
             command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

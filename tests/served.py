@@ -15,7 +15,7 @@ from tests.pipeline import ROOT, SMALL, WAIT_SECONDS, Pipeline
 
 SERVE = """
 from prefect.deployments.runner import EntrypointType
-from flows.wasp import wasp
+from flows.methods.wasp.flow import wasp
 wasp.serve(name={name!r}, pause_on_shutdown=False, entrypoint_type=EntrypointType.MODULE_PATH)
 """
 OVER = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.task_files import load_task
-from tasks.prompts import TaskCard, contrastive, zero_shot
+from flows.config.task_files import load_task
+from tasks.text.prompts import (TaskCard, contrastive, zero_shot)
 from tests.tiny_models import SPECIAL
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from connectors.base import ConfigError
-from connectors.files import write_text_whole
+from connectors.interfaces.base import ConfigError
+from connectors.artifacts.atomic_files import write_text_whole
 from deployments.stack.postgres import url
 from deployments.stack.settings import Settings
-from flows.home import book_address_file
+from flows.runtime.state_folder import book_address_file
 
 
 def place_book(settings: Settings, kept: Mapping[str, str]) -> str:
@@ -35,6 +35,6 @@ def place_book(settings: Settings, kept: Mapping[str, str]) -> str:
 
 
 def _has_entries(settings: Settings) -> bool:
-    from flows.stores import open_ledger
+    from flows.runtime.stores import open_ledger
 
     return (settings.home / "ledger.db").exists() and bool(open_ledger(settings.home).datasets())

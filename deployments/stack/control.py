@@ -13,14 +13,14 @@ from pathlib import Path
 
 from psutil import Process
 
-from connectors.base import ConfigError, WaspError
-from connectors.files import write_text_whole
+from connectors.interfaces.base import (ConfigError, WaspError)
+from connectors.artifacts.atomic_files import write_text_whole
 from deployments.stack import postgres, processes, questions, services
 from deployments.stack.book_place import place_book
 from deployments.stack.processes import Service
 from deployments.stack.settings import Settings, kept_values, settings_of
 from deployments.stack.state import Stack, held
-from flows.home import state_folder
+from flows.runtime.state_folder import state_folder
 
 REGISTER_SECONDS = 180
 
@@ -134,7 +134,7 @@ def _farewell(stack: Stack, settings: Settings, shell: Path, book: str) -> Itera
 
 
 def _redacted(address: str) -> str:
-    from connectors.tracking_address import redact
+    from connectors.tracking.address import redact
 
     return redact(address) if "://" in address else address
 

@@ -8,7 +8,7 @@ import urllib.request
 from typing import Any
 
 from deployments.stack.settings import Settings
-from flows.deploying import POOL
+from deployments.registry import POOL
 
 ENDED = "The stack was ended (make down) while this run was at work. Retry continues from what is finished."
 OPEN = ["PENDING", "RUNNING", "CANCELLING"]

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from deployments.stack.postgres import url
 from deployments.stack.processes import Service
 from deployments.stack.settings import Settings
-from flows.deploying import POOL
-from flows.home import DEFAULTS
+from deployments.registry import POOL
+from flows.runtime.state_folder import DEFAULTS
 
 OWN = (
     "PREFECT_API_URL",

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tasks.select import select
-from tasks.weigh import weigh
+from tasks.selection.examples import select
+from tasks.selection.weights import weigh
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, compare
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from connectors import checked
-from connectors.artifacts import Artifacts
-from connectors.base import StepKey
+from connectors.artifacts import hash_cache
+from connectors.artifacts.store import Artifacts
+from connectors.interfaces.base import StepKey
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, compare
 
@@ -76,8 +76,8 @@ def _large(store: Artifacts, folder: Path, tiny: bool) -> list[Line]:
 
 def anew(read: Any) -> Any:
     """Read as a process does that has not seen the file."""
-    checked.HASHES.forget()
-    checked.FRAMES.forget()
+    hash_cache.HASHES.forget()
+    hash_cache.FRAMES.forget()
     return read()
 
 

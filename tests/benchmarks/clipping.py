@@ -33,9 +33,9 @@ def carry_out(kind: str, tokens: int, steps: int) -> tuple[float, float]:
     """Return the seconds of a step of one kind of clipping, and the megabytes that steps took beyond the model."""
     from transformers import BertConfig, BertForSequenceClassification
 
-    from tasks.dp_sgd import Training
-    from tasks.private.dp_train import EncodedRows, Recipe, train_privately
-    from tasks.private.steps_taken import StepsTaken
+    from tasks.accounting.dp_sgd import Training
+    from tasks.private.training.dp_train import (EncodedRows, Recipe, train_privately)
+    from tasks.private.training.progress import StepsTaken
 
     class Nowhere:
         """Keeps no checkpoint."""

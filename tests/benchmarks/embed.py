@@ -15,10 +15,10 @@ import pandas as pd
 import torch
 
 import connectors
-from connectors.embedders import open_embedder
-from connectors.threads import NUMBER
-from connectors.vector_store import VectorStore
-from tasks.embed import embed_texts
+from connectors.embedders.registry import open_embedder
+from connectors.interfaces.threads import NUMBER
+from connectors.embedders.vector_cache import VectorStore
+from tasks.steps.embed import embed_texts
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, Work, in_turns, line, seconds
 
@@ -68,7 +68,7 @@ def short_texts(count: int) -> list[str]:
 
 @contextmanager
 def threads(number: int) -> Iterator[None]:
-    """Let torch and the pool of `connectors.threads` compute with so many threads inside the block."""
+    """Let torch and the pool of `connectors.interfaces.threads` compute with so many threads inside the block."""
     before, stated = torch.get_num_threads(), os.environ.get(NUMBER)
     torch.set_num_threads(number)
     os.environ[NUMBER] = str(number)

@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from flows.home import DEFAULTS
+from flows.runtime.state_folder import DEFAULTS
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, line
 from tests.pipeline import ROOT, Pipeline, last_json, prefect_server

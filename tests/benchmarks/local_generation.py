@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from connectors.base import ModelSpec, Prompt
-from connectors.hf_model import HfModel
+from connectors.interfaces.base import (ModelSpec, Prompt)
+from connectors.models.transformers.model import HfModel
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, line
 from tests.tiny_models import save_gpt2, save_llama

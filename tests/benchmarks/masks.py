@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from tasks.masked_round import check_announcements
-from tasks.masked_sum import unmasked
-from tasks.private.masking import RoundKey, masked
+from tasks.federation.masked_round import check_announcements
+from tasks.federation.masked_sum import unmasked
+from tasks.private.federation.masking import (RoundKey, masked)
 from tests.benchmarks.race import Line, compare, seconds
 from tests.tasks.rounds import Federation
 

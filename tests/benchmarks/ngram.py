@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from connectors.base import ModelSpec, Prompt
-from connectors.ngram_model import CORPORA, NgramModel
-from connectors.ngram_tokens import tokenise
+from connectors.interfaces.base import (ModelSpec, Prompt)
+from connectors.models.ngram.model import (CORPORA, NgramModel)
+from connectors.models.ngram.tokens import tokenise
 from tests.benchmarks.race import Line, compare
 
 GOOD = ("My router drops the connection every evening.", "The invoice shows two charges for the same month.")

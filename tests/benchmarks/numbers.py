@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.measure import fid
-from tasks.private.noise import VERY_MANY, add_discrete_gaussian
+from tasks.metrics.metrics import fid
+from tasks.private.noise.discrete import (VERY_MANY, add_discrete_gaussian)
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, compare
 from tests.tasks.test_measure import by_sixty_digits
@@ -96,7 +96,7 @@ def _opendp() -> Any:
 
 def _beside_embedding(counts: Any) -> list[Line]:
     """Compare an iteration's noise with the embedding of a tenth of its 1,200 texts; vote and student are left out."""
-    from connectors.embedders import open_embedder
+    from connectors.embedders.registry import open_embedder
 
     embedder = open_embedder("sentence_transformers", "embedded", {})
     texts = [f"Text {number}: my card was not accepted in the shop yesterday" for number in range(120)]

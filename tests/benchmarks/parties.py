@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from connectors.base import RowsRef
-from flows.partition import PartyFile, partition
-from tasks.partition import Partition
+from connectors.interfaces.base import RowsRef
+from flows.federation.partition import (PartyFile, partition)
+from tasks.federation.partition import Partition
 from tests.benchmarks.race import Line, line
 from tests.benchmarks.rounds import FLOOR, ROWS_EACH, arithmetic, made_up, words
 from tests.connectors.postgres_server import postgres_server

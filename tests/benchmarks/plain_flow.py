@@ -24,14 +24,14 @@ from unittest.mock import patch
 
 import numpy as np
 
-from flows.config_files import load_config
-from flows.params import WaspConfig
+from flows.config.files import load_config
+from flows.config.base import WaspConfig
 from tests.benchmarks.flow_clock import Clock, more, parts
 from tests.benchmarks.race import seconds
 from tests.served import ask
 
 STEPS = {
-    "flows.wasp": (
+    "flows.methods.wasp.flow": (
         "collect",
         "generate",
         "measure_iteration",
@@ -40,12 +40,12 @@ STEPS = {
         "train_student",
         "weigh_models",
     ),
-    "flows.run": ("vote",),
-    "tasks.steps": ("embed_samples", "measure_baseline"),
+    "flows.engine.run": ("vote",),
+    "tasks.prefect.runtime": ("embed_samples", "measure_baseline"),
 }
 """The steps of the flow by the module whose name for them is called."""
 
-WAITING = ("flows.wasp", "flows.run")
+WAITING = ("flows.methods.wasp.flow", "flows.engine.run")
 """Where one step is carried out and waited for."""
 
 
@@ -73,18 +73,18 @@ PATIENCE_SECONDS = 60
 @contextmanager
 def clocked(carry_out: Callable[..., Any]) -> Iterator[Clock]:
     """Take the times of one run; `carry_out` carries a step out that is waited for."""
-    from flows.common import running
-    from tasks import page_steps
-    from tasks.steps import embedded
+    from flows.engine.lifecycle import running
+    from tasks.prefect import page
+    from tasks.prefect.runtime import embedded
 
     clock = Clock()
     with ExitStack() as stack:
-        stack.enter_context(patch("flows.wasp.running", lambda *a: clock.body(running, *a)))
+        stack.enter_context(patch("flows.methods.wasp.flow.running", lambda *a: clock.body(running, *a)))
         for name in PAGE:
-            stack.enter_context(patch.object(page_steps, name, clock.timed("page", getattr(page_steps, name))))
+            stack.enter_context(patch.object(page, name, clock.timed("page", getattr(page, name))))
         for module in WAITING:
             stack.enter_context(patch(f"{module}.now", clock.waits(carry_out, lambda step, *_: step.name)))
-        stack.enter_context(patch("flows.wasp.embedded", clock.waits(embedded, lambda *_: "generate, embed")))
+        stack.enter_context(patch("flows.methods.wasp.flow.embedded", clock.waits(embedded, lambda *_: "generate, embed")))
         for _, _, task in steps():
             stack.enter_context(patch.object(task, "fn", functools.wraps(task.fn)(clock.step(task.fn))))
         yield clock
@@ -100,21 +100,21 @@ def steps() -> Iterator[tuple[str, str, Any]]:
 @contextmanager
 def without_prefect(workers: int) -> Iterator[None]:
     """Take Prefect out of the flow and its steps."""
-    import tasks.private_steps
-    import tasks.steps
+    import tasks.prefect.private
+    import tasks.prefect.runtime
 
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(workers))
         for module, name, step in steps():
             stack.enter_context(patch(f"{module}.{name}", PlainStep(step, pool)))
-        for steps_of in (tasks.steps, tasks.private_steps):
+        for steps_of in (tasks.prefect.runtime, tasks.prefect.private):
             stack.enter_context(patch.object(steps_of, "outcome", lambda value, *_: value))
-        stack.enter_context(patch("tasks.steps.get_run_logger"))
-        stack.enter_context(patch("tasks.steps.as_completed", as_completed))
-        stack.enter_context(patch("tasks.steps.value_of", Future.result))
-        stack.enter_context(patch("tasks.steps.start", PlainStep.submit))
+        stack.enter_context(patch("tasks.prefect.runtime.get_run_logger"))
+        stack.enter_context(patch("tasks.prefect.runtime.as_completed", as_completed))
+        stack.enter_context(patch("tasks.prefect.runtime.value_of", Future.result))
+        stack.enter_context(patch("tasks.prefect.runtime.start", PlainStep.submit))
         for name in PAGE:
-            stack.enter_context(patch(f"tasks.page_steps.{name}"))
+            stack.enter_context(patch(f"tasks.prefect.page.{name}"))
         yield
 
 
@@ -122,9 +122,9 @@ def with_prefect(config: WaspConfig) -> Clock:
     """Carry a run out as the command does, beside a server that runs."""
     from prefect.task_runners import ThreadPoolTaskRunner
 
-    from flows.heartbeat import own_heartbeat
-    from flows.wasp import wasp
-    from tasks.steps import now
+    from flows.runtime.heartbeat import own_heartbeat
+    from flows.methods.wasp.flow import wasp
+    from tasks.prefect.runtime import now
 
     runner: Any = ThreadPoolTaskRunner(max_workers=config.execution.max_workers)
     threaded = wasp.with_options(task_runner=runner)
@@ -135,7 +135,7 @@ def with_prefect(config: WaspConfig) -> Clock:
 
 def in_plain_python(config: WaspConfig) -> Clock:
     """Carry the same run out by calling the flow's function."""
-    from flows.wasp import wasp
+    from flows.methods.wasp.flow import wasp
 
     with clocked(lambda step, *arguments: step(*arguments)) as clock, without_prefect(config.execution.max_workers):
         clock.whole(functools.partial(wasp.fn, config))

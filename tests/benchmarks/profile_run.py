@@ -23,20 +23,20 @@ from tests.benchmarks.sampling import Sampler, Stack
 from tests.pipeline import ROOT, prefect_server
 
 LARGEST = 10
-STEP_FILE = "tasks/steps.py"
+STEP_FILE = "tasks/prefect/runtime.py"
 GROUPS: tuple[tuple[str, str], ...] = (
     ("tasks/private/noise", "noise"),
     ("tasks/private/", "private rows: vote, density"),
     ("tasks/plot", "pictures"),
     ("matplotlib/", "pictures"),
-    ("tasks/measure.py:fid", "FID"),
-    ("tasks/measure.py:null_fid", "FID"),
-    ("tasks/measure.py:precision_recall", "precision and recall"),
-    ("tasks/measure.py:map_2d", "map"),
+    ("tasks/metrics/metrics.py:fid", "FID"),
+    ("tasks/metrics/metrics.py:null_fid", "FID"),
+    ("tasks/metrics/metrics.py:precision_recall", "precision and recall"),
+    ("tasks/metrics/metrics.py:map_2d", "map"),
     ("tasks/appraisal", "appraisal"),
     ("connectors/sentence_embedder", "embedding"),
     ("connectors/embedders", "embedding"),
-    ("tasks/embed.py", "embedding"),
+    ("tasks/steps/embed.py", "embedding"),
     ("mlflow/", "MLflow"),
     ("connectors/tracking", "MLflow"),
     ("connectors/ledger", "budget book"),
@@ -92,7 +92,7 @@ def profile(command: list[str]) -> dict[str, Any]:
     """Return seconds of the command: `wall`, `processor`, and `costs` by step and group; its imports are part of it."""
     wall, processor = time.perf_counter(), time.process_time()
     with Sampler().watching() as sampler:
-        from flows.cli import main as wasp
+        from flows.cli.main import main as wasp
 
         sys.argv = ["wasp", *command]
         try:

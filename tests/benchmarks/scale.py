@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tasks.accounting import Noise, VotePrivacy, calibrate
-from tasks.plot_style import MARKERS, PALETTE, picture
-from tasks.private.noise import add_discrete_gaussian
-from tasks.private.votes import Ballot, Candidates, _count, rank
-from tasks.select import select
-from tasks.weigh import weigh
+from tasks.accounting.votes import (Noise, VotePrivacy, calibrate)
+from tasks.reporting.plot_style import (MARKERS, PALETTE, picture)
+from tasks.private.noise.discrete import add_discrete_gaussian
+from tasks.private.voting.votes import (Ballot, Candidates, _count, rank)
+from tasks.selection.examples import select
+from tasks.selection.weights import weigh
 from tests.conftest import OUTPUT
 
 DIMENSION = 384

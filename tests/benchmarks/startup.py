@@ -15,5 +15,5 @@ def startup(tiny: bool) -> list[Line]:
         subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True)
 
     peers = {"bare interpreter": lambda: start("-c", "import argparse")}
-    lines = compare("startup", "wasp --help", lambda: start("-m", "flows.cli", "--help"), peers, 1 if tiny else 7)
+    lines = compare("startup", "wasp --help", lambda: start("-m", "flows.cli.main", "--help"), peers, 1 if tiny else 7)
     return [toward(one, "P15") for one in lines]

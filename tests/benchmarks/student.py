@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from tasks import finetune
-from tasks.linear_layers import by_onednn
-from tasks.network import open_network
-from tasks.student import StudentSpec, TrainingRows
-from tasks.training import BestEpoch, Boost, Job, Reporter
+from tasks.students import finetune
+from tasks.students.onednn import by_onednn
+from tasks.students.transformer import open_network
+from tasks.students.spec import (StudentSpec, TrainingRows)
+from tasks.students.loop import (BestEpoch, Boost, Job, Reporter)
 from tests.benchmarks.embed import has_bfloat16, processor_seconds, short_texts, threads
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, Work, line

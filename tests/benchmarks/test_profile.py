@@ -20,9 +20,9 @@ def code(file: Path | str, name: str) -> CodeType:
     return compile("", str(file), "exec").replace(co_name=name)
 
 
-RUN = code(ROOT / "flows/cli.py", "<module>")
-STEP = (RUN, code(ROOT / "tasks/steps.py", "carried_out"), code(ROOT / "tasks/steps.py", "measure_iteration"))
-FID = (*STEP, code(ROOT / "tasks/judging.py", "measure"), code(ROOT / "tasks/measure.py", "fid"))
+RUN = code(ROOT / "flows/cli/main.py", "<module>")
+STEP = (RUN, code(ROOT / "tasks/prefect/runtime.py", "carried_out"), code(ROOT / "tasks/prefect/runtime.py", "measure_iteration"))
+FID = (*STEP, code(ROOT / "tasks/steps/evaluation.py", "measure"), code(ROOT / "tasks/metrics/metrics.py", "fid"))
 IMPORTING = code("<frozen importlib._bootstrap>", "_find_and_load")
 PANDAS, ARROW = (code(SITE / name / "__init__.py", "<module>") for name in ("pandas", "pyarrow"))
 
@@ -54,13 +54,13 @@ def test_processor_time_goes_to_the_thread_that_used_it_and_not_to_one_that_wait
     ("stack", "step", "group"),
     [
         (FID, "measure_iteration", "FID"),
-        ((*FID, code(ROOT / "tasks/measure.py", "_factor"), code(SITE / "numpy/linalg/_linalg.py", "qr")),
+        ((*FID, code(ROOT / "tasks/metrics/metrics.py", "_factor"), code(SITE / "numpy/linalg/_linalg.py", "qr")),
          "measure_iteration", "FID"),
-        ((RUN, code(ROOT / "flows/finish.py", "finish_run"), code(ROOT / "tasks/plot_style.py", "picture"),
+        ((RUN, code(ROOT / "flows/engine/finish.py", "finish_run"), code(ROOT / "tasks/reporting/plot_style.py", "picture"),
           code(SITE / "matplotlib/figure.py", "savefig")), "end of the run", "pictures"),
-        ((RUN, IMPORTING, code(ROOT / "flows/wasp.py", "<module>"), IMPORTING, PANDAS, IMPORTING, ARROW),
+        ((RUN, IMPORTING, code(ROOT / "flows/methods/wasp/flow.py", "<module>"), IMPORTING, PANDAS, IMPORTING, ARROW),
          "command", "import of pandas"),
-        ((RUN, IMPORTING, code(ROOT / "flows/wasp.py", "<module>")), "command", "import of own modules"),
+        ((RUN, IMPORTING, code(ROOT / "flows/methods/wasp/flow.py", "<module>")), "command", "import of own modules"),
         ((code("threading.py", "_bootstrap"), code(SITE / "prefect/events/worker.py", "_handle")),
          "beside the steps", "Prefect"),
         ((), "beside the steps", "threads of libraries"),

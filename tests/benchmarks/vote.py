@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tasks.accounting import Noise, VotePrivacy, calibrate
-from tasks.private.nearest import Running, Way, rank
-from tasks.private.votes import Ballot, Candidates, clean_votes
+from tasks.accounting.votes import (Noise, VotePrivacy, calibrate)
+from tasks.private.nearest.search import (Running, Way, rank)
+from tasks.private.voting.votes import (Ballot, Candidates, clean_votes)
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, Work, in_turns, line
 

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 import connectors
-from connectors.sentence_embedder import SentenceEmbedder
-from tasks.accounting import Noise, VotePrivacy, calibrate
-from tasks.private.nearest import rank
-from tasks.private.votes import Ballot, Candidates, clean_votes
-from tasks.wire import FORMS, Form, packed, seen, unpacked
+from connectors.embedders.sentence import SentenceEmbedder
+from tasks.accounting.votes import (Noise, VotePrivacy, calibrate)
+from tasks.private.nearest.search import rank
+from tasks.private.voting.votes import (Ballot, Candidates, clean_votes)
+from tasks.federation.wire import (FORMS, Form, packed, seen, unpacked)
 from tests.benchmarks.race import Line, compare
 
 DATA = Path(connectors.__file__).parent / "data"

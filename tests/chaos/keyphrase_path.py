@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from connectors.base import ArtifactRef
-from flows.config_files import check_config
-from flows.dp_kps_run import DpKpsRun
-from flows.params_dp_kps import DpKpsConfig
-from flows.prepare import prepare
-from flows.records import open_book
-from tasks import adapting, keyphrasing, phrase_rows, writing
-from tasks.adapting import MomentsSpec
-from tasks.jobs import Written
-from tasks.phrase_rows import PhraseRows
+from connectors.interfaces.base import ArtifactRef
+from flows.config.files import check_config
+from flows.methods.dp_kps.run import DpKpsRun
+from flows.methods.dp_kps.config import DpKpsConfig
+from flows.engine.prepare import prepare
+from flows.runtime.manifest import open_book
+from tasks.steps import moments as adapting
+from tasks.steps import keyphrases
+from tasks.steps import phrase_texts
+from tasks.steps import texts as writing
+from tasks.steps.moments import MomentsSpec
+from tasks.core.refs import Written
+from tasks.steps.phrase_texts import PhraseRows
 from tests.chaos.release_path import Tell
 
 TERMS = ("private", "row", "number", "about", "login", "problem", "billing", "question", "slow", "internet", "delivery")
@@ -48,14 +51,14 @@ def release_path(home: Path, rows: str, tell: Tell) -> None:
     def told(what: str, ref: ArtifactRef) -> None:
         tell(f"{what} {hashlib.sha256(tools.artifacts.read_table(ref).to_csv().encode()).hexdigest()}")
 
-    counted, _ = keyphrasing.count_terms(tools, run.vocabulary_spec)
+    counted, _ = keyphrases.count_terms(tools, run.vocabulary_spec)
     told("vocabulary", counted)
-    terms, _ = keyphrasing.choose_terms(tools, run.vocabulary_spec, counted)
-    density, _ = keyphrasing.estimate_densities(tools, run.density_spec, terms)
+    terms, _ = keyphrases.choose_terms(tools, run.vocabulary_spec, counted)
+    density, _ = keyphrases.estimate_densities(tools, run.density_spec, terms)
     told("density", density)
-    sequences, _ = keyphrasing.draw_phrases(tools, run.density_spec, terms, density)
+    sequences, _ = keyphrases.draw_phrases(tools, run.density_spec, terms, density)
     told("sequences", sequences)
-    texts, _ = phrase_rows.write(tools, PhraseRows(sequences, run.prepared.card.label_names, 96))
+    texts, _ = phrase_texts.write(tools, PhraseRows(sequences, run.prepared.card.label_names, 96))
     told("texts", texts.samples)
     vectors, _ = writing.embed_samples(tools, texts.samples)
     written = [Written(texts.plm, texts.iteration, texts.samples, vectors)]

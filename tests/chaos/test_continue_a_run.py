@@ -19,7 +19,7 @@ from uuid import UUID
 
 import pytest
 
-from connectors.completion_store import CompletionStore
+from connectors.models.base.completion_store import CompletionStore
 from tests.deployed import Deployed, deployed
 from tests.output import table
 from tests.pipeline import Pipeline, last_json

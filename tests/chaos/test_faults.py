@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from connectors.base import Completion, FinalError, TemporaryError
-from connectors.completions import Recording
+from connectors.interfaces.base import (Completion, FinalError, TemporaryError)
+from connectors.models.base.completion_cache import Recording
 from tests.connectors.test_paid_once import VENDORS, recording, writings
 from tests.vendor_server import VendorServer
 from tests.vendor_wire import Reply, Request, failure, no_choices, ok, text_for

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from connectors.artifacts import Artifacts
-from connectors.ledger_state import RELEASING
-from flows.release_files import RELEASES, Compared, verify
-from flows.stores import open_ledger
-from tasks.accounting import epsilon_of
+from connectors.artifacts.store import Artifacts
+from connectors.ledger.state import RELEASING
+from flows.storage.release_check import (RELEASES, Compared, verify)
+from flows.runtime.stores import open_ledger
+from tasks.accounting.votes import epsilon_of
 from tests.connectors.ledger_tools import DELTA, ROOT
 from tests.flows.test_bad_input import good_rows, table
 from tests.output import table as written_table

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.ledger import BudgetBook
+from connectors.ledger.ledger import BudgetBook
 from tests.connectors.ledger_promises.racing import Killing
 from tests.connectors.ledger_tools import new_book
 

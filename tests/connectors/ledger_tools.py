@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from connectors.base import BudgetPlan, Charge, ReleaseRequest
-from connectors.ledger import BudgetBook
+from connectors.interfaces.base import (BudgetPlan, Charge, ReleaseRequest)
+from connectors.ledger.ledger import BudgetBook
 
 ROOT = Path(__file__).resolve().parents[2]
 DELTA = 1e-5

@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.artifacts import Artifacts
-from connectors.base import ArtifactError, StepKey
-from connectors.files import BLOCK_BYTES, STALE_SECONDS, explain, file_sha256, write_whole
+from connectors.artifacts.store import Artifacts
+from connectors.interfaces.base import (ArtifactError, StepKey)
+from connectors.artifacts.atomic_files import (BLOCK_BYTES, STALE_SECONDS, explain, file_sha256, write_whole)
 from tests.contracts import ArtifactStoreContract
 
 KEY = StepKey("vote", 1, {"votes": 8, "method": {"examples": 4}}, {"samples": "a" * 64})
@@ -333,8 +333,8 @@ class TestDisk:
     def test_a_full_disk_leaves_the_old_artifact_and_no_scratch(self, tmp_path):
         script = f"""
             import resource, numpy as np, pandas as pd
-            from connectors.artifacts import Artifacts
-            from connectors.base import ArtifactError, StepKey
+            from connectors.artifacts.store import Artifacts
+            from connectors.interfaces.base import ArtifactError, StepKey
             store, key = Artifacts({str(tmp_path)!r}), StepKey("s", 1)
             old = store.write_matrix("m.parquet", np.ones((2, 2), np.float32), key)
             resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))

@@ -2,12 +2,12 @@ import pickle
 
 import pytest
 
-from connectors.anthropic_model import AnthropicModel
-from connectors.base import ConfigError, FinalError, ModelSpec, Prompt
-from connectors.batch_calls import BatchModel
-from connectors.completions import CompletionStore, Recording
-from connectors.openai_model import OpenAIModel
-from connectors.purse import Purse
+from connectors.models.vendors.anthropic import AnthropicModel
+from connectors.interfaces.base import (ConfigError, FinalError, ModelSpec, Prompt)
+from connectors.models.vendors.batches import BatchModel
+from connectors.models.base.completion_cache import (CompletionStore, Recording)
+from connectors.models.vendors.openai import OpenAIModel
+from connectors.models.base.cost_limit import Purse
 from tests.contracts import LanguageModelContract
 from tests.vendor_batches import BatchBook
 from tests.vendor_server import VendorServer

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors import checked
-from connectors.artifacts import Artifacts
-from connectors.base import ArtifactError, ArtifactRef, StepKey
-from connectors.checked import TICK_NS, Hashes, Recent
+from connectors.artifacts import hash_cache
+from connectors.artifacts.store import Artifacts
+from connectors.interfaces.base import (ArtifactError, ArtifactRef, StepKey)
+from connectors.artifacts.hash_cache import (TICK_NS, Hashes, Recent)
 
 KEY = StepKey("embed", 1, {}, {})
 TABLE = pd.DataFrame({"text": ["x", "y"], "n": [1, 2]})
@@ -28,8 +28,8 @@ def store(tmp_path: Path) -> Artifacts:
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of the files that are hashed from now on."""
     names: list[str] = []
-    real = checked.file_sha256
-    monkeypatch.setattr(checked, "file_sha256", lambda path: (names.append(path.name), real(path))[1])
+    real = hash_cache.file_sha256
+    monkeypatch.setattr(hash_cache, "file_sha256", lambda path: (names.append(path.name), real(path))[1])
     return names
 
 
@@ -52,7 +52,7 @@ def test_a_file_that_has_just_changed_is_not_remembered(tmp_path: Path, hashed: 
     file.write_bytes(b"one")
     known.sha256(file)
     file.write_bytes(b"two")
-    assert known.sha256(file) == checked.file_sha256(file)
+    assert known.sha256(file) == hash_cache.file_sha256(file)
 
 
 @pytest.mark.parametrize("how", ["written over", "replaced", "written over and dated back"])
@@ -124,7 +124,7 @@ def test_what_is_done_to_a_table_changes_no_other_reading(store: Artifacts):
 def test_private_tables_are_not_held(store: Artifacts):
     ref = store.write_table("private/a.parquet", TABLE.assign(n=[7, 8]), KEY)
     store.read_table(ref)
-    assert checked.FRAMES.find(ref.sha256) is None
+    assert hash_cache.FRAMES.find(ref.sha256) is None
 
 
 def test_vectors_in_blocks_are_those_of_one_piece(store: Artifacts):
@@ -158,7 +158,7 @@ def test_vectors_as_an_earlier_version_wrote_them_are_read(store: Artifacts):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from connectors.files import file_sha256
+    from connectors.artifacts.atomic_files import file_sha256
 
     matrix = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
     column = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), 50, [None, pa.py_buffer(matrix)])
@@ -174,4 +174,4 @@ def test_a_large_file_is_hashed_while_it_is_made_durable(store: Artifacts):
     data = os.urandom(5_000_000)
     matrix = np.frombuffer(data, dtype=np.uint8).astype(np.float32).reshape(-1, 1000)
     ref = store.write_matrix("embeddings/a.parquet", matrix, KEY)
-    assert ref.sha256 == checked.file_sha256(store.home / ref.path)
+    assert ref.sha256 == hash_cache.file_sha256(store.home / ref.path)

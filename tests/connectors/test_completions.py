@@ -14,8 +14,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from connectors.base import ArtifactError, Completion, FinalError, Keep, Prompt, TemporaryError, Usage, keep_nothing
-from connectors.completions import CompletionStore, Recording
+from connectors.interfaces.base import (ArtifactError, Completion, FinalError, Keep, Prompt, TemporaryError, Usage, keep_nothing)
+from connectors.models.base.completion_cache import (CompletionStore, Recording)
 from tests.contracts import UNICODE, LanguageModelContract
 
 

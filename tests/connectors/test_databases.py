@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-from connectors.base import PlaceError
-from connectors.databases import _open, _reading, read_sql
-from connectors.queries import READING, check_query
+from connectors.interfaces.base import PlaceError
+from connectors.rows.databases import (_open, _reading, read_sql)
+from connectors.rows.queries import (READING, check_query)
 from tests.connectors.postgres_server import execute, postgres_server
 
 ROWS = "SELECT text, label FROM notes ORDER BY text"

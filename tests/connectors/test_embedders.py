@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from connectors.base import ConfigError, MissingPackageError
-from connectors.embedders import HashingEmbedder, open_embedder
+from connectors.interfaces.base import (ConfigError, MissingPackageError)
+from connectors.embedders.registry import (HashingEmbedder, open_embedder)
 from tests.contracts import UNICODE, EmbedderContract
 
 TEXTS = [
@@ -88,7 +88,7 @@ class TestOpen:
     def test_opening_and_naming_load_no_library(self):
         script = """
             import sys
-            from connectors.embedders import open_embedder
+            from connectors.embedders.registry import open_embedder
             embedder = open_embedder("sentence_transformers", "embedded")
             assert embedder.name and embedder.identity
             loaded = {"torch", "transformers", "sentence_transformers", "sklearn", "numpy"} & set(sys.modules)
@@ -207,7 +207,7 @@ class TestSentences:
     def test_loading_says_nothing_and_leaves_the_libraries_their_voice(self):
         script = """
             import logging
-            from connectors.embedders import open_embedder
+            from connectors.embedders.registry import open_embedder
             open_embedder("sentence_transformers", "embedded", {"device": "cpu"}).embed_alone(["x"])
             from transformers.utils import logging as voice
             assert voice.is_progress_bar_enabled()

@@ -7,9 +7,9 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from connectors import embedding_backend
-from connectors.base import ConfigError
-from connectors.embedders import open_embedder
+from connectors.embedders import backend
+from connectors.interfaces.base import ConfigError
+from connectors.embedders.registry import open_embedder
 from tests.contracts import UNICODE, EmbedderContract
 
 torch = pytest.importorskip("torch")
@@ -82,7 +82,7 @@ class TestVectorsThatAreNotEqual:
 
     @pytest.fixture(autouse=True)
     def wrong_layer(self, monkeypatch):
-        right = embedding_backend._layer
+        right = backend._layer
 
         def wrong(torch, dtype):
             class Wrong(right(torch, dtype)):
@@ -91,7 +91,7 @@ class TestVectorsThatAreNotEqual:
 
             return Wrong
 
-        monkeypatch.setattr(embedding_backend, "_layer", wrong)
+        monkeypatch.setattr(backend, "_layer", wrong)
 
     def test_auto_keeps_torch_and_says_why(self, plain, caplog):
         embedder = minilm()
@@ -109,7 +109,7 @@ def test_a_torch_without_the_operation_computes_by_itself(monkeypatch, plain, ca
     def missing(torch, dtype):
         raise AttributeError("no _linear_pointwise here")
 
-    monkeypatch.setattr(embedding_backend, "_layer", missing)
+    monkeypatch.setattr(backend, "_layer", missing)
     assert np.array_equal(minilm().embed_alone(TEXTS[:2]), plain.embed_alone(TEXTS[:2]))
     assert "no _linear_pointwise here" in caplog.text
     with pytest.raises(ConfigError, match="no _linear_pointwise here"):
@@ -117,8 +117,8 @@ def test_a_torch_without_the_operation_computes_by_itself(monkeypatch, plain, ca
 
 
 def test_a_model_that_loses_too_much_in_bfloat16_is_refused(monkeypatch):
-    monkeypatch.setattr(embedding_backend, "LEAST_COSINE", 0.999999)
-    monkeypatch.setattr(embedding_backend, "check_processor", lambda device, precision: None)
+    monkeypatch.setattr(backend, "LEAST_COSINE", 0.999999)
+    monkeypatch.setattr(backend, "check_processor", lambda device, precision: None)
     with pytest.raises(ConfigError, match=r"bfloat16 will not do.*0.999999 is needed. Write float32"):
         minilm(precision="bfloat16").embed(["x"])
 
@@ -148,12 +148,12 @@ def test_onednn_on_an_accelerator_is_refused(monkeypatch):
         device = torch.device("meta")
 
     with pytest.raises(ConfigError, match="write device: cpu"):
-        embedding_backend.settle(Elsewhere(), "onednn", "float32", lambda texts: np.zeros((len(texts), 2)))
+        backend.settle(Elsewhere(), "onednn", "float32", lambda texts: np.zeros((len(texts), 2)))
 
 
 def test_an_accelerator_computes_bfloat16_in_the_layers_of_torch(plain):
     model = minilm(backend="torch")._loaded
-    assert "bfloat16" in embedding_backend._on_accelerator(model, "auto", "bfloat16")
+    assert "bfloat16" in backend._on_accelerator(model, "auto", "bfloat16")
     exact, found = plain.embed(TEXTS), plain._vectors(model, plain._features(model, list(TEXTS)))
     assert (exact * found).sum(axis=1).min() > 0.9999
     assert not np.allclose(exact, found, atol=1e-5)

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from connectors.base import ConfigError, FinalError, ModelSpec, TemporaryError
-from connectors.completion_store import CompletionStore
-from connectors.completions import Recording
-from connectors.faulty_model import GARBAGE, REFUSAL, FaultyModel
-from connectors.registry import open_model
+from connectors.interfaces.base import (ConfigError, FinalError, ModelSpec, TemporaryError)
+from connectors.models.base.completion_store import CompletionStore
+from connectors.models.base.completion_cache import Recording
+from connectors.models.base.faulty import (GARBAGE, REFUSAL, FaultyModel)
+from connectors.models.base.registry import open_model
 from tests.contracts import LanguageModelContract
 
 INNER = {"connector": "ngram", "model": "stories"}

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.base import Cloze, ConfigError, FinalError, ModelSpec, Prompt
-from connectors.fill_mask_model import FillMaskModel
-from connectors.registry import open_model
+from connectors.interfaces.base import (Cloze, ConfigError, FinalError, ModelSpec, Prompt)
+from connectors.models.transformers.fill_mask import FillMaskModel
+from connectors.models.base.registry import open_model
 from tests.tiny_models import SENTENCES, save_gpt2, tokenizer
 
 OFFLINE = {"offline": True, "dtype": "float32", "device": "cpu"}

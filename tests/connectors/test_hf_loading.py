@@ -13,8 +13,8 @@ from threading import Thread
 
 import pytest
 
-from connectors.base import FinalError, ModelSpec, Prompt, TemporaryError
-from connectors.hf_model import HfModel
+from connectors.interfaces.base import (FinalError, ModelSpec, Prompt, TemporaryError)
+from connectors.models.transformers.model import HfModel
 from tests.conftest import ROOT
 from tests.tiny_models import tiny_models as tiny_models
 
@@ -176,8 +176,8 @@ def test_threads_that_open_models_first_thing_do_not_see_a_half_imported_library
     program = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from connectors.base import ModelSpec, Prompt
-from connectors.hf_model import HfModel
+from connectors.interfaces.base import ModelSpec, Prompt
+from connectors.models.transformers.model import HfModel
 
 def reason(folder):
     model = HfModel.from_spec(ModelSpec("tiny", "hf", folder))

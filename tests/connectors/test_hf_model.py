@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from connectors.base import ConfigError, FinalError, MissingPackageError, ModelSpec, Prompt
-from connectors.completion_store import CompletionStore
-from connectors.completions import Recording
-from connectors.hf_model import HfModel
+from connectors.interfaces.base import (ConfigError, FinalError, MissingPackageError, ModelSpec, Prompt)
+from connectors.models.base.completion_store import CompletionStore
+from connectors.models.base.completion_cache import Recording
+from connectors.models.transformers.model import HfModel
 from tests.contracts import LanguageModelContract
 from tests.tiny_models import tiny_models as tiny_models
 

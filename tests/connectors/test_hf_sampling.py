@@ -3,8 +3,8 @@
 import pytest
 
 torch = pytest.importorskip("torch")
-from connectors.hf_options import HfOptions  # noqa: E402
-from connectors.hf_sampling import Request, RowSampler, nucleus  # noqa: E402
+from connectors.models.transformers.options import HfOptions  # noqa: E402
+from connectors.models.transformers.sampling import (Request, RowSampler, nucleus)  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -81,7 +81,7 @@ def test_penalties_are_those_of_transformers_where_nothing_is_padded():
 
 def test_streams_of_an_accelerator_draw_as_well():
     # A generator of torch stands for that of an accelerator.
-    from connectors.hf_sampling import _Noise
+    from connectors.models.transformers.sampling import _Noise
 
     noise = _Noise([1, 2], CPU)
     noise._on_cpu = False

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.base import LedgerError
-from connectors.ledger import BudgetBook
-from connectors.ledger_store import parse_url
+from connectors.interfaces.base import LedgerError
+from connectors.ledger.ledger import BudgetBook
+from connectors.ledger.database import parse_url
 from tests.connectors.ledger_promises.grouping import Grouping
 from tests.connectors.ledger_promises.keeping import Keeping, alter
 from tests.connectors.ledger_promises.racing import Racing

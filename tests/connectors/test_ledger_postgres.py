@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import create_engine, text
 
-from connectors.base import LedgerError
-from connectors.ledger import BudgetBook
+from connectors.interfaces.base import LedgerError
+from connectors.ledger.ledger import BudgetBook
 from tests.connectors.ledger_promises.grouping import Grouping
 from tests.connectors.ledger_promises.keeping import Keeping
 from tests.connectors.ledger_promises.racing import Killing, Racing

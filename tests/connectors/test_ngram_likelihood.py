@@ -2,7 +2,7 @@
 
 import math
 
-from connectors.ngram_likelihood import fit_likelihood
+from connectors.models.ngram.likelihood import fit_likelihood
 
 TEXTS = ["my router is slow again", "the router is broken", "my bill is wrong"]
 

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import connectors
-from connectors.base import ConfigError, InputError, ModelSpec, Prompt
-from connectors.ngram_model import NgramModel
-from connectors.ngram_tokens import tokenise
+from connectors.interfaces.base import (ConfigError, InputError, ModelSpec, Prompt)
+from connectors.models.ngram.model import NgramModel
+from connectors.models.ngram.tokens import tokenise
 
 CORPORA = ("helpdesk", "letters", "stories")
 DEMO = Path(connectors.__file__).parent / "data" / "support_desk" / "test.parquet"
@@ -279,6 +279,6 @@ def test_a_corpus_that_may_not_be_read_is_an_input_error(tmp_path: Path, monkeyp
     def denied(_: Path) -> str:
         raise PermissionError("no permission")  # a file's mode does not stop the superuser, who may run this
 
-    monkeypatch.setattr("connectors.ngram_model.HASHES.sha256", denied)
+    monkeypatch.setattr("connectors.models.ngram.model.HASHES.sha256", denied)
     with pytest.raises(InputError, match=r"mine\.txt cannot be read \(no permission\)"):
         NgramModel.from_spec(ModelSpec("m", "ngram", str(tmp_path / "mine.txt")))

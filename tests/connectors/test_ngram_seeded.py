@@ -2,8 +2,8 @@
 
 import pytest
 
-from connectors.base import ModelSpec, Seeded
-from connectors.ngram_model import NgramModel
+from connectors.interfaces.base import (ModelSpec, Seeded)
+from connectors.models.ngram.model import NgramModel
 
 PHRASES = ("router", "light bulb", "Lisbon", "invoice", "parcel")
 

@@ -1,7 +1,7 @@
 import pytest
 
-from connectors.base import ConfigError, ModelSpec, Prompt
-from connectors.openai_model import OpenAIModel
+from connectors.interfaces.base import (ConfigError, ModelSpec, Prompt)
+from connectors.models.vendors.openai import OpenAIModel
 from tests.connectors.vendor_promises import KEY, VendorPromises, asked
 from tests.vendor_wire import failure, ok
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from connectors.anthropic_model import AnthropicModel
-from connectors.base import ModelSpec, Prompt
-from connectors.completions import CompletionStore, Recording
-from connectors.openai_model import OpenAIModel
+from connectors.models.vendors.anthropic import AnthropicModel
+from connectors.interfaces.base import (ModelSpec, Prompt)
+from connectors.models.base.completion_cache import (CompletionStore, Recording)
+from connectors.models.vendors.openai import OpenAIModel
 from tests.vendor_server import VendorServer
 from tests.vendor_wire import Reply, failure, no_choices
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.base import Completion, MoneyError, Prompt, keep_nothing
-from connectors.completions import CompletionStore, Recording
-from connectors.purse import Purse
+from connectors.interfaces.base import (Completion, MoneyError, Prompt, keep_nothing)
+from connectors.models.base.completion_cache import (CompletionStore, Recording)
+from connectors.models.base.cost_limit import Purse
 
 
 def test_what_another_machine_paid_counts_once(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.base import Completion, ConfigError, InputError, ModelSpec, Prompt
-from connectors.recorded_model import RecordedModel
+from connectors.interfaces.base import (Completion, ConfigError, InputError, ModelSpec, Prompt)
+from connectors.models.base.recorded import RecordedModel
 
 REAL = Path(os.environ.get("WASP_DATA", Path(__file__).resolve().parents[2] / ".." / "shared" / "data"))
 TOPICS = {"sea": ["ship", "harbour", "wave", "sail", "anchor"], "farm": ["cow", "barn", "tractor", "field", "milk"]}

@@ -10,8 +10,8 @@ import fsspec
 import pandas as pd
 import pytest
 
-from connectors.base import InputError, MissingPackageError, RowsRef, normal_form
-from connectors.rows import RowProblem, check_public, find_problems, read_rows
+from connectors.interfaces.base import (InputError, MissingPackageError, RowsRef, normal_form)
+from connectors.rows.reader import (RowProblem, check_public, find_problems, read_rows)
 
 SECRET = "my salary is 91234 euros"
 
@@ -186,12 +186,12 @@ class TestSql:
 
 @pytest.mark.parametrize("ending", ["csv.gz", "parquet"])
 def test_a_small_file_that_unpacks_to_very_much_is_refused_by_name(tmp_path, monkeypatch, ending):
-    monkeypatch.setattr("connectors.sources.MOST_BYTES", 100_000)
+    monkeypatch.setattr("connectors.rows.sources.MOST_BYTES", 100_000)
     frame = pd.DataFrame({"text": ["again and again " * 20] * 5000, "label": ["a"] * 5000})
     path = tmp_path / f"rows.{ending}"
     if ending == "parquet":
         frame.to_parquet(path, compression="zstd", use_dictionary=False)
-        monkeypatch.setattr("connectors.sources.MOST_BYTES", path.stat().st_size + 100)
+        monkeypatch.setattr("connectors.rows.sources.MOST_BYTES", path.stat().st_size + 100)
     else:
         frame.to_csv(path, index=False)
     with pytest.raises(InputError, match=f"rows.{ending} holds more than .* once unpacked"):

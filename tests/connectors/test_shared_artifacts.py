@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors import remote_files
-from connectors.artifacts import Artifacts
-from connectors.base import ArtifactError, ConfigError, MissingPackageError, StepKey
-from connectors.remote_files import MARK, RemoteFiles, checked
-from connectors.shared_artifacts import SharedArtifacts, open_artifacts
+from connectors.artifacts import remote_files
+from connectors.artifacts.store import Artifacts
+from connectors.interfaces.base import (ArtifactError, ConfigError, MissingPackageError, StepKey)
+from connectors.artifacts.remote_files import (MARK, RemoteFiles, checked)
+from connectors.artifacts.shared_store import (SharedArtifacts, open_artifacts)
 from tests.connectors.s3_server import S3Server, s3_server
 
 KEY = StepKey("step", 1, {"size": 3})

@@ -6,7 +6,7 @@ import pytest
 
 import connectors
 from connectors.data import make_corpora, make_support_desk, make_vocabulary
-from connectors.ngram_tokens import tokenise
+from connectors.models.ngram.tokens import tokenise
 
 DATA = Path(connectors.__file__).parent / "data"
 DETAIL = re.compile(r"\b(?:[A-Z]{1,2}-?\d{5,7}|C/\d{4}/\d\d)\b|#\d{6}")

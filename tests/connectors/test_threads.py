@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 import torch
 
-from connectors import threads
-from connectors.embedders import open_embedder
-from connectors.threads import AHEAD, BLAS, SLEEPING, WAITING, compute, cpu_quota, settle_environment, usable_cores
+from connectors.interfaces import threads
+from connectors.embedders.registry import open_embedder
+from connectors.interfaces.threads import (AHEAD, BLAS, SLEEPING, WAITING, compute, cpu_quota, settle_environment, usable_cores)
 from tests.pipeline import ROOT
 
 ENTRIES = {
-    "command": "import sys\nsys.argv = ['wasp', '--help']\nfrom flows.cli import main\n"
+    "command": "import sys\nsys.argv = ['wasp', '--help']\nfrom flows.cli.main import main\n"
     "try: main()\nexcept SystemExit: pass",
     "flow run of a worker": "from prefect.flows import load_flow_from_entrypoint\n"
-    "load_flow_from_entrypoint('flows.wasp.wasp')",
-    "step on a cluster": "import tasks.steps",
+    "load_flow_from_entrypoint('flows.methods.wasp.flow.wasp')",
+    "step on a cluster": "import tasks.prefect.runtime",
 }
 TEXTS = [f"card number {number} has not arrived, and nobody says why" * (number % 5 + 1) for number in range(60)]
 

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from connectors.base import Completion, ConfigError, FinalError, ModelSpec, MoneyError, Prompt, TemporaryError, Usage
-from connectors.completions import CompletionStore, Recording
-from connectors.purse import Purse
+from connectors.interfaces.base import (Completion, ConfigError, FinalError, ModelSpec, MoneyError, Prompt, TemporaryError, Usage)
+from connectors.models.base.completion_cache import (CompletionStore, Recording)
+from connectors.models.base.cost_limit import Purse
 from tests.contracts import LanguageModelContract
 from tests.vendor_server import VendorServer
 from tests.vendor_wire import Reply, billed_tokens, failure, no_choices, ok, text_for, with_usage

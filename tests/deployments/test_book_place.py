@@ -2,11 +2,11 @@
 
 import pytest
 
-from connectors.base import ConfigError
+from connectors.interfaces.base import ConfigError
 from deployments.stack.book_place import place_book
 from deployments.stack.settings import Settings
-from flows import budget_commands
-from flows.home import book_address
+from flows.cli import budget_commands
+from flows.runtime.state_folder import book_address
 
 KEPT = {"ledger": "secret"}
 

@@ -9,10 +9,10 @@ import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from connectors.base import ConfigError
+from connectors.interfaces.base import ConfigError
 from deployments.edits import ABSENT, RECORD, catalogue_values, merge, server_values
 from deployments.register import _make_pool, main, register, report
-from flows.deploying import Deployment, deployments
+from deployments.registry import (Deployment, deployments)
 from tests.pipeline import prefect_server
 from tests.served import Refused, ask
 
@@ -77,7 +77,7 @@ def test_a_new_server_gets_the_catalogue_and_the_second_time_nothing_is_written(
         assert before[name]["active"] == {"nightly": False}
         found = client.read_deployment_by_name(name)
         assert (found.entrypoint, found.enforce_parameter_schema) == (deployment.entrypoint, True)
-        assert found.pull_steps == [{"flows.deploying.enter_data_folder": {}}]
+        assert found.pull_steps == [{"deployments.registry.enter_data_folder": {}}]
     outcomes = register(client, list(CATALOGUE.values()))
     assert report(outcomes) == ["deployments: 0 registered, 3 as they were"]
     assert {name: seen(client, name) for name in CATALOGUE} == before

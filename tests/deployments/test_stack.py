@@ -165,23 +165,23 @@ def test_a_shell_that_read_the_env_file_works_with_the_stack(running, tmp_path) 
 
     file = tmp_path / "config.yaml"
     file.write_text(yaml.safe_dump(SMALL | {"execution": {"max_workers": 2, "seed": 7}}))
-    done = running.command("flows.cli", "run", "wasp", "--config", str(file), "--json")
+    done = running.command("flows.cli.main", "run", "wasp", "--config", str(file), "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     summary = last_json(done.stdout)
     assert ask(running, f"flow_runs/{summary['prefect_run_id']}")["state"]["name"] == "Completed"
-    shown = last_json(running.command("flows.cli", "budget", "show", "--json").stdout)
+    shown = last_json(running.command("flows.cli.main", "budget", "show", "--json").stdout)
     plain = {name: value for name, value in running.environment.items() if name != "WASP_LEDGER_URL"}
     other = RunningStack(running.home, "", "", plain)
-    assert last_json(other.command("flows.cli", "budget", "show", "--json").stdout) == shown
+    assert last_json(other.command("flows.cli.main", "budget", "show", "--json").stdout) == shown
 
 
 def test_a_refused_run_and_a_high_budget_become_notices(running) -> None:
-    datasets = last_json(running.command("flows.cli", "budget", "show", "--json").stdout)["datasets"]
+    datasets = last_json(running.command("flows.cli.main", "budget", "show", "--json").stdout)["datasets"]
     # Other tests may have run on the same rows before this one, or not.
     dataset, spent = (datasets[0]["dataset"], datasets[0]["spent"]) if datasets else (SMALL["private"]["name"], 0.0)
     declare = [] if datasets else ["--declare"]
     cap = spent + 1.2
-    done = running.command("flows.cli", "budget", "cap", dataset, "--epsilon", str(cap), *declare)
+    done = running.command("flows.cli.main", "budget", "cap", dataset, "--epsilon", str(cap), *declare)
     assert done.returncode == 0, done.stderr
     refused = start_run(running, privacy={"epsilon": 30.0})
     assert wait_for_state(running, refused, "Failed", "Completed")["name"] == "Failed"
@@ -264,7 +264,7 @@ def test_the_commands_of_a_shell_know_the_password(locked, tmp_path) -> None:
 
     file = tmp_path / "config.yaml"
     file.write_text(yaml.safe_dump(SMALL))
-    done = locked.command("flows.cli", "run", "wasp", "--config", str(file), "--json")
+    done = locked.command("flows.cli.main", "run", "wasp", "--config", str(file), "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     summary = last_json(done.stdout)
     address = f"{locked.mlflow}/api/2.0/mlflow/runs/get?run_id={summary['mlflow_run_id']}"

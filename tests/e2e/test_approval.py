@@ -115,7 +115,7 @@ def test_without_terminal_and_server_the_error_says_what_to_do(tmp_path: Path) -
 def at_terminal(pipeline: Pipeline, config: Path, typed: str) -> tuple[int, str]:
     """Run the command on a terminal, answer its question; return its status and what the terminal showed."""
     master, slave = pty.openpty()
-    command = [sys.executable, "-m", "flows.cli", "run", "wasp", "--config", str(config)]
+    command = [sys.executable, "-m", "flows.cli.main", "run", "wasp", "--config", str(config)]
     process = subprocess.Popen(
         command, cwd=ROOT, env=pipeline.environment, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
     )

@@ -16,8 +16,8 @@ def broken_model(folder: Path) -> dict[str, str]:
     """Return an environment in which the model 'novelist' refuses every call until a file says that it is back."""
     (folder / "sitecustomize.py").write_text(
         "import pathlib\n"
-        "import connectors.ngram_model as m\n"
-        "from connectors.base import FinalError\n"
+        "import connectors.models.ngram.model as m\n"
+        "from connectors.interfaces.base import FinalError\n"
         "whole = m.NgramModel.complete\n"
         "def complete(self, prompts, *rest):\n"
         f"    if self.name == 'novelist' and not pathlib.Path({str(folder / 'back')!r}).exists():\n"

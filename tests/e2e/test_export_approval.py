@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flows.home import who
+from flows.runtime.state_folder import who
 from tests.e2e.test_approval import paused, resume, started, with_form
 from tests.pipeline import WAIT_SECONDS, Pipeline, last_json
 from tests.served import ask

@@ -15,10 +15,10 @@ pytestmark = pytest.mark.slow
 
 FAULTS = """
 import errno, pathlib
-import connectors.files as files
-import connectors.ngram_model as models
-import tasks.judging as judging
-from connectors.base import FinalError
+import connectors.artifacts.atomic_files as files
+import connectors.models.ngram.model as models
+import tasks.steps.evaluation as judging
+from connectors.interfaces.base import FinalError
 here = pathlib.Path(__file__).parent
 whole, sync, distance = models.NgramModel.complete, files.os.fsync, judging._distance
 

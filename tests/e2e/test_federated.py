@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from connectors.base import RowsRef
-from connectors.rows import read_rows
-from flows.partition import PartyFile, partition
-from flows.stores import open_ledger
-from tasks.partition import Partition
+from connectors.interfaces.base import RowsRef
+from connectors.rows.reader import read_rows
+from flows.federation.partition import (PartyFile, partition)
+from flows.runtime.stores import open_ledger
+from tasks.federation.partition import Partition
 from tests.federated import PLANTED
 from tests.party_processes import party_processes
 from tests.pipeline import SMALL, Pipeline, last_json

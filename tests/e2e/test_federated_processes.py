@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 import yaml
 
-from connectors.base import ArtifactError, RowsRef
-from flows.partition import PartyFile, partition
-from flows.stores import open_ledger
-from tasks.partition import Partition
+from connectors.interfaces.base import (ArtifactError, RowsRef)
+from flows.federation.partition import (PartyFile, partition)
+from flows.runtime.stores import open_ledger
+from tasks.federation.partition import Partition
 from tests.connectors.s3_server import s3_server
 from tests.e2e.test_federated import planted_rows
 from tests.federated import PLANTED, open_federated
@@ -67,7 +67,7 @@ class Scene:
         """Type `wasp party` on the machine of a party."""
         folder = self.folder / "parties" / party
         kept = {name: value for name, value in self.pipeline.environment.items() if name != "WASP_HOME"}
-        command = [sys.executable, "-m", "flows.cli", "party", "--config", str(folder / "party.yaml")]
+        command = [sys.executable, "-m", "flows.cli.main", "party", "--config", str(folder / "party.yaml")]
         with (folder / "party.log").open("ab") as log:
             self.processes[party] = subprocess.Popen(
                 command, cwd=folder, env=kept | {"PYTHONPATH": str(ROOT)} | environment, stdout=log, stderr=log

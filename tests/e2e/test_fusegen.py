@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tasks.clean import normalised
+from tasks.text.cleaning import normalised
 from tests.comparisons import FUSEGEN, config_file
 from tests.pipeline import Pipeline, last_json
 

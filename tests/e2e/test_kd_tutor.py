@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from flows import commands
-from tasks.accounting import filter_epsilon
+from flows.cli import commands
+from tasks.accounting.votes import filter_epsilon
 from tests.pipeline import Pipeline, last_json
 
 

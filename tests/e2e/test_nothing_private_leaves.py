@@ -119,7 +119,7 @@ def test_an_error_inside_the_private_zone_keeps_its_words(server: tuple[str, Pat
     path = planted_rows(tmp_path / "owner" / "rows.parquet")
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(
-        "import connectors.embedders as e\n"
+        "import connectors.embedders.registry as e\n"
         "def choke(self, texts):\n    raise ValueError('cannot encode ' + ' '.join(texts))\n"
         "e.HashingEmbedder.embed_alone = choke\n"
     )

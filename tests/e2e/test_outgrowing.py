@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from connectors.fingerprint import open_secret
-from flows.stores import open_ledger
-from tasks.composition import gaussian_epsilon
+from connectors.security.record_hashes import open_secret
+from flows.runtime.stores import open_ledger
+from tasks.accounting.composition import gaussian_epsilon
 from tests.chaos.test_kill_a_run import answers_per_prompt
 from tests.connectors.postgres_server import execute, free_port, postgres_server
 from tests.connectors.s3_server import S3Server, s3_server

@@ -103,7 +103,7 @@ def test_texts_stand_where_their_variations_lie_on_average(finished: Done) -> No
     ids = pd.read_parquet(parents, partitioning=None)["sample_id"]
     stored = pd.read_parquet(mean, partitioning=None).iloc[:, 0]
     vectors = [np.frombuffer(value, dtype="<f4") for value in stored]
-    from connectors.embedders import open_embedder
+    from connectors.embedders.registry import open_embedder
 
     embedder = open_embedder("hashing", "", {"dimension": 128})
     texts = pd.concat(ahead)

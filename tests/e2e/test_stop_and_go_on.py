@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows.task_files import SHIPPED, load_task
+from flows.config.task_files import (SHIPPED, load_task)
 from tests.pipeline import ROOT, Pipeline, last_json
 
 
@@ -103,7 +103,7 @@ def test_a_run_started_with_relative_paths_is_resumed_from_another_folder(tmp_pa
 
     def call(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
         environment = pipeline.environment | {"PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "flows.cli", *arguments]
+        command = [sys.executable, "-m", "flows.cli.main", *arguments]
         return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
 
     started = call(tmp_path, "run", "wasp", "--config", str(config), "--json")

@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.base import ArtifactRef, ConfigError
-from flows.config_files import check_config
-from flows.params import WaspConfig
-from flows.prepare import make_noise, prepare, vote_privacy_of
-from flows.records import RunBook
-from flows.wasp_run import WaspRun
-from tasks.accounting import vote_sensitivity
-from tasks.jobs import Written
-from tasks.weigh import Weighting, weigh
+from connectors.interfaces.base import (ArtifactRef, ConfigError)
+from flows.config.files import check_config
+from flows.config.base import WaspConfig
+from flows.engine.prepare import (make_noise, prepare, vote_privacy_of)
+from flows.runtime.manifest import RunBook
+from flows.methods.wasp.run import WaspRun
+from tasks.accounting.votes import vote_sensitivity
+from tasks.core.refs import Written
+from tasks.selection.weights import (Weighting, weigh)
 from tests.pipeline import SMALL
 
 REF = ArtifactRef("runs/x/selection.parquet", "0" * 64, "1" * 64, "select", 8)

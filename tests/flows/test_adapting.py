@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from connectors.base import ConfigError
-from flows.adapting import moments_remarks
-from flows.params import WaspConfig
-from flows.params_dp_kps import DpKpsConfig
-from flows.params_fusegen import FuseGenConfig
-from flows.params_only_private import OnlyPrivateConfig
-from flows.plan import planned
-from flows.prepare import make_noise
-from flows.words import plan as plan_words
-from tasks.composition import epsilon_of
+from connectors.interfaces.base import ConfigError
+from flows.releases.moments import moments_remarks
+from flows.config.base import WaspConfig
+from flows.methods.dp_kps.config import DpKpsConfig
+from flows.methods.fusegen.config import FuseGenConfig
+from flows.methods.only_private.config import OnlyPrivateConfig
+from flows.engine.plan import planned
+from flows.engine.prepare import make_noise
+from flows.engine.text import plan as plan_words
+from tasks.accounting.composition import epsilon_of
 from tests.pipeline import FURTHER, METHODS, SMALL
 
 ADAPTS = {"kind": "mlp", "adaptation": "coral", "adaptation_from": "moments"}

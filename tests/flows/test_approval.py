@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from connectors.base import ApprovalError, ConfigError, PrivateInputError
-from flows import approval, words
-from flows.approval import Approval, ask, contract_of
-from flows.config_files import check_config
-from flows.params import PACE, WaspConfig
-from flows.plan import plan_of
-from flows.prepare import make_noise, prepare
-from flows.task_files import load_task
+from connectors.interfaces.base import (ApprovalError, ConfigError, PrivateInputError)
+from flows.engine import approval
+from flows.engine import text
+from flows.engine.approval import (Approval, ask, contract_of)
+from flows.config.files import check_config
+from flows.config.base import (PACE, WaspConfig)
+from flows.engine.plan import plan_of
+from flows.engine.prepare import (make_noise, prepare)
+from flows.config.task_files import load_task
 from tests.served import values
 
 CARD = load_task("support_desk")
@@ -62,7 +63,7 @@ def test_rows_stay_closed_when_the_answer_is_no(tmp_path: Path) -> None:
 def test_the_plan_says_that_somebody_is_asked() -> None:
     for asked in (True, False):
         chosen = config(execution={"approval": asked, "approval_minutes": 7})
-        told = words.plan(plan_of(chosen, CARD, make_noise(chosen)))
+        told = text.plan(plan_of(chosen, CARD, make_noise(chosen)))
         assert ("waits 7 minutes" in told) == asked
 
 

@@ -11,14 +11,15 @@ import pytest
 import yaml
 from prefect.utilities.callables import parameter_schema
 
-from connectors.base import ConfigError
-from flows import audit_words, commands
-from flows.audit import audit
-from flows.audit_claims import attacks_of
-from flows.config_files import check_config, load_config
-from flows.params import WaspConfig
-from flows.params_audit import AuditConfig
-from flows.prepare import make_noise
+from connectors.interfaces.base import ConfigError
+from flows.audit import text
+from flows.cli import commands
+from flows.audit.flow import audit
+from flows.audit.claims import attacks_of
+from flows.config.files import (check_config, load_config)
+from flows.config.base import WaspConfig
+from flows.audit.config import AuditConfig
+from flows.engine.prepare import make_noise
 from tests.conftest import ROOT
 from tests.pipeline import Pipeline, last_json
 
@@ -30,8 +31,8 @@ FEW = ["trials=100", "privacy.epsilon=8", "mechanisms=[wasp]"]
 SABOTAGED = """
 import sys
 from dataclasses import replace
-import tasks.attack
-from tasks.private.votes import noisy_votes
+import tasks.audit.attacks
+from tasks.private.voting.votes import noisy_votes
 HOW = sys.argv.pop(1)
 def weak(ballot, candidates, noise):
     return noisy_votes(ballot, candidates, replace(noise, sigma_int=noise.sigma_int / 4))
@@ -39,8 +40,8 @@ def reused(ballot, candidates, noise, kept={}):
     if HOW == "weak":
         return weak(ballot, candidates, noise)
     return kept.setdefault(len(ballot.labels), noisy_votes(ballot, candidates, noise))
-tasks.attack.noisy_votes = reused
-from flows.cli import main
+tasks.audit.attacks.noisy_votes = reused
+from flows.cli.main import main
 main()
 """
 
@@ -118,7 +119,7 @@ def test_a_sabotaged_mechanism_makes_the_run_red(pipeline: Pipeline, how: str, s
 
 def test_the_plan_says_what_is_opened_spent_and_drawn() -> None:
     plan = commands.plan("audit", HERE, ["trials=500", "mechanisms=[wasp]"])
-    words = audit_words.plan(plan)
+    words = text.plan(plan)
     assert plan["draws"] == 2 * 500 * 4 * 2
     assert "opens         nothing" in words
     assert "spends        no budget; no money" in words

@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 import yaml
 
-from connectors.base import ArtifactError, AuditError, BudgetPlan, ReleaseRequest
-from flows.audit_claims import attacks_of, claims
-from flows.audits import audits_of, require_no_red_audit
+from connectors.interfaces.base import (ArtifactError, AuditError, BudgetPlan, ReleaseRequest)
+from flows.audit.claims import (attacks_of, claims)
+from flows.publish.audits import (audits_of, require_no_red_audit)
 from flows.catalog import find_flow
-from flows.config_files import check_config
-from flows.officer import collect
-from flows.params import WaspConfig
-from flows.params_audit import AuditConfig
-from flows.prepare import make_noise
-from flows.stores import open_artifacts
-from flows.tools import open_ledger
-from tasks.accounting import Noise
-from tasks.attack import Attack
-from tasks.officer import LANGUAGES, render
-from tasks.shared_noise import Parties, shared, shared_charge
+from flows.config.files import check_config
+from flows.publish.ledger_page import collect
+from flows.config.base import WaspConfig
+from flows.audit.config import AuditConfig
+from flows.engine.prepare import make_noise
+from flows.runtime.stores import open_artifacts
+from flows.engine.tools import open_ledger
+from tasks.accounting.votes import Noise
+from tasks.audit.attacks import Attack
+from tasks.reporting.ledger_page import (LANGUAGES, render)
+from tasks.accounting.federated import (Parties, shared, shared_charge)
 from tests.conftest import ROOT
 from tests.flows.test_audit import SABOTAGED
 from tests.pipeline import METHODS, SMALL, Pipeline, last_json
@@ -268,12 +268,12 @@ def test_the_refusal_names_the_audit_and_what_was_proven(tmp_path: Path) -> None
 
 
 def test_an_audit_of_a_part_of_dp_kps_is_found_by_its_noise_for_a_document(tmp_path: Path) -> None:
-    from flows.audit_claims import claims
-    from flows.config_files import load_config
-    from flows.params_dp_kps import DpKpsConfig
-    from flows.prepare import make_noise
-    from tasks.attack import Attack
-    from tasks.keyphrase_accounting import calibrate_part
+    from flows.audit.claims import claims
+    from flows.config.files import load_config
+    from flows.methods.dp_kps.config import DpKpsConfig
+    from flows.engine.prepare import make_noise
+    from tasks.audit.attacks import Attack
+    from tasks.accounting.keyphrases import calibrate_part
 
     config = load_config(DpKpsConfig, ROOT / "deployments/configs/dp_kps_here.yaml")
     book = {"run_id": "run", "flow": "dp_kps", "config": config.model_dump(mode="json")}
@@ -296,12 +296,12 @@ def test_an_audit_of_a_part_of_dp_kps_is_found_by_its_noise_for_a_document(tmp_p
 
 
 def test_an_audit_of_teachers_is_found_by_its_noise_for_a_row_whatever_the_number_of_queries(tmp_path: Path) -> None:
-    from flows.audit_claims import claims
-    from flows.config_files import load_config
-    from flows.params_kd import KdTutorConfig
-    from flows.prepare import make_noise
-    from tasks.attack import Attack
-    from tasks.teacher_accounting import calibrate_part
+    from flows.audit.claims import claims
+    from flows.config.files import load_config
+    from flows.methods.kd_tutor.config import KdTutorConfig
+    from flows.engine.prepare import make_noise
+    from tasks.audit.attacks import Attack
+    from tasks.accounting.teachers import calibrate_part
 
     config = load_config(KdTutorConfig, ROOT / "deployments/configs/kd_tutor_here.yaml")
     book = {"run_id": "run", "flow": "kd_tutor", "config": config.model_dump(mode="json")}

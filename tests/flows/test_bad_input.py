@@ -12,28 +12,19 @@ import pandas as pd
 import pytest
 import yaml
 
-from connectors.base import (
-    ArtifactError,
-    ConfigError,
-    InputError,
-    LedgerError,
-    MissingPackageError,
-    PrivateInputError,
-    ProblemsError,
-    WaspError,
-)
-from flows import home as home_module
-from flows import words
-from flows.commands import plan
-from flows.config_files import check_config, load_config
-from flows.home import check_room, state_folder
-from flows.params import WaspConfig
-from flows.params_compare import CompareConfig
-from flows.places import default_name
-from flows.prepare import Prepared, prepare
-from flows.stores import open_ledger
-from flows.task_files import load_task
-from flows.yaml_files import parse_yaml
+from connectors.interfaces.base import (ArtifactError, ConfigError, InputError, LedgerError, MissingPackageError, PrivateInputError, ProblemsError, WaspError)
+from flows.runtime import state_folder as home_module
+from flows.engine import text as words
+from flows.cli.commands import plan
+from flows.config.files import (check_config, load_config)
+from flows.runtime.state_folder import (check_room, state_folder)
+from flows.config.base import WaspConfig
+from flows.compare.config import CompareConfig
+from flows.runtime.paths import default_name
+from flows.engine.prepare import (Prepared, prepare)
+from flows.runtime.stores import open_ledger
+from flows.config.task_files import load_task
+from flows.config.yaml_files import parse_yaml
 from tests.pipeline import SMALL
 
 LABELS = ["login_problem", "billing_question", "slow_internet", "delivery_delay", "cancel_contract", "hardware_fault"]
@@ -400,8 +391,8 @@ def test_taking_exactly_so_many_rows_costs_the_noise_of_a_replacement(home: Path
 
 
 def test_a_full_disk_is_told_with_the_path(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from connectors.artifacts import Artifacts
-    from connectors.base import ArtifactError, StepKey
+    from connectors.artifacts.store import Artifacts
+    from connectors.interfaces.base import (ArtifactError, StepKey)
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

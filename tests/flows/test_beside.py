@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from connectors.base import ConfigError
-from flows.config_files import check_config
-from flows.params import WaspConfig
-from flows.prepare import make_noise
+from connectors.interfaces.base import ConfigError
+from flows.config.files import check_config
+from flows.config.base import WaspConfig
+from flows.engine.prepare import make_noise
 from tests.pipeline import SMALL
 
 FILTER: dict[str, Any] = {"filter": "discriminator", "discriminator": {"teachers": 5, "queries": 20}}

@@ -16,17 +16,18 @@ import pandas as pd
 import pytest
 import yaml
 
-from connectors.base import ConfigError, MissingPackageError, ProblemsError
-from connectors.packages import install_command
-from flows import cli, commands
-from flows.checks import problems_of
-from flows.config_files import check_config
-from flows.doctor import examine
-from flows.params import WaspConfig
-from flows.prepare import prepare
-from flows.preview import preview_rows
-from flows.stores import open_ledger
-from tasks import dp_sgd
+from connectors.interfaces.base import (ConfigError, MissingPackageError, ProblemsError)
+from connectors.interfaces.packages import install_command
+from flows.cli import main
+from flows.cli import commands
+from flows.engine.checks import problems_of
+from flows.config.files import check_config
+from flows.cli.doctor import examine
+from flows.config.base import WaspConfig
+from flows.engine.prepare import prepare
+from flows.engine.preview import preview_rows
+from flows.runtime.stores import open_ledger
+from tasks.accounting import dp_sgd
 from tests.conftest import ROOT
 from tests.pipeline import SMALL
 from tests.tiny_models import save_gpt2, save_roberta
@@ -139,7 +140,7 @@ def test_the_command_prints_a_line_for_each_problem_and_ends_with_2(
     for words in (("plan", "wasp"), ("doctor",)):
         monkeypatch.setattr("sys.argv", ["wasp", *words, "--config", str(file)])
         with pytest.raises(SystemExit) as ended:
-            cli.main()
+            main.main()
         assert ended.value.code == 2
         printed = capsys.readouterr()
         lines = printed.err.splitlines() if words[0] == "plan" else printed.out.splitlines()
@@ -374,8 +375,8 @@ import os, sys
 server = http.server.HTTPServer(("127.0.0.1", 0), Hub)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 os.environ["HF_ENDPOINT"] = f"http://127.0.0.1:{server.server_port}"
-from connectors.base import ConfigError
-from connectors.model_checks import find_model
+from connectors.interfaces.base import ConfigError
+from connectors.models.transformers.model_checks import find_model
 for model, revision in (("good/model", None), ("no/model", None), ("good/model", "v2")):
     try:
         print(find_model("student.model", model, revision))
@@ -441,11 +442,11 @@ def test_the_install_command_is_one_for_this_environment(tmp_path: Path, monkeyp
     checkout = tmp_path / "my checkout"
     checkout.mkdir()
     source = {"url": checkout.as_uri(), "dir_info": {"editable": True}}
-    monkeypatch.setattr("connectors.packages._source", lambda: source)
+    monkeypatch.setattr("connectors.interfaces.packages._source", lambda: source)
     assert install_command("api") == f"{sys.executable} -m pip install -e '{checkout}[api]'"
     (checkout / "constraints.txt").touch()
     assert install_command("api") == (
         f"{sys.executable} -m pip install -c '{checkout}/constraints.txt' -e '{checkout}[api]'"
     )
-    monkeypatch.setattr("connectors.packages._source", lambda: {})
+    monkeypatch.setattr("connectors.interfaces.packages._source", lambda: {})
     assert install_command("api") == f"{sys.executable} -m pip install 'wasp-synth[api]'"

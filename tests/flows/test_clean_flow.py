@@ -8,8 +8,8 @@ from tests.pipeline import ROOT, Pipeline, last_json
 
 PROGRAM = """
 import json, sys
-from flows.clean_flow import clean
-from flows.retention import Retention
+from flows.cli.clean_flow import clean
+from flows.storage.retention import Retention
 print()
 print(json.dumps(clean(Retention(embeddings_older_than="30d"), remove=sys.argv[1] == "remove")))
 """

@@ -3,12 +3,12 @@
 import subprocess
 import sys
 
-from flows.cli import app
+from flows.cli.main import app
 from tests.pipeline import ROOT
 
 HELP = """
 import sys
-from flows.cli import main
+from flows.cli.main import main
 sys.argv = ["wasp", "--help"]
 try:
     main()
@@ -25,5 +25,5 @@ def test_help_tells_every_command_s_sentence_as_a_whole_and_loads_no_library_tha
     for sentence in sentences:
         assert sentence.rstrip(".").split(". ")[0] in text
     loaded = done.stdout.splitlines()[-1].split()
-    assert "flows.cli" in loaded
+    assert "flows.cli.main" in loaded
     assert not {"rich", "prefect", "pandas", "numpy", "mlflow", "pydantic"} & set(loaded)

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
-from connectors.base import ConfigError
-from flows import compare_words
-from flows.compare_cells import cells_of
-from flows.compare_values import planned
-from flows.config_files import check_config, load_config
-from flows.params_compare import CompareConfig
+from connectors.interfaces.base import ConfigError
+from flows.compare import text
+from flows.compare.cells import cells_of
+from flows.compare.values import planned
+from flows.config.files import (check_config, load_config)
+from flows.compare.config import CompareConfig
 from tests.conftest import ROOT
 from tests.connectors.tracking.tools import snapshot
 from tests.pipeline import SMALL, Pipeline, last_json
@@ -106,7 +106,7 @@ def test_the_plan_adds_up_and_says_what_the_book_is_charged(home: Path, tmp_path
     (charged,) = value["datasets"]
     assert (charged["dataset"], charged["runs"], charged["releases"]) == ("desk", 4, 4)
     assert 4 < charged["epsilon"] < 16, "four runs at epsilon 4 cost more than one and less than their sum"
-    words = compare_words.plan(value)
+    words = text.plan(value)
     assert "every cell is charged to its book" in words
     assert not (home / "runs").exists()
 

@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from connectors.base import ConfigError, RowsRef
-from flows import audit_words, commands, compare_words, words
-from flows.config_files import load_config
-from flows.params import WaspConfig
-from flows.params_aug_pe import AugPeConfig
-from flows.partition import PartyFile, partition
-from tasks.partition import Partition
-from tasks.student import StudentSpec
+from connectors.interfaces.base import (ConfigError, RowsRef)
+from flows.audit import text
+from flows.cli import commands
+from flows.compare import text as compare_words
+from flows.engine import text as words
+from flows.config.files import load_config
+from flows.config.base import WaspConfig
+from flows.methods.aug_pe.config import AugPeConfig
+from flows.federation.partition import (PartyFile, partition)
+from tasks.federation.partition import Partition
+from tasks.students.spec import StudentSpec
 from tests.conftest import ROOT
 
 CONFIGS = sorted((ROOT / "deployments" / "configs").rglob("*.yaml"))
@@ -120,7 +123,7 @@ def test_an_audit_loads_and_can_be_planned(path: Path) -> None:
     plan = commands.plan("audit", path, [])
     assert plan["draws"] > 0
     json.dumps(plan, allow_nan=False)
-    assert "opens         nothing private" in audit_words.plan(plan)
+    assert "opens         nothing private" in text.plan(plan)
 
 
 def test_the_demo_is_what_the_readme_says() -> None:

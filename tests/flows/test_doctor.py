@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from connectors.base import RowsRef
-from flows import words
-from flows.cli_party import look_at
-from flows.config_files import check_config
-from flows.doctor_parties import coordinator_checks
-from flows.params import WaspConfig
-from flows.partition import PartyFile, partition
-from flows.party import load_party
-from tasks.partition import Partition
+from connectors.interfaces.base import RowsRef
+from flows.engine import text
+from flows.cli.party import look_at
+from flows.config.files import check_config
+from flows.cli.party_doctor import coordinator_checks
+from flows.config.base import WaspConfig
+from flows.federation.partition import (PartyFile, partition)
+from flows.federation.party import load_party
+from tasks.federation.partition import Partition
 from tests.federated import PLANTED, open_federated, write_rows
 from tests.pipeline import SMALL, free_port
 
@@ -28,7 +28,7 @@ def parties(tmp_path: Path) -> Path:
 
 def of_party(parties: Path, name: str = "party-1") -> dict[str, dict[str, Any]]:
     found = look_at(parties / name / "party.yaml")
-    assert words.doctor(found)
+    assert text.doctor(found)
     return {one["what"]: one for one in found["checks"]}
 
 

@@ -11,10 +11,10 @@ import pytest
 from huggingface_hub import DatasetCard
 
 import connectors.data
-from connectors.base import ArtifactError
-from connectors.files import file_sha256
-from flows.bundle import verified_words, verify_bundle
-from flows.export import check_student
+from connectors.interfaces.base import ArtifactError
+from connectors.artifacts.atomic_files import file_sha256
+from flows.publish.bundle import (verified_words, verify_bundle)
+from flows.publish.export import check_student
 from tests.pipeline import Pipeline, last_json
 
 Finished = tuple[Pipeline, str]
@@ -187,8 +187,8 @@ def test_verify_bundle_names_what_differs(finished: Finished, bundle: Path, tmp_
 
 def test_another_key_than_the_senders_is_noticed(finished: Finished, bundle: Path, tmp_path: Path) -> None:
     """Whoever signs a changed bundle anew needs a key of their own, and that is not the sender's."""
-    from connectors.signing import open_signing_key, public_pem
-    from flows.bundle import seal
+    from connectors.security.signing import (open_signing_key, public_pem)
+    from flows.publish.bundle import seal
 
     forged = tmp_path / "forged"
     shutil.copytree(bundle, forged)

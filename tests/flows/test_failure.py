@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors import stopping
-from connectors.base import ArtifactError, BudgetError, ConfigError, FinalError, WaspError, in_step, step_of
-from flows.failure import Story, UnexpectedError, disk_is_full, full_disk_told, told
+from connectors.interfaces import cancellation
+from connectors.interfaces.base import (ArtifactError, BudgetError, ConfigError, FinalError, WaspError, in_step, step_of)
+from flows.runtime.failure import (Story, UnexpectedError, disk_is_full, full_disk_told, told)
 
 
 def failing(error: Exception, story: Story) -> WaspError:
@@ -72,7 +72,7 @@ def test_a_full_disk_is_told_in_words_wherever_it_is_noticed(tmp_path: Path) -> 
 def test_a_stop_on_purpose_passes_as_it_is() -> None:
     with pytest.raises(KeyboardInterrupt), told(Story()):
         raise KeyboardInterrupt
-    with pytest.raises(stopping.ProcessEnds):
-        stopping.go_on()
+    with pytest.raises(cancellation.ProcessEnds):
+        cancellation.go_on()
     with told(Story()):  # what begins afterwards, in a notebook, is not ended
-        stopping.go_on()
+        cancellation.go_on()

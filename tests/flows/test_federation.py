@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from connectors.base import ConfigError, RowsRef
-from connectors.signing import open_signing_key, public_line
-from flows import commands
-from flows.config_files import check_config
-from flows.federation import open_federation, read_registry
-from flows.params import PartiesChoice, WaspConfig
-from flows.params_dp_sgd import DpSgdGenConfig
-from flows.partition import PartyFile, partition
-from flows.party import load_party
-from tasks.partition import Partition
+from connectors.interfaces.base import (ConfigError, RowsRef)
+from connectors.security.signing import (open_signing_key, public_line)
+from flows.cli import commands
+from flows.config.files import check_config
+from flows.engine.federation import (open_federation, read_registry)
+from flows.config.base import (PartiesChoice, WaspConfig)
+from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
+from flows.federation.partition import (PartyFile, partition)
+from flows.federation.party import load_party
+from tasks.federation.partition import Partition
 from tests.federated import open_federated, write_rows
 from tests.pipeline import SMALL
 
@@ -112,14 +112,14 @@ def test_a_registry_with_another_key_for_this_party_names_the_right_line(tmp_pat
 
 
 def test_giving_a_run_up_returns_what_its_parties_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tasks.party_round import give_back_ended
+    from tasks.steps.federation.party_round import give_back_ended
 
     found = open_federated(tmp_path / "f", privacy={"epsilon": 4.0})
     found.vote()
     run_id = found.run.tools.run_id
     assert set(found.reserved().values()) == {(run_id,)}
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "f/home"))
-    from flows.records import open_book
+    from flows.runtime.manifest import open_book
 
     open_book("wasp", found.run).update(state="failed")
     assert commands.abandon(run_id)["dataset"] == "federation"
@@ -129,8 +129,8 @@ def test_giving_a_run_up_returns_what_its_parties_set_aside(tmp_path: Path, monk
 
 
 def test_export_says_that_rows_of_parties_cannot_be_searched(tmp_path: Path) -> None:
-    from flows.gate import search
-    from flows.records import open_book, read_book
+    from flows.publish.gate import search
+    from flows.runtime.manifest import (open_book, read_book)
 
     found = open_federated(tmp_path / "f", privacy={"epsilon": 4.0})
     found.vote()

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from prefect.utilities.callables import parameter_schema
 
-from flows.config_files import check_config
-from flows.form import title_of
-from flows.params import WaspConfig
-from flows.wasp import wasp
+from flows.config.files import check_config
+from flows.config.form import title_of
+from flows.config.base import WaspConfig
+from flows.methods.wasp.flow import wasp
 from tests.served import Refused, ask, values
 
 SCHEMA = parameter_schema(wasp).model_dump()

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from connectors.base import BudgetError, ConfigError, PrivateInputError, ReleaseRequest
-from flows import budget_commands, budget_words, words
-from flows.config_files import check_config
-from flows.officer import collect, write_page
-from flows.params import WaspConfig
-from flows.plan import planned
-from flows.prepare import Prepared
-from flows.stores import open_ledger
-from tasks.accounting import vote_charge
+from connectors.interfaces.base import (BudgetError, ConfigError, PrivateInputError, ReleaseRequest)
+from flows.cli import budget_commands
+from flows.cli import budget_text
+from flows.engine import text as words
+from flows.config.files import check_config
+from flows.publish.ledger_page import (collect, write_page)
+from flows.config.base import WaspConfig
+from flows.engine.plan import planned
+from flows.engine.prepare import Prepared
+from flows.runtime.stores import open_ledger
+from tasks.accounting.votes import vote_charge
 from tests.flows.test_bad_input import LABELS, good_rows, start, table
 from tests.flows.test_bad_input import values as settings
 
@@ -48,7 +50,7 @@ def test_a_run_on_one_dataset_of_a_group_is_charged_on_the_other(home: Path) -> 
     with pytest.raises(BudgetError, match=r"'lab' \(group 'clinic'"):
         lab.tools.ledger.reserve("lab", lab.plan, "Ada")
     assert book.spent("lab", 1e-5) == book.spent("ward", 1e-5) > 0
-    shown = budget_words.budgets(budget_commands.show("lab"))
+    shown = budget_text.budgets(budget_commands.show("lab"))
     assert "clinic (with ward)" in shown
     assert budget_commands.verify(None)["problems"] == []
 

@@ -7,15 +7,15 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from connectors.base import ConfigError
-from flows import words
-from flows.audit_claims import attacks_of, claims
-from flows.config_files import check_config
-from flows.params import WaspConfig
-from flows.params_audit import AuditConfig, PipelineAttack
-from flows.pipeline_findings import planned_pipeline
-from flows.plan import planned
-from flows.prepare import make_noise
+from connectors.interfaces.base import ConfigError
+from flows.engine import text
+from flows.audit.claims import (attacks_of, claims)
+from flows.config.files import check_config
+from flows.config.base import WaspConfig
+from flows.audit.config import (AuditConfig, PipelineAttack)
+from flows.audit.findings import planned_pipeline
+from flows.engine.plan import planned
+from flows.engine.prepare import make_noise
 from tests.pipeline import SMALL, Pipeline, last_json
 
 Ran = tuple[Pipeline, dict[str, Any]]
@@ -117,7 +117,7 @@ def test_several_parties_and_attacks_on_whole_runs_are_for_votes(ran: Ran) -> No
 
 def test_the_plan_tells_of_one_release_and_of_the_final_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
-    told = words.plan(planned(config(method=DENSITY, private={"rows": 6, "of": 120})))
+    told = text.plan(planned(config(method=DENSITY, private={"rows": 6, "of": 120})))
     assert "1 density of the private rows per class" in told
     assert "the 54 of 72 texts that match it together" in told
     assert "signal index" in told
@@ -130,11 +130,11 @@ def test_the_plan_says_what_clusters_and_a_subspace_release_and_that_texts_bind_
 ) -> None:
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
     moving = {"kind": "linear", "adaptation": "density"}
-    told = words.plan(planned(config(method={"guidance": "clusters"}, student=moving)))
+    told = text.plan(planned(config(method={"guidance": "clusters"}, student=moving)))
     assert "how many lie in each cluster of the first round's texts" in told
     assert "if the texts of its first round are the same" in told
     assert "learns from vectors that were moved" in told
-    assert "along the main axes" in words.plan(planned(config(method={"guidance": "subspace"})))
+    assert "along the main axes" in text.plan(planned(config(method={"guidance": "subspace"})))
     votes, smoothed = (planned(config(method={"guidance": one})) for one in ("votes", "votes_smoothed"))
     assert (votes["sigma"], votes["releases"]) == (smoothed["sigma"], smoothed["releases"]), "it is the same release"
 
@@ -143,9 +143,9 @@ def test_where_votes_drown_in_noise_the_plan_names_a_density_that_would_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
-    loud = words.plan(planned(config(private={"rows": 110, "of": 120})))
+    loud = text.plan(planned(config(private={"rows": 110, "of": 120})))
     assert "method.guidance: kernel releases one density instead" in loud
-    hopeless = words.plan(planned(config(private={"rows": 3, "of": 120})))
+    hopeless = text.plan(planned(config(private={"rows": 3, "of": 120})))
     assert "signal index" in hopeless
     assert "one density instead" not in hopeless
 
@@ -156,7 +156,7 @@ def test_the_plan_tells_what_comparisons_with_such_numbers_came_to(
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
     known = planned(config(method=DENSITY, private={"rows": 100, "of": 120}, privacy={"epsilon": 1.0}))
     assert 0.5 < known["expected"]["picks"][0] <= known["expected"]["picks"][1] < 1
-    assert "times that of zero-shot texts" in words.plan(known)
+    assert "times that of zero-shot texts" in text.plan(known)
     for unknown in (
         config(method=DENSITY),
         config(method=DENSITY, private={"rows": 2, "of": 120}),

@@ -12,8 +12,8 @@ from prefect.settings import (
     temporary_settings,
 )
 
-from flows import heartbeat
-from flows.heartbeat import beating, own_heartbeat
+from flows.runtime import heartbeat
+from flows.runtime.heartbeat import (beating, own_heartbeat)
 from tests.served import ask
 
 BEAT = "prefect.flow-run.heartbeat"

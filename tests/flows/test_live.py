@@ -10,15 +10,15 @@ import pytest
 from prefect import flow, runtime, task
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-from flows import live
-from flows.live import LivePage, Piece, shown
+from flows.runtime import prefect_progress
+from flows.runtime.prefect_progress import (LivePage, Piece, shown)
 from tests.pipeline import free_port
 from tests.served import artifacts
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "EVERY_SECONDS", 0.3)
+    monkeypatch.setattr(prefect_progress, "EVERY_SECONDS", 0.3)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_long_step_shows_done_and_wanted_rate_and_time_left(server: str) -> No
     @flow
     def work() -> str:
         write()
-        live.PAGE.flush()
+        prefect_progress.PAGE.flush()
         return str(runtime.flow_run.id)
 
     last = artifacts(server, work())["progress-write-clerk-t-2"]
@@ -61,14 +61,14 @@ def test_a_short_step_and_work_outside_of_a_run_are_not_shown(server: str) -> No
     def work() -> str:
         with shown("embed", 3) as advance:
             advance(3)
-        live.PAGE.flush()
+        prefect_progress.PAGE.flush()
         return str(runtime.flow_run.id)
 
     assert artifacts(server, work()) == {}
-    before = live.PAGE._thread
+    before = prefect_progress.PAGE._thread
     with shown("preview", 3) as advance:
         advance(3)
-    assert live.PAGE._thread is before
+    assert prefect_progress.PAGE._thread is before
 
 
 def test_a_server_that_is_away_delays_nothing_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from connectors.base import ArtifactRef, LedgerError, ReleaseRequest, StepKey
-from flows.prepare import Prepared
-from flows.records import open_book
-from flows.wasp_run import WaspRun
-from tasks.accounting import vote_charge
+from connectors.interfaces.base import (ArtifactRef, LedgerError, ReleaseRequest, StepKey)
+from flows.engine.prepare import Prepared
+from flows.runtime.manifest import open_book
+from flows.methods.wasp.run import WaspRun
+from tasks.accounting.votes import vote_charge
 from tests.flows.test_bad_input import good_rows, start, table
 
 Released = tuple[Prepared, ArtifactRef]

@@ -12,14 +12,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from connectors.base import BudgetError, BudgetPlan, ConfigError, LedgerError, ReleaseRequest, StepKey
-from connectors.ledger import BudgetBook
-from connectors.shared_artifacts import open_artifacts
-from flows.officer import collect, write_page
-from flows.stores import open_ledger
-from tasks.accounting import VotePrivacy, calibrate, filter_epsilon, laplace_event, vote_charge
-from tasks.officer import LANGUAGES, render, wording
-from tasks.report_values import Happened, to_json
+from connectors.interfaces.base import (BudgetError, BudgetPlan, ConfigError, LedgerError, ReleaseRequest, StepKey)
+from connectors.ledger.ledger import BudgetBook
+from connectors.artifacts.shared_store import open_artifacts
+from flows.publish.ledger_page import (collect, write_page)
+from flows.runtime.stores import open_ledger
+from tasks.accounting.votes import (VotePrivacy, calibrate, filter_epsilon, laplace_event, vote_charge)
+from tasks.reporting.ledger_page import (LANGUAGES, render, wording)
+from tasks.reporting.report_model import (Happened, to_json)
 from tests.connectors.ledger_tools import charge
 from tests.federated import open_federated
 from tests.tasks.report_tools import made_up_report

@@ -18,11 +18,11 @@ from prefect.settings import (
     temporary_settings,
 )
 
-from connectors.base import ArtifactRef
-from tasks import page_steps
-from tasks.jobs import MeasureJob, Written
-from tasks.page_steps import Page
-from tasks.steps import now, start, step
+from connectors.interfaces.base import ArtifactRef
+from tasks.prefect import page as page_steps
+from tasks.core.refs import (MeasureJob, Written)
+from tasks.prefect.page import Page
+from tasks.prefect.runtime import (now, start, step)
 from tests.pipeline import free_port
 from tests.served import artifacts, ask
 

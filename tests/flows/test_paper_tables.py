@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 
-from flows.compare_cells import Cell, cells_of
-from flows.config_files import load_config
-from flows.params_compare import CompareConfig
+from flows.compare.cells import (Cell, cells_of)
+from flows.config.files import load_config
+from flows.compare.config import CompareConfig
 from tests.conftest import ROOT
 
 PAPERS = ROOT / "deployments" / "configs" / "papers"

@@ -11,13 +11,15 @@ import pandas as pd
 import pytest
 import yaml
 
-from connectors.base import AuditError, ConfigError
-from flows import audit_words, commands, pipeline_audit
-from flows.audit_run import planned
-from flows.config_files import load_config
-from flows.params import WaspConfig
-from flows.params_audit import AuditConfig
-from flows.pipeline_audit import PipelineTrial, pipeline_config, run_with_canaries, scratch
+from connectors.interfaces.base import (AuditError, ConfigError)
+from flows.audit import text
+from flows.cli import commands
+from flows.audit import pipeline as pipeline_audit
+from flows.audit.run import planned
+from flows.config.files import load_config
+from flows.config.base import WaspConfig
+from flows.audit.config import AuditConfig
+from flows.audit.pipeline import (PipelineTrial, pipeline_config, run_with_canaries, scratch)
 from tests.conftest import ROOT
 from tests.flows.test_audit import artifacts
 from tests.pipeline import SMALL, Pipeline, last_json
@@ -29,10 +31,10 @@ SABOTAGED = """
 import sys
 HOW = sys.argv.pop(1)
 if HOW == "silent":
-    import tasks.private.votes
-    tasks.private.votes.add_discrete_gaussian = lambda values, sigma, non_private=False: values.copy()
+    import tasks.private.voting.votes
+    tasks.private.voting.votes.add_discrete_gaussian = lambda values, sigma, non_private=False: values.copy()
 if HOW == "leak":
-    import pandas as pd, connectors.ngram_model as model, yaml
+    import pandas as pd, connectors.models.ngram.model as model, yaml
     from dataclasses import replace
     rows = pd.read_parquet(yaml.safe_load(open(sys.argv[sys.argv.index("--config") + 1]))["private"]["path"])
     texts, own = iter(rows["text"].tolist()[120:]), model.NgramModel._answer
@@ -42,7 +44,7 @@ if HOW == "leak":
     model.NgramModel._answer = answer
 if HOW == "fail":
     sys.exit("wasp: nothing works here")
-from flows.cli import main
+from flows.cli.main import main
 main()
 """
 
@@ -180,7 +182,7 @@ def test_the_rows_that_vote_are_never_the_users(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("protects", ["record", "person"])
 def test_the_noise_is_that_of_the_configuration(tmp_path: Path, protects: str) -> None:
-    from flows.prepare import make_noise
+    from flows.engine.prepare import make_noise
 
     sample = {"person": "who", "rows": 100, "of": 200} if protects == "person" else {"rows": 100}
     values = SMALL | {"private": SMALL["private"] | sample, "privacy": {"protects": protects, "epsilon": 3.0}}
@@ -222,7 +224,7 @@ def test_the_plan_says_what_so_many_canaries_can_prove() -> None:
     whole = plan["pipeline"]
     assert whole["epsilon_most"] == pytest.approx(4.08, abs=0.01)
     assert whole["epsilon_most"] > whole["epsilon_claimed"], "a run that keeps nothing of epsilon 4 can be red"
-    words = audit_words.plan(plan)
+    words = text.plan(plan)
     assert "600 texts by clerk, writer, novelist, 600 canaries, 250 guesses: at most 4.08" in words
     json.dumps(plan, allow_nan=False)
 
@@ -256,7 +258,7 @@ def test_planted_rows_lie_in_the_private_zone_and_only_included_canaries_are_amo
 
 
 def test_a_leftover_of_a_killed_audit_is_found_by_the_cleaning(tmp_path: Path) -> None:
-    from flows.state_files import LEFTOVERS, state_files
+    from flows.storage.inventory import (LEFTOVERS, state_files)
 
     with scratch(tmp_path) as folder:
         (folder / "rows.parquet").write_bytes(b"rows")

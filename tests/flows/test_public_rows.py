@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import yaml
 
-from connectors.base import ConfigError
-from flows import words
-from flows.config_files import check_config
-from flows.params import WaspConfig
-from flows.plan import planned
-from flows.prepare import make_noise, prepare
-from tasks.private.rows import open_rows
+from connectors.interfaces.base import ConfigError
+from flows.engine import text as words
+from flows.config.files import check_config
+from flows.config.base import WaspConfig
+from flows.engine.plan import planned
+from flows.engine.prepare import (make_noise, prepare)
+from tasks.private.data.rows import open_rows
 from tests.pipeline import ROOT, SMALL, Pipeline
 
 PUBLIC = {"rows": 60, "rows_are_public": True}

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.base import ArtifactError
-from flows import commands
+from connectors.interfaces.base import ArtifactError
+from flows.cli import commands
 
 
 def test_one_damaged_manifest_does_not_hide_the_other_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ import pytest
 from prefect import flow, runtime
 from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_TO_API_ENABLED, temporary_settings
 
-from connectors.base import WaspError
-from flows.failure import Story, told
-from tasks.steps import step
+from connectors.interfaces.base import WaspError
+from flows.runtime.failure import (Story, told)
+from tasks.prefect.runtime import step
 
 KEY = "planted-0123456789abcdef"
 

@@ -12,23 +12,25 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from connectors.base import BudgetPlan, LedgerError, ReleaseRequest, StepKey
-from connectors.files import file_sha256
-from connectors.ledger import BudgetBook
-from connectors.shared_artifacts import open_artifacts
-from flows.gate import ledger_head
-from flows.lost_book import release_file
-from flows.prepare import Prepared
-from flows.records import open_book
-from flows.release_files import Compared, verify
-from flows.removal import remove
-from flows.retention import Going
-from flows.stores import open_ledger
-from tasks.accounting import filter_epsilon, vote_charge
-from tasks.private import guidance, moments, plain_train
-from tasks.private.votes import NoisyVotes
-from tasks.released import table_of
-from tasks.unnoised import exposure_charge
+from connectors.interfaces.base import (BudgetPlan, LedgerError, ReleaseRequest, StepKey)
+from connectors.artifacts.atomic_files import file_sha256
+from connectors.ledger.ledger import BudgetBook
+from connectors.artifacts.shared_store import open_artifacts
+from flows.publish.gate import ledger_head
+from flows.storage.lost_releases import release_file
+from flows.engine.prepare import Prepared
+from flows.runtime.manifest import open_book
+from flows.storage.release_check import (Compared, verify)
+from flows.storage.removal import remove
+from flows.storage.retention import Going
+from flows.runtime.stores import open_ledger
+from tasks.accounting.votes import (filter_epsilon, vote_charge)
+from tasks.private.releases import density
+from tasks.private.releases import moments
+from tasks.private.training import plain_train
+from tasks.private.voting.votes import NoisyVotes
+from tasks.steps.release_artifact import table_of
+from tasks.accounting.no_noise import exposure_charge
 from tests.federated import open_federated
 from tests.flows.test_bad_input import good_rows, start, table
 
@@ -142,7 +144,7 @@ def test_a_file_that_no_book_knows_is_red(run: Prepared) -> None:
 
 
 def test_every_slot_leads_to_the_file_that_its_step_writes() -> None:
-    slots = {"vote-12": "iteration=12", guidance.SLOT: "guidance", moments.SLOT: "adaptation", "labels": "labels"}
+    slots = {"vote-12": "iteration=12", density.SLOT: "guidance", moments.SLOT: "adaptation", "labels": "labels"}
     for slot, folder in slots.items():
         assert release_file("run", slot) == f"runs/run/{folder}/release.parquet"
     assert release_file("run", plain_train.SLOT) is None
@@ -174,7 +176,7 @@ def test_verify_leaves_no_thread_behind_that_could_abort_the_exit(run: Prepared)
     script = (
         "import os, pandas, pyarrow.dataset\n"
         "from flows import budget_commands\n"
-        "from tasks.composition import second_opinion\n"
+        "from tasks.accounting.composition import second_opinion\n"
         "before = set(os.listdir('/proc/self/task'))\n"
         "assert budget_commands.verify(None) == {'problems': [], 'missing': []}\n"
         "print(len(set(os.listdir('/proc/self/task')) - before))\n"

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from connectors.artifacts import Artifacts
-from connectors.base import Completion, LostArtifactsError, Prompt
-from connectors.completion_store import CompletionStore
-from connectors.shared_artifacts import SharedArtifacts
-from flows.records import alone, held_here, in_use
-from flows.removal import lost, remove, standing
-from flows.retention import Retention, choose
-from flows.state_files import kind_of
+from connectors.artifacts.store import Artifacts
+from connectors.interfaces.base import (Completion, LostArtifactsError, Prompt)
+from connectors.models.base.completion_store import CompletionStore
+from connectors.artifacts.shared_store import SharedArtifacts
+from flows.runtime.manifest import (alone, held_here, in_use)
+from flows.storage.removal import (lost, remove, standing)
+from flows.storage.retention import (Retention, choose)
+from flows.storage.inventory import kind_of
 
 NOW = datetime(2030, 6, 1, tzinfo=UTC)
 OLD, NEW = NOW - timedelta(days=40), NOW - timedelta(days=1)

@@ -12,13 +12,13 @@ from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, PREFECT_API_UR
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import validate
 
-from connectors.base import ConfigError
-from connectors.secret_patterns import find_secrets
+from connectors.interfaces.base import ConfigError
+from connectors.security.secret_patterns import find_secrets
 from flows.catalog import FLOWS
-from flows.config_files import load_config
-from flows.deploying import deployments
-from flows.doctor_secrets import check_stored_secrets
-from flows.params import WaspConfig
+from flows.config.files import load_config
+from deployments.registry import deployments
+from flows.cli.secret_doctor import check_stored_secrets
+from flows.config.base import WaspConfig
 from tests.pipeline import Pipeline, prefect_server
 from tests.served import Refused, ask, values
 
@@ -111,7 +111,7 @@ def test_deployments_that_were_registered_with_other_checks_are_registered_again
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = deployments()[0].version
-    monkeypatch.setattr("flows.deploying.SERVER_CHECKS", ("others",))
+    monkeypatch.setattr("deployments.registry.SERVER_CHECKS", ("others",))
     assert deployments()[0].version != before
 
 
@@ -166,7 +166,7 @@ def test_no_command_lets_prefect_store_a_secret(
 def test_the_server_refuses_a_form_with_a_secret_and_stores_no_flow_run(
     server: tuple[str, Path], place: str, changes: dict[str, Any]
 ) -> None:
-    from flows.wasp import wasp
+    from flows.methods.wasp.flow import wasp
 
     api, folder = server
     flow = ask(api, "/flows/", {"name": "wasp"})["id"]

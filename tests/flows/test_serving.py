@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flows.deploying import deployments
+from deployments.registry import deployments
 from tests.pipeline import ROOT, SMALL, WAIT_SECONDS, Pipeline, free_port, prefect_server
 from tests.served import OVER, ask
 
@@ -46,7 +46,7 @@ def test_a_run_that_is_started_at_the_server_is_carried_out_twice_over(tmp_path:
         for seed in (0, 1):  # what was served and ended can be served again
             log = (tmp_path / f"serve{seed}.log").open("w")
             served = subprocess.Popen(
-                [sys.executable, "-m", "flows.cli", "serve"],
+                [sys.executable, "-m", "flows.cli.main", "serve"],
                 cwd=ROOT,
                 env=pipeline.environment,
                 stdout=log,
@@ -65,7 +65,7 @@ def test_a_run_that_is_started_at_the_server_is_carried_out_twice_over(tmp_path:
 def _run_once(api: str, seed: int) -> dict[str, Any]:
     _until(lambda: _active(api) == len(deployments()))
     demo = ask(api, "/deployments/name/wasp/demo")
-    assert demo["entrypoint"] == "flows.wasp.wasp"
+    assert demo["entrypoint"] == "flows.methods.wasp.flow.wasp"
     assert [schedule["active"] for schedule in demo["schedules"]] == [False]
     assert demo["parameters"]["config"]["method"]["samples"] == 600
     values = SMALL | {"execution": {"max_workers": 2, "seed": seed}}

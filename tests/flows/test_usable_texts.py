@@ -7,24 +7,24 @@ from typing import Any
 
 import pytest
 
-from connectors.base import ConfigError, TooFewTextsError, step_of
-from flows.aug_pe_run import AugPeRun
+from connectors.interfaces.base import (ConfigError, TooFewTextsError, step_of)
+from flows.methods.aug_pe.run import AugPeRun
 from flows.catalog import find_flow
-from flows.config_files import check_config
-from flows.distilled_run import _teacher_spec as teacher_spec
-from flows.kd_run import KdRun
-from flows.pre_text_run import PreTextRun
-from flows.prepare import prepare
-from flows.records import open_book
-from flows.run import Run
-from flows.usable_texts import return_reservation
-from flows.wasp_run import WaspRun
-from tasks.jobs import Written
-from tasks.released import READ_BACK
-from tasks.steering import estimate_density
-from tasks.teaching import teach
-from tasks.voting import vote
-from tasks.writing import embed_samples, write_samples
+from flows.config.files import check_config
+from flows.releases.teachers_run import _teacher_spec as teacher_spec
+from flows.methods.kd_tutor.run import KdRun
+from flows.methods.pre_text.run import PreTextRun
+from flows.engine.prepare import prepare
+from flows.runtime.manifest import open_book
+from flows.engine.run import Run
+from flows.engine.usable_texts import return_reservation
+from flows.methods.wasp.run import WaspRun
+from tasks.core.refs import Written
+from tasks.steps.release_artifact import READ_BACK
+from tasks.steps.density import estimate_density
+from tasks.steps.teachers import teach
+from tasks.steps.vote import vote
+from tasks.steps.texts import (embed_samples, write_samples)
 from tests.pipeline import FURTHER, METHODS, SMALL
 from tests.vendor_server import VendorServer
 from tests.vendor_wire import Reply, Request, ok, text_for

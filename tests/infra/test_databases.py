@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
-from connectors.ledger import BudgetBook
+from connectors.ledger.ledger import BudgetBook
 from tests.connectors.ledger_tools import gdp, never, new_book, plan, request, zcdp
 from tests.connectors.postgres_server import PROGRAMS, execute, postgres_server
 from tests.infra.tools import INFRA, plain_environment

@@ -105,7 +105,7 @@ def test_state_and_data_and_secrets_never_enter_the_image(place):
 @pytest.mark.parametrize(
     "place",
     [
-        "flows/wasp.py",
+        "flows/methods/wasp/flow.py",
         "deployments/configs/demo.yaml",
         "infra/entrypoint.sh",
         "constraints.txt",

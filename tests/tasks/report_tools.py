@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from connectors.base import Charge, Usage
-from tasks.facts import Facts
-from tasks.report import Happened, MapPoints, Plan, Report, Sample, Scores
-from tasks.report_values import Outgoing
+from connectors.interfaces.base import (Charge, Usage)
+from tasks.metrics.iteration_record import Facts
+from tasks.reporting.report import (Happened, MapPoints, Plan, Report, Sample, Scores)
+from tasks.reporting.report_model import Outgoing
 
 PLMS = ("ngram-wide", "ngram-narrow", "gpt-4o", "claude")
 CLASSES = ("card lost", "loan", "fees", "transfer")

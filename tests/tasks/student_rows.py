@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tasks.train import TrainingRows
+from tasks.students.train import TrainingRows
 
 CLASSES = ["fruit", "metal", "river"]
 WORDS = {

@@ -10,24 +10,8 @@ from typing import Any
 
 import pytest
 
-from connectors.base import ConfigError, canonical
-from tasks.accounting import (
-    VotePrivacy,
-    calibrate,
-    epsilon_of,
-    filter_epsilon,
-    gaussian_event,
-    gaussian_sigma,
-    laplace_event,
-    person_factor,
-    rho_of,
-    sides_of,
-    signal_index,
-    vote_charge,
-    vote_scale,
-    vote_sensitivity,
-    zcdp_epsilon,
-)
+from connectors.interfaces.base import (ConfigError, canonical)
+from tasks.accounting.votes import (VotePrivacy, calibrate, epsilon_of, filter_epsilon, gaussian_event, gaussian_sigma, laplace_event, person_factor, rho_of, sides_of, signal_index, vote_charge, vote_scale, vote_sensitivity, zcdp_epsilon)
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "golden" / "dp_vectors.json").read_text())
 USUAL = VotePrivacy(epsilon=4, delta=1e-5, releases=4)

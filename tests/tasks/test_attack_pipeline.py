@@ -13,22 +13,13 @@ import pandas as pd
 import pytest
 from scipy.stats import binom, norm
 
-from connectors.embedders import open_embedder
-from connectors.ngram_likelihood import fit_likelihood
-from tasks.accounting import VotePrivacy, calibrate
-from tasks.attack_pipeline import (
-    Guesses,
-    Question,
-    attack_run,
-    auc_interval,
-    guess,
-    one_run_bound,
-    one_run_chance,
-    votes_of_each,
-)
-from tasks.canaries import Canary, make_canaries
-from tasks.pipeline_evidence import Evidence
-from tasks.private.votes import Ballot, Candidates, clean_votes, noisy_votes
+from connectors.embedders.registry import open_embedder
+from connectors.models.ngram.likelihood import fit_likelihood
+from tasks.accounting.votes import (VotePrivacy, calibrate)
+from tasks.audit.pipeline import (Guesses, Question, attack_run, auc_interval, guess, one_run_bound, one_run_chance, votes_of_each)
+from tasks.audit.canaries import (Canary, make_canaries)
+from tasks.audit.pipeline_evidence import Evidence
+from tasks.private.voting.votes import (Ballot, Candidates, clean_votes, noisy_votes)
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "golden" / "dp_vectors.json").read_text())
 DATA = Path(__file__).parents[2] / "connectors" / "data" / "support_desk"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks import clean_patterns
-from tasks.clean import clean, normalised
-from tasks.prompts import Label, TaskCard, contrastive, zero_shot
+from tasks.text import cleaning_rules
+from tasks.text.cleaning import (clean, normalised)
+from tasks.text.prompts import (Label, TaskCard, contrastive, zero_shot)
 
 CARD = TaskCard("films", "movie review", (Label("positive", "the writer liked the movie"), Label("negative")))
 ASKED = zero_shot(CARD, "positive", "", 0)
@@ -224,7 +224,7 @@ def test_most_answers_of_real_models_are_kept_and_none_with_a_placeholder(path):
     assert 0.5 < len(kept) / len(texts) <= 1
     marks = ("<C>", "<unk>", "<c>", "[MOVIE", "lorem ipsum", "As an AI language model", "\x00")
     assert not any(mark in text for text in kept for mark in marks)
-    assert not any(pattern.search(text) for text in kept for pattern in clean_patterns.PLACEHOLDERS)
+    assert not any(pattern.search(text) for text in kept for pattern in cleaning_rules.PLACEHOLDERS)
 
 
 @pytest.mark.real_data

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from flows import compare_words
-from flows.compare_values import summary_of
-from tasks.compare_report import Comparison, claims, drawings, markdown, page, tables
-from tasks.comparing import Answer, Difference, difference, mean_curve, mean_of, verdict
+from flows.compare import text as compare_words
+from flows.compare.values import summary_of
+from tasks.reporting.compare_report import (Comparison, claims, drawings, markdown, page, tables)
+from tasks.metrics.comparison import (Answer, Difference, difference, mean_curve, mean_of, verdict)
 
 OURS, THEIRS = [0.81, 0.84, 0.79, 0.86], [0.78, 0.83, 0.80, 0.80]
 

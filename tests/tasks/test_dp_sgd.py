@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from connectors.base import ConfigError, DeltaBudgetError
-from connectors.ledger import BudgetBook
-from tasks.accounting import gaussian_event, non_private_event
-from tasks.composition import dp_sgd_event, epsilon_of, filter_epsilon, second_opinion
-from tasks.dp_sgd import NEAR, Training, accounted, calibrate_training, prv_epsilon, steps_epsilon
+from connectors.interfaces.base import (ConfigError, DeltaBudgetError)
+from connectors.ledger.ledger import BudgetBook
+from tasks.accounting.votes import (gaussian_event, non_private_event)
+from tasks.accounting.composition import (dp_sgd_event, epsilon_of, filter_epsilon, second_opinion)
+from tasks.accounting.dp_sgd import (NEAR, Training, accounted, calibrate_training, prv_epsilon, steps_epsilon)
 from tests.connectors.ledger_tools import BudgetPlan, ReleaseRequest
 
 VECTORS = json.loads((Path(__file__).parents[1] / "golden" / "dp_vectors.json").read_text())["dpsgd"]

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.base import Completion, ConfigError, FinalError, ModelSpec, keep_nothing
-from connectors.ngram_model import NgramModel
-from tasks.clean import normalised
-from tasks.generate import FAILURE_TYPES, ROW_TYPES, Request, generate
-from tasks.prompts import Label, TaskCard
+from connectors.interfaces.base import (Completion, ConfigError, FinalError, ModelSpec, keep_nothing)
+from connectors.models.ngram.model import NgramModel
+from tasks.text.cleaning import normalised
+from tasks.steps.generate import (FAILURE_TYPES, ROW_TYPES, Request, generate)
+from tasks.text.prompts import (Label, TaskCard)
 
 CARD = TaskCard(
     name="gardens",

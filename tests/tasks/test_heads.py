@@ -3,9 +3,9 @@ import json
 import numpy as np
 import pytest
 
-from connectors.base import InputError
-from tasks.heads import probe_accuracy
-from tasks.train import StudentSpec, TrainingRows, evaluate, load_student, train_student
+from connectors.interfaces.base import InputError
+from tasks.students.heads import probe_accuracy
+from tasks.students.train import (StudentSpec, TrainingRows, evaluate, load_student, train_student)
 from tests.tasks.student_rows import CLASSES, clouds, vector_rows
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tasks.hubs import HUB, select_spaced, spaced
-from tasks.matching import examples
-from tasks.select import select
-from tasks.smoothing import select_smoothly
+from tasks.selection.hubs import (HUB, select_spaced, spaced)
+from tasks.density.matching import examples
+from tasks.selection.examples import select
+from tasks.selection.smoothing import select_smoothly
 
 
 def world(hub: int = 30, others: int = 70, width: int = 24) -> Any:

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from tasks import linear_layers
-from tasks.linear_layers import by_onednn, usable, use_onednn
+from tasks.students import onednn
+from tasks.students.onednn import (by_onednn, usable, use_onednn)
 
 torch = pytest.importorskip("torch")
 
@@ -65,7 +65,7 @@ def test_a_torch_whose_product_is_missing_or_different_computes_by_itself(wrong,
                 raise AttributeError("no such operation")
             return torch.nn.functional.linear(rows, weight * 1.01, bias)
 
-    monkeypatch.setattr(linear_layers, "_function", lambda: Other)
+    monkeypatch.setattr(onednn, "_function", lambda: Other)
     usable.cache_clear()
     try:
         assert not usable()

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.kernels import Kernel, body
-from tasks.matching import Density, examples, expect, herd, matched, tilt, tilted, witness
+from tasks.density.kernels import (Kernel, body)
+from tasks.density.matching import (Density, examples, expect, herd, matched, tilt, tilted, witness)
 
 LABELS = ("a", "b")
 WIDTH = 24
@@ -158,7 +158,7 @@ def test_a_final_set_has_as_many_of_each_class_as_asked_and_matches_better_than_
     points, truth = points_of(made), true_means(real, of_rows)
     found = expect(density(real, of_rows, 1.08), points, labels)
     for at_once in (4000, 90):  # at once, and dealt out in hands
-        monkeypatch.setattr("tasks.matching.AT_ONCE", at_once)
+        monkeypatch.setattr("tasks.density.matching.AT_ONCE", at_once)
         kept = matched(found, points, labels, {"a": 140, "b": 101}, seed=0)
         assert [int((labels[kept] == label).sum()) for label in LABELS] == [140, 101]
         assert len(set(kept.tolist())) == 241

@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from connectors.base import InputError
-from tasks import measure
-from tasks.measure import fid, fid_with_null, length_statistics, map_2d, null_fid, precision_recall
+from connectors.interfaces.base import InputError
+from tasks.metrics import metrics
+from tasks.metrics.metrics import (fid, fid_with_null, length_statistics, map_2d, null_fid, precision_recall)
 
 
 def _whitened(rows, mean, root):
@@ -85,7 +85,7 @@ def test_fid_of_rows_read_in_blocks_is_exact_to_twelve_digits(monkeypatch):
     a, b = generator.normal(size=(23, 6)) / 3, generator.normal(0.1, size=(31, 6)) / 3
     flat = np.concatenate([a[:, :2], np.zeros((23, 4))], axis=1)
     for block in (1, 7, 64):
-        monkeypatch.setattr(measure, "_BLOCK", block)
+        monkeypatch.setattr(metrics, "_BLOCK", block)
         assert abs(fid(a, b) - by_sixty_digits(a, b)) <= 1e-12
         assert abs(fid(flat, b) - by_sixty_digits(flat, b)) <= 1e-12
         with pytest.raises(InputError, match="finite"):

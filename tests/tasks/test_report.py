@@ -10,19 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from connectors.base import Usage
-from tasks import plots
-from tasks import report_words as words
-from tasks.report import (
-    Happened,
-    Sample,
-    Scores,
-    Touched,
-    from_json,
-    render,
-    to_json,
-)
-from tasks.report_values import ClassShare
+from connectors.interfaces.base import Usage
+from tasks.reporting import plots
+from tasks.reporting import text as words
+from tasks.reporting.report import (Happened, Sample, Scores, Touched, from_json, render, to_json)
+from tasks.reporting.report_model import ClassShare
 from tests.tasks.report_tools import made_up_report, one_iteration
 
 VOID = {"meta", "br", "link", "img", "hr", "input", "path", "use", "rect", "line", "circle"}
@@ -96,7 +88,7 @@ def test_every_table_has_a_caption_and_every_figure_says_what_it_shows(page):
 
 
 def test_equal_reports_give_equal_pages_in_another_process_too(page):
-    code = "from tests.tasks.report_tools import made_up_report; from tasks.report import render; import sys; "
+    code = "from tests.tasks.report_tools import made_up_report; from tasks.reporting.report import render; import sys; "
     code += "sys.stdout.write(render(made_up_report()))"
     again = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
@@ -242,7 +234,7 @@ def test_a_figure_takes_the_ink_of_the_page_and_leaves_no_settings_behind():
 
 
 def test_importing_the_report_does_not_import_matplotlib():
-    code = "import sys, tasks.report; sys.exit('matplotlib' in sys.modules or 'jinja2' in sys.modules)"
+    code = "import sys, tasks.reporting.report; sys.exit('matplotlib' in sys.modules or 'jinja2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=False).returncode == 0
 
 

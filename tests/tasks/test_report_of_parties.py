@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from tasks.report import from_json, render, to_json
-from tasks.report_words import promise, uncovered
+from tasks.reporting.report import (from_json, render, to_json)
+from tasks.reporting.text import (promise, uncovered)
 from tests.tasks.report_tools import made_up_report as report
 
 TOLD = {

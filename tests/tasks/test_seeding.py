@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from connectors.base import Completion, Seeded
-from tasks.generate import Request, generate
-from tasks.prompts import Call, Label, TaskCard
-from tasks.seeding import Seeding, seeded
+from connectors.interfaces.base import (Completion, Seeded)
+from tasks.steps.generate import (Request, generate)
+from tasks.text.prompts import (Call, Label, TaskCard)
+from tasks.text.keyphrase_prompts import (Seeding, seeded)
 
 CARD = TaskCard("notes", "discharge note", (Label("heart", "of the heart"), Label("lung")), max_tokens=50)
 SEQUENCES = {

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.base import ArtifactError
-from tasks.select import examples_of, placed, select
+from connectors.interfaces.base import ArtifactError
+from tasks.selection.examples import (examples_of, placed, select)
 
 
 def tables(near, far, labels=None, texts=None):

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tasks.smoothing import apart, drawn_together, select_smoothly, smooth, weigh_smoothly
-from tasks.weigh import Weighting
+from tasks.selection.smoothing import (apart, drawn_together, select_smoothly, smooth, weigh_smoothly)
+from tasks.selection.weights import Weighting
 
 
 def unit(values: np.ndarray) -> np.ndarray:

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.base import ArtifactError, ConfigError, InputError, MissingPackageError
-from tasks.train import StudentSpec, TrainingRows, evaluate, load_student, train_student, units_of_work
-from tasks.training import split
+from connectors.interfaces.base import (ArtifactError, ConfigError, InputError, MissingPackageError)
+from tasks.students.train import (StudentSpec, TrainingRows, evaluate, load_student, train_student, units_of_work)
+from tasks.students.loop import split
 from tests.tasks.student_rows import CLASSES, FILLER, WORDS, clouds, sentences, vector_rows
 from tests.tiny_models import save_roberta
 

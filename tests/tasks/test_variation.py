@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.base import Cloze, Completion, Prompt
-from tasks.clean import clean
-from tasks.generate import Request, generate
-from tasks.prompts import Label, TaskCard
-from tasks.variation import Manner, Parent
+from connectors.interfaces.base import (Cloze, Completion, Prompt)
+from tasks.text.cleaning import clean
+from tasks.steps.generate import (Request, generate)
+from tasks.text.prompts import (Label, TaskCard)
+from tasks.text.variation import (Manner, Parent)
 
 CARD = TaskCard(
     "desk",

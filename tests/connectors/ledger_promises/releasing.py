@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from connectors.base import BudgetError, ConfigError, LedgerError, LostArtifactsError
-from connectors.ledger import BudgetBook
+from connectors.interfaces.base import (BudgetError, ConfigError, LedgerError, LostArtifactsError)
+from connectors.ledger.ledger import BudgetBook
 from tests.connectors.ledger_tools import (
     DELTA,
     EXPOSING,

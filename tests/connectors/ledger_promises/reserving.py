@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.base import BudgetError, BudgetPlan, ConfigError, LedgerError
-from connectors.ledger import BudgetBook
+from connectors.interfaces.base import (BudgetError, BudgetPlan, ConfigError, LedgerError)
+from connectors.ledger.ledger import BudgetBook
 from tests.connectors.ledger_tools import (
     DELTA,
     ONE,

@@ -12,9 +12,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from connectors.base import ConfigError, MissingPackageError
-from connectors.tracking import NoTracker, Serving, open_tracker, push
-from connectors.tracking_journal import Journal
+from connectors.interfaces.base import (ConfigError, MissingPackageError)
+from connectors.tracking.tracker import (NoTracker, Serving, open_tracker, push)
+from connectors.tracking.journal import Journal
 from tests.connectors.tracking.tools import TAGS, history, the_run, tracker_at, whole_run
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="needs the extra `tracking`")
@@ -72,8 +72,8 @@ def test_a_run_killed_between_journal_and_store_is_completed_by_push(store, tmp_
     code = f"""
 import os, signal
 from pathlib import Path
-import connectors.tracking_sender as sender
-from connectors.tracking import MlflowTracker
+import connectors.tracking.sender as sender
+from connectors.tracking.tracker import MlflowTracker
 tracker = MlflowTracker({store!r}, None, Path({str(tmp_path / "tracking.jsonl")!r}), "banking", "n", {TAGS!r})
 tracker.start({{}})
 tracker.metrics({{"fid": 0.5}}, step=0)

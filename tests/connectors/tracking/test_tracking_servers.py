@@ -9,9 +9,9 @@ import urllib.request
 
 import pytest
 
-from connectors.tracking import push
-from connectors.tracking_address import page, redact, scrub
-from connectors.tracking_sender import Patience
+from connectors.tracking.tracker import push
+from connectors.tracking.address import (page, redact, scrub)
+from connectors.tracking.sender import Patience
 from tests.connectors.tracking.tools import TAGS, free_port, history, the_run, timed, tracker_at, whole_run
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="needs the extra `tracking`")
@@ -126,7 +126,7 @@ def relay_that_loses_the_answer_to(path, port):
 
 
 def test_metrics_whose_confirmation_is_lost_on_the_way_are_not_told_twice(server, tmp_path, monkeypatch):
-    monkeypatch.setattr("connectors.tracking.IN_A_RUN", Patience(answer=2.0, total=4.0))
+    monkeypatch.setattr("connectors.tracking.tracker.IN_A_RUN", Patience(answer=2.0, total=4.0))
     relay = relay_that_loses_the_answer_to("/runs/log-batch", int(server.rpartition(":")[2]))
     tracker = tracker_at(f"http://127.0.0.1:{relay.server_port}", tmp_path, tags=TAGS | {"wasp.run_id": "lossy"})
     tracker.start({})

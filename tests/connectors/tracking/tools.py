@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from connectors.tracking import MlflowTracker
+from connectors.tracking.tracker import MlflowTracker
 
 TAGS = {"wasp.run_id": "run-1", "prefect.flow_run_id": "f-1", "prefect.flow_run_url": "http://localhost/f-1"}
 

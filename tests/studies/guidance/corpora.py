@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from connectors.base import ModelSpec
-from connectors.ngram_model import NgramModel
-from connectors.sentence_embedder import SentenceEmbedder
-from flows.task_files import load_task
-from tasks.clean import normalised
-from tasks.generate import Request, generate
+from connectors.interfaces.base import ModelSpec
+from connectors.models.ngram.model import NgramModel
+from connectors.embedders.sentence import SentenceEmbedder
+from flows.config.task_files import load_task
+from tasks.text.cleaning import normalised
+from tasks.steps.generate import (Request, generate)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,10 +77,10 @@ class Corpus:
 
     @cached_property
     def words(self) -> Any:
-        """Hashed word counts of the texts, as `connectors.recorded_draws` compares them."""
+        """Hashed word counts of the texts, as `connectors.models.base.recorded_draws` compares them."""
         from sklearn.feature_extraction.text import HashingVectorizer
 
-        from connectors.recorded_draws import FEATURES
+        from connectors.models.base.recorded_draws import FEATURES
 
         settings: dict[str, Any] = {"n_features": FEATURES, "alternate_sign": False, "stop_words": "english"}
         return HashingVectorizer(**settings).transform(self.texts["text"])

@@ -1,6 +1,6 @@
 """The floor that FuseGen is: students of each model's texts choose the examples, and no private row is opened.
 
-Judging, candidates and choice are the product's (tasks/fusion.py), with linear students as where models are embedded.
+Judging, candidates and choice are the product's (tasks/steps/fusegen.py), with linear students as where models are embedded.
 What a pool cannot carry over: prompts that show the examples of all classes at once (here each class is shown its own,
 `examples_of: class`), and anew written texts, of which the examples are the only trace here as for all mechanisms.
 """
@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flows.fusegen_run import boosted, fusing
-from flows.params_fusegen import FuseGenMethod
-from tasks.fusion import chosen, judged, pooled
-from tasks.jobs import JudgeJob
-from tasks.student import StudentSpec, TrainingRows
-from tasks.train import train_student
+from flows.methods.fusegen.run import (boosted, fusing)
+from flows.methods.fusegen.config import FuseGenMethod
+from tasks.steps.fusegen import (chosen, judged, pooled)
+from tasks.core.refs import JudgeJob
+from tasks.students.spec import (StudentSpec, TrainingRows)
+from tasks.students.train import train_student
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from connectors.base import Advance
-    from tasks.steering import Texts
+    from connectors.interfaces.base import Advance
+    from tasks.steps.density import Texts
     from tests.studies.guidance.corpora import Corpus
 
 METHOD = FuseGenMethod(judge="linear", examples_of="class")

@@ -1,6 +1,6 @@
 """What the study measures of a round and of a run, all of it against rows that are held out.
 
-Examples and weights as `tasks.appraisal` has them, FID and the accuracy of a linear student as a run has them.
+Examples and weights as `tasks.steps.appraisal` has them, FID and the accuracy of a linear student as a run has them.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from tasks.heads import PROBE_STRENGTH, fit_logistic
-from tasks.matching import matched, tilted
-from tasks.measure import fid
-from tasks.weigh import allocate
+from tasks.students.heads import (PROBE_STRENGTH, fit_logistic)
+from tasks.density.matching import (matched, tilted)
+from tasks.metrics.metrics import fid
+from tasks.selection.weights import allocate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tasks.steering import Texts
+    from tasks.steps.density import Texts
     from tests.studies.guidance.corpora import Corpus
 
     Ints = NDArray[np.int64]
@@ -33,7 +33,7 @@ PART = 0.75
 def appraised(
     ideal: Guided, corpus: Corpus, texts: Texts, selection: pd.DataFrame, weights: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return what `tasks.appraisal` tells of a round, held against `ideal`: by test rows, without noise."""
+    """Return what `tasks.steps.appraisal` tells of a round, held against `ideal`: by test rows, without noise."""
     best, wanted = ideal
     good = selection[selection["kind"] == "good"]
     units = texts.vectors / np.linalg.norm(texts.vectors, axis=1, keepdims=True)

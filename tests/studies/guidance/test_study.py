@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from tasks.steering import Texts
+from tasks.steps.density import Texts
 from tests.studies.guidance.__main__ import main, read
 from tests.studies.guidance.cells import FLOORS, MECHANISMS, Cell, run
 from tests.studies.guidance.corpora import Corpus

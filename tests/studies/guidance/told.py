@@ -48,7 +48,7 @@ def tables(table: pd.DataFrame) -> str:
 
 
 def measured(table: pd.DataFrame) -> str:
-    """Return what `wasp plan` reads of a study (flows/guidance_measured.yaml): a line for each place."""
+    """Return what `wasp plan` reads of a study (flows/releases/guidance_measured.yaml): a line for each place."""
     zero = table[table["mechanism"] == "none"].set_index(["data", "seed"])
     classes, lines = {"IMDb": 2, "Yelp-Rating": 5, "Banking": 10, "DBPedia": 14}, []
     told = table[~table["mechanism"].isin(FLOORS) & np.isfinite(table["epsilon"])]

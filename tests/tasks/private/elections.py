@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from tasks.accounting import Noise, VotePrivacy, calibrate
-from tasks.private.votes import Ballot, Candidates, clean_votes
+from tasks.accounting.votes import (Noise, VotePrivacy, calibrate)
+from tasks.private.voting.votes import (Ballot, Candidates, clean_votes)
 
 
 def noise_for(votes: int, **privacy: Any) -> Noise:

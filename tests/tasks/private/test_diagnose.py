@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from connectors.base import InputError, canonical
-from tasks.measure import fid
-from tasks.private import diagnose
-from tasks.private.diagnose import NotPrivate, private_accuracy, private_fid
+from connectors.interfaces.base import (InputError, canonical)
+from tasks.metrics.metrics import fid
+from tasks.private.diagnostics import diagnose
+from tasks.private.diagnostics.diagnose import (NotPrivate, private_accuracy, private_fid)
 
 
 def _sets():

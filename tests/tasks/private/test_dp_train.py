@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from connectors.artifacts import Artifacts
-from tasks.dp_sgd import Training
-from tasks.private import dp_train
-from tasks.private.dp_train import IGNORED, EncodedRows, Recipe, gradient_norms, train_privately
-from tasks.private.steps_taken import StepsTaken
+from connectors.artifacts.store import Artifacts
+from tasks.accounting.dp_sgd import Training
+from tasks.private.training import dp_train
+from tasks.private.training.dp_train import (IGNORED, EncodedRows, Recipe, gradient_norms, train_privately)
+from tasks.private.training.progress import StepsTaken
 
 pytest.importorskip("opacus")
 torch = pytest.importorskip("torch")
@@ -205,7 +205,7 @@ def test_kill_9_at_any_step_keeps_the_count(tmp_path):
     script = textwrap.dedent(f"""
         from pathlib import Path
         from tests.tasks.private.test_dp_train import *
-        from tasks.private.steps_taken import StepsTaken
+        from tasks.private.training.progress import StepsTaken
         store = Artifacts(Path({str(tmp_path)!r}))
         found = StepsTaken.find(store, "private/trainings/a", "t") or taken(Path({str(tmp_path)!r}))
         def advance(n):

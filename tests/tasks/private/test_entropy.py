@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, norm
 
-from tasks.private import entropy
+from tasks.private.noise import entropy
 
 ALARM = 1e-6
 

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
-from connectors.base import ArtifactError, ConfigError, PartyError
-from tasks.masked_round import Announcement, Round, check_announcements, require_range, signed_words
-from tasks.masked_sum import unmasked
-from tasks.private.masking import RoundKey, masked
+from connectors.interfaces.base import (ArtifactError, ConfigError, PartyError)
+from tasks.federation.masked_round import (Announcement, Round, check_announcements, require_range, signed_words)
+from tasks.federation.masked_sum import unmasked
+from tasks.private.federation.masking import (RoundKey, masked)
 from tests.tasks.rounds import Federation, ints
 
 ALARM = 1e-6
@@ -110,7 +110,7 @@ def test_the_mask_depends_on_every_part_of_the_round():
 
 
 def check_unsigned(round: Round, announced: list[Announcement]) -> bytes:
-    from tasks.masked_round import transcript_of
+    from tasks.federation.masked_round import transcript_of
 
     return transcript_of(round, announced)
 

@@ -5,23 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from connectors.base import ConfigError
-from tasks.attack_bounds import Finding, gaussian_finding, stacked
-from tasks.composition import epsilon_of
-from tasks.moments import (
-    STEPS,
-    MomentsPrivacy,
-    Plane,
-    calibrate_moments,
-    gaussian_of,
-    moments_sensitivity,
-    packed,
-    plane_of,
-    stand_ins,
-    unpacked,
-)
-from tasks.private.moments import clean_moments
-from tasks.private.noise import add_discrete_gaussian
+from connectors.interfaces.base import ConfigError
+from tasks.audit.bounds import (Finding, gaussian_finding, stacked)
+from tasks.accounting.composition import epsilon_of
+from tasks.accounting.moments import (STEPS, MomentsPrivacy, Plane, calibrate_moments, gaussian_of, moments_sensitivity, packed, plane_of, stand_ins, unpacked)
+from tasks.private.releases.moments import clean_moments
+from tasks.private.noise.discrete import add_discrete_gaussian
 
 PRIVACY = MomentsPrivacy(1.0, 1e-5, 3)
 NOISE = calibrate_moments(PRIVACY)

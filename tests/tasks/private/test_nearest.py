@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.base import ArtifactError, ConfigError
-from tasks.private.ballot import Ballot, Candidates
-from tasks.private.nearest import Running, rank
+from connectors.interfaces.base import (ArtifactError, ConfigError)
+from tasks.private.voting.ballot import (Ballot, Candidates)
+from tasks.private.nearest.search import (Running, rank)
 
 NAMES = ("near_ids", "near_keys", "far_ids", "far_keys")
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy.stats import beta, chi2, norm
 
-from connectors.base import ConfigError
-from tasks.accounting import VotePrivacy, calibrate
-from tasks.private.noise import add_discrete_gaussian, add_discrete_laplace
-from tasks.private.votes import Ballot, Candidates, clean_votes, noisy_votes
+from connectors.interfaces.base import ConfigError
+from tasks.accounting.votes import (VotePrivacy, calibrate)
+from tasks.private.noise.discrete import (add_discrete_gaussian, add_discrete_laplace)
+from tasks.private.voting.votes import (Ballot, Candidates, clean_votes, noisy_votes)
 
 ALARM = 1e-6
 RUNS, RELEASES, VOTES = 6_000, 4, 2

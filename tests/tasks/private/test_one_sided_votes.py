@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from connectors.base import ArtifactError, ConfigError
-from tasks.accounting import PRE_TEXT_EXCESS, VotePrivacy, calibrate, epsilon_of, gaussian_event
-from tasks.attack import audit_votes
-from tasks.private.votes import Ballot, Candidates, NoisyVotes, clean_votes, noisy_votes
+from connectors.interfaces.base import (ArtifactError, ConfigError)
+from tasks.accounting.votes import (PRE_TEXT_EXCESS, VotePrivacy, calibrate, epsilon_of, gaussian_event)
+from tasks.audit.attacks import audit_votes
+from tasks.private.voting.votes import (Ballot, Candidates, NoisyVotes, clean_votes, noisy_votes)
 from tests.tasks.private.elections import ballot, candidates, counts, elections, without
 
 FEW = settings(deadline=None, max_examples=60)

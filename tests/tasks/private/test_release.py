@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from connectors.base import Look, PrivateInputError
-from connectors.embedders import HashingEmbedder
-from flows.config_files import check_config
-from flows.params import WaspConfig
-from flows.prepare import Prepared, prepare
-from tasks.accounting import vote_charge
-from tasks.private import release
-from tasks.private.internal import fid_against_private
-from tasks.private.release import VoteJob, private_vectors
-from tasks.private.rows import PrivateRows
-from tasks.private.votes import Candidates, NoisyVotes
+from connectors.interfaces.base import (Look, PrivateInputError)
+from connectors.embedders.registry import HashingEmbedder
+from flows.config.files import check_config
+from flows.config.base import WaspConfig
+from flows.engine.prepare import (Prepared, prepare)
+from tasks.accounting.votes import vote_charge
+from tasks.private.voting import release
+from tasks.private.diagnostics.internal import fid_against_private
+from tasks.private.voting.release import (VoteJob, private_vectors)
+from tasks.private.data.rows import PrivateRows
+from tasks.private.voting.votes import (Candidates, NoisyVotes)
 from tests.pipeline import SMALL
 from tests.tasks.private.elections import squared_bound
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tblib import pickling_support
 
-from connectors.base import FinalError, PrivateInputError, WaspError
-from tasks.private.sealed import sealed
+from connectors.interfaces.base import (FinalError, PrivateInputError, WaspError)
+from tasks.private.data.quarantine import sealed
 
 ROW = "zqxplanted quokka 7731"
 

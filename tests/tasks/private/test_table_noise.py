@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from tasks.private import noise, table_noise
-from tasks.private.noise import add_discrete_gaussian
+from tasks.private.noise import discrete
+from tasks.private.noise import table as table_noise
+from tasks.private.noise.discrete import add_discrete_gaussian
 
 ALARM = 1e-6
 SIGMAS = (0.5, 0.7, 2.5, 8.0, 452.0)
@@ -131,7 +132,7 @@ def test_the_table_is_for_very_many_and_for_sigmas_that_it_is_proven_for(
 ):
     asked, real = [], table_noise.draw
     monkeypatch.setattr(table_noise, "draw", lambda *args: (asked.append(args), real(*args))[1])
-    monkeypatch.setattr(noise, "VERY_MANY", 600)
+    monkeypatch.setattr(discrete, "VERY_MANY", 600)
     noisy = add_discrete_gaussian(1000 * np.arange(number, dtype=np.int64).reshape(-1, 1), sigma)
     assert bool(asked) == by_table
     assert noisy.shape == (number, 1)
@@ -139,14 +140,14 @@ def test_the_table_is_for_very_many_and_for_sigmas_that_it_is_proven_for(
 
 
 def test_huge_values_saturate_and_do_not_wrap(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(noise, "VERY_MANY", 64)
+    monkeypatch.setattr(discrete, "VERY_MANY", 64)
     ends = np.iinfo(np.int64)
     assert (add_discrete_gaussian(np.full(64, ends.max), 1000.0) > 0).all()
     assert (add_discrete_gaussian(np.full(64, ends.min), 1000.0) < 0).all()
 
 
 def test_threads_of_opendp_give_every_entry_noise_of_its_own(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(noise, "MANY", 100)
+    monkeypatch.setattr(discrete, "MANY", 100)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     values = 10**9 * np.arange(1000, dtype=np.int64)
     drawn = add_discrete_gaussian(values, 50.0) - values

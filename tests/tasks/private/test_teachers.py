@@ -10,23 +10,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.base import ArtifactError, ConfigError, InputError, PrivateInputError, StepKey
-from flows.config_files import check_config
-from flows.distilled_run import _teacher_spec as teacher_spec
-from flows.kd_run import KdRun
-from flows.params_kd import KdTutorConfig
-from flows.prepare import prepare
-from flows.records import open_book
-from tasks import distilling, teaching, tutoring
-from tasks.distilling import SelectSpec
-from tasks.jobs import Written
-from tasks.private.keyphrase_release import NoisySums
-from tasks.private.labels import clean_labels
-from tasks.private.teachers import TeacherJob, clean_answers, shard, shard_of
-from tasks.student import StudentSpec
-from tasks.teacher_accounting import PartPrivacy, calibrate_part
-from tasks.tutoring import LabelSpec
-from tasks.writing import embed_samples, write_samples
+from connectors.interfaces.base import (ArtifactError, ConfigError, InputError, PrivateInputError, StepKey)
+from flows.config.files import check_config
+from flows.releases.teachers_run import _teacher_spec as teacher_spec
+from flows.methods.kd_tutor.run import KdRun
+from flows.methods.kd_tutor.config import KdTutorConfig
+from flows.engine.prepare import prepare
+from flows.runtime.manifest import open_book
+from tasks.steps import tutor_student
+from tasks.steps import teachers as teaching
+from tasks.steps import label_counts
+from tasks.steps.tutor_student import SelectSpec
+from tasks.core.refs import Written
+from tasks.private.releases.keyphrase_release import NoisySums
+from tasks.private.releases.label_counts import clean_labels
+from tasks.private.releases.teachers import (TeacherJob, clean_answers, shard, shard_of)
+from tasks.students.spec import StudentSpec
+from tasks.accounting.teachers import (PartPrivacy, calibrate_part)
+from tasks.steps.label_counts import LabelSpec
+from tasks.steps.texts import (embed_samples, write_samples)
 from tests.pipeline import SMALL
 from tests.tiny_models import save_roberta
 
@@ -135,7 +137,7 @@ def test_answers_and_counts_are_charged_once_and_read_back_ever_after(tmp_path: 
     run = opened(tmp_path)
     name, noise = run.tools.called, run.prepared.noise
     labels = LabelSpec(name.dataset, name.fingerprint, noise.beside[0], run.prepared.card.label_names, False)
-    counted, _ = tutoring.count_labels(run.tools, labels)
+    counted, _ = label_counts.count_labels(run.tools, labels)
     spec, written = taught(run)
     answered, _ = teaching.answer(run.tools, spec, written, None)
     entries = [entry for entry in run.tools.ledger.history("desk") if entry.kind == "release"]
@@ -145,7 +147,7 @@ def test_answers_and_counts_are_charged_once_and_read_back_ever_after(tmp_path: 
     found = releases(run)
     assert found["labels"].sums.shape == (1, 6)
     assert found["answers"].sums.shape == (20, 2)
-    assert sum(tutoring.read_shares(run.tools, counted)) == pytest.approx(1.0)
+    assert sum(label_counts.read_shares(run.tools, counted)) == pytest.approx(1.0)
     (run.tools.home / answered.path).unlink()
     again, why = teaching.answer(run.tools, spec, written, None)
     assert again.sha256 == answered.sha256
@@ -181,7 +183,7 @@ def test_only_sure_queries_are_answered_and_both_looks_are_paid(tmp_path: Path) 
     assert found["answers"].sums.shape[0] == len(teaching.sure_of(run.tools, spec, checks)) <= 6
     assert spec.answers.privacy.numbers == 6, "paid for, whether or not so many are sure"
     assert run.prepared.noise.epsilon_exact <= 300.0
-    folder, _ = distilling.train_discriminator(run.tools, spec, written, answered, checks)
+    folder, _ = tutor_student.train_discriminator(run.tools, spec, written, answered, checks)
     told = json.loads((run.tools.artifacts.read_folder(folder) / "told.json").read_text())
     assert told["queries"] == found["answers"].sums.shape[0]
     nobody = opened(tmp_path / "x", discriminator={"sure": 1.0}, privacy={"epsilon": 0.01, "tutor_epsilon": 0.001})
@@ -211,8 +213,8 @@ def test_teachers_and_their_student_can_be_transformers(tmp_path: Path) -> None:
     assert len(answers) == 2
     assert all(((one > 0) & (one < 1)).all() for one in answers)
     answered, _ = teaching.answer(run.tools, spec, written, None)
-    folder_of_it, _ = distilling.train_discriminator(run.tools, spec, written, answered, None)
-    kept, _ = distilling.select_texts(run.tools, SelectSpec(0, 24, run.prepared.card.label_names, (), True, 0), written,
+    folder_of_it, _ = tutor_student.train_discriminator(run.tools, spec, written, answered, None)
+    kept, _ = tutor_student.select_texts(run.tools, SelectSpec(0, 24, run.prepared.card.label_names, (), True, 0), written,
                                       folder_of_it)  # fmt: skip
     assert sum(one.samples.rows for one in kept) == 24
 
@@ -263,14 +265,14 @@ def test_the_texts_taken_for_private_are_kept_of_each_class_its_part(best: bool)
     labels = ["a"] * 6 + ["b"] * 6
     scores = np.array([0.9, 0.8, 0.7, 0.2, 0.3, 0.6, 0.1, 0.2, 0.3, 0.4, 0.45, 0.05])
     spec = SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, 3)
-    kept = distilling.chosen(labels, scores, spec)
+    kept = tutor_student.chosen(labels, scores, spec)
     assert [int(kept[:6].sum()), int(kept[6:].sum())] == [3, 2]
     assert set(np.flatnonzero(kept[6:]) + 6) == {9, 10}, "none of b is taken for private: the likeliest follow"
     assert (scores[:6][kept[:6]] >= 0.5).all()
     if best:
         assert set(np.flatnonzero(kept[:6])) == {0, 1, 2}
     again = {
-        tuple(distilling.chosen(labels, scores, SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, s))) for s in range(20)
+        tuple(tutor_student.chosen(labels, scores, SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, s))) for s in range(20)
     }
     assert (len(again) == 1) == best
 

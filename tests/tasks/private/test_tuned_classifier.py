@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.classifying import classify
-from tasks.dp_sgd import Training
-from tasks.private.dp_train import EncodedRows, Recipe, gradient_norms, train_privately
-from tasks.private.steps_taken import StepsTaken
-from tasks.private.tuned_classifier import vector_head
+from tasks.steps.dp_classifier import classify
+from tasks.accounting.dp_sgd import Training
+from tasks.private.training.dp_train import (EncodedRows, Recipe, gradient_norms, train_privately)
+from tasks.private.training.progress import StepsTaken
+from tasks.private.training.tuned_classifier import vector_head
 from tests.tiny_models import save_roberta
 
 CLUSTERS = np.array([[2.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
@@ -73,7 +73,7 @@ def test_both_clippings_see_the_norms_that_the_closed_form_has() -> None:
 
 
 def test_a_transformer_learns_by_ghost_clipping_and_is_read_back_as_a_student(tmp_path: Path) -> None:
-    from tasks.train import load_student
+    from tasks.students.train import load_student
     from tests.tasks.private.test_teachers import opened, written_by
 
     folder = save_roberta(tmp_path / "roberta")

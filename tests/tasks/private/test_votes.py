@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.base import ArtifactError, ConfigError, InputError
-from tasks.accounting import VotePrivacy, calibrate
-from tasks.private.votes import Ballot, Candidates, NoisyVotes, RawVotes, noisy_votes
+from connectors.interfaces.base import (ArtifactError, ConfigError, InputError)
+from tasks.accounting.votes import (VotePrivacy, calibrate)
+from tasks.private.voting.votes import (Ballot, Candidates, NoisyVotes, RawVotes, noisy_votes)
 from tests.tasks.private.elections import ballot, candidates, counts, elections, noise_for, squared_bound, without
 
 FEW = settings(deadline=None, max_examples=60)

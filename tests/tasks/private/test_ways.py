@@ -17,15 +17,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tasks.private import blocks, compiled, marks, nearest, settling
-from tasks.private.ballot import LONGEST, Ballot, usable
-from tasks.private.comparing import distances, margins
-from tasks.private.crew import Crew, products_of_one_thread
-from tasks.private.nearest import Running, rank
+from tasks.private.nearest import blocks
+from tasks.private.nearest import numba_kernels
+from tasks.private.nearest import vector_hashes
+from tasks.private.nearest import search
+from tasks.private.nearest import settling
+from tasks.private.voting.ballot import (LONGEST, Ballot, usable)
+from tasks.private.nearest.exact import (distances, margins)
+from tasks.private.nearest.thread_pool import (Crew, products_of_one_thread)
+from tasks.private.nearest.search import (Running, rank)
 from tests.tasks.private.elections import candidates, counts
 from tests.tasks.private.test_nearest import NAMES, brute_force, election, same
 
-LOOPS = (compiled.scan, compiled.join, settling.settle, compiled.mark, compiled.thin)
+LOOPS = (numba_kernels.scan, numba_kernels.join, settling.settle, numba_kernels.mark, numba_kernels.thin)
 WAYS = ("plain", "compiled", "device")
 ELSEWHERE = """
 import sys
@@ -224,7 +228,7 @@ def test_products_of_few_rows_are_products_within_the_margin(rows: int, size: in
     mine, theirs = (rng.normal(size=(some, dimension)).astype(np.float32) for some in (rows, 50))
     places = rng.permutation(50)[:size]
     tile = np.full((rows, size), np.nan, dtype=np.float32)
-    compiled.thin(mine, theirs, places, tile)
+    numba_kernels.thin(mine, theirs, places, tile)
     exact = mine.astype(float) @ theirs[places].T.astype(float)
     squares = [np.einsum("ij,ij->i", some, some, dtype=np.float64) for some in (mine, theirs)]
     assert (np.abs(tile - exact) <= margins(squares[0], float(np.sqrt(squares[1].max())), dimension)[:, None]).all()
@@ -247,7 +251,7 @@ def test_classes_of_any_size_and_order_are_compared_exactly(rows: int, order: st
 
 def test_labels_of_any_kind_and_order_are_told_apart():
     for labels in (["b", "a", "b"], ["a"] * 40 + ["b"] * 40, [1, 1.0, "1", None], [f"c{k}" for k in range(40_000)], []):
-        names, codes = nearest._coded(np.array(labels, dtype=object))
+        names, codes = search._coded(np.array(labels, dtype=object))
         assert [names[code] for code in codes] == [str(label) for label in labels]
         assert len(set(names)) == len(names)
 
@@ -287,19 +291,19 @@ def test_arrays_however_they_lie_in_memory_are_compared_by_one_and_the_same_mach
 def test_marks_tell_any_change_whatever_computes_them(dimension: int):
     rng = np.random.default_rng(dimension)
     vectors = rng.normal(size=(5, dimension)).astype(np.float32)
-    found = marks.marks_of(vectors)
+    found = vector_hashes.marks_of(vectors)
     changed = vectors.copy()
     changed[3, dimension // 2] = np.nextafter(changed[3, dimension // 2], np.float32(9))
-    assert (marks.marks_of(changed) != found).tolist() == [False, False, False, True, False]
-    numbers = rng.integers(0, 2**63, 2 * marks.BLOCK + 3).astype(np.uint64)
-    whole, seen = marks.digest_of(numbers).tobytes(), set()
-    for place in (0, 1, marks.BLOCK, 2 * marks.BLOCK - 1, 2 * marks.BLOCK, len(numbers) - 1):
+    assert (vector_hashes.marks_of(changed) != found).tolist() == [False, False, False, True, False]
+    numbers = rng.integers(0, 2**63, 2 * vector_hashes.BLOCK + 3).astype(np.uint64)
+    whole, seen = vector_hashes.digest_of(numbers).tobytes(), set()
+    for place in (0, 1, vector_hashes.BLOCK, 2 * vector_hashes.BLOCK - 1, 2 * vector_hashes.BLOCK, len(numbers) - 1):
         other = numbers.copy()
         other[place] += np.uint64(1)
-        seen.add(marks.digest_of(other).tobytes())
-    seen.add(marks.digest_of(numbers[:-1]).tobytes())
+        seen.add(vector_hashes.digest_of(other).tobytes())
+    seen.add(vector_hashes.digest_of(numbers[:-1]).tobytes())
     assert len(seen - {whole}) == 7
-    read = marks.Marks.of(vectors, compiled.mark)
+    read = vector_hashes.Marks.of(vectors, numba_kernels.mark)
     read.read(slice(0, 5))
     assert read.values.tolist() == found.tolist()
 
@@ -322,7 +326,7 @@ def test_small_elections_and_the_import_load_no_compiler():
     program = (
         "import sys, numpy as np\n"
         "from tests.tasks.private.test_nearest import election\n"
-        "from tasks.private.nearest import rank\n"
+        "from tasks.private.nearest.search import rank\n"
         "rank(*election(1, 100, 500, dimension=64))\n"
         "assert not {'numba', 'torch', 'threadpoolctl'} & set(sys.modules)"
     )
@@ -331,14 +335,14 @@ def test_small_elections_and_the_import_load_no_compiler():
 
 def test_the_way_of_an_election_is_that_of_its_size_and_of_what_the_machine_has(monkeypatch: pytest.MonkeyPatch):
     ballot, standing = election(1, 3, 30)
-    monkeypatch.setattr(nearest.device, "exists", lambda: True)
-    assert nearest._way(ballot, standing) == "plain"
-    monkeypatch.setattr(nearest, "LARGE", 1)
-    assert nearest._way(ballot, standing) == "compiled"
-    monkeypatch.setattr(nearest.device, "LARGE", 1)
-    assert nearest._way(ballot, standing) == "device"
-    monkeypatch.setattr(nearest.device, "exists", lambda: False)
-    assert nearest._way(ballot, standing) == "compiled"
+    monkeypatch.setattr(search.device, "exists", lambda: True)
+    assert search._way(ballot, standing) == "plain"
+    monkeypatch.setattr(search, "LARGE", 1)
+    assert search._way(ballot, standing) == "compiled"
+    monkeypatch.setattr(search.device, "LARGE", 1)
+    assert search._way(ballot, standing) == "device"
+    monkeypatch.setattr(search.device, "exists", lambda: False)
+    assert search._way(ballot, standing) == "compiled"
 
 
 def test_loops_are_compiled_where_no_folder_can_keep_them(monkeypatch: pytest.MonkeyPatch):
@@ -351,7 +355,7 @@ def test_loops_are_compiled_where_no_folder_can_keep_them(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(numba, "njit", read_only)
     values, columns = np.array([1.0, 2.0, 9.0], np.float32), np.array([5, 6, -1])
-    compiled.compiled(compiled._put)(values, columns, np.float32(1.5), 7)
+    numba_kernels.compiled(numba_kernels._put)(values, columns, np.float32(1.5), 7)
     assert (values.tolist(), columns.tolist()) == ([1.0, 1.5, 2.0], [5, 7, 6])
 
 

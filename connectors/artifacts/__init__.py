@@ -1,0 +1,1 @@
+"""Artifacts on disk and in shared storage: atomic writes, manifests, hashes."""

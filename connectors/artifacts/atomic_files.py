@@ -1,0 +1,226 @@
+"""Files that appear whole or not at all: scratch file, fsync, rename, fsync of the folder. Standard library only."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import hashlib
+import os
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from connectors.interfaces.base import ArtifactError
+
+STALE_SECONDS = 3600.0
+"""A scratch file older than this was left by a process that is gone."""
+
+BLOCK_BYTES = 1 << 20
+
+LARGE_BYTES = 4_000_000
+"""From here on a second thread is worth its start."""
+
+_ADVICE = {
+    errno.ENOSPC: "The disk is full: free space, or set WASP_HOME to a folder on another disk, then resume the run.",
+    errno.EDQUOT: "The disk quota is used up: free space, or set WASP_HOME to another disk, then resume the run.",
+    errno.EROFS: "The file system is read-only: set WASP_HOME to a folder that can be written.",
+    errno.EACCES: "No permission: make the folder writable for this user, or set WASP_HOME to another folder.",
+    errno.EPERM: "No permission: make the folder writable for this user, or set WASP_HOME to another folder.",
+}
+
+
+def explain(path: Path, error: OSError) -> ArtifactError:
+    """Return the error that names `path`, the system's reason and what to do."""
+    advice = _ADVICE.get(error.errno or 0, "Check the folder, or set WASP_HOME to another one, then resume the run.")
+    return ArtifactError(f"Cannot write {path} ({error.strerror or error}). {advice}")
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn an OSError of the block into an ArtifactError about `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise explain(path, error) from error
+
+
+def lies_in(path: Path, folder: Path) -> bool:
+    """Say whether a path leads to a folder or into it, wherever links lead."""
+    place, around = os.path.realpath(path), os.path.realpath(folder)
+    return place == around or place.startswith(around.rstrip(os.sep) + os.sep)
+
+
+def make_folder(folder: Path, private: bool = False) -> None:
+    """Make `folder` and its parents durable; a private one, and what is made above it, is for its owner alone."""
+    missing = [f for f in (folder, *folder.parents) if not f.exists()]
+    for made in reversed(missing):
+        # Not mkdir's own `parents`: those it makes with the default mode.
+        made.mkdir(mode=0o700 if private else 0o777, exist_ok=True)
+    if private and folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
+    for made in missing:
+        sync_folder(made.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_whole(
+    path: Path, fill: Callable[[BinaryIO], None], private: bool = False, in_order: bool = False
+) -> tuple[str, int]:
+    """Let `fill` write a scratch file and move it to `path`; return its SHA-256 and size in bytes.
+
+    `in_order`: it writes from beginning to end and never goes back, so that the file can be hashed meanwhile.
+    A reader sees the old file or the whole new one, whatever kills this process. Errors: ArtifactError for the disk's
+    errors; the scratch file is removed whatever `fill` raises.
+    """
+    scratch = _scratch(path)
+    with explained(path):
+        make_folder(path.parent, private)
+        _sweep(path)
+        try:
+            mode = 0o600 if private else 0o666
+            with os.fdopen(os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+                if in_order:
+                    sha256 = _hashed_behind(file, fill)
+                else:
+                    fill(file)
+                    file.flush()
+                    sha256 = _hashed_and_synced(scratch, file.fileno())
+            facts = sha256, scratch.stat().st_size
+            scratch.replace(path)
+        finally:
+            scratch.unlink(missing_ok=True)
+        sync_folder(path.parent)
+    return facts
+
+
+def _hashed_and_synced(path: Path, handle: int) -> str:
+    """Return the SHA-256 of a written file that is durable then; of a large one both are done at the same time."""
+    if os.fstat(handle).st_size < LARGE_BYTES:
+        os.fsync(handle)
+        return file_sha256(path)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(file_sha256, path)
+        os.fsync(handle)
+        return found.result()
+
+
+def _hashed_behind(file: BinaryIO, fill: Callable[[BinaryIO], None]) -> str:
+    """Let `fill` write, make that durable, and return its SHA-256, which a thread reads behind the writing."""
+    over = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(_hash_behind, file.fileno(), over)
+        try:
+            fill(file)
+            file.flush()
+        finally:
+            over.set()
+        os.fsync(file.fileno())
+        return found.result()
+
+
+def _hash_behind(handle: int, over: threading.Event) -> str:
+    """Hash a growing file until nothing is added any more. The writer would have to copy what it hands to a thread."""
+    found, block, done = hashlib.sha256(), bytearray(BLOCK_BYTES), 0
+    while True:
+        whole = over.is_set()
+        count = os.preadv(handle, [block], done)
+        if count == len(block) or (whole and count):
+            found.update(memoryview(block)[:count])
+            done += count
+        elif whole:
+            return found.hexdigest()
+        else:
+            over.wait(0.001)
+
+
+def write_text_whole(path: Path, text: str, private: bool = False) -> tuple[str, int]:
+    """Write `text` as UTF-8; as `write_whole`."""
+
+    def fill(file: BinaryIO) -> None:
+        file.write(text.encode())
+
+    return write_whole(path, fill, private)
+
+
+def write_folder_whole(path: Path, fill: Callable[[Path], None], private: bool = False) -> tuple[str, int, int]:
+    """Let `fill` write into a scratch folder and move it to `path`; return hash, size in bytes, number of files.
+
+    Between the removal of an old folder and the move there is nothing at `path`: its manifest then no longer
+    holds, so the step is computed again.
+    """
+    scratch, old = _scratch(path), _scratch(path)
+    with explained(path):
+        make_folder(path.parent, private)
+        _sweep(path)
+        try:
+            scratch.mkdir(mode=0o700 if private else 0o777)
+            fill(scratch)
+            files = _durable(scratch, private)
+            facts = folder_sha256(scratch), sum(f.stat().st_size for f in files), len(files)
+            if path.exists():
+                path.replace(old)
+            scratch.replace(path)
+        finally:
+            _remove(scratch)
+            _remove(old)
+        sync_folder(path.parent)
+    return facts
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def folder_sha256(path: Path) -> str:
+    """Return one SHA-256 of all files in a folder: their names and contents, whatever the order on disk."""
+    lines = [f"{file_sha256(f)} {f.relative_to(path).as_posix()}\n" for f in sorted(path.rglob("*")) if f.is_file()]
+    return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
+
+
+def _scratch(path: Path) -> Path:
+    # A leading dot: readers of Parquet folders skip such names.
+    return path.parent / f".{path.name}.{secrets.token_hex(6)}.tmp"
+
+
+def _durable(folder: Path, private: bool) -> list[Path]:
+    files = [f for f in folder.rglob("*") if f.is_file()]
+    for file in files:
+        if private:
+            file.chmod(0o600)
+        with file.open("rb") as handle:
+            os.fsync(handle.fileno())
+    for inner in (f for f in (folder, *folder.rglob("*")) if f.is_dir()):
+        sync_folder(inner)
+    return files
+
+
+def _sweep(path: Path) -> None:
+    before = time.time() - STALE_SECONDS
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        # Another process may sweep at the same time.
+        with suppress(FileNotFoundError):
+            if left.stat().st_mtime < before:
+                _remove(left)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,148 @@
+"""What is written beside every artifact: what it depends on, its hash, and so why it is reused or computed again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
+from typing import Any, TypeVar
+
+from connectors.interfaces.base import (ArtifactRef, StepKey, canonical)
+from connectors.artifacts.hash_cache import HASHES
+from connectors.artifacts.atomic_files import (folder_sha256, write_text_whole)
+
+AnyPath = TypeVar("AnyPath", bound=PurePath)
+SHORT = 12
+"""Digits of a hash that people are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The facts of one finished artifact; `created` is UTC, ISO 8601. It is finished only once this is on disk."""
+
+    step: str
+    version: int
+    parameters: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    key: str
+    sha256: str
+    rows: int
+    bytes: int
+    created: str
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    def ref(self, path: str, reused: bool = False) -> ArtifactRef:
+        """Return the reference that travels between steps."""
+        return ArtifactRef(path, self.sha256, self.key, self.step, self.rows, reused)
+
+    def text(self) -> str:
+        """Return it as it is written."""
+        return json.dumps(asdict(self), ensure_ascii=False, indent=1, sort_keys=True)
+
+
+def manifest_path(path: AnyPath) -> AnyPath:
+    """Return where the manifest of `path` lies; its leading underscore hides it from readers of Parquet folders."""
+    return path.parent / f"_{path.name}.json"
+
+
+def make_manifest(key: StepKey, facts: tuple[str, int], rows: int, info: Mapping[str, Any]) -> Manifest:
+    """Return the manifest of a file with `facts` (SHA-256, bytes)."""
+    return Manifest(
+        step=key.step,
+        version=key.version,
+        parameters=json.loads(canonical(dict(key.parameters))),
+        inputs=dict(key.inputs),
+        key=key.key,
+        sha256=facts[0],
+        rows=rows,
+        bytes=facts[1],
+        created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        info=json.loads(canonical(dict(info))),
+    )
+
+
+def write_manifest(path: Path, manifest: Manifest, private: bool) -> None:
+    """Write the manifest of the artifact at `path`."""
+    write_text_whole(manifest_path(path), manifest.text(), private)
+
+
+def read_manifest(path: Path) -> Manifest | str | None:
+    """Return the manifest of the artifact at `path`, None if there is none, or why it cannot be used."""
+    try:
+        return parse_manifest(manifest_path(path).read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"its manifest cannot be read ({error.strerror})"
+
+
+def parse_manifest(data: bytes) -> Manifest | str:
+    """Return the manifest that was written as `data`, or why it cannot be used."""
+    try:
+        return Manifest(**json.loads(data))
+    except (ValueError, TypeError):
+        return "its manifest is damaged"
+
+
+def content_problem(path: Path, sha256: str) -> str:
+    """Return what is wrong with the content at `path`, or nothing when its hash is `sha256`."""
+    try:
+        found = folder_sha256(path) if path.is_dir() else HASHES.sha256(path)
+    except FileNotFoundError:
+        return "the file is missing"
+    except OSError as error:
+        return f"the file cannot be read ({error.strerror})"
+    return "" if found == sha256 else "the file is damaged"
+
+
+def verdict(path: Path, key: StepKey) -> tuple[Manifest | None, str]:
+    """Return the manifest of a finished artifact with this key, else None, and the sentence that says why."""
+    manifest = read_manifest(path)
+    if manifest is None:
+        unfinished = "an earlier result was never finished" if path.exists() else "no earlier result exists"
+        return None, f"computed because {unfinished}"
+    if isinstance(manifest, str):
+        return None, f"recomputed because {manifest}"
+    if manifest.key != key.key:
+        return None, "recomputed because " + ("; ".join(_changes(manifest, key)) or "its key changed")
+    problem = content_problem(path, manifest.sha256)
+    if problem:
+        return None, f"recomputed because {problem}"
+    return manifest, f"reused because nothing it depends on changed (key {key.key[:SHORT]})"
+
+
+def _changes(old: Manifest, key: StepKey) -> Iterator[str]:
+    if old.step != key.step:
+        yield f"another step wrote it ({old.step} → {key.step})"
+    if old.version != key.version:
+        yield f"its version is now {key.version} (was {old.version})"
+    now = json.loads(canonical(dict(key.parameters)))
+    yield from _differences("parameter", _flat(old.parameters), _flat(now), 40)
+    yield from _differences("input", dict(old.inputs), dict(key.inputs), SHORT)
+
+
+def _differences(what: str, old: Mapping[str, Any], new: Mapping[str, Any], width: int) -> Iterator[str]:
+    for name in sorted({*old, *new}):
+        if name not in old:
+            yield f"{what} {name} is new ({_short(new[name], width)})"
+        elif name not in new:
+            yield f"{what} {name} is gone (was {_short(old[name], width)})"
+        elif canonical(old[name]) != canonical(new[name]):
+            yield f"{what} {name} changed ({_short(old[name], width)} → {_short(new[name], width)})"
+
+
+def _short(value: Any, width: int) -> str:
+    text = value if isinstance(value, str) else canonical(value)
+    return text if len(text) <= width else text[:width] + ("" if width == SHORT else "…")
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, inner in value.items():
+        if isinstance(inner, dict) and inner:
+            found |= _flat(inner, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = inner
+    return found

@@ -1,0 +1,119 @@
+"""Texts to vectors: opens an embedder by name; the hashing embedder, which needs no download, lives here."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from connectors.interfaces.base import (ConfigError, Embedder, chunks)
+
+if TYPE_CHECKING:
+    from connectors.interfaces.base import Matrix
+
+CONNECTORS = ("sentence_transformers", "word_vectors", "hashing")
+EMBEDDED = "embedded"
+"""Model name of the installed package: works without network and download."""
+
+
+def open_embedder(connector: str, model: str = "", options: Mapping[str, Any] | None = None) -> Embedder:
+    """Return the embedder of a configuration; nothing heavy is imported until it embeds.
+
+    `sentence_transformers`: `model` is a hub id, a folder, or `embedded` (the installed all-MiniLM-L6-v2); options
+    `device` (auto), `normalize` (true), `max_length`, `revision`, `offline`, `token_budget`. `word_vectors`: `model` is
+    a file or folder; option `most` (words that are read). `hashing`: options `dimension` (512). Raises ConfigError for
+    unknown names, MissingPackageError without the package.
+    """
+    given = dict(options or {})
+    if connector == "hashing":
+        _check_options(connector, given, ("dimension",))
+        return HashingEmbedder(**given)
+    if connector == "sentence_transformers":
+        from connectors.embedders.sentence import (OPTIONS, SentenceEmbedder, SentenceOptions)
+
+        _check_options(connector, given, OPTIONS)
+        return SentenceEmbedder(model or EMBEDDED, SentenceOptions(**given))
+    if connector == "word_vectors":
+        from connectors.embedders.word_vectors import WordVectors
+
+        _check_options(connector, given, ("most",))
+        return WordVectors(model, **given)
+    known = ", ".join(CONNECTORS)
+    raise ConfigError(
+        f"embedder.connector: unknown embedder '{connector}'. Known: {known}.{_near(connector, CONNECTORS)}"
+    )
+
+
+def check_embedder(connector: str, model: str = "", options: Mapping[str, Any] | None = None) -> None:
+    """Check an embedder before a run: package, options, files, device; ConfigError. Loads no weights."""
+    embedder = open_embedder(connector, model, options)
+    check = getattr(embedder, "check", None)
+    if check is not None:
+        check()
+
+
+def _check_options(connector: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise ConfigError(
+                f"embedder.{name}: unknown option of '{connector}'. Known: {', '.join(known)}.{_near(name, known)}"
+            )
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f" Did you mean '{near[0]}'?" if near else ""
+
+
+@dataclass(frozen=True, slots=True)
+class HashingEmbedder:
+    """Word 1-2-grams and character 3-5-grams hashed into `dimension` signed counts, then of length 1, float32.
+
+    Knows nothing of meaning: for tests, demos and a floor to compare with. A text without any gram is the zero
+    vector. A vector depends on its own text alone, bit for bit, however texts are batched.
+    """
+
+    dimension: int = 512
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.dimension, int) or self.dimension < 2:
+            raise ConfigError(f"embedder.dimension: must be a whole number of at least 2, not {self.dimension!r}.")
+
+    @property
+    def name(self) -> str:
+        """Readable name."""
+        return f"hashing-{self.dimension}"
+
+    @property
+    def identity(self) -> str:
+        """Connector, its grams, the dimension and the library's version."""
+        major = ".".join(version("scikit-learn").split(".")[:1])
+        return f"hashing;word=1-2;char_wb=3-5;dimension={self.dimension};normalize=True;scikit-learn={major}"
+
+    def embed(self, texts: Sequence[str], advance: Callable[[int], None] | None = None) -> Matrix:
+        """Return float32 vectors of length 1, shape (texts, dimension), in order."""
+        import numpy as np
+
+        parts = [np.zeros((0, self.dimension), dtype=np.float32)]
+        for part in chunks(texts, 1000):
+            parts.append(self._vectors(part))
+            if advance is not None:
+                advance(len(part))
+        return np.concatenate(parts)
+
+    def embed_alone(self, texts: Sequence[str]) -> Matrix:
+        """As `embed`: hashing looks at one text at a time."""
+        return self.embed(texts)
+
+    def _vectors(self, texts: Sequence[str]) -> Matrix:
+        import numpy as np
+        from sklearn.feature_extraction.text import HashingVectorizer
+        from sklearn.preprocessing import normalize
+
+        shared: dict[str, Any] = {"n_features": self.dimension, "norm": None, "decode_error": "replace"}
+        words = HashingVectorizer(ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b", **shared)  # noqa: S106
+        letters = HashingVectorizer(analyzer="char_wb", ngram_range=(3, 5), **shared)
+        sums = words.transform(texts) + letters.transform(texts)
+        return np.asarray(normalize(sums).toarray(), dtype=np.float32)

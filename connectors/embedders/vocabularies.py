@@ -1,0 +1,66 @@
+"""Public vocabularies: terms of one or more words from a file, in order of rank."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from connectors.interfaces.base import (InputError, PlaceError, RowsRef, TermsRef)
+from connectors.rows.headers import read_header
+from connectors.rows.sources import (open_source, shown)
+
+
+def read_terms(where: TermsRef) -> tuple[str, ...]:
+    """Return all terms of a vocabulary, best rank first; terms of equal rank in the order of the file.
+
+    csv, tsv, jsonl, parquet, a folder of them, `builtin:`, as rows are read; or a text file (.txt) with a term on each
+    line. Raises InputError for a missing file or column, and for a rank that is no number.
+    """
+    place = RowsRef(where.path, text=where.term, label=where.rank)
+    if where.path.endswith(".txt"):
+        return tuple(_lines(where.path))
+    columns = open_source(place)
+    if where.term not in columns:
+        raise InputError(f"{shown(place)} has no column '{where.term}'. Columns: {', '.join(columns) or 'none'}.")
+    terms = [str(term) for term in columns[where.term] if term is not None]
+    if not where.rank or len(terms) < len(columns[where.term]):
+        return tuple(terms)
+    if where.rank not in columns:
+        raise InputError(
+            f"{shown(place)} has no column '{where.rank}' of ranks; write vocabulary.rank: '' for the order of the file"
+        )
+    ranks = [_number(rank, place, row) for row, rank in enumerate(columns[where.rank])]
+    return tuple(terms[row] for row in sorted(range(len(terms)), key=ranks.__getitem__))
+
+
+def check_terms(where: TermsRef) -> None:
+    """Check that a vocabulary can be opened and has its columns; no term is read. Raises InputError."""
+    source = RowsRef(where.path)
+    if where.path.endswith(".txt"):
+        _lines(where.path)
+        return
+    try:
+        header = read_header(source)
+    except PlaceError as error:
+        raise PlaceError(f"vocabulary.path: {error}") from None
+    for field, column in (("term", where.term), ("rank", where.rank)):
+        if header is not None and column and column not in header.columns:
+            raise InputError(
+                f"vocabulary.{field}: {shown(source)} has no column '{column}'. Columns: {', '.join(header.columns)}."
+            )
+
+
+def _number(rank: Any, place: RowsRef, row: int) -> float:
+    try:
+        return float(rank)
+    except (TypeError, ValueError):
+        raise InputError(f"{shown(place)}, row {row}: the rank of a term is no number") from None
+
+
+def _lines(path: str) -> list[str]:
+    import fsspec
+
+    try:
+        with fsspec.open(path, encoding="utf-8", mode="r") as file:
+            return [line.strip() for line in file if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as UTF-8 text, one term on each line ({error}).") from error

@@ -1,0 +1,1 @@
+"""Protocols, value types and errors that the layers share."""

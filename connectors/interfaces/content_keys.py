@@ -1,0 +1,31 @@
+"""Content keys: one canonical text form, one digest. Import them from `connectors.interfaces.base`; standard library only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+
+def canonical(value: object) -> str:
+    """Return `value` as JSON with sorted keys and no blanks; the text that every key is made of.
+
+    Sets are refused: their order differs between processes.
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if hasattr(value, "__dataclass_fields__"):
+        return asdict(value)  # type: ignore[call-overload]
+    raise TypeError(f"{type(value).__name__} has no canonical form")
+
+
+def digest(value: object) -> str:
+    """Return the SHA-256 of `canonical(value)` as 64 hexadecimal digits. Never use it on private content."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""The privacy ledger: charges, caps, groups and their hash chain."""

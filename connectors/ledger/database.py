@@ -1,0 +1,216 @@
+"""Opens the budget book's database and runs its transactions: SQLite file by default, PostgreSQL by URL."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, select, update
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from connectors.interfaces.base import (LedgerError, MissingPackageError)
+from connectors.ledger.tables import (BOOK, METADATA, SCHEMA)
+
+WAIT_SECONDS = 600
+VERSION = select(BOOK.c.version).where(BOOK.c.id == 1)
+_SETUP_LOCK = 7_420_719_371  # any constant: the advisory lock of whoever creates the tables
+_POSTGRES_SETTINGS = (
+    # A commit that the server could forget would let a release out that was never charged.
+    "SET LOCAL synchronous_commit = on",
+    f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'",
+    # A draw may take long; being cut off in it is safe, but wasteful.
+    "SET LOCAL idle_in_transaction_session_timeout = 0",
+)
+
+
+class LedgerStore:
+    """Transactions on one database, opened on first use in each process. Pickles as its URL.
+
+    No connection is kept between transactions: nothing is shared with a forked child or lost with a restarted server.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = parse_url(url)
+        self._engine: Engine | None = None
+        self._guard = Lock()
+
+    def __getstate__(self) -> str:
+        return self._url.render_as_string(hide_password=False)
+
+    def __setstate__(self, url: str) -> None:
+        LedgerStore.__init__(self, url)
+
+    @property
+    def shown(self) -> str:
+        """The URL without password and options, fit for messages."""
+        return self._url.set(query={}).render_as_string(hide_password=True)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Open one consistent snapshot; never waits for a writer."""
+        with self._translated(), self._open().connect() as db:
+            if self._is_postgres:
+                db = db.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            with db.begin():
+                yield db
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Open one writing transaction: committed durably at the end, rolled back on any exception."""
+        with self._translated(), self._open().connect() as db:
+            db = db.execution_options(ledger_writes=True)
+            with db.begin():
+                if self._is_postgres:
+                    for setting in _POSTGRES_SETTINGS:
+                        db.exec_driver_sql(setting)
+                yield db
+
+    @contextmanager
+    def hold(self, name: str) -> Iterator[bool]:
+        """Hold a name among all processes that use this database; yields False if another one holds it.
+
+        It is free again when the block ends or the process dies, however it dies. SQLite has no such lock: True.
+        """
+        if not self._is_postgres:
+            yield True
+            return
+        number = int.from_bytes(hashlib.sha256(f"wasp {name}".encode()).digest()[:8], signed=True)
+        with self._translated():
+            db = self._open().connect().execution_options(isolation_level="AUTOCOMMIT")
+        # Not within _translated: errors of the block are not the book's.
+        try:
+            with self._translated():
+                mine = bool(db.execute(select(func.pg_try_advisory_lock(number))).scalar())
+            yield mine
+        finally:
+            with suppress(SQLAlchemyError):
+                db.close()
+
+    @property
+    def _is_postgres(self) -> bool:
+        return self._url.get_backend_name() == "postgresql"
+
+    def _open(self) -> Engine:
+        with self._guard:
+            if self._engine is None:
+                engine = self._postgres() if self._is_postgres else self._sqlite()
+                _prepare(engine, self.shown)
+                self._engine = engine
+            return self._engine
+
+    def _postgres(self) -> Engine:
+        try:
+            return _engine(self._url, {"connect_timeout": 10, "application_name": "wasp ledger"})
+        except ImportError:
+            raise MissingPackageError("psycopg2", "postgres") from None
+
+    def _sqlite(self) -> Engine:
+        path = Path(str(self._url.database))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with suppress(FileExistsError):
+                # The files beside it (-wal, -shm) take their mode from this one.
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+            if path.stat().st_mode & 0o077:
+                path.chmod(0o600)
+        except OSError as error:
+            raise LedgerError(self._explain(error.strerror or "the file cannot be made")) from None
+        engine = _engine(self._url, {"timeout": WAIT_SECONDS})
+        event.listen(engine, "connect", _configure_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except SQLAlchemyError as error:
+            raise LedgerError(self._explain(_first_line(error))) from None
+
+    def _explain(self, cause: str) -> str:
+        check = (
+            "that the server runs and can be reached, that user, password and database are right"
+            if self._is_postgres
+            else f"that the folder exists and is yours, that the disk is not full, and that no other process has held "
+            f"the file for {WAIT_SECONDS} seconds"
+        )
+        return (
+            f"The budget book {self.shown} did not answer: {cause}. Check {check}. "
+            "Without it no private row is opened and nothing is spent."
+        )
+
+
+def parse_url(url: str) -> URL:
+    """Return the URL of a budget book with its driver named and its file absolute; LedgerError for what cannot be one.
+
+    `postgresql://` means psycopg2 here. A book in memory is refused: it would forget what was spent.
+    """
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        raise LedgerError(
+            "The ledger's URL cannot be read. Write sqlite:///path/to/ledger.db or "
+            "postgresql+psycopg2://user:password@host/database (special characters percent-encoded)."
+        ) from None
+    if parsed.drivername in ("postgres", "postgresql", "postgresql+psycopg2"):
+        return parsed.set(drivername="postgresql+psycopg2")
+    if parsed.drivername not in ("sqlite", "sqlite+pysqlite"):
+        raise LedgerError(
+            f"A ledger on '{parsed.drivername}' is not supported. Use sqlite:/// or postgresql+psycopg2://"
+        )
+    if parsed.database in (None, "", ":memory:") or parsed.query:
+        raise LedgerError("The ledger must be a file: sqlite:///path/to/ledger.db, without options.")
+    return parsed.set(database=str(Path(str(parsed.database)).absolute()))
+
+
+def _engine(url: URL, arguments: dict[str, Any]) -> Engine:
+    # hide_parameters: a failed insert must not show a noisy output that was not released.
+    return create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args=arguments)
+
+
+def _configure_sqlite(connection: Any, _: object) -> None:
+    connection.isolation_level = None  # the driver's own BEGIN would come too late
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+
+
+def _begin_sqlite(db: Connection) -> None:
+    writes = db.get_execution_options().get("ledger_writes", False)
+    db.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _prepare(engine: Engine, shown: str) -> None:
+    with engine.connect() as db, db.begin():
+        ready = inspect(db).has_table(BOOK.name)
+        version = db.execute(VERSION).scalar() if ready else None
+    if version is None or version < SCHEMA:
+        with engine.connect() as db:
+            db = db.execution_options(ledger_writes=True)
+            with db.begin():
+                if not ready:
+                    _create_tables(db)
+                db.execute(update(BOOK).where(BOOK.c.version < SCHEMA).values(version=SCHEMA))
+                version = db.execute(VERSION).scalar_one()
+    if version != SCHEMA:
+        raise LedgerError(f"The budget book {shown} has format {version}, this program reads {SCHEMA}. Upgrade it.")
+
+
+def _create_tables(db: Connection) -> None:
+    if db.dialect.name == "postgresql":
+        db.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_SETUP_LOCK})")
+    METADATA.create_all(db)
+    if db.execute(VERSION).first() is None:
+        db.execute(insert(BOOK).values(id=1, version=SCHEMA))
+
+
+def _first_line(error: SQLAlchemyError) -> str:
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    lines = str(cause).strip().splitlines()
+    return lines[0] if lines else type(cause).__name__

@@ -1,0 +1,148 @@
+"""Decides which dataset some rows are: a budget belongs to people, not to a file or a name."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, insert, select
+
+from connectors.interfaces.base import (ConfigError, LedgerError, canonical, chunks, digest)
+from connectors.ledger.chain import (Clock, append, load, start_chain)
+from connectors.ledger.state import Entry
+from connectors.ledger.tables import (DATASETS, ENTRIES, FINGERPRINTS, NAMES, RECORDS)
+
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """Rows that ask for a dataset: their name, the keyed hash of all and the keyed hashes of each."""
+
+    name: str
+    fingerprint: str
+    records: tuple[str, ...]
+    who: str
+    key: str = ""
+
+
+def registration(name: str, fingerprint: str, records: Sequence[str], who: str, key: str = "") -> Registration:
+    """Return a checked registration; ConfigError for an empty name or fingerprint."""
+    plain = " ".join(name.split())
+    if not plain or not fingerprint:
+        raise ConfigError("A private dataset needs a name and a fingerprint. Set the field task or private.name.")
+    return Registration(plain, fingerprint, tuple(sorted(set(records))), who, key)
+
+
+def known(db: Connection, asked: Registration) -> str | None:
+    """Return the dataset if nothing about it is new, else None."""
+    if _by_name(db, asked.name) is None:
+        return None
+    return _by_fingerprint(db, asked.fingerprint)
+
+
+def enrol(db: Connection, asked: Registration, clock: Clock) -> str:
+    """Return the dataset of some rows, writing down what is new about it. The caller holds the book's lock.
+
+    Known content, whatever its name: that dataset. Else rows shared with one dataset, or with several of one group: a
+    new version of it, same budget. Else a known name: a new version of it. Else a new dataset. Raises LedgerError when
+    rows and name point to more than one dataset, or when other rows were registered under another key.
+    """
+    _same_key(db, asked)
+    named, same = _by_name(db, asked.name), _by_fingerprint(db, asked.fingerprint)
+    if same is not None:
+        if named is None:
+            _write(db, same, "alias", asked, clock)
+        return same
+    dataset = _one_of(db, _sharing(db, asked.records), named, asked.name)
+    if dataset is not None:
+        _write(db, dataset, "version", asked, clock)
+        return dataset
+    dataset = _unused_id(db, asked.name)
+    start_chain(db, dataset)
+    _write(db, dataset, "register", asked, clock)
+    return dataset
+
+
+def _same_key(db: Connection, asked: Registration) -> None:
+    details = db.execute(select(ENTRIES.c.detail_json).where(ENTRIES.c.kind.in_(("register", "version")))).scalars()
+    keys = {str(json.loads(detail).get("key", "")) for detail in details} - {"", asked.key}
+    if asked.key and keys:
+        raise LedgerError(
+            f"The rows of '{asked.name}' were named with another key than the rows in the budget book (key "
+            f"{', '.join(sorted(keys))}, here {asked.key}), so rows whose budget is spent would not be recognised. "
+            "Put back the file private/ledger.key of the state folder that began this book, or name it in "
+            "WASP_LEDGER_KEY_FILE; nothing was spent."
+        )
+
+
+def _one_of(db: Connection, sharing: set[str], named: str | None, name: str) -> str | None:
+    candidates = sorted(sharing | ({named} if named is not None else set()))
+    if len(candidates) < 2:
+        return candidates[0] if candidates else None
+    groups = {load(db, dataset, lock=False).group for dataset in candidates}
+    if len(groups) == 1 and groups != {""}:
+        return named or candidates[0]  # all of them pay anyway
+    listed = ", ".join(f"'{dataset}'" for dataset in candidates)
+    if len(sharing) > 1:
+        raise LedgerError(
+            f"The rows of '{name}' are known from several datasets with a budget each: {listed}. A release from them "
+            "would have to be paid by all. Take rows that belong to one of these datasets, and its name; or say that "
+            f"they hold the same people, so that all pay: wasp budget group NAME {' '.join(candidates)}"
+        )
+    raise LedgerError(
+        f"The name '{name}' belongs to dataset '{named}', but its rows are shared with another one: {listed}. "
+        f"Give the rows the name of the dataset they belong to, '{min(sharing)}', or one of their own; or say that "
+        f"both hold the same people: wasp budget group NAME {' '.join(candidates)}"
+    )
+
+
+def _write(db: Connection, dataset: str, kind: str, asked: Registration, clock: Clock) -> None:
+    fresh = [] if kind == "alias" else sorted(set(asked.records) - _known_records(db, asked.records))
+    detail = {"name": asked.name, "fingerprint": asked.fingerprint, "records": digest(fresh), "key": asked.key}
+    state = load(db, dataset, lock=True)
+    entry = append(db, state, Entry(dataset, kind, asked.who, detail_json=canonical(detail)), clock)
+    if _by_name(db, asked.name) is None:
+        db.execute(insert(NAMES).values(name=asked.name, dataset=dataset))
+    if kind != "alias":
+        db.execute(insert(FINGERPRINTS).values(fingerprint=asked.fingerprint, dataset=dataset))
+    for piece in chunks(fresh, _AT_ONCE):
+        db.execute(insert(RECORDS), [{"record": r, "dataset": dataset, "number": entry.number} for r in piece])
+
+
+def _by_name(db: Connection, name: str) -> str | None:
+    return db.execute(select(NAMES.c.dataset).where(NAMES.c.name == name)).scalar()
+
+
+def _by_fingerprint(db: Connection, fingerprint: str) -> str | None:
+    return db.execute(select(FINGERPRINTS.c.dataset).where(FINGERPRINTS.c.fingerprint == fingerprint)).scalar()
+
+
+def _matches(db: Connection, records: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for piece in chunks(records, _AT_ONCE):
+        query = select(RECORDS.c.record, RECORDS.c.dataset).where(RECORDS.c.record.in_(piece))
+        yield from ((row.record, row.dataset) for row in db.execute(query))
+
+
+def _sharing(db: Connection, records: Sequence[str]) -> set[str]:
+    return {dataset for _, dataset in _matches(db, records)}
+
+
+def _known_records(db: Connection, records: Sequence[str]) -> set[str]:
+    return {record for record, _ in _matches(db, records)}
+
+
+def _unused_id(db: Connection, name: str) -> str:
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9_]+", "-", plain).strip("-") or "dataset"
+    taken = set(
+        db.execute(select(DATASETS.c.dataset).where(DATASETS.c.dataset.startswith(slug, autoescape=True))).scalars()
+    )
+    number, candidate = 1, slug
+    while candidate in taken:
+        number += 1
+        candidate = f"{slug}-{number}"
+    return candidate

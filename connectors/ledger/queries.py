@@ -1,0 +1,99 @@
+"""What can be read in the budget book: where budgets stand, every line, and whether it holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import select
+
+from connectors.interfaces.base import Compose
+from connectors.ledger.chain import (Clock, identified, load, read_entries, resolve, stored_bytes, utc_now)
+from connectors.ledger.cap import Gate
+from connectors.ledger.state import (Entry, State)
+from connectors.ledger.status import (Status, status_of)
+from connectors.ledger.database import LedgerStore
+from connectors.ledger.tables import (DATASETS, NAMES, OUTPUTS, RAW_OUTPUT)
+from connectors.ledger.verify import (Audit, strays)
+
+
+class BookReader:
+    """The reading half of `connectors.ledger.ledger.BudgetBook`; nothing here waits for a writer."""
+
+    def __init__(self, url: str, compose: Compose, clock: Clock = utc_now) -> None:
+        self._store = LedgerStore(url)
+        self._gate = Gate(compose)
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._store.shown!r})"
+
+    @property
+    def shown(self) -> str:
+        """Where the book is, without a password."""
+        return self._store.shown
+
+    def known(self, name: str) -> str | None:
+        """Return the id of a dataset given by id or by any of its names, None if there is none."""
+        with self._store.read() as db:
+            return identified(db, name)
+
+    def find(self, name: str) -> str:
+        """Return the id of a dataset given by id or by any of its names; LedgerError if there is none."""
+        with self._store.read() as db:
+            return resolve(db, name)
+
+    def datasets(self) -> list[str]:
+        """Return the ids of all datasets, sorted."""
+        with self._store.read() as db:
+            return list(db.execute(select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)).scalars())
+
+    def events(self, dataset: str, run_id: str | None = None) -> list[dict[str, Any]]:
+        """Return the events that happened on a dataset (of one run if given), oldest first."""
+        released = self._state(dataset).released
+        return [entry.event for entry in released if run_id is None or entry.run_id == run_id]
+
+    def history(self, dataset: str) -> list[Entry]:
+        """Return every line of a dataset's book, oldest first."""
+        with self._store.read() as db:
+            load(db, dataset, lock=False)
+            return read_entries(db, dataset)
+
+    def output(self, dataset: str, number: int) -> bytes | None:
+        """Return what the release of this line gave out, None if there is none; `verify` says whether it is whole."""
+        query = select(RAW_OUTPUT).where(OUTPUTS.c.dataset == dataset, OUTPUTS.c.number == number)
+        with self._store.read() as db:
+            row = db.execute(query).first()
+            return None if row is None else stored_bytes(row.output)
+
+    def spent(self, dataset: str, delta: float) -> float:
+        """Return the epsilon of everything released so far, at `delta`. Exposures are not in it (see `Status`)."""
+        return self._gate.total(self._state(dataset).spent(), delta)
+
+    def released(self, dataset: str, step_key: str) -> bool:
+        """Return whether an output is stored under this key: asking for it again costs nothing."""
+        query = select(OUTPUTS.c.number).where(OUTPUTS.c.dataset == dataset, OUTPUTS.c.step_key == step_key)
+        with self._store.read() as db:
+            return db.execute(query).first() is not None
+
+    def status(self, dataset: str) -> Status:
+        """Return where the budget of a dataset stands."""
+        with self._store.read() as db:
+            state = load(db, dataset, lock=False)
+            names = select(NAMES.c.name).where(NAMES.c.dataset == dataset).order_by(NAMES.c.name)
+            return status_of(state, db.execute(names).scalars(), self._gate)
+
+    def verify(self, dataset: str | None = None, second: Compose | None = None) -> list[str]:
+        """Read the book again and return what does not hold; an empty list means that it is sound.
+
+        Recomputes the hash chain, the totals, the hashes of outputs and look-ups of one dataset or of all. `second` is
+        an independent accountant at least as tight as the gate's: a problem is when it finds more than the book says.
+        """
+        with self._store.read() as db:
+            audit, every = Audit(db, self._gate, second), select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)
+            chosen = list(db.execute(every).scalars()) if dataset is None else [resolve(db, dataset)]
+            found = [f"{each}: {problem}" for each in chosen for problem in audit.problems(each)]
+            return [*found, *strays(db)]
+
+    def _state(self, dataset: str) -> State:
+        with self._store.read() as db:
+            return load(db, dataset, lock=False)

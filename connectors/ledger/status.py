@@ -1,0 +1,72 @@
+"""Where a dataset's budget stands, in one value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from connectors.ledger.cap import Gate
+from connectors.ledger.state import (Event, State)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Where a dataset's budget stands. Without a cap nothing is refused, only recorded: `cap` and `left` are None.
+
+    `spent` and `reserved` are epsilons at `delta` (the cap's, else that of the latest plan) of all releases and of
+    all open reservations, each alone; `left` is the cap minus the epsilon of both together, at least 0. `exposed`:
+    something was released without noise, which no epsilon describes. `units` are the pairs of protected unit and
+    adjacency that releases were charged in: the totals hold for the weakest of them. `members` are the other datasets
+    of its `group`, whose releases (`shared`) are part of `spent`, as their open runs are of `reserved`.
+    """
+
+    dataset: str
+    names: tuple[str, ...]
+    cap: float | None
+    cap_protects: str | None
+    delta: float | None
+    spent: float
+    reserved: float
+    left: float | None
+    releases: int
+    runs: int
+    open_runs: tuple[str, ...]
+    exposed: bool
+    voided: int
+    refused: int
+    versions: int
+    units: tuple[str, ...]
+    group: str = ""
+    members: tuple[str, ...] = ()
+    shared: int = 0
+
+
+def status_of(state: State, names: Iterable[str], gate: Gate) -> Status:
+    """Return the status that follows from a dataset's state."""
+    delta = state.delta()
+
+    def total(events: Sequence[Event]) -> float:
+        return 0.0 if delta is None else gate.total(events, delta)
+
+    spent, reserved = state.spent(), state.reserved()
+    return Status(
+        dataset=state.dataset,
+        names=tuple(names),
+        cap=state.cap.epsilon if state.cap else None,
+        cap_protects=state.cap.protects if state.cap else None,
+        delta=delta,
+        spent=total(spent),
+        reserved=total(reserved),
+        left=max(0.0, state.cap.epsilon - total([*spent, *reserved])) if state.cap else None,
+        releases=len(state.released),
+        runs=len(state.runs),
+        open_runs=tuple(run_id for run_id, run in state.runs.items() if run.open),
+        exposed=state.exposed,
+        voided=state.voided,
+        refused=state.refused,
+        versions=state.versions,
+        units=tuple(sorted({f"{entry.protects}/{entry.adjacency}" for entry in state.charged()})),
+        group=state.group,
+        members=tuple(name for name in state.members if name != state.dataset),
+        shared=sum(len(other.released) for other in state.others.values()),
+    )

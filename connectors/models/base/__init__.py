@@ -1,0 +1,1 @@
+"""Services shared by all language models: registry, completion cache, cost limit."""

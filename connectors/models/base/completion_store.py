@@ -1,0 +1,300 @@
+"""Recorded answers of language models: one SQLite file per model identity, one small transaction per answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from connectors.interfaces.base import (ArtifactError, Completion, Prompt, canonical, chunks, digest)
+from connectors.artifacts.atomic_files import (explained, make_folder, write_whole)
+
+WAIT_SECONDS = 60.0
+"""How long a writer waits for another process."""
+
+_MAKING = threading.Lock()
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS model (identity TEXT PRIMARY KEY) STRICT;
+CREATE TABLE IF NOT EXISTS answers (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, prompt_key TEXT NOT NULL UNIQUE, prompt TEXT NOT NULL,
+    label TEXT NOT NULL, plm TEXT NOT NULL, text TEXT NOT NULL, finish_reason TEXT NOT NULL,
+    tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, dollars REAL NOT NULL, error TEXT NOT NULL,
+    created TEXT NOT NULL, estimated INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE TABLE IF NOT EXISTS asked (
+    prompt_key TEXT PRIMARY KEY, answers INTEGER NOT NULL DEFAULT 0, errors INTEGER NOT NULL DEFAULT 0) STRICT;
+"""
+_COMPLETION = "text, finish_reason, tokens_in, tokens_out, dollars, error, estimated"
+_EXPORT = ("text", "label", "plm", "prompt_key", "finish_reason", "tokens_in", "tokens_out", "created")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One stored answer; `number` grows with the order in which answers arrived."""
+
+    number: int
+    prompt: Prompt
+    completion: Completion
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """What a model's answers were like: how many there are, mean tokens in and out, median seconds between two.
+
+    `estimated`: answers whose tokens the server did not report.
+    """
+
+    answers: int
+    tokens_in: float
+    tokens_out: float
+    seconds: float
+    estimated: int = 0
+
+
+class CompletionStore:
+    """Answers in `folder`, one file (mode 0600) per model identity; safe for threads, processes and kill -9.
+
+    The key of an answer is (model identity, prompt.key). The first stored answer of a key stays. The table `asked`
+    counts how many answers the model gave per prompt, stored or not: no count above 1 means nothing was asked
+    twice. An answer is on its way to disk when `put` returns: it survives the death of the process; a power cut may
+    take the last moments. Prompts hold synthetic examples only, so nothing here is private.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(folder).absolute()
+        self._connections: dict[tuple[int, str], sqlite3.Connection] = {}
+        self._lock = threading.RLock()
+        with explained(self.folder):
+            make_folder(self.folder, private=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"folder": self.folder}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["folder"])  # type: ignore[misc]
+
+    def file(self, identity: str) -> Path:
+        """Return the file that holds a model's answers."""
+        return self.folder / f"{digest(identity)[:32]}.db"
+
+    def lookup_many(self, identity: str, keys: Sequence[str]) -> dict[str, Completion]:
+        """Return the stored answers of these prompt keys."""
+        found: dict[str, Completion] = {}
+        with self._open(identity) as database:
+            for part in chunks(keys, 500):
+                marks = ",".join("?" * len(part))
+                sql = f"SELECT prompt_key, {_COMPLETION} FROM answers WHERE prompt_key IN ({marks})"  # noqa: S608
+                found.update((row[0], _completion(row[1:])) for row in database.execute(sql, part))
+        return found
+
+    def put(self, identity: str, plm: str, prompt: Prompt, completion: Completion) -> Completion:
+        """Store one answer and return the answer that holds: this very object, or the one stored before it.
+
+        An answer with finish_reason "error" is counted and not stored.
+        """
+        key = prompt.key
+        if completion.finish_reason == "error":
+            with self._open(identity) as database, _transaction(database):
+                _count(database, key, "errors")
+            return completion
+        fields = (completion.text, completion.finish_reason, completion.tokens_in, completion.tokens_out)
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        paid = (completion.dollars, completion.error, int(completion.estimated))
+        row = (*fields, *paid, key, canonical(prompt), prompt.label, plm, now)
+        with self._open(identity) as database, _transaction(database):
+            _count(database, key, "answers")
+            sql = (
+                f"INSERT INTO answers ({_COMPLETION}, prompt_key, prompt, label, plm, created) "  # noqa: S608
+                f"VALUES ({','.join('?' * len(row))}) ON CONFLICT (prompt_key) DO NOTHING"
+            )
+            if database.execute(sql, row).rowcount:
+                return completion
+        return self.lookup_many(identity, [key])[key]
+
+    def count(self, identity: str) -> int:
+        """Return how many answers of a model are stored."""
+        with self._open(identity) as database:
+            return int(database.execute("SELECT count(*) FROM answers").fetchone()[0])
+
+    def lengths(self, identity: str) -> Lengths:
+        """Return what the stored answers of a model were like; pauses between calls hardly move the median."""
+        with self._open(identity) as database:
+            columns = "tokens_in, tokens_out, estimated, created"
+            rows = database.execute(f"SELECT {columns} FROM answers ORDER BY created").fetchall()  # noqa: S608
+        if not rows:
+            return Lengths(0, 0.0, 0.0, 0.0)
+        times = [datetime.fromisoformat(created) for *_, created in rows]
+        gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
+        read, written = (sum(row[column] for row in rows) / len(rows) for column in (0, 1))
+        return Lengths(len(rows), read, written, median(gaps) if gaps else 0.0, sum(row[2] for row in rows))
+
+    def asked(self, identity: str) -> dict[str, int]:
+        """Return, per prompt key, how many answers (failures not counted) were obtained from the model."""
+        with self._open(identity) as database:
+            return dict(database.execute("SELECT prompt_key, answers FROM asked ORDER BY prompt_key"))
+
+    def since(self, identity: str, number: int) -> list[Stored]:
+        """Return the answers that arrived after the one of this number, oldest first; 0: all."""
+        sql = f"SELECT number, prompt, {_COMPLETION} FROM answers WHERE number > ? ORDER BY number"  # noqa: S608
+        with self._open(identity) as database:
+            return [Stored(row[0], _prompt(row[1]), _completion(row[2:])) for row in database.execute(sql, (number,))]
+
+    def identities(self) -> list[str]:
+        """Return the identities of all models with a file here, in the order of their files."""
+        found = []
+        for file in sorted(self.folder.glob("*.db")):
+            with self._open_file(file) as database:
+                found += [row[0] for row in database.execute("SELECT identity FROM model")]
+        return found
+
+    def export_parquet(self, path: Path) -> int:
+        """Write all answers to one Parquet file that a recorded model can replay; return how many.
+
+        Columns: text, label, plm, prompt_key, finish_reason, tokens_in, tokens_out, created. Ordered by PLM name,
+        file and arrival.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        rows: list[tuple[Any, ...]] = []
+        for identity in self.identities():
+            with self._open(identity) as database:
+                rows += database.execute(f"SELECT {', '.join(_EXPORT)} FROM answers ORDER BY number")  # noqa: S608
+        rows.sort(key=lambda row: str(row[_EXPORT.index("plm")]))
+        kinds = [pa.int64() if name.startswith("tokens") else pa.string() for name in _EXPORT]
+        columns = [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(kinds)]
+        table = pa.table(columns, names=list(_EXPORT))
+        write_whole(Path(path), lambda file: pq.write_table(table, file, compression="zstd"))
+        return len(rows)
+
+    def older(self, before: datetime) -> tuple[int, int]:
+        """Return how many answers arrived before a moment, and about how many bytes their files would shrink by."""
+        return self._each(lambda file, database: _older(file, database, _moment(before)))
+
+    def forget(self, before: datetime) -> tuple[int, int]:
+        """Remove the answers that arrived before a moment, as `older` counts them: they are asked anew when needed."""
+        return self._each(lambda file, database: _forget(file, database, _moment(before)))
+
+    def _each(self, work: Callable[[Path, sqlite3.Connection], tuple[int, int]]) -> tuple[int, int]:
+        answers = size = 0
+        for file in sorted(self.folder.glob("*.db")):
+            with self._open_file(file) as database:
+                counted, freed = work(file, database)
+            answers, size = answers + counted, size + freed
+        return answers, size
+
+    def close(self) -> None:
+        """Close this process's files; the next call opens them again."""
+        with self._lock:
+            for name in [name for name in self._connections if name[0] == os.getpid()]:
+                self._connections.pop(name).close()
+
+    @contextmanager
+    def _open(self, identity: str) -> Iterator[sqlite3.Connection]:
+        with self._open_file(self.file(identity), identity) as database:
+            yield database
+
+    @contextmanager
+    def _open_file(self, file: Path, identity: str | None = None) -> Iterator[sqlite3.Connection]:
+        # A connection must not be used on the other side of a fork: the process id is part of its name.
+        name = (os.getpid(), file.name)
+        try:
+            with self._lock:
+                if name not in self._connections:
+                    self._connections[name] = _connect(file, identity)
+                yield self._connections[name]
+        except sqlite3.Error as error:
+            advice = "Free space or move the file away: answers in it are then asked and paid again."
+            raise ArtifactError(f"{file} cannot be used ({error}). {advice}") from error
+
+
+def _moment(when: datetime) -> str:
+    return when.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+def _older(file: Path, database: sqlite3.Connection, before: str) -> tuple[int, int]:
+    old, every = database.execute(
+        "SELECT count(*) FILTER (WHERE created < ?), count(*) FROM answers", (before,)
+    ).fetchone()
+    return old, file.stat().st_size * old // max(every, 1)
+
+
+def _forget(file: Path, database: sqlite3.Connection, before: str) -> tuple[int, int]:
+    found = _older(file, database, before)
+    if found[0]:
+        with _transaction(database):
+            database.execute(
+                "DELETE FROM asked WHERE prompt_key IN (SELECT prompt_key FROM answers WHERE created < ?)", (before,)
+            )
+            database.execute("DELETE FROM answers WHERE created < ?", (before,))
+        # A deleted answer leaves its bytes in the file until the file is written anew.
+        database.execute("VACUUM")
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return found
+
+
+def _connect(file: Path, identity: str | None) -> sqlite3.Connection:
+    with explained(file), _MAKING, suppress(FileExistsError):
+        # SQLite gives its side files the mode of the main file. One that is there is never opened beside SQLite:
+        # closing it would take this process's locks off it, and another one would remove the log that is in use.
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    database = sqlite3.connect(file, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+    _use_write_ahead_log(database)
+    database.execute("PRAGMA synchronous = NORMAL")
+    with _transaction(database):
+        for statement in filter(str.strip, _SCHEMA.split(";")):
+            database.execute(statement)
+        if "estimated" not in [row[1] for row in database.execute("PRAGMA table_info(answers)")]:  # an older file
+            database.execute("ALTER TABLE answers ADD COLUMN estimated INTEGER NOT NULL DEFAULT 0")
+        if identity is not None:
+            database.execute("INSERT OR IGNORE INTO model VALUES (?)", (identity,))
+    return database
+
+
+def _use_write_ahead_log(database: sqlite3.Connection) -> None:
+    # SQLite does not wait for others when the mode changes, so this does.
+    until = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+
+
+@contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        database.execute("ROLLBACK")
+        raise
+    database.execute("COMMIT")
+
+
+def _count(database: sqlite3.Connection, key: str, column: str) -> None:
+    database.execute("INSERT OR IGNORE INTO asked (prompt_key) VALUES (?)", (key,))
+    database.execute(f"UPDATE asked SET {column} = {column} + 1 WHERE prompt_key = ?", (key,))  # noqa: S608
+
+
+def _completion(row: Sequence[Any]) -> Completion:
+    return replace(Completion(*row), estimated=bool(row[-1]))
+
+
+def _prompt(text: str) -> Prompt:
+    read: Mapping[str, Any] = json.loads(text)
+    fields: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in read.items()}
+    return Prompt(**fields)

@@ -1,0 +1,194 @@
+"""Completions recorded in Parquet as a language model: earlier runs or published outputs, replayed without paying."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from connectors.interfaces.base import (Completion, ConfigError, InputError, Keep, ModelSpec, Prompt, canonical, keep_nothing)
+from connectors.models.base.options import refuse_unknown
+from connectors.models.base.recorded_draws import ClassDraws
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+VERSION = 1
+"""Part of `identity`; raise it whenever the same prompt would get another answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedOptions:
+    """Options of a configuration.
+
+    path: Parquet file with columns text and label (the spec's `model` says the same). where: columns and the value
+    each must have. follow_prompt: prefer rows near the good and far from the bad examples. softness: temperature of
+    that preference, p proportional to exp((similarity to good - similarity to bad) / softness). seed, shuffle: order of
+    the rows where no preference applies. labels: names of labels in the file, where they differ from the task's.
+    """
+
+    path: str = ""
+    where: Mapping[str, Any] = field(default_factory=dict)
+    follow_prompt: bool = False
+    softness: float = 0.05
+    seed: int = 0
+    shuffle: bool = True
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, spec: ModelSpec) -> RecordedOptions:
+        """Check the options of a spec; ConfigError names a wrong one and the nearest right one."""
+        refuse_unknown(spec, [option.name for option in fields(cls)])
+        options = cls(**{"path": spec.model, **spec.options})
+        if not options.path:
+            raise ConfigError(f"Model '{spec.name}': give `model` or `path`, a Parquet file of recorded answers.")
+        if not (isinstance(options.softness, int | float) and options.softness > 0):
+            raise ConfigError(f"Model '{spec.name}': softness must be a number above 0, got {options.softness!r}.")
+        for name in ("where", "labels"):
+            if not isinstance(getattr(options, name), Mapping):
+                raise ConfigError(f"Model '{spec.name}': {name} must be a mapping, such as {{source: zero_shot}}.")
+        return options
+
+
+class RecordedModel:
+    """A language model that answers with recorded texts of the prompt's label, each text at most once in its life.
+
+    Protocol with whoever stores answers: `complete` gets the prompts of a step in a fixed order. A model opened again
+    after a crash knows nothing of earlier answers, so tell it each stored one with `remember(prompt, completion)`
+    before asking for the missing ones. Then the missing prompts get the rows that they would have had without the
+    crash, however the prompts are split over calls. A prompt asked or remembered before gets the same row again.
+
+    A class with no row left answers with an empty text and finish reason `exhausted`. Thread-safe; the outcome is
+    fixed if the order of calls is.
+    """
+
+    def __init__(self, name: str, options: RecordedOptions) -> None:
+        self._name, self._options = name, options
+        path = Path(options.path)
+        table = _read_table(path, options.where)
+        self._texts: list[str] = table["text"].tolist()
+        self._classes = {
+            str(label): ClassDraws(group.index.tolist(), self._texts, options.seed, options.shuffle)
+            for label, group in table.groupby("label", sort=True)
+        }
+        settings = {option: value for option, value in asdict(options).items() if option != "path"}
+        file_digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        self._identity = canonical({"connector": "recorded", "version": VERSION, **settings, "file": file_digest})
+        self._given: dict[str, int | None] = {}
+        self._lock = RLock()
+
+    @classmethod
+    def from_spec(cls, spec: ModelSpec) -> RecordedModel:
+        """Open the file of a configuration; ConfigError for wrong options, InputError for a wrong file."""
+        return cls(spec.name, RecordedOptions.read(spec))
+
+    @classmethod
+    def check_spec(cls, spec: ModelSpec) -> None:
+        """Check options, file and columns; no row is read. Errors as of `from_spec`."""
+        import pyarrow.parquet as pq
+
+        options = RecordedOptions.read(spec)
+        with _parquet(Path(options.path)) as path:
+            columns = pq.read_schema(path).names
+        _require_columns(path, columns, options.where)
+
+    def __reduce__(self) -> tuple[type[RecordedModel], tuple[str, RecordedOptions]]:
+        # A copy in another process starts without memory; `remember` gives it back.
+        return RecordedModel, (self._name, self._options)
+
+    @property
+    def name(self) -> str:
+        """Name in the run."""
+        return self._name
+
+    @property
+    def identity(self) -> str:
+        """Connector, version, digest of the file and options."""
+        return self._identity
+
+    def remember(self, prompt: Prompt, completion: Completion) -> None:
+        """Mark the row of an answer given earlier as used. An answer that is no row of the file uses none."""
+        with self._lock:
+            if prompt.key not in self._given:
+                row = self._class(prompt.label).use(completion.text)
+                if row is not None or completion.finish_reason == "exhausted":
+                    self._given[prompt.key] = row
+
+    def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
+        """Return one recorded row per prompt, in order; tokens are counted as words, dollars are 0.
+
+        Raises InputError, before any answer, when the file has no row of a prompt's label.
+        """
+        with self._lock:
+            self._draw(prompts)
+            answers = [self._answer(prompt) for prompt in prompts]
+        for position, answer in enumerate(answers):
+            keep(position, answer)
+        return answers
+
+    def _draw(self, prompts: Sequence[Prompt]) -> None:
+        waiting: dict[str, dict[str, Prompt]] = {}
+        for prompt in prompts:
+            self._class(prompt.label)
+            if prompt.key not in self._given:
+                waiting.setdefault(prompt.label, {})[prompt.key] = prompt
+        for label, asked in waiting.items():
+            draws = self._class(label)
+            if self._options.follow_prompt:
+                self._given.update(zip(asked, draws.follow(list(asked.values()), self._options.softness), strict=True))
+            else:
+                self._given.update({key: draws.next() for key in asked})
+
+    def _answer(self, prompt: Prompt) -> Completion:
+        words_in, row = len(prompt.text.split()), self._given[prompt.key]
+        if row is None:
+            error = f"All rows of label '{prompt.label}' in {self._options.path} are used."
+            return Completion("", "exhausted", tokens_in=words_in, error=error)
+        text = self._texts[row]
+        return Completion(text, "stop", tokens_in=words_in, tokens_out=len(text.split()))
+
+    def _class(self, label: str) -> ClassDraws:
+        found = self._classes.get(self._options.labels.get(label, label))
+        if found is None:
+            raise InputError(
+                f"Model '{self._name}': {self._options.path} has no row with label '{label}' in column 'label'; it has "
+                f"{', '.join(sorted(self._classes))}. Map names with the option labels: {{{label}: NAME_IN_FILE}}."
+            )
+        return found
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Path]:
+    """Word the errors of reading a file."""
+    if not path.is_file():
+        raise InputError(f"File of recorded answers {path} does not exist.")
+    try:
+        yield path
+    except (OSError, ValueError) as error:
+        raise InputError(f"File of recorded answers {path} cannot be read as Parquet ({error}).") from error
+
+
+def _require_columns(path: Path, columns: Iterable[str], where: Mapping[str, Any]) -> None:
+    present = [str(column) for column in columns]
+    for column in ("text", "label", *where):
+        if column not in present:
+            raise InputError(f"{path} has no column '{column}'; it has {', '.join(present)}.")
+
+
+def _read_table(path: Path, where: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the different rows that pass the filter, columns text and label as strings, index 0, 1, 2, ..."""
+    import pandas as pd
+
+    with _parquet(path):
+        table = pd.read_parquet(path)
+    _require_columns(path, table.columns, where)
+    for column, value in where.items():
+        table = table[table[column] == value]
+    table = table[["text", "label"]].dropna().astype(str).drop_duplicates().reset_index(drop=True)
+    if table.empty:
+        raise InputError(f"{path} has no row left after the filter where: {dict(where)}.")
+    return table

@@ -1,0 +1,110 @@
+"""Which recorded row answers a prompt: rows of one label, each drawn once, near to good and far from bad examples."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from connectors.interfaces.base import (Prompt, chunks)
+
+FEATURES = 2**16
+BLOCK = 256
+
+Scores = NDArray[np.float64]
+
+
+class Similarity:
+    """Cosine similarity of rows to prompts' examples, on hashed word counts (L2-normalised, without stop words)."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+
+    @cached_property
+    def _vectorizer(self) -> Any:
+        from sklearn.feature_extraction.text import HashingVectorizer
+
+        return HashingVectorizer(n_features=FEATURES, alternate_sign=False, stop_words="english", dtype=np.float64)
+
+    @cached_property
+    def _rows(self) -> Any:
+        return self._vectorizer.transform(self._texts)
+
+    def scores(self, prompts: Sequence[Prompt]) -> Scores:
+        """Return mean similarity to good minus mean similarity to bad examples, shape (prompts, rows)."""
+        from scipy.sparse import csr_matrix
+
+        # Sorted examples: sums run in one order whatever else is in the batch, so scores agree to the last bit.
+        examples = sorted({text for prompt in prompts for text in (*prompt.good, *prompt.bad)})
+        if not examples:
+            return np.zeros((len(prompts), len(self._texts)))
+        place = {text: column for column, text in enumerate(examples)}
+        shares, at_prompt, at_example = [], [], []
+        for number, prompt in enumerate(prompts):
+            for side, sign in ((prompt.good, 1.0), (prompt.bad, -1.0)):
+                for text in side:
+                    shares.append(sign / len(side))
+                    at_prompt.append(number)
+                    at_example.append(place[text])
+        mix = csr_matrix((shares, (at_prompt, at_example)), shape=(len(prompts), len(examples)))
+        wishes = mix @ self._vectorizer.transform(examples)
+        return np.asarray((wishes @ self._rows.T).toarray())
+
+
+class ClassDraws:
+    """The rows of one label and which of them are used.
+
+    Without wishes a row is the first unused one of a seeded permutation (of the file's order, if `shuffle` is off).
+    With wishes it is drawn with p proportional to exp(score / softness) among the unused rows: the largest of
+    score / softness + Gumbel noise, the noise seeded by (seed, prompt key). Rows that other prompts took never change
+    which of the others is largest, so a draw depends on the set of used rows only through the row itself.
+    """
+
+    def __init__(self, rows: Sequence[int], texts: Sequence[str], seed: int, shuffle: bool) -> None:
+        self._rows = np.asarray(rows, dtype=np.int64)
+        self._texts = [texts[row] for row in rows]
+        self._order = np.random.default_rng(seed).permutation(len(rows)) if shuffle else np.arange(len(rows))
+        self._seed = seed
+        self._free = np.ones(len(rows), dtype=bool)
+        self._next = 0
+        self._similarity = Similarity(self._texts)
+        self._places: dict[str, list[int]] = {}
+        for place, text in enumerate(self._texts):
+            self._places.setdefault(text, []).append(place)
+
+    def use(self, text: str) -> int | None:
+        """Mark the first unused row with this text as used and return its row number; None if there is none."""
+        for place in self._places.get(text, ()):
+            if self._free[place]:
+                return self._take(place)
+        return None
+
+    def _take(self, place: int) -> int:
+        self._free[place] = False
+        return int(self._rows[place])
+
+    def next(self) -> int | None:
+        """Draw without wishes; None when the class is used up."""
+        while self._next < len(self._order):
+            place = int(self._order[self._next])
+            if self._free[place]:
+                return self._take(place)
+            self._next += 1
+        return None
+
+    def follow(self, prompts: Sequence[Prompt], softness: float) -> list[int | None]:
+        """Draw one row per prompt, in order, by the wishes of its examples."""
+        drawn: list[int | None] = []
+        for block in chunks(prompts, BLOCK):
+            for prompt, scores in zip(block, self._similarity.scores(block), strict=True):
+                drawn.append(self._softmax_draw(prompt, scores / softness) if self._free.any() else None)
+        return drawn
+
+    def _softmax_draw(self, prompt: Prompt, utility: Scores) -> int:
+        seed = hashlib.sha256(f"{self._seed}:{prompt.key}".encode()).digest()
+        noise = np.random.default_rng(int.from_bytes(seed[:16], "big")).gumbel(size=len(utility))
+        return self._take(int(np.argmax(np.where(self._free, utility + noise, -np.inf))))

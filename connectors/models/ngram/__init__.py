@@ -1,0 +1,1 @@
+"""Embedded n-gram language models."""

@@ -1,0 +1,265 @@
+"""Transformers models from a folder or the hub: which files, which class, which device, how exact."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from connectors.interfaces.base import (ConfigError, FinalError, TemporaryError)
+from connectors.models.transformers.options import HfOptions
+from connectors.models.transformers.hub_files import (digest_of, files_of, loading, quiet)
+from connectors.models.transformers.model_checks import (Purpose, check_device, find_model, open_settings)
+
+_SETTINGS = (".json", ".txt", ".model", ".jinja")
+_WANTED = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]
+_UNKNOWN_BYTES = 2**20
+EMBEDDED = Path(__file__).parents[2] / "data" / "small_gpt"
+"""The model `embedded`: a small GPT-2 that comes with the project (connectors/data/make_small_gpt.py)."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model that can answer.
+
+    `eos`: tokens that end an answer. `context`: most tokens of prompt and answer, None where there is no bound.
+    `token_bytes`: what one token of one row occupies in the cache of keys and values.
+    """
+
+    model: Any
+    tokenizer: Any
+    device: Any
+    seq2seq: bool
+    eos: tuple[int, ...]
+    pad: int
+    context: int | None
+    token_bytes: int
+
+
+def model_folder(name: str, model: str, options: HfOptions) -> Path:
+    """Return the folder of a model, from the hub's local cache where it is there, else fetched.
+
+    Raises TemporaryError when the hub does not answer, FinalError when it has no such model or will not give it.
+    """
+    folder = EMBEDDED if model == "embedded" else Path(model).expanduser()
+    if not folder.is_dir():
+        patterns = _WANTED + (["*.py"] if options.trust_remote_code else [])
+        folder = _snapshot(name, model, options, patterns)
+        if options.bin_weights and not files_of(folder, (".safetensors",)):
+            folder = _snapshot(name, model, options, [*patterns, "pytorch_model*.bin"])
+    if not weights_of(folder, options):
+        raise FinalError(_no_weights(name, model))
+    return folder
+
+
+def check_files(name: str, model: str, options: HfOptions, purpose: Purpose) -> None:
+    """Check the files of a model and its device before a run; ConfigError. No weights are loaded or fetched.
+
+    Settings of a model that brings its authors' code are not opened: that would run it.
+    """
+    where = f"Model '{name}'"
+    if options.device != "auto":
+        check_device(where, options.device)
+    if model == "embedded":
+        return
+    place = str(Path(model).expanduser())
+    folder = find_model(where, place, options.revision, options.offline, lambda path: bool(weights_of(path, options)))
+    if folder is None:
+        return
+    if not weights_of(folder, options):
+        raise ConfigError(_no_weights(name, model))
+    if not options.trust_remote_code:
+        open_settings(where, folder, purpose)
+
+
+def _no_weights(name: str, model: str) -> str:
+    return (
+        f"Model '{name}': {model} has no safetensors weights. Set options.revision to a revision that has them, "
+        "or options.bin_weights: true to read pytorch_model*.bin (weights alone, no code)."
+    )
+
+
+def weights_of(folder: Path, options: HfOptions) -> list[Path]:
+    """Return the files of the weights that would be loaded."""
+    found = files_of(folder, (".safetensors",))
+    if found or not options.bin_weights:
+        return found
+    return [file for file in files_of(folder, (".bin",)) if file.name.startswith("pytorch_model")]
+
+
+def content_of(folder: Path, options: HfOptions) -> dict[str, str]:
+    """Return what determines the answers of a folder: the hub's commit, or digests of weights and settings.
+
+    A snapshot in the hub's cache lies in a folder named by its commit, which spares hashing gigabytes.
+    """
+    library = f"{version('transformers').split('.')[0]}"
+    if folder.parent.name == "snapshots" and len(folder.name) == 40:
+        return {"model": folder.parent.parent.name, "commit": folder.name, "transformers": library}
+    weights, settings = weights_of(folder, options), files_of(folder, _SETTINGS)
+    return {
+        "weights": digest_of(weights, folder),
+        "settings": digest_of(settings, folder),
+        "transformers": library,
+    }
+
+
+def _snapshot(name: str, model: str, options: HfOptions, patterns: list[str]) -> Path:
+    from huggingface_hub import constants, errors, snapshot_download
+
+    what = f"Model '{name}': {model}" + (f" at revision {options.revision}" if options.revision else "")
+    offline = options.offline or constants.is_offline_mode()
+    # The cache first: a run that worked once works without network, on the same weights.
+    for local_only in (True,) if offline else (True, False):
+        try:
+            with quiet():
+                return Path(
+                    snapshot_download(
+                        model, revision=options.revision, allow_patterns=patterns, local_files_only=local_only
+                    )
+                )
+        except errors.GatedRepoError as error:
+            raise FinalError(
+                f"{what} is gated. Accept its licence on the hub and set HF_TOKEN to a token that may read it."
+            ) from error
+        except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError) as error:
+            raise FinalError(f"{what} is not on the hub (or HF_TOKEN may not see it). Check the id.") from error
+        except (OSError, ValueError, errors.EntryNotFoundError) as error:
+            if not local_only:
+                raise TemporaryError(
+                    f"{what}: the hub could not be reached ({type(error).__name__}). Check the network, or fetch the "
+                    f"model where there is one and name its folder."
+                ) from error
+    raise FinalError(f"{what} is neither a folder nor in the hub's local cache, and the hub is switched off (offline).")
+
+
+def load(name: str, folder: Path, options: HfOptions, fills: bool = False) -> Loaded:
+    """Load tokenizer and weights, of a masked language model if it `fills`; FinalError says why it cannot be done."""
+    if options.trust_remote_code:
+        _log.warning("Model '%s' runs Python code of its authors (trust_remote_code) from %s.", name, folder)
+    with loading():
+        device = _device(name, options)
+        try:
+            model, tokenizer = _read(folder, options, device, fills)
+        except Exception as error:
+            # Readers of weights and the code of models raise whatever they like.
+            why = _why(error, options.trust_remote_code)
+            raise FinalError(f"Model '{name}' cannot be loaded from {folder}: {why}") from error
+        eos, pad = ((), int(tokenizer.pad_token_id or 0)) if fills else _own_generation(model, tokenizer)
+    config = model.config
+    return Loaded(model, tokenizer, device, config.is_encoder_decoder, eos, pad, _context(config), _bytes(model))
+
+
+def _read(folder: Path, options: HfOptions, device: Any, fills: bool) -> tuple[Any, Any]:
+    from transformers import (
+        AutoConfig,
+        AutoModelForCausalLM,
+        AutoModelForMaskedLM,
+        AutoModelForSeq2SeqLM,
+        AutoTokenizer,
+    )
+
+    common = {"local_files_only": True, "trust_remote_code": options.trust_remote_code}
+    config = AutoConfig.from_pretrained(folder, **common)
+    tokenizer = AutoTokenizer.from_pretrained(folder, **common)
+    family = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    family = AutoModelForMaskedLM if fills else family
+    safe, dtype = bool(files_of(folder, (".safetensors",))), _torch_dtype(dtype_of(options))
+    model = family.from_pretrained(folder, dtype=dtype, use_safetensors=safe, **common)
+    return model.to(device).eval(), tokenizer
+
+
+def _why(error: Exception, trust: bool) -> str:
+    first = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}"
+    if not trust and "trust_remote_code" in str(error):
+        return (
+            "it needs Python code of its authors. If you trust them, set options.trust_remote_code: true and "
+            "options.revision to the commit that you have read."
+        )
+    return f"{first} Its authors' code may need another version of transformers." if trust else first
+
+
+def _device(name: str, options: HfOptions) -> Any:
+    import torch
+
+    try:
+        device = torch.device(_device_name(options))
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise FinalError(f"Model '{name}': device {options.device} cannot be used ({reason}).") from error
+    return device
+
+
+def _device_name(options: HfOptions) -> str:
+    import torch
+
+    if options.device != "auto":
+        return options.device
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def dtype_of(options: HfOptions) -> str:
+    """Return the precision: as asked, else bfloat16 or float16 on an accelerator and float32 on a CPU."""
+    import torch
+
+    if options.dtype != "auto":
+        return options.dtype
+    device = _device_name(options).split(":")[0]
+    if device == "cuda":
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
+    return "float16" if device == "mps" else "float32"
+
+
+def _torch_dtype(name: str) -> Any:
+    import torch
+
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[name]
+
+
+def _own_generation(model: Any, tokenizer: Any) -> tuple[tuple[int, ...], int]:
+    """Replace the generation settings that came with the model: only its special tokens are kept.
+
+    Many models bring a temperature or a penalty of their own, others bring do_sample: false, under which every
+    answer to a prompt is the same whatever temperature was asked for.
+    """
+    from transformers import GenerationConfig
+
+    given = model.generation_config
+    ends = given.eos_token_id if isinstance(given.eos_token_id, list) else [given.eos_token_id]
+    eos = tuple(sorted({int(end) for end in (*ends, tokenizer.eos_token_id) if end is not None}))
+    known = (given.pad_token_id, tokenizer.pad_token_id, *eos, 0)
+    pad = next(int(token) for token in known if token is not None)
+    model.generation_config = GenerationConfig(
+        eos_token_id=list(eos) or None,
+        pad_token_id=pad,
+        bos_token_id=given.bos_token_id,
+        decoder_start_token_id=given.decoder_start_token_id,
+        forced_bos_token_id=given.forced_bos_token_id,
+        suppress_tokens=given.suppress_tokens,
+        begin_suppress_tokens=given.begin_suppress_tokens,
+        do_sample=False,
+    )
+    return eos, pad
+
+
+def _context(config: Any) -> int | None:
+    stated = getattr(config.get_text_config(), "max_position_embeddings", None)
+    return int(stated) if stated else None
+
+
+def _bytes(model: Any) -> int:
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_attention_heads", None)
+    layers = getattr(config, "num_hidden_layers", None)
+    hidden = getattr(config, "hidden_size", None)
+    if not (heads and layers and hidden):
+        return _UNKNOWN_BYTES
+    width = getattr(config, "head_dim", None) or hidden // heads
+    pairs = getattr(config, "num_key_value_heads", None) or heads
+    return int(2 * layers * pairs * width * model.dtype.itemsize)

@@ -1,0 +1,282 @@
+"""Language models of the transformers library that run here: causal and sequence-to-sequence, base and chat."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from connectors.interfaces.base import (Completion, Keep, MissingPackageError, ModelSpec, Prompt, Weights, canonical, keep_nothing)
+from connectors.models.transformers.continuous_batching import answer_continuously
+from connectors.models.transformers.loading import (Loaded, check_files, content_of, dtype_of, load, model_folder)
+from connectors.models.transformers.options import HfOptions
+from connectors.models.transformers.sampling import (Request, RowEnd, RowSampler)
+from connectors.models.transformers.model_checks import Purpose
+from connectors.interfaces.text_forms import encodable
+
+VERSION = 1
+"""Part of `identity`; raise it whenever the same prompt would get another answer."""
+
+CPU_ROWS, GPU_ROWS = 64, 256
+SHARE_OF_MEMORY = 0.4
+"""Of the accelerator's free memory, or the machine's memory, for the keys and values of one batch."""
+
+MINIMAL_ANSWER = 64
+"""A prompt is refused or cut when it leaves less room than this (or than the answer may use)."""
+
+Deliver = Callable[[int, Completion], None]
+
+
+class HfModel:
+    """A transformers model in this process; loaded when first asked, safe for threads (one batch at a time).
+
+    Prompts of near-equal length share a batch; causal models are padded on the left, with attention masks. Each row
+    is sampled from a stream seeded by its prompt and this model's identity (see `hf_sampling`), so that the answer to
+    a prompt is the same alone, in any batch and after a crash, up to rounding: always in practice in float32, mostly
+    in half precision. Under `continuous` the library samples from its own generator, and answers differ between runs.
+    A batch that does not fit the accelerator's memory is halved until it does.
+    """
+
+    connector = "hf"
+    purpose: ClassVar[Purpose] = "write"
+
+    def __init__(self, name: str, model: str, options: HfOptions | None = None) -> None:
+        for package in ("transformers", "torch"):
+            if importlib.util.find_spec(package) is None:
+                raise MissingPackageError(package, "local")
+        self._name, self._model, self._options = name, model, options or HfOptions()
+        self._lock = threading.RLock()
+        self._loaded: Loaded | None = None
+        self._most_rows: int | None = None
+
+    @classmethod
+    def from_spec(cls, spec: ModelSpec) -> HfModel:
+        """Describe the model of a configuration, without opening it; ConfigError for wrong options or no folder."""
+        return cls(spec.name, spec.model, HfOptions.read(spec))
+
+    @classmethod
+    def check_spec(cls, spec: ModelSpec) -> None:
+        """Check options, packages, device and files; ConfigError. No weights are loaded or fetched."""
+        model = cls.from_spec(spec)
+        check_files(spec.name, spec.model, model._options, cls.purpose)
+
+    def __reduce__(self) -> tuple[type[HfModel], tuple[str, str, HfOptions]]:
+        # The weights are loaded again in the other process.
+        return type(self), (self._name, self._model, self._options)
+
+    @property
+    def name(self) -> str:
+        """Name in the run."""
+        return self._name
+
+    @cached_property
+    def identity(self) -> str:
+        """Connector, version, hub commit or digests of weights and settings, precision and decoding."""
+        with self._lock:
+            content = content_of(self._folder, self._options)
+            what = {"connector": self.connector, "version": VERSION, "dtype": dtype_of(self._options), **content}
+            return canonical({**what, **self._options.decoding})
+
+    @property
+    def weights(self) -> Weights:
+        """The files themselves, for whoever trains them further."""
+        with self._lock:
+            return Weights(self._folder, canonical(content_of(self._folder, self._options)))
+
+    def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
+        """Return one answer per prompt, in order; `keep` hears the answers of a batch when the batch is done.
+
+        A prompt that does not fit the model's context is answered with finish_reason "error" (or cut, by option).
+        Raises FinalError for a model that cannot be had or loaded, TemporaryError while the hub does not answer.
+        """
+        answers: dict[int, Completion] = {}
+
+        def deliver(position: int, answer: Completion) -> None:
+            answers[position] = answer
+            keep(position, answer)
+
+        if prompts:
+            with self._lock:
+                try:
+                    self._answer(self._open(), prompts, deliver)
+                finally:
+                    if not self._options.keep_loaded:
+                        self._close()
+        return [answers[position] for position in range(len(prompts))]
+
+    def _answer(self, loaded: Loaded, prompts: Sequence[Prompt], deliver: Deliver) -> None:
+        requests = []
+        for position, prompt in enumerate(prompts):
+            request = self._request(loaded, position, prompt)
+            if isinstance(request, Completion):
+                deliver(position, request)
+            else:
+                requests.append(request)
+        if self._options.continuous and not loaded.seq2seq and hasattr(loaded.model, "generate_batch"):
+            answer_continuously(loaded, self._options, requests, deliver)
+            return
+        for batch in self._batches(loaded, requests):
+            self._run(loaded, batch, deliver)
+
+    @cached_property
+    def _folder(self) -> Path:
+        return model_folder(self._name, self._model, self._options)
+
+    def _open(self) -> Loaded:
+        if self._loaded is None:
+            self._loaded = self._load()
+        return self._loaded
+
+    def _load(self) -> Loaded:
+        return load(self._name, self._folder, self._options)
+
+    def _close(self) -> None:
+        import torch
+
+        self._loaded = None
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def _request(self, loaded: Loaded, position: int, prompt: Prompt) -> Request | Completion:
+        ids = self._tokens(loaded, encodable(prompt.text))
+        new = max(1, min(prompt.max_tokens, self._options.max_tokens or prompt.max_tokens))
+        if loaded.context is not None:
+            # An encoder has its context to itself.
+            least = 0 if loaded.seq2seq else min(new, MINIMAL_ANSWER, max(1, loaded.context // 2))
+            if len(ids) + least > loaded.context:
+                if self._options.long_prompt == "refuse":
+                    return _too_long(len(ids), least, loaded.context)
+                ids = ids[len(ids) + least - loaded.context :]
+            new = min(new, loaded.context - (0 if loaded.seq2seq else len(ids)))
+        seed = hashlib.sha256((self.identity + prompt.key).encode()).digest()
+        return Request(position, ids, new, int.from_bytes(seed[:16], "big"))
+
+    def _tokens(self, loaded: Loaded, text: str) -> list[int]:
+        tokenizer, options = loaded.tokenizer, self._options
+        templated = options.chat == "yes" or (options.chat == "auto" and bool(tokenizer.chat_template))
+        if templated and not options.template:
+            # The template writes the special tokens itself.
+            text = _chat(tokenizer, text, options.chat_options)
+        elif options.template:
+            text = options.template.replace("{prompt}", text)
+        ids = tokenizer(text, add_special_tokens=not templated or bool(options.template), verbose=False)["input_ids"]
+        return list(ids) or [token for token in (tokenizer.bos_token_id, *loaded.eos, 0) if token is not None][:1]
+
+    def _batches(self, loaded: Loaded, requests: Sequence[Request]) -> Iterator[list[Request]]:
+        budget = self._options.token_budget or _affordable_tokens(loaded)
+        rows = self._options.batch or (CPU_ROWS if loaded.device.type == "cpu" else GPU_ROWS)
+        batch: list[Request] = []
+        longest = 0
+        # The longest first: what does not fit the memory shows at once.
+        for request in sorted(requests, key=lambda r: (-r.new, -len(r.ids), r.position)):
+            longest = max(longest, len(request.ids) + request.new)
+            if batch and (len(batch) >= rows or (len(batch) + 1) * longest > budget):
+                yield batch
+                batch, longest = [], len(request.ids) + request.new
+            batch.append(request)
+        if batch:
+            yield batch
+
+    def _run(self, loaded: Loaded, batch: Sequence[Request], deliver: Deliver) -> None:
+        import torch
+
+        most = self._most_rows or len(batch)
+        if len(batch) <= most:
+            try:
+                answers = self._generated(loaded, batch)
+            except torch.OutOfMemoryError:
+                answers = None
+            if answers is not None:
+                for request, answer in zip(batch, answers, strict=True):
+                    deliver(request.position, answer)
+                return
+            torch.cuda.empty_cache()
+            most = len(batch) // 2
+            if most == 0:
+                error = f"one prompt of {len(batch[0].ids)} tokens does not fit the memory of {loaded.device}"
+                deliver(batch[0].position, Completion("", "error", error=error))
+                return
+            self._most_rows = most
+        for start in range(0, len(batch), most):
+            self._run(loaded, batch[start : start + most], deliver)
+
+    def _generated(self, loaded: Loaded, batch: Sequence[Request]) -> list[Completion]:
+        import torch
+        from transformers import LogitsProcessorList, StoppingCriteriaList
+
+        ids, mask = _padded(loaded, batch)
+        start = 1 if loaded.seq2seq else ids.shape[1]
+        ends = RowEnd(batch, self._options.stop, loaded.tokenizer, start)
+        sampler = RowSampler(self._options, batch, loaded.device, after_prompt=not loaded.seq2seq)
+        with torch.inference_mode():
+            # Sampling is in the processor: the largest score is the draw, see RowSampler.
+            output = loaded.model.generate(
+                input_ids=ids,
+                attention_mask=mask,
+                max_new_tokens=max(request.new for request in batch),
+                do_sample=False,
+                logits_processor=LogitsProcessorList([sampler]),
+                stopping_criteria=StoppingCriteriaList([ends]),
+            )
+        rows = output[:, start:].tolist()
+        return [
+            self._completion(loaded, r, row, ends.ends.get(i))
+            for i, (r, row) in enumerate(zip(batch, rows, strict=True))
+        ]
+
+    def _completion(self, loaded: Loaded, request: Request, row: Sequence[int], stopped: int | None) -> Completion:
+        written = row[: min(request.new, stopped or request.new)]
+        end = next((i for i, token in enumerate(written) if token in loaded.eos), None)
+        count = len(written) if end is None else end + 1
+        text = loaded.tokenizer.decode(written[:end], skip_special_tokens=True)
+        for stop in self._options.stop:
+            text = text.split(stop, 1)[0]
+        reason = "length" if end is None and stopped is None else "stop"
+        return Completion(text.strip(), reason, tokens_in=len(request.ids), tokens_out=count)
+
+
+def _too_long(length: int, answer: int, context: int) -> Completion:
+    return Completion(
+        "",
+        "error",
+        tokens_in=0,
+        error=f"the prompt has {length} tokens, the model holds {context} with an answer of at least {answer}; show "
+        "fewer examples (method.examples), or set options.long_prompt: cut",
+    )
+
+
+def _chat(tokenizer: Any, text: str, options: Mapping[str, Any]) -> str:
+    from connectors.interfaces.base import FinalError
+
+    if not tokenizer.chat_template:
+        raise FinalError("The tokenizer has no chat template; set options.chat to auto, or options.template.")
+    message = [{"role": "user", "content": text}]
+    return str(tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True, **options))
+
+
+def _padded(loaded: Loaded, batch: Sequence[Request]) -> tuple[Any, Any]:
+    import torch
+
+    width = max(len(request.ids) for request in batch)
+    ids = torch.full((len(batch), width), loaded.pad)
+    mask = torch.zeros((len(batch), width), dtype=torch.long)
+    for row, request in enumerate(batch):
+        place = slice(0, len(request.ids)) if loaded.seq2seq else slice(width - len(request.ids), width)
+        ids[row, place] = torch.tensor(request.ids)
+        mask[row, place] = 1
+    return ids.to(loaded.device), mask.to(loaded.device)
+
+
+def _affordable_tokens(loaded: Loaded) -> int:
+    import torch
+
+    if loaded.device.type == "cuda":
+        free = torch.cuda.mem_get_info(loaded.device)[0]
+    else:
+        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, int(free * SHARE_OF_MEMORY / loaded.token_bytes))

@@ -1,0 +1,104 @@
+"""Language models behind the Anthropic messages API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from connectors.models.vendors.answers import SCHEMA
+from connectors.interfaces.base import (Completion, MissingPackageError, ModelSpec, Prompt)
+from connectors.security.secrets import Secret
+from connectors.models.vendors.calls import VendorModel
+from connectors.models.vendors.client import (client_arguments, count_tokens, json_object, part, sum_counts)
+from connectors.models.vendors.options import (Address, VendorOptions, read_options)
+
+URL = "https://api.anthropic.com"
+_REASONS: Mapping[str, str] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refused",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AnthropicOptions(VendorOptions):
+    """Options of a configuration, beside those of `VendorOptions`; the API takes no seed.
+
+    system: the system prompt. schema: let the server enforce the JSON of several texts.
+    """
+
+    system: str = ""
+    schema: bool = True
+
+    @classmethod
+    def read(cls, spec: ModelSpec) -> AnthropicOptions:
+        """Check the options of a spec; ConfigError names a wrong one and the nearest right one."""
+        return read_options(cls, spec, URL, "env:ANTHROPIC_API_KEY")
+
+    @property
+    def decoding(self) -> dict[str, Any]:
+        """What determines an answer besides prompt and model."""
+        return {**VendorOptions.decoding.fget(self), "system": self.system}  # type: ignore[attr-defined]
+
+
+class AnthropicModel(VendorModel[AnthropicOptions]):
+    """A model asked through the official SDK; see `AnthropicOptions`."""
+
+    connector: ClassVar[str] = "anthropic"
+
+    @classmethod
+    def from_spec(cls, spec: ModelSpec) -> Self:
+        """Open the model of a configuration; ConfigError for wrong options. Nothing is asked."""
+        return cls(spec.name, spec.model, AnthropicOptions.read(spec))
+
+    def open_client(self, address: Address, secret: Secret) -> Any:
+        """Return an async client of the official SDK, on the aiohttp transport where it is there."""
+        try:
+            import anthropic
+        except ImportError as error:
+            raise MissingPackageError("anthropic", "api") from error
+        self.failures = (anthropic.AnthropicError, ValueError)
+        shared = client_arguments(anthropic, secret.reveal(), self.options.timeout)
+        return anthropic.AsyncAnthropic(base_url=address.url, **shared)
+
+    async def ask(self, client: Any, prompt: Prompt, count: int) -> Completion:
+        """Put one question; see `VendorModel.ask`."""
+        # The SDK's typed methods would spend more time on checking types than on the call.
+        body = self.request(prompt, count)
+        return read_message(await client.post("/v1/messages", cast_to=object, body=body), body)
+
+    def request(self, prompt: Prompt, count: int = 1) -> dict[str, Any]:
+        """Return the body of a messages request."""
+        options = self.options
+        chosen = {
+            "temperature": options.temperature,
+            "top_p": options.top_p,
+            "top_k": options.top_k,
+            "stop_sequences": list(options.stop) or None,
+            "system": options.system or None,
+            **options.extra,
+        }
+        body: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+        if count > 1 and options.schema:
+            body["output_config"] = {"format": {"type": "json_schema", "schema": SCHEMA}}
+        messages = [{"role": "user", "content": prompt.text}]
+        return {"model": self.model, "max_tokens": prompt.max_tokens, "messages": messages, **body}
+
+
+def read_message(answer: Any, body: Mapping[str, Any]) -> Completion:
+    """Return the text blocks of the message that answers `body` as one text; ValueError where it is no message."""
+    content, usage = json_object(answer).get("content"), part(answer, "usage")
+    if not isinstance(content, list):
+        raise ValueError("no list of content blocks")
+    stop_reason = str(part(answer, "stop_reason"))
+    read = sum_counts(usage, "input_tokens", ("cache_creation_input_tokens", "cache_read_input_tokens"))
+    reported = (read, part(usage, "output_tokens"))
+    count = count_tokens(body, reported, content, at_limit=stop_reason == "max_tokens")
+    reason, text, error = _REASONS.get(stop_reason, "stop"), "", ""
+    if reason == "refused":
+        error = "refused by the model's safety rules"
+    else:
+        texts = [part(block, "text") for block in content if part(block, "type") == "text"]
+        text = "".join(text for text in texts if isinstance(text, str))
+    return Completion(text, reason, count.read, count.written, error=error, estimated=count.estimated)

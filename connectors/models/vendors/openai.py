@@ -1,0 +1,176 @@
+"""Language models behind the OpenAI API: OpenAI, Azure, and every server that speaks the same (vLLM, Ollama, ...)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+from urllib.parse import urlsplit
+
+from connectors.models.vendors.answers import SCHEMA
+from connectors.interfaces.base import (Completion, ConfigError, MissingPackageError, ModelSpec, Prompt)
+from connectors.security.secrets import Secret
+from connectors.models.vendors.calls import VendorModel
+from connectors.models.vendors.client import (client_arguments, count_tokens, json_object, part)
+from connectors.models.vendors.options import (Address, VendorOptions, read_options)
+
+URL = "https://api.openai.com/v1"
+APIS = ("chat", "completions")
+LIMIT_FIELDS = ("auto", "max_tokens", "max_completion_tokens")
+_REASONS: Mapping[str, str] = {"length": "length", "content_filter": "refused"}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIOptions(VendorOptions):
+    """Options of a configuration, beside those of `VendorOptions`.
+
+    api: chat, or completions for base models and gpt-3.5-turbo-instruct. system: the system message of a chat.
+    limit_field: name of the field for max_tokens; auto knows OpenAI's own and changes over when a server asks for it.
+    schema: let the server enforce the JSON of several texts. azure: {api_version, deployment}; `endpoint` is then the
+    resource, https://NAME.openai.azure.com.
+    """
+
+    api: str = "chat"
+    system: str = ""
+    limit_field: str = "auto"
+    schema: bool = True
+    azure: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, spec: ModelSpec) -> OpenAIOptions:
+        """Check the options of a spec; ConfigError names a wrong one and the nearest right one."""
+        options = read_options(cls, spec, URL, "env:OPENAI_API_KEY")
+        where = f"Model '{spec.name}'"
+        for name, known in (("api", APIS), ("limit_field", LIMIT_FIELDS)):
+            if getattr(options, name) not in known:
+                raise ConfigError(f"{where}: {name} must be one of {', '.join(known)}, got {getattr(options, name)!r}.")
+        if options.azure and (
+            not isinstance(options.azure, Mapping) or set(options.azure) - {"api_version", "deployment"}
+        ):
+            raise ConfigError(f"{where}: azure must be a mapping with api_version and deployment.")
+        if options.azure and not options.azure.get("api_version"):
+            raise ConfigError(f"{where}: azure needs an api_version, such as 2024-10-21.")
+        return options
+
+    @property
+    def decoding(self) -> dict[str, Any]:
+        """What determines an answer besides prompt and model."""
+        own = {"api": self.api, "system": self.system, "azure": dict(self.azure)}
+        return {**VendorOptions.decoding.fget(self), **own}  # type: ignore[attr-defined]
+
+
+class OpenAIModel(VendorModel[OpenAIOptions]):
+    """A model asked through the official SDK, chat or legacy completions; see `OpenAIOptions`."""
+
+    connector: ClassVar[str] = "openai"
+
+    def __init__(self, name: str, model: str, options: OpenAIOptions) -> None:
+        super().__init__(name, model, options)
+        own = all(urlsplit(address.url).hostname == urlsplit(URL).hostname for address in options.endpoints)
+        auto = "max_completion_tokens" if own and options.api == "chat" else "max_tokens"
+        self._limit_field = auto if options.limit_field == "auto" else options.limit_field
+
+    @classmethod
+    def from_spec(cls, spec: ModelSpec) -> Self:
+        """Open the model of a configuration; ConfigError for wrong options. Nothing is asked."""
+        return cls(spec.name, spec.model, OpenAIOptions.read(spec))
+
+    def open_client(self, address: Address, secret: Secret) -> Any:
+        """Return an async client of the official SDK, on the aiohttp transport where it is there."""
+        try:
+            import openai
+        except ImportError as error:
+            raise MissingPackageError("openai", "api") from error
+        self.failures = (openai.OpenAIError, ValueError)
+        options = self.options
+        shared = client_arguments(openai, secret.reveal(), options.timeout)
+        if options.azure:
+            deployment = options.azure.get("deployment")
+            version = options.azure["api_version"]
+            return openai.AsyncAzureOpenAI(
+                azure_endpoint=address.url, azure_deployment=deployment, api_version=version, **shared
+            )
+        return openai.AsyncOpenAI(base_url=address.url, **shared)
+
+    async def ask(self, client: Any, prompt: Prompt, count: int) -> Completion:
+        """Put one question; see `VendorModel.ask`."""
+        used = self._limit_field
+        try:
+            return await self._send(client, prompt, count, used)
+        except self.failures as error:
+            if not self._wants_other_limit(error, used):
+                raise
+        self._limit_field = "max_completion_tokens"
+        return await self._send(client, prompt, count, self._limit_field)
+
+    async def _send(self, client: Any, prompt: Prompt, count: int, limit: str) -> Completion:
+        # The SDK's typed methods would spend more time on checking types than on the call.
+        body = self.request(prompt, count, limit)
+        if self.options.api == "completions":
+            return read_legacy(await client.post("/completions", cast_to=object, body=body), body)
+        return read_chat(await client.post("/chat/completions", cast_to=object, body=body), body)
+
+    def request(self, prompt: Prompt, count: int = 1, limit: str = "") -> dict[str, Any]:
+        """Return the body of a request."""
+        options = self.options
+        chosen = {
+            "model": self.model,
+            "temperature": options.temperature,
+            "top_p": options.top_p,
+            "top_k": options.top_k,
+            "stop": list(options.stop) or None,
+            "seed": prompt.seed if options.seeded else None,
+            limit or self._limit_field: prompt.max_tokens,
+            **options.extra,
+        }
+        body = {name: value for name, value in chosen.items() if value is not None}
+        if options.api == "completions":
+            return {**body, "prompt": prompt.text}
+        if count > 1 and options.schema:
+            schema = {"name": "texts", "strict": True, "schema": SCHEMA}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        system = [{"role": "system", "content": options.system}] if options.system else []
+        return {**body, "messages": [*system, {"role": "user", "content": prompt.text}]}
+
+    def _wants_other_limit(self, error: Exception, used: str) -> bool:
+        if self.options.limit_field != "auto" or used != "max_tokens" or getattr(error, "status_code", 0) != 400:
+            return False
+        return "max_completion_tokens" in str(error) and getattr(error, "param", "max_tokens") in ("max_tokens", None)
+
+
+def read_chat(answer: Any, body: Mapping[str, Any]) -> Completion:
+    """Return the first choice of a chat completion of the request `body`; ValueError where it is not one."""
+    choice = _choice(answer)
+    message = part(choice, "message")
+    completion = _read(choice, part(message, "content"), part(message, "refusal"))
+    return _with_tokens(completion, answer, body, message)
+
+
+def read_legacy(answer: Any, body: Mapping[str, Any]) -> Completion:
+    """Return the first choice of a legacy completion of the request `body`; ValueError where it is not one."""
+    choice = _choice(answer)
+    text = part(choice, "text")
+    return _with_tokens(_read(choice, text, None), answer, body, text)
+
+
+def _choice(answer: Any) -> Any:
+    choices = json_object(answer).get("choices")
+    if not isinstance(choices, list):
+        raise ValueError("no list of choices")
+    return choices[0] if choices else None
+
+
+def _read(choice: Any, text: Any, refusal: Any) -> Completion:
+    if refusal:
+        return Completion("", "refused", error=str(refusal)[:300])
+    reason = _REASONS.get(str(part(choice, "finish_reason")), "stop")
+    if reason == "refused":
+        return Completion("", "refused", error="stopped by the content filter")
+    return Completion(text if isinstance(text, str) else "", reason)
+
+
+def _with_tokens(completion: Completion, answer: Any, body: Mapping[str, Any], written: Any) -> Completion:
+    usage = part(answer, "usage")
+    reported = (part(usage, "prompt_tokens"), part(usage, "completion_tokens"))
+    count = count_tokens(body, reported, written, at_limit=completion.finish_reason == "length")
+    return replace(completion, tokens_in=count.read, tokens_out=count.written, estimated=count.estimated)

@@ -1,0 +1,181 @@
+"""Options of paid language models as they stand in a configuration, checked before anything is asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from connectors.interfaces.base import (ConfigError, ModelSpec)
+from connectors.models.base.options import (refuse_names, refuse_unknown)
+from connectors.models.vendors.pacing import Pace
+from connectors.security.secrets import variable_of
+
+MOST_CONCURRENT = 256
+
+_RANGES: Mapping[str, tuple[float, float]] = {
+    "temperature": (0.0, 5.0),
+    "top_p": (0.0, 1.0),
+    "top_k": (1, 1_000_000),
+    "max_tokens": (1, 10_000_000),
+    "concurrency": (1, MOST_CONCURRENT),
+    "timeout": (0.05, 3600.0),
+    "tries": (1, 100),
+    "several": (1, 100),
+}
+_WHOLE = {"top_k", "max_tokens", "concurrency", "tries", "several"}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One endpoint: base URL ('' for the vendor's own) and where its key lies."""
+
+    url: str
+    key: str
+
+    @property
+    def host(self) -> str:
+        """Host and port, for messages."""
+        parts = urlsplit(self.url)
+        return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Dollars per million tokens read and written, and when this was so."""
+
+    input: float = 0.0
+    output: float = 0.0
+    date: str = ""
+
+    def dollars(self, tokens_in: int, tokens_out: int) -> float:
+        """Return what so many tokens cost."""
+        return (tokens_in * self.input + tokens_out * self.output) / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class VendorOptions:
+    """Options of a configuration that both vendors share.
+
+    temperature, top_p, top_k: decoding; None leaves it to the endpoint. max_tokens: of an answer, None: as the task
+    says. stop: texts that end an answer. seeded: send each prompt's seed where the API takes one. several: texts asked
+    for in one call, where prompts are alike. extra: further fields of the request body, as the endpoint documents them.
+    edition: any words; change them when the same model name means other weights, and answers are asked anew.
+
+    endpoint, endpoints: base URLs, or {url, key} each. key: where the key lies (see `secrets`). concurrency: most calls
+    in flight per endpoint, up to 256. timeout: seconds for one call. tries: calls that one prompt may use up. pace:
+    further settings of `Pace`. price: {input, output, date}, dollars per million tokens.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    seeded: bool = True
+    several: int = 1
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    edition: str = ""
+    endpoint: str = ""
+    endpoints: tuple[Address, ...] = ()
+    key: str = ""
+    concurrency: int = 16
+    timeout: float = 120.0
+    tries: int = 6
+    pace: Mapping[str, Any] = field(default_factory=dict)
+    price: Price = field(default_factory=Price)
+
+    @property
+    def paced(self) -> Pace:
+        """How each endpoint is driven."""
+        return Pace(**{**self.pace, "cap": self.concurrency, "tries": self.tries})
+
+    @property
+    def decoding(self) -> dict[str, Any]:
+        """What determines an answer besides prompt and model."""
+        names = ("temperature", "top_p", "top_k", "max_tokens", "stop", "seeded", "several", "extra", "edition")
+        return {name: getattr(self, name) for name in names}
+
+
+Options = TypeVar("Options", bound=VendorOptions)
+
+
+def read_options(kind: type[Options], spec: ModelSpec, vendor_url: str, key: str) -> Options:
+    """Check the options of a spec against a dataclass of options.
+
+    `vendor_url` and `key` stand where the configuration names none. Raises ConfigError that names the PLM, the wrong
+    option and the nearest right one.
+    """
+    where = f"Model '{spec.name}'"
+    refuse_unknown(spec, [option.name for option in fields(kind)])
+    given: dict[str, Any] = dict(spec.options)
+    for name, value in given.items():
+        _check_number(where, name, value)
+    if isinstance(given.get("stop", ()), str):
+        given["stop"] = (given["stop"],)
+    given["stop"] = tuple(given.get("stop", ()))
+    given["key"] = given.get("key") or key
+    given["endpoints"] = _addresses(where, given, vendor_url)
+    given["price"] = _price(where, given["price"]) if given.get("price") is not None else Price()
+    pace = _mapping(where, "pace", given.get("pace", {}))
+    refuse_names(f"{where}: pace has", pace, [option.name for option in fields(Pace)])
+    _mapping(where, "extra", given.get("extra", {}))
+    if not isinstance(given.get("seeded", True), bool):
+        raise ConfigError(f"{where}: seeded must be true or false.")
+    if not spec.model:
+        raise ConfigError(f"{where}: give `model`, the vendor's name of the model.")
+    return kind(**given)
+
+
+def _check_number(where: str, name: str, value: Any) -> None:
+    if name not in _RANGES or value is None:
+        return
+    low, high = _RANGES[name]
+    kinds = int if name in _WHOLE else int | float
+    if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
+        kind = "whole number" if name in _WHOLE else "number"
+        raise ConfigError(f"{where}: {name} must be a {kind} from {low:g} to {high:g}, got {value!r}.")
+
+
+def _mapping(where: str, name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{where}: {name} must be a mapping, got {type(value).__name__}.")
+    return value
+
+
+def _price(where: str, given: Any) -> Price:
+    if isinstance(given, Price):
+        return given
+    refuse_names(f"{where}: price has", _mapping(where, "price", given), [option.name for option in fields(Price)])
+    for name in ("input", "output"):
+        value = given.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise ConfigError(f"{where}: price {name} must be dollars per million tokens, 0 or more, got {value!r}.")
+    return Price(float(given["input"]), float(given["output"]), str(given.get("date", "")))
+
+
+def _addresses(where: str, given: Mapping[str, Any], vendor_url: str) -> tuple[Address, ...]:
+    listed = given.get("endpoints") or ([given["endpoint"]] if given.get("endpoint") else [vendor_url])
+    if given.get("endpoint") and given.get("endpoints"):
+        raise ConfigError(f"{where}: give `endpoint` or `endpoints`, not both.")
+    if isinstance(listed, str | Mapping) or not isinstance(listed, Sequence):
+        raise ConfigError(f"{where}: endpoints must be a list.")
+    return tuple(_address(where, entry, given["key"], vendor_url) for entry in listed)
+
+
+def _address(where: str, entry: Any, key: str, vendor_url: str) -> Address:
+    if isinstance(entry, Address):
+        entry = {"url": entry.url, "key": entry.key}
+    if isinstance(entry, str):
+        entry = {"url": entry}
+    refuse_names(f"{where}: endpoints has", _mapping(where, "endpoints", entry), ("url", "key"))
+    url, own_key = str(entry.get("url") or vendor_url).rstrip("/"), entry.get("key") or key
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"{where}: endpoint must be a URL such as http://localhost:8000/v1.")
+    if parts.username or parts.password or parts.query:
+        raise ConfigError(f"{where}: the URL of {parts.hostname} holds a user name, password or query. Give a key.")
+    variable_of(own_key, f"{where}: key")
+    return Address(url, own_key)

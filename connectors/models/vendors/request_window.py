@@ -1,0 +1,183 @@
+"""Requests over endpoints as a sliding window: the next one starts when one comes back. Knows no vendor."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from connectors.interfaces.base import (FinalError, TemporaryError, WaspError)
+from connectors.models.vendors.pacing import (Endpoint, Pace, SlowDown)
+
+Answer = TypeVar("Answer")
+
+POLL_SECONDS = 0.05
+"""How often places are looked for that another thread holds."""
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request on its way: how many tries and refusals it has used up."""
+
+    number: int
+    tries: int = 0
+    refusals: int = 0
+
+
+@dataclass(slots=True)
+class _Call(Generic[Answer]):
+    request: _Request
+    endpoint: int
+    began: float
+    task: asyncio.Task[Answer] = field(repr=False)
+
+
+class Window(Generic[Answer]):
+    """Run `call(number, endpoint)` for the numbers 0 to count - 1, least loaded endpoint first.
+
+    `land(number, outcome)` hears each outcome once, in the order of arrival, in the task that runs `run`: the answer,
+    or the TemporaryError with which the request used up its tries. A TemporaryError of a call is tried again, a
+    FinalError takes its endpoint out and gives the request to another one.
+    """
+
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        pace: Pace,
+        call: Callable[[int, int], Awaitable[Answer]],
+        land: Callable[[int, Answer | TemporaryError], None],
+    ) -> None:
+        self._endpoints, self._pace, self._call, self._land = endpoints, pace, call, land
+        self._fresh: deque[_Request] = deque()
+        self._again: list[tuple[float, int, _Request]] = []
+        self._running: set[asyncio.Task[Answer]] = set()
+        self._back: deque[_Call[Answer]] = deque()
+        self._open = 0
+
+    async def run(self, count: int) -> None:
+        """Land all requests, or raise when no endpoint is left: TemporaryError if one may come back, else FinalError.
+
+        What `land` raises, and a cancellation, stop everything: calls in flight are cancelled before it passes on.
+        """
+        self._fresh.extend(_Request(number) for number in range(count))
+        self._open = count
+        self._news = asyncio.Event()
+        for endpoint in self._endpoints:
+            endpoint.revive()
+        try:
+            while self._open:
+                self._start_all()
+                await self._sleep()
+                self._land_all()
+        except asyncio.CancelledError:
+            # An answer that is here has been paid for.
+            await asyncio.sleep(0)
+            self._land_all()
+            raise
+        finally:
+            await self._stop()
+
+    def _start_all(self) -> None:
+        while (request := self._next(time.monotonic())) is not None:
+            endpoint = self._take()
+            if endpoint is None:
+                heapq.heappush(self._again, (0.0, request.number, request))
+                return
+            self._start(request, endpoint)
+
+    def _next(self, now: float) -> _Request | None:
+        if self._again and self._again[0][0] <= now:
+            return heapq.heappop(self._again)[2]
+        return self._fresh.popleft() if self._fresh else None
+
+    def _take(self) -> int | None:
+        """Take a place at the least loaded endpoint that is free."""
+        now = time.monotonic()
+        free = [number for number, endpoint in enumerate(self._endpoints) if endpoint.wait(now) == 0]
+        for number in sorted(free, key=lambda number: (self._endpoints[number].load, number)):
+            if self._endpoints[number].take(now):
+                return number
+        return None
+
+    def _start(self, request: _Request, endpoint: int) -> None:
+        async def ask() -> Answer:
+            return await self._call(request.number, endpoint)
+
+        call = _Call(request, endpoint, time.monotonic(), asyncio.ensure_future(ask()))
+        self._running.add(call.task)
+
+        def come_back(task: asyncio.Task[Answer]) -> None:
+            self._running.discard(task)
+            self._endpoints[endpoint].give_back()
+            if not task.cancelled():
+                self._back.append(call)
+                self._news.set()
+
+        call.task.add_done_callback(come_back)
+
+    async def _sleep(self) -> None:
+        """Sleep until a call comes back, or until the next one may start."""
+        if not self._back:
+            timer = asyncio.get_running_loop().call_later(self._pause(), self._news.set)
+            try:
+                await self._news.wait()
+            finally:
+                timer.cancel()
+        self._news.clear()
+
+    def _pause(self) -> float:
+        now = time.monotonic()
+        alive = [endpoint.wait(now) for endpoint in self._endpoints if endpoint.lost is None]
+        if not alive and not self._running:
+            raise self._loss()
+        due = 0.0 if self._fresh else self._again[0][0] - now if self._again else 3600.0
+        pause = max(0.0, due, min(alive, default=3600.0))
+        # Places that another thread holds come back without news here.
+        return min(pause, 3600.0) if self._running else min(max(pause, 0.001), POLL_SECONDS)
+
+    def _loss(self) -> WaspError:
+        losses = [endpoint.lost for endpoint in self._endpoints if endpoint.lost is not None]
+        temporary = [loss for loss in losses if isinstance(loss, TemporaryError)]
+        return (temporary or losses)[0]
+
+    def _land_all(self) -> None:
+        while self._back:
+            call = self._back.popleft()
+            error = call.task.exception()
+            endpoint = self._endpoints[call.endpoint]
+            if error is None:
+                endpoint.succeeded()
+                self._finish(call.request, call.task.result())
+            elif isinstance(error, FinalError):
+                endpoint.give_up(error)
+                heapq.heappush(self._again, (0.0, call.request.number, call.request))
+            elif isinstance(error, TemporaryError):
+                endpoint.failed(error, call.began, time.monotonic())
+                self._retry(call.request, error)
+            else:
+                raise error
+
+    def _retry(self, request: _Request, error: TemporaryError) -> None:
+        refused = isinstance(error, SlowDown) and error.refused
+        request.refusals += refused
+        request.tries += not refused
+        if request.tries >= self._pace.tries or request.refusals > self._pace.refusals:
+            self._finish(request, error)
+            return
+        # A wish to wait concerns the endpoint, which keeps it; another endpoint may be asked at once.
+        wait = 0.0 if error.retry_after is not None else self._pace.wait(request.tries + request.refusals)
+        heapq.heappush(self._again, (time.monotonic() + wait, request.number, request))
+
+    def _finish(self, request: _Request, outcome: Answer | TemporaryError) -> None:
+        self._open -= 1
+        self._land(request.number, outcome)
+
+    async def _stop(self) -> None:
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)

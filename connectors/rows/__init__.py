@@ -1,0 +1,1 @@
+"""Readers of records: files, hubs and databases."""

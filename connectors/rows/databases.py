@@ -1,0 +1,132 @@
+"""Rows from SQL databases, by SQLAlchemy address and query, over connections that can only read."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from connectors.interfaces.base import (MissingPackageError, PlaceError)
+from connectors.rows.queries import check_query
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL, Connection, Engine
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from connectors.rows.sources import Columns
+
+_HARMLESS = ("no such table", "no such column", "near ", "unable to open database", "connection to server", "could not")
+"""Beginnings of database messages that are about the query or the server, never about what stands in a row."""
+
+
+_READ_ONLY = {
+    "sqlite": "PRAGMA query_only = ON",
+    "mysql": "SET SESSION TRANSACTION READ ONLY",
+    "mariadb": "SET SESSION TRANSACTION READ ONLY",
+    "oracle": "SET TRANSACTION READ ONLY",
+}
+"""What makes a new connection, or its transaction, unable to write, beside what `_open` asks for."""
+
+
+def read_sql(address: str, query: str, name: str) -> Columns:
+    """Return the columns of a query's result, in the order in which the database gives its rows.
+
+    The query is one SELECT (`check_query`). The connection is read-only: a SQLite file is opened with mode=ro and an
+    authorizer, transactions of PostgreSQL, MySQL, MariaDB and Oracle are READ ONLY, DuckDB is opened read-only. Other
+    databases have no such switch, and nothing is committed there; use an account that may only read.
+    Errors: PlaceError, MissingPackageError.
+    """
+    import sqlalchemy
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        check_query(query, address)
+    except ValueError as error:
+        raise PlaceError(f"query of {name}: {error}.") from None
+    check_database(address, name)
+    engine = _open(address)
+    try:
+        with _reading(engine) as connection:
+            result = connection.execute(sqlalchemy.text(query))
+            columns = list(result.keys())
+            rows = result.fetchall()
+    except SQLAlchemyError as error:
+        problem = _harmless(error)
+    else:
+        return {column: [row[position] for row in rows] for position, column in enumerate(columns)}
+    finally:
+        engine.dispose()
+    raise PlaceError(f"{name}: the query failed ({problem}). Try it in the database's own client.")
+
+
+def check_database(address: str, name: str) -> None:
+    """Check an address, its driver and, for SQLite, its file; nothing is connected and no query is run.
+
+    Raises PlaceError, MissingPackageError.
+    """
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+    try:
+        url = make_url(address)
+        dialect = url.get_dialect()
+        dialect.import_dbapi()
+    except (ArgumentError, NoSuchModuleError):
+        raise PlaceError(f"{name}: not a database address. Write for example sqlite:///rows.db") from None
+    except ImportError as error:
+        if address.startswith("postgresql"):
+            raise MissingPackageError("psycopg2-binary", "postgres") from None
+        raise PlaceError(f"{name}: this database needs one more package: {error}") from None
+    file = url.database or ""
+    if dialect.name == "sqlite" and file and not file.startswith((":", "file:")) and not Path(file).is_file():
+        raise PlaceError(f"{name}: unable to open database file: {file} does not exist. Name the file of a database.")
+
+
+def _open(address: str) -> Engine:
+    """Return the engine of an address, for connections that cannot write where the driver can be asked for that."""
+    import sqlalchemy
+
+    url = sqlalchemy.make_url(address)
+    kind = url.get_backend_name()
+    if kind == "sqlite":
+        url = _read_only_file(url)
+    connect: dict[str, Any] = {"read_only": True} if kind == "duckdb" else {}
+    return sqlalchemy.create_engine(url, connect_args=connect)
+
+
+def _read_only_file(url: URL) -> URL:
+    """Return the address of a SQLite file as a URI with mode=ro, which neither changes nor makes the file."""
+    file = url.database or ""
+    if not file.startswith("file:"):
+        file = f"file:{quote(str(Path(file).absolute()))}"
+    return url.set(database=file, query={**url.query, "mode": "ro", "uri": "true"})
+
+
+@contextmanager
+def _reading(engine: Engine) -> Iterator[Connection]:
+    """Open a connection whose transaction is read-only, as far as the database knows such a thing."""
+    kind = engine.dialect.name
+    with engine.connect() as connection:
+        if kind == "postgresql":
+            connection = connection.execution_options(postgresql_readonly=True)
+        if kind in _READ_ONLY:
+            connection.exec_driver_sql(_READ_ONLY[kind])
+        if isinstance(driver := connection.connection.driver_connection, sqlite3.Connection):
+            driver.set_authorizer(_authorize_reading)
+        yield connection
+
+
+def _harmless(error: SQLAlchemyError) -> str:
+    message = str(getattr(error, "orig", None) or "").strip().split("\n")[0]
+    return message if message.startswith(_HARMLESS) else type(error).__name__
+
+
+def _authorize_reading(action: int, name: str | None, function: str | None, *_: str | None) -> int:
+    """Deny what a read-only connection of SQLite still allows: ATTACH makes files, PRAGMA lifts limits."""
+    elsewhere = action in (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
+    lifts = action == sqlite3.SQLITE_PRAGMA and name != "data_version"  # which full-text tables read themselves
+    loads = action == sqlite3.SQLITE_FUNCTION and function == "load_extension"
+    return sqlite3.SQLITE_DENY if elsewhere or lifts or loads else sqlite3.SQLITE_OK

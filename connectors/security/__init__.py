@@ -1,0 +1,1 @@
+"""Secrets, signatures and keyed hashes of records."""

@@ -1,0 +1,122 @@
+"""Recognizes keys and passwords in values that are about to be stored, as patterns that JSON Schema can use too.
+
+A configuration is stored by Prefect, in manifests and in reports, so it names the place of a secret and never contains
+one. Patterns are portable between Python and JavaScript: no flags, no named groups.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connectors.interfaces.redaction import HIDDEN
+
+JsonSchema = dict[str, Any]
+REFERENCE: Final = r"^(none|env:[A-Za-z_][A-Za-z0-9_]*|prefect:[a-z0-9][a-z0-9-]*)$"
+"""Where a key is stored, in place of the key."""
+
+
+def _any_case(word: str) -> str:
+    return "".join(f"[{sign.upper()}{sign.lower()}]" if sign.isalpha() else sign for sign in word)
+
+
+def _one_of(*words: str) -> str:
+    return f"(?:{'|'.join(map(_any_case, words))})"
+
+
+_NAMES = _one_of(
+    "key", "apikey", "token", "secret", "password", "passwd", "passphrase", "pwd", "authorization", "credential",
+    "credentials",
+)  # fmt: skip
+SECRET_NAME: Final = rf"(?:^|[._-]){_NAMES}$"
+"""Names of values that are secrets themselves: key, api_key, access-token, plms.0.key; not max_tokens."""
+_PARAMETERS = _one_of(
+    "password", "passwd", "pwd", "sslpassword", "token", "access_token", "api_key", "apikey", "api-key", "key",
+    "secret", "client_secret", "sig", "signature", "x-amz-signature", "x-amz-security-token", "x-goog-signature",
+)  # fmt: skip
+PASSWORD: Final = (
+    r"://[^/\s:@]*:\S*@"  # scheme://user:password@host
+    r"|[Hh][Tt][Tt][Pp][Ss]?://[^/\s@]+@"  # a token in place of the user
+    rf"|[?&;]{_PARAMETERS}=[^&\s]"
+    rf"|(?:^|[;\s]|%3[Bb]){_one_of('password', 'pwd')}(?:=|%3[Dd])\S"  # options of ODBC and libpq
+)
+KEY: Final = (
+    r"(?:^|[^A-Za-z0-9_-])(?:"
+    r"sk-[A-Za-z0-9_-]{16,}|gsk_[A-Za-z0-9]{20,}|xai-[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}"
+    r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|pnu_[A-Za-z0-9]{20,}"
+    r"|xox[abeoprs]-[A-Za-z0-9-]{10,}|A[KS]IA[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}"
+    r"|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\."
+    r"|[Bb]earer\s+[A-Za-z0-9._~+/-]{16,}"
+    r")|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+)
+"""Beginnings by which vendors mark their keys."""
+PUBLIC: Final = rf"^(?![\s\S]*(?:{PASSWORD}|{KEY}))"
+"""A text without an address that contains a password, and without a vendor's key."""
+_CLASSES = "classes"
+"""A group whose names are the user's own classes ('password' may be one) and not names of options."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A secret in a structure of values: where, and what it is; never the secret."""
+
+    path: tuple[str, ...]
+    is_key: bool
+
+    def __str__(self) -> str:
+        return ".".join(self.path)
+
+
+def find_secrets(value: Any, path: tuple[str, ...] = ()) -> Iterator[Finding]:
+    """Yield where a JSON-like value contains keys or passwords.
+
+    A text with the name of a secret (`SECRET_NAME`) has to say where the secret is stored (`REFERENCE`).
+    """
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            place = (*path, str(name))
+            if isinstance(item, str) and path[-1:] != (_CLASSES,) and is_secret_name(str(name)):
+                if re.match(REFERENCE, item) is None:
+                    yield Finding(place, is_key=True)
+            else:
+                yield from find_secrets(item, place)
+    elif isinstance(value, list | tuple):
+        for position, item in enumerate(value):
+            yield from find_secrets(item, (*path, str(position)))
+    elif isinstance(value, str) and re.match(PUBLIC, value) is None:
+        yield Finding(path, is_key=re.search(PASSWORD, value) is None)
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether a value of this name is a secret itself."""
+    return re.search(SECRET_NAME, name) is not None
+
+
+def hide_secrets(value: Any) -> Any:
+    """Return a copy of a JSON-like value with `***` in place of every key and every text with a password."""
+    if isinstance(value, Mapping):
+        return {
+            name: HIDDEN if isinstance(item, str) and any(find_secrets({name: item})) else hide_secrets(item)
+            for name, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [hide_secrets(item) for item in value]
+    return HIDDEN if isinstance(value, str) and any(find_secrets(value)) else value
+
+
+def without_secrets() -> JsonSchema:
+    """Return the JSON Schema of a value without secrets at any depth: the same rules as `find_secrets`.
+
+    It refers to itself by a dynamic anchor, because pydantic resolves every `$ref` to a definition of its own.
+    """
+    again = {"$dynamicRef": "#secretless"}
+    return {
+        "$dynamicAnchor": "secretless",
+        "pattern": PUBLIC,
+        "items": again,
+        "properties": {_CLASSES: {"items": again, "additionalProperties": again, "pattern": PUBLIC}},
+        "patternProperties": {SECRET_NAME: {**again, "pattern": REFERENCE}},
+        "additionalProperties": again,
+    }

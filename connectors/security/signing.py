@@ -1,0 +1,122 @@
+"""Ed25519 signatures of bundles: anybody can check them, only the holder of the key can make them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from pathlib import Path
+
+from connectors.interfaces.base import (ArtifactError, ConfigError, LedgerError)
+from connectors.security.record_hashes import (KEY_BYTES, create_key)
+
+LINE = "ed25519:"
+"""Begins a public key as a registry of parties has it."""
+
+
+def open_signing_key(folder: Path, name: str = "signing") -> bytes:
+    """Return the private key (32 bytes) from `private/NAME.key` below `folder`, made on first use with mode 0600.
+
+    Raises LedgerError when the file is open to other users, has another length or cannot be read or made.
+    """
+    path = folder / "private" / f"{name}.key"
+    try:
+        if not path.exists():
+            create_key(path)
+    except OSError as error:
+        raise LedgerError(f"The signing key {path} cannot be made ({error.strerror}). Check its folder.") from None
+    return _read(path)
+
+
+def public_pem(secret: bytes) -> bytes:
+    """Return the public half of a key as PEM, as `openssl` reads it."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    public = Ed25519PrivateKey.from_private_bytes(secret).public_key()
+    return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def public_line(secret: bytes) -> str:
+    """Return the public half of a key as a registry has it: ed25519: and the key in base64."""
+    return LINE + base64.b64encode(_public(public_pem(secret))).decode()
+
+
+def pem_of_line(line: str) -> bytes | None:
+    """Return the public key of `public_line` as PEM, None for anything else."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    try:
+        raw = base64.b64decode(line.removeprefix(LINE), validate=True)
+        public = Ed25519PublicKey.from_public_bytes(raw)
+    except ValueError:
+        return None
+    return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo) if line.startswith(LINE) else None
+
+
+def key_mark(pem: bytes) -> str:
+    """Return what people compare keys by: SHA-256 of the raw public key, 64 hexadecimal digits."""
+    return hashlib.sha256(_public(pem)).hexdigest()
+
+
+def sign(secret: bytes, content: bytes) -> bytes:
+    """Return the signature of `content`, 64 bytes (RFC 8032)."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519PrivateKey.from_private_bytes(secret).sign(content)
+
+
+def is_signed(pem: bytes, content: bytes, signature: bytes) -> bool:
+    """Say whether `signature` is that of `content` by the key `pem`; ArtifactError if `pem` is no Ed25519 key."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        Ed25519PublicKey.from_public_bytes(_public(pem)).verify(signature, content)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _public(pem: bytes) -> bytes:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    try:
+        key = load_pem_public_key(pem)
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise ArtifactError("The public key is not an Ed25519 key in PEM; ask the sender for the bundle again.")
+    return key.public_bytes_raw()
+
+
+def read_public(path: Path) -> bytes:
+    """Return the public key of a file; ConfigError if it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: the public key cannot be read ({error.strerror})") from None
+
+
+def own_public(folder: Path) -> bytes | None:
+    """Return the public key of a state folder, None if it has signed nothing yet; never makes one."""
+    path = folder / "private" / "signing.key"
+    return public_pem(_read(path)) if path.exists() else None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if os.name == "posix" and path.stat().st_mode & 0o077:
+            raise LedgerError(f"The signing key {path} is open to other users. Type: chmod 600 {path}")
+        secret = path.read_bytes()
+    except OSError as error:
+        raise LedgerError(f"The signing key {path} cannot be read ({error.strerror}). Check its owner.") from None
+    if len(secret) != KEY_BYTES:
+        raise LedgerError(
+            f"The signing key {path} is damaged. "
+            "Restore it from the backup, or remove it: the next bundle is then signed by another key."
+        )
+    return secret

@@ -1,0 +1,120 @@
+"""The student as a logged model of MLflow, with signature, explicit requirements and the code that serves it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from connectors.interfaces.base import digest
+from connectors.artifacts.atomic_files import folder_sha256
+from connectors.tracking.journal import (Journal, Record)
+
+if TYPE_CHECKING:
+    from connectors.tracking.mlflow_store import Connection
+
+CONTENT_TAG = "wasp.content"
+"""Tag of a logged model: the hash of its student's files and of what serves them."""
+_READY = "READY"
+
+
+def log_student(connection: Connection, journal: Journal, record: Record, folder: Path) -> None:
+    """Log the student of a folder unless the run has a model of the same content."""
+    from mlflow.entities import LoggedModelOutput
+
+    client, content = connection.client, _content(record, folder)
+    model, fragments = _known(connection, record.fields["name"], content)
+    outputs = client.get_run(connection.run).outputs
+    if model is not None and any(output.model_id == model.model_id for output in outputs.model_outputs):
+        return
+    connection.reopen(journal)
+    for fragment in fragments:
+        client.delete_logged_model(fragment.model_id)
+    model = model or _log(connection, record, folder, content)
+    client.log_outputs(connection.run, [LoggedModelOutput(model.model_id, step=0)])
+
+
+def _content(record: Record, folder: Path) -> str:
+    served = {name: record.fields[name] for name in ("name", "loader", "embedder", "needs")}
+    return digest([folder_sha256(folder), served])
+
+
+def _known(connection: Connection, name: str, content: str) -> tuple[Any, list[Any]]:
+    """Return the run's whole model of this content, if any, and what interrupted attempts left of it."""
+    chosen = f"name = '{name}' AND source_run_id = '{connection.run}'"
+    models = connection.client.search_logged_models([connection.experiment], filter_string=chosen)
+    equal = [model for model in models if model.tags.get(CONTENT_TAG) == content]
+    whole = [model for model in equal if str(model.status) == _READY]
+    return (whole[0] if whole else None), [model for model in equal if str(model.status) != _READY]
+
+
+def _log(connection: Connection, record: Record, folder: Path, content: str) -> Any:
+    client = connection.client
+    model = client.create_logged_model(
+        connection.experiment,
+        name=record.fields["name"],
+        source_run_id=connection.run,
+        tags={CONTENT_TAG: content},
+        model_type="classifier",
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        _save(Path(scratch) / "model", record, folder, model)
+        client.log_model_artifacts(model.model_id, str(Path(scratch) / "model"))
+    client.finalize_logged_model(model.model_id, _READY)
+    return model
+
+
+def _save(target: Path, record: Record, folder: Path, model: Any) -> None:
+    """Write the model folder; nothing about it is inferred, so nothing is loaded, asked for or downloaded."""
+    import mlflow.pyfunc
+    import pandas as pd
+    from mlflow.models import Model, ModelSignature
+    from mlflow.types import ColSpec, Schema
+
+    code = target.with_name("code")
+    mlflow.pyfunc.save_model(
+        str(target),
+        python_model=str(Path(__file__).with_name("served_model.py")),
+        artifacts={"student": str(folder)},
+        model_config={"loader": record.fields["loader"], "embedder": record.fields["embedder"]},
+        code_paths=[_copied(package, code) for package in _packages(record.fields["loader"])],
+        pip_requirements=_pinned(record.fields["needs"]),
+        signature=ModelSignature(Schema([ColSpec("string", "text")]), Schema([ColSpec("string", "label")])),
+        input_example=pd.DataFrame({"text": ["Where is my parcel?"]}),
+        mlflow_model=Model(run_id=model.source_run_id, model_id=model.model_id, artifact_path=model.artifact_location),
+    )
+
+
+def _packages(loader: str) -> list[str]:
+    """Return the folders that the loader needs beside it when the model is served elsewhere."""
+    names = (loader.partition(":")[0].partition(".")[0], __name__.partition(".")[0])
+    specs = [importlib.util.find_spec(name) for name in dict.fromkeys(names)]
+    found = [(Path(spec.origin), spec.submodule_search_locations) for spec in specs if spec and spec.origin]
+    return [str(origin.parent if is_package else origin) for origin, is_package in found]
+
+
+def _copied(package: str, folder: Path) -> str:
+    """Copy a package's code, without the rows and corpora that come with it, and return the copy's place."""
+    source, target = Path(package), folder / Path(package).name
+    if source.is_dir():
+        # Serving needs no rows, and private ones (the demo's) have no business beside a model.
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("data", "__pycache__"))
+    else:
+        folder.mkdir(exist_ok=True)
+        shutil.copy(source, target)
+    return str(target)
+
+
+def _pinned(requirements: Sequence[str]) -> list[str]:
+    """Return each package with its installed version, as it is where it is not installed."""
+    pinned = []
+    for name in requirements:
+        try:
+            pinned.append(f"{name}=={importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            pinned.append(name)
+    return pinned

@@ -1,0 +1,247 @@
+"""Sends records of a journal to MLflow; what a run has already is not sent again, and its end stays as it is.
+
+A run that finished is opened again only when something is added to it: its status and end time change with its content.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from connectors.interfaces.base import (MissingPackageError, chunks)
+from connectors.artifacts.atomic_files import file_sha256
+from connectors.tracking.journal import (Journal, Record)
+
+RUN_TAG = "wasp.run_id"
+FILES_TAG = "wasp.files"
+"""The files of a run with the first digits of their SHA-256: another machine knows by it that they are there."""
+_SHA_DIGITS = 16
+_RUNNING = "RUNNING"
+_BATCH = 100  # what MLflow takes of parameters and tags in one call
+_BEFORE_IMPORT = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
+
+
+@contextmanager
+def limits(answer_seconds: float) -> Iterator[None]:
+    """Bound MLflow's HTTP calls for the time of the block.
+
+    No retry of MLflow's own: it repeats a request whose answer was lost, and a repeated log_batch appends every
+    metric twice. The journal repeats instead, after asking what the run has.
+    """
+    wanted = {
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+        "MLFLOW_HTTP_REQUEST_TIMEOUT": str(max(1, int(answer_seconds))),
+        "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+        "MLFLOW_RECORD_ENV_VARS_IN_MODEL_LOGGING": "false",
+        **_BEFORE_IMPORT,
+    }
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@dataclass
+class Connection:
+    """A run of a store and what is known of it: its status, its files with their hashes, per metric its steps."""
+
+    client: Any
+    experiment: str
+    run: str
+    fresh: bool
+    status: str = _RUNNING
+    files: dict[str, str] = field(default_factory=dict)
+    steps: dict[str, set[int]] = field(default_factory=dict)
+
+    def reopen(self, journal: Journal) -> None:
+        """Set a run that ended to running, with the tags of its latest start, before something is added to it."""
+        if self.status != _RUNNING:
+            self.client.update_run(self.run, status=_RUNNING)
+            self.status = _RUNNING
+            _send_tags(self, (journal.header() or {}).get("tags", {}))
+
+    def steps_of(self, metric: str) -> set[int]:
+        """Return the steps that the run has of a metric."""
+        if metric not in self.steps:
+            history = [] if self.fresh else self.client.get_metric_history(self.run, metric)
+            self.steps[metric] = {point.step for point in history}
+        return self.steps[metric]
+
+
+def connect(uri: str, artifact_root: str | None, header: Mapping[str, Any]) -> Connection:
+    """Find the run by its tag, or create it. Raises what MLflow raises."""
+    _make_room(uri)
+    client = _client(uri)
+    experiment = _experiment(client, header["experiment"], artifact_root)
+    run_id = header["tags"][RUN_TAG]
+    found = client.search_runs([experiment], f"tags.`{RUN_TAG}` = '{run_id}'", max_results=1)
+    if found:
+        info, files = found[0].info, json.loads(found[0].data.tags.get(FILES_TAG, "{}"))
+        return Connection(client, experiment, info.run_id, fresh=False, status=info.status, files=files)
+    made = client.create_run(
+        experiment, start_time=header["started"], tags=dict(header["tags"]), run_name=header["run_name"]
+    )
+    return Connection(client, experiment, made.info.run_id, fresh=True)
+
+
+def send(connection: Connection, record: Record, journal: Journal) -> None:
+    """Send one record. Raises what MLflow raises, and OSError for a file that is gone."""
+    handlers = {
+        "start": _send_start,
+        "metrics": _send_metrics,
+        "artifact": _send_artifact,
+        "dataset": _send_dataset,
+        "synthetic": _send_synthetic,
+        "model": _send_model,
+        "end": _send_end,
+    }
+    handlers[record.kind](connection, record, journal)
+
+
+def clean_name(name: str) -> str:
+    """Return `name` with the characters that MLflow refuses in names of metrics and parameters replaced."""
+    return re.sub(r"[^\w\-. /:]", "_", name)[:250].strip() or "_"
+
+
+def _client(uri: str) -> Any:
+    os.environ.update(_BEFORE_IMPORT)
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+    try:
+        from mlflow import MlflowClient
+    except ImportError as error:
+        raise MissingPackageError("mlflow", "tracking") from error
+    return MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+
+def _make_room(uri: str) -> None:
+    parts = urlsplit(uri)
+    if parts.scheme.startswith("sqlite"):
+        Path(parts.path[1:]).parent.mkdir(parents=True, exist_ok=True)
+
+
+def _experiment(client: Any, name: str, artifact_root: str | None) -> str:
+    from mlflow.exceptions import MlflowException
+
+    known = client.get_experiment_by_name(name)
+    if known is not None:
+        return str(known.experiment_id)
+    root = artifact_root if artifact_root is None or "://" in artifact_root else Path(artifact_root).absolute().as_uri()
+    try:
+        return str(client.create_experiment(name, artifact_location=root))
+    except MlflowException:
+        known = client.get_experiment_by_name(name)  # another run may have created it in between
+        if known is None:
+            raise
+        return str(known.experiment_id)
+
+
+def _send_start(connection: Connection, record: Record, journal: Journal) -> None:
+    """Send parameters and tags; a finished run stays finished until something is added to it."""
+    from mlflow.entities import Param
+
+    client, run = connection.client, connection.run
+    known = client.get_run(run).data.params
+    params = [Param(name, value) for name, value in record.fields["params"].items() if name not in known]
+    if params or connection.status != "FINISHED":
+        connection.reopen(journal)
+        _send_tags(connection, record.fields["tags"])
+    for batch in chunks(params, _BATCH):
+        client.log_batch(run, params=batch)
+
+
+def _send_tags(connection: Connection, tags: Mapping[str, str]) -> None:
+    from mlflow.entities import RunTag
+
+    for batch in chunks([RunTag(name, value) for name, value in tags.items()], _BATCH):
+        connection.client.log_batch(connection.run, tags=batch)
+
+
+def _send_metrics(connection: Connection, record: Record, journal: Journal) -> None:
+    from mlflow.entities import Metric
+
+    step, values = record.fields["step"], record.fields["values"]
+    new = [name for name in values if step not in connection.steps_of(name)]
+    if new:
+        connection.reopen(journal)
+    for some in chunks(new, _BATCH):
+        connection.client.log_batch(
+            connection.run, metrics=[Metric(name, values[name], record.at, step) for name in some]
+        )
+        for name in some:
+            connection.steps[name].add(step)
+
+
+def _send_artifact(connection: Connection, record: Record, journal: Journal) -> None:
+    path, folder = _present(journal.find(record.fields["path"])), record.fields["folder"]
+    name, sha256 = f"{folder}/{path.name}".lstrip("/"), file_sha256(path)[:_SHA_DIGITS]
+    if connection.files.get(name) == sha256:
+        return
+    connection.reopen(journal)
+    connection.client.log_artifact(connection.run, str(path), folder or None)
+    connection.files[name] = sha256
+    connection.client.set_tag(connection.run, FILES_TAG, json.dumps(connection.files, sort_keys=True))
+
+
+def _send_dataset(connection: Connection, record: Record, journal: Journal) -> None:
+    """Log a dataset by its name alone: no source, no schema, no size, no digest of content."""
+    from mlflow.entities import Dataset
+
+    dataset = Dataset(record.fields["name"], "not-recorded", "code", '{"tags": {}}')
+    _log_input(connection, journal, dataset, {"mlflow.data.context": record.fields["role"]})
+
+
+def _send_synthetic(connection: Connection, record: Record, journal: Journal) -> None:
+    import mlflow.data
+    import pandas as pd
+
+    path = _present(journal.find(record.fields["path"]))
+    table = pd.read_parquet(path)
+    data = mlflow.data.from_pandas(table, source=str(path), name=record.fields["name"])
+    tags = {"mlflow.data.context": "synthetic", "sha256": record.fields["sha256"]}
+    _log_input(connection, journal, data._to_mlflow_entity(), tags)
+
+
+def _log_input(connection: Connection, journal: Journal, dataset: Any, tags: Mapping[str, str]) -> None:
+    from mlflow.entities import DatasetInput, InputTag
+
+    inputs = connection.client.get_run(connection.run).inputs.dataset_inputs
+    if any(known.dataset.name == dataset.name and known.dataset.digest == dataset.digest for known in inputs):
+        return
+    connection.reopen(journal)
+    marks = [InputTag(name, value) for name, value in tags.items()]
+    connection.client.log_inputs(connection.run, [DatasetInput(dataset, marks)])
+
+
+def _send_model(connection: Connection, record: Record, journal: Journal) -> None:
+    from connectors.tracking.logged_model import log_student
+
+    log_student(connection, journal, record, _present(journal.find(record.fields["folder"])))
+
+
+def _send_end(connection: Connection, record: Record, _: Journal) -> None:
+    if connection.status == record.fields["status"]:
+        return
+    connection.client.set_terminated(connection.run, status=record.fields["status"], end_time=record.at)
+    connection.status = record.fields["status"]
+
+
+def _present(path: Path) -> Path:
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is gone; it was to be sent to the tracking store")
+    return path

@@ -1,0 +1,197 @@
+"""Which mechanisms an audit attacks, and what each claims and was found to keep."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from connectors.interfaces.base import ConfigError
+from flows.config.files import load_config
+from flows.config.base import (Casting, WaspConfig)
+from flows.audit.config import AuditConfig
+from flows.engine.prepare import (vote_privacy, vote_privacy_of)
+from tasks.accounting.votes import (Noise, VotePrivacy, calibrate)
+from tasks.audit.attacks import (Attack, Attacked, claim_of, likely_bound)
+from tasks.accounting.composition import gaussian_epsilon
+from tasks.accounting.density import (GuidanceNoise, calibrate_density)
+from tasks.accounting.keyphrases import (PARTS, KeyphraseNoise, PartPrivacy, calibrate_part)
+from tasks.accounting.keyphrase_budget import apart
+from tasks.accounting.federated import (Parties, shared)
+from tasks.accounting.teachers import (PartNoise, left_of, part_of)
+from tasks.accounting.teachers import PartPrivacy as BesidePrivacy
+from tasks.accounting.teachers import calibrate_part as calibrate_beside
+
+
+def attacks_of(config: AuditConfig) -> list[Attack]:
+    """Return the mechanisms that are attacked; ConfigError where a promise has nothing to attack."""
+    promise = promise_of(config)
+    if promise.releases == 0 or math.isinf(promise.epsilon):
+        raise ConfigError(
+            f"{config.wasp_config}: releases no noisy vote (method.iterations is 1, or privacy.epsilon is infinite), "
+            "so there is nothing to audit; name another file"
+        )
+    noises: dict[str, Noise | KeyphraseNoise | PartNoise] = {}
+    dense = guides_by_density(config)
+    if "guidance" in config.mechanisms or ("wasp" in config.mechanisms and dense):
+        noises["guidance density"] = _density(promise)
+    if "wasp" in config.mechanisms and not dense:
+        for one in config.calibrations:  # the noise of the paper counts no first choices
+            share = promise.choice_share if one == "tight" else 0.0
+            noises[f"wasp {one}"] = calibrate(replace(promise, calibration=one, choice_share=share))
+    if "pe" in config.mechanisms:
+        evolution = replace(
+            promise, votes=1, sides=1, releases=promise.releases + 1, calibration="tight", choice_share=0.0
+        )
+        noises["pe"] = calibrate(evolution)
+    if "dp_kps" in config.mechanisms:
+        noises |= _keyphrases(config, promise)
+    if "kd" in config.mechanisms:
+        noises |= _teachers(config, promise)
+    found = [Attack(name, noise, config.trials, config.confidence) for name, noise in noises.items()]
+    if "federated" in config.mechanisms:
+        noise = calibrate(replace(promise, calibration="tight", choice_share=0.0))
+        found.append(Attack("federated", noise, config.trials, config.confidence, _parties(config, noise)))
+    return found
+
+
+def guides_by_density(config: AuditConfig) -> bool:
+    """Say whether the configuration that is named releases a density in place of votes."""
+    return config.wasp_config is not None and (
+        load_config(WaspConfig, Path(config.wasp_config)).method.density is not None
+    )
+
+
+def _density(promise: VotePrivacy) -> GuidanceNoise:
+    if promise.protects == "person" and promise.aggregation != "mean":
+        raise ConfigError(
+            "mechanisms: guidance averages a person's rows; set privacy.joined_by to mean, or take it out"
+        )
+    single = replace(promise, calibration="tight", releases=1, votes=1, sides=1, choice_share=0.0)
+    return calibrate_density(single)
+
+
+def _parties(config: AuditConfig, noise: Noise) -> Parties:
+    choice = config.federation
+    return shared(noise, Parties(choice.parties, choice.parties, choice.colluding)).parties
+
+
+def promise_of(config: AuditConfig) -> VotePrivacy:
+    """Return the promise that is audited: of the configuration that is named, else of the audit's own numbers."""
+    if config.wasp_config is None:
+        return vote_privacy(config.privacy, Casting(config.iterations - 1, config.votes, 2))
+    return vote_privacy_of(load_config(WaspConfig, Path(config.wasp_config)))
+
+
+def _keyphrases(config: AuditConfig, promise: VotePrivacy) -> dict[str, KeyphraseNoise]:
+    if promise.protects == "person":
+        raise ConfigError("mechanisms: dp_kps protects documents; take it out, or set privacy.protects to record")
+    parts, found = config.keyphrases, {}
+    for setting in parts.settings:
+        epsilons = apart(promise.epsilon, promise.delta, setting, parts.vocabulary_epsilon)
+        for part, epsilon in zip(PARTS, epsilons, strict=True):
+            found[f"dp_kps {part} {setting}"] = calibrate_part(
+                PartPrivacy(
+                    part=part,
+                    epsilon=epsilon,
+                    delta=promise.delta,
+                    setting=setting,
+                    terms=parts.terms,
+                    keyphrases=parts.keyphrases,
+                    frequencies=parts.frequencies,
+                    adjacency=promise.adjacency,
+                )
+            )
+    return found
+
+
+def _teachers(config: AuditConfig, promise: VotePrivacy) -> dict[str, PartNoise]:
+    if promise.protects == "person":
+        raise ConfigError("mechanisms: kd protects rows; take it out, or set privacy.protects to record")
+    asked, epsilon, delta = config.teachers, promise.epsilon, promise.delta
+    tutor = min(asked.tutor_epsilon, epsilon / 2)
+    labels = BesidePrivacy("labels", tutor, delta, 1, adjacency=promise.adjacency)
+    left = left_of(epsilon, delta, [tutor])
+    answers = BesidePrivacy("answers", left, delta, asked.queries, adjacency=promise.adjacency)
+    pure = replace(answers, kind="laplace", epsilon=epsilon - tutor)
+    sure = replace(answers, part="checks", epsilon=part_of(left, delta, asked.checks_share))
+    parts = {"labels gaussian": labels, "answers gaussian": answers, "answers laplace": pure, "checks gaussian": sure}
+    return {f"kd {name}": calibrate_beside(part) for name, part in parts.items()}
+
+
+def likely(attack: Attack) -> float:
+    """Return the epsilon that a sound mechanism lets these trials prove; the canary is added, never exchanged."""
+    noise = attack.noise
+    if isinstance(noise, KeyphraseNoise):
+        from tasks.audit.keyphrases import likely_epsilon
+
+        return likely_epsilon(noise, attack.trials, attack.confidence)
+    if isinstance(noise, PartNoise):
+        from tasks.audit.teachers import likely_epsilon as likely_of_teachers
+
+        return likely_of_teachers(noise, attack.trials, attack.confidence)
+    half = 0.25 if isinstance(noise, GuidanceNoise) else 0.5  # features have both signs, votes one
+    reach = math.sqrt(half) if noise.privacy.adjacency == "replace_one" else 1.0
+    bound = likely_bound(reach * claim_of(noise), attack.trials, attack.confidence)
+    return gaussian_epsilon(bound, noise.delta) if bound > 0 else 0.0
+
+
+def claims(attack: Attack) -> dict[str, Any]:
+    """Return what a mechanism claims: `epsilon_stated` is what was asked for, `epsilon_claimed` what is accounted."""
+    noise = attack.noise
+    found = {
+        "mechanism": attack.name,
+        "adjacency": noise.privacy.adjacency,
+        "delta": noise.delta,
+        "sensitivity": noise.sensitivity,
+        "epsilon_stated": noise.epsilon_stated,
+        "epsilon_claimed": noise.epsilon_exact,
+    }
+    if isinstance(noise, KeyphraseNoise):
+        kind = "gaussian" if noise.gaussian else "laplace"
+        return found | {
+            "calibration": noise.privacy.setting,
+            "protects": "record",
+            "noise": kind,
+            "noise_scale": noise.scale,
+            "releases": 1,
+        }
+    if isinstance(noise, PartNoise):
+        return found | {
+            "calibration": "tight",
+            "protects": "record",
+            "noise": noise.privacy.kind,
+            "noise_scale": noise.scale,
+            "releases": 1,
+        }
+    if attack.parties is not None:
+        found |= {"parties": attack.parties.number, "colluding": attack.parties.colluding}
+    return found | {
+        "calibration": noise.calibration,
+        "protects": noise.privacy.protects,
+        "noise": "gaussian",
+        "noise_scale": noise.sigma,
+        "releases": noise.releases,
+    }
+
+
+def mechanism_of(attacked: Attacked) -> dict[str, Any]:
+    """Return what was claimed and what was found about one mechanism."""
+    attack, strongest = attacked.attack, attacked.strongest
+    claimed, delta = claims(attack), attack.noise.delta
+    proven = strongest.epsilons(delta)[1]
+    return claimed | {
+        "epsilon_proven": proven,
+        "stated_holds": claimed["epsilon_claimed"] <= claimed["epsilon_stated"],
+        "sound": all(one.passed for one in attacked.strengths),
+        "fresh": attacked.freshness.passed,
+        "number_kept": attacked.number.passed,
+        "passed": attacked.passed,
+        "findings": [
+            {"what": one.what, "passed": one.passed, "epsilon_proven": one.epsilons(delta)[1], "remark": one.remark}
+            for one in attacked.strengths
+        ],
+        "freshness": attacked.freshness.remark,
+        "number": attacked.number.remark,
+    }

@@ -1,0 +1,146 @@
+"""One audit as its flow sees it: the mechanisms that it attacks, its manifest, and what it found."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prefect import runtime
+
+from connectors.interfaces.base import (AuditError, WaspError)
+from flows.audit import text
+from flows.audit.claims import (attacks_of, claims, likely, mechanism_of)
+from flows.engine.checks import (problems_of, raise_problems)
+from flows.runtime.failure import (Story, told)
+from flows.runtime.heartbeat import beating
+from flows.runtime.state_folder import (check_room, state_folder)
+from flows.audit.config import AuditConfig
+from flows.audit.pipeline import (PipelineTrial, pipeline_config, scratch)
+from flows.audit.findings import planned_pipeline
+from flows.runtime.manifest import (RunBook, begun, held_here, now)
+from flows.runtime.stores import open_artifacts
+from tasks.reporting.audit_plots import pictures
+
+if TYPE_CHECKING:
+    from connectors.artifacts.store import Artifacts
+    from tasks.audit.attacks import (Attack, Attacked)
+
+CANARY_SIDES = 2
+"""A mechanism runs with the canary, and as often without it."""
+
+
+def audit_name() -> str:
+    """Name a flow run after what it does: flow, epsilon or file, trials, whether a whole run is attacked."""
+    values = runtime.flow_run.parameters["config"]
+    config = values if isinstance(values, AuditConfig) else AuditConfig.model_validate(values)
+    what = Path(config.wasp_config).stem if config.wasp_config else f"eps{config.privacy.epsilon:g}"
+    return f"audit-{what}-n{config.trials}{'-pipeline' if config.pipeline else ''}"
+
+
+def planned(config: AuditConfig) -> dict[str, Any]:
+    """Return what an audit does before it does it: mechanisms, claims, draws; it opens and spends nothing private."""
+    attacks = attacks_of(config)
+    whole = planned_pipeline(config) if config.pipeline else None
+    return {
+        "flow": "audit",
+        "opens": None,
+        "epsilon_spent": 0.0,
+        "dollars_about": whole["dollars_about"] if whole else 0.0,
+        "trials": config.trials,
+        "confidence": config.confidence,
+        "draws": sum(_draws(attack) for attack in attacks),
+        "mechanisms": [claims(attack) | {"epsilon_likely": likely(attack)} for attack in attacks],
+        "pipeline": whole,
+        "problems": [f"pipeline: {problem}" for problem in _problems(config)],
+    }
+
+
+def _problems(config: AuditConfig) -> list[WaspError]:
+    """Return what the whole run that is attacked would stop on; nothing where none is."""
+    return problems_of(pipeline_config(config), state_folder()) if config.pipeline else []
+
+
+def _draws(attack: Attack) -> int:
+    return CANARY_SIDES * attack.trials * int(claims(attack)["releases"])
+
+
+class AuditRun:
+    """The attacks of one audit and its manifest; `trial`: the attack on a whole run, if one is asked for."""
+
+    def __init__(self, config: AuditConfig, artifacts: Artifacts, run_id: str, trial: PipelineTrial | None) -> None:
+        self.config = config
+        self.run_id = run_id
+        self.artifacts = artifacts
+        self.trial = trial
+        self.started = time.monotonic()
+        self.attacks = attacks_of(config)
+        prefect_run = str(runtime.flow_run.id) if runtime.flow_run.id else None
+        manifest = begun(run_id, "audit", None, config.model_dump(mode="json"))
+        self.book = RunBook(artifacts, manifest | {"prefect_run_id": prefect_run})
+
+    @property
+    def place(self) -> str:
+        """Where the findings are kept, relative to the artifact store."""
+        return f"runs/{self.run_id}/audit.json"
+
+    def finish(self, attacked: Sequence[Attacked], whole: dict[str, Any] | None) -> dict[str, Any]:
+        """Write findings and figures, close the manifest and return what was found, red or not."""
+        mechanisms = [mechanism_of(one) for one in attacked]
+        passed = all(one["passed"] for one in (*mechanisms, *([whole] if whole else [])))
+        result = {
+            "run_id": self.run_id,
+            "flow": "audit",
+            "state": "done" if passed else "red",
+            "passed": passed,
+            "epsilon_spent": 0.0,
+            "trials": self.config.trials,
+            "confidence": self.config.confidence,
+            "mechanisms": mechanisms,
+            "pipeline": whole,
+            "ended": now(),
+            "seconds": round(time.monotonic() - self.started, 1),
+            "prefect_run_id": self.book.values["prefect_run_id"],
+            "audit": self.artifacts.where(self.place),
+        }
+        for name, picture in pictures(result).items():
+            self.artifacts.write_bytes(f"runs/{self.run_id}/{name}.png", picture)
+        self.artifacts.write_text(self.place, json.dumps(result, indent=2, allow_nan=False))
+        error = None if passed else text.red(result)
+        self.book.update(state="done" if passed else "failed", ended=now(), error=error)
+        return result
+
+
+def require_sound(result: dict[str, Any]) -> dict[str, Any]:
+    """Return what was found; AuditError where more is proven than claimed, noise is reused or releases are added."""
+    if not result["passed"]:
+        raise AuditError(text.red(result))
+    return result
+
+
+@contextmanager
+def auditing(config: AuditConfig) -> Iterator[AuditRun]:
+    """Open an audit: every one is a run of its own, since its noise is drawn anew."""
+    story, home = Story(), state_folder()
+    with told(story), beating(), ExitStack() as stack:
+        check_room(home)
+        stated = planned(config)["mechanisms"][0]["epsilon_stated"]
+        raise_problems(_problems(config))
+        artifacts = open_artifacts(home)
+        artifacts.check()
+        run_id = f"audit-e{stated:g}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
+        story.folder = home / "runs" / run_id
+        stack.enter_context(held_here(home, run_id))
+        trial = PipelineTrial(config, stack.enter_context(scratch(home))) if config.pipeline else None
+        run = AuditRun(config, artifacts, run_id, trial)
+        run.book.update()
+        try:
+            yield run
+        except BaseException as error:
+            run.book.update(state="failed", ended=now(), error=f"{type(error).__name__}: {error}")
+            raise

@@ -1,0 +1,189 @@
+"""Looks at this machine: can the pipeline run here, and what to do where it cannot."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from connectors.interfaces.packages import install_command
+from connectors.interfaces.redaction import redact
+from flows.cli.party_doctor import (coordinator_checks, party_checks)
+from flows.cli.secret_doctor import check_stored_secrets
+from flows.runtime.state_folder import (check_closed, state_folder)
+from flows.runtime.stores import (open_artifacts, open_ledger)
+
+if TYPE_CHECKING:
+    from connectors.ledger.ledger import BudgetBook
+    from flows.config.base import (AnyConfig, Execution)
+    from flows.federation.party import Party
+
+LEAST_FREE_BYTES = 2 * 1024**3
+
+
+def examine(config: AnyConfig | None = None) -> dict[str, Any]:
+    """Run every check; each says what was found, or what is wrong and what to type.
+
+    With a configuration everything that its run needs is checked, and then each PLM is called for one text, which is
+    kept for the run; where it names parties, registry, exchange and the parties' workers are looked at. `ready`: the
+    configuration itself has no problem.
+    """
+    home = state_folder()
+    checks: dict[str, Callable[[Path], str]] = {
+        "python": _python,
+        "state folder": _folder,
+        "free disk": _disk,
+        "prefect server": _prefect,
+        "exact noise": _noise,
+        "budget book": _ledger,
+        "artifacts": _artifacts,
+        "sentence encoder": _encoder,
+        "tracking": _tracking,
+        "stored secrets": check_stored_secrets,
+    }
+    if config is not None:
+        return _with_configuration(config, checks, home)
+    return _results(checks, home) | {"ready": True}
+
+
+def _with_configuration(config: AnyConfig, checks: dict[str, Callable[[Path], str]], home: Path) -> dict[str, Any]:
+    """Check a configuration; its models are called only if it has no problem, so that none is paid for nothing."""
+    from flows.engine.checks import problems_of
+
+    problems = [str(problem) for problem in problems_of(config, home)]
+    checks["task runner"] = partial(_runner, config.execution)
+    if not problems:
+        checks["configuration"] = lambda _: "rows, models and packages of its run are there"
+        checks |= {f"PLM {plm.name}": partial(_model, config, plm.name) for plm in config.models}
+    found = _results(checks | coordinator_checks(config), home)
+    if problems:
+        found["checks"] += [{"what": "configuration", "ok": False, "found": redact(problem)} for problem in problems]
+        not_called = "not called: correct the configuration first"
+        found["checks"] += [{"what": f"PLM {plm.name}", "ok": False, "found": not_called} for plm in config.models]
+    return found | {"healthy": found["healthy"] and not problems, "ready": not problems}
+
+
+def examine_party(party: Party) -> dict[str, Any]:
+    """Run every check of a party's machine, in its own state folder; nothing is told of its rows."""
+    checks: dict[str, Callable[[Path], str]] = {
+        "python": _python,
+        "state folder": _folder,
+        "free disk": _disk,
+        "exact noise": _noise,
+        "budget book": partial(_sound, open_ledger(party.home)),
+    }
+    return _results(checks | party_checks(party), party.home) | {"ready": True}
+
+
+def _results(checks: Mapping[str, Callable[[Path], str]], home: Path) -> dict[str, Any]:
+    results = [_check(name, check, home) for name, check in checks.items()]
+    return {"healthy": all(one["ok"] for one in results), "checks": results}
+
+
+def _check(name: str, check: Callable[[Path], str], home: Path) -> dict[str, Any]:
+    try:
+        return {"what": name, "ok": True, "found": check(home)}
+    except Exception as error:  # noqa: BLE001  (a doctor reports every failure, whatever it is)
+        return {"what": name, "ok": False, "found": redact(str(error)) or type(error).__name__}
+
+
+def _python(_: Path) -> str:
+    return sys.version.split()[0]
+
+
+def _folder(home: Path) -> str:
+    check_closed(home)
+    return str(home)
+
+
+def _disk(home: Path) -> str:
+    free = shutil.disk_usage(home).free
+    if free < LEAST_FREE_BYTES:
+        raise RuntimeError(f"{free / 1e9:.1f} GB free in {home}; a run wants 2 GB")
+    return f"{free / 1e9:.0f} GB"
+
+
+def _prefect(_: Path) -> str:
+    import prefect.server.api.server  # noqa: F401  (this import is what a too new fastapi breaks)
+
+    return f"prefect {importlib.metadata.version('prefect')}, fastapi {importlib.metadata.version('fastapi')}"
+
+
+def _noise(_: Path) -> str:
+    import numpy as np
+
+    from tasks.private.noise.discrete import add_discrete_gaussian
+
+    drawn = add_discrete_gaussian(np.zeros(1000, dtype=np.int64), 452.0)
+    if not drawn.any():
+        raise RuntimeError("the sampler gave no noise; reinstall opendp")
+    return f"opendp {importlib.metadata.version('opendp')}"
+
+
+def _ledger(home: Path) -> str:
+    return _sound(open_ledger(home), home)
+
+
+def _sound(book: BudgetBook, home: Path) -> str:
+    from flows.storage.release_check import verify
+
+    problems = verify(open_artifacts(home), book).problems
+    if problems:
+        raise RuntimeError("; ".join(problems))
+    return f"sound, {len(book.datasets())} datasets"
+
+
+def _artifacts(home: Path) -> str:
+    artifacts = open_artifacts(home)
+    artifacts.check()
+    return artifacts.where()
+
+
+def _runner(execution: Execution, _: Path) -> str:
+    from flows.runtime.task_runners import check_runner
+
+    check_runner(execution)
+    if not execution.cluster:
+        return execution.task_runner
+    host, _colon, port = execution.cluster.rpartition("/")[2].partition(":")
+    with socket.create_connection((host, int(port or 0)), timeout=5):
+        return f"{execution.task_runner} at {execution.cluster}"
+
+
+def _encoder(_: Path) -> str:
+    from connectors.embedders.registry import open_embedder
+
+    embedder = open_embedder("sentence_transformers", "embedded", {})
+    dimensions = embedder.embed(["hello"]).shape[1]
+    return f"{dimensions} dimensions, computed by {getattr(embedder, 'computed_by', '')}"
+
+
+def _model(config: AnyConfig, plm: str, home: Path) -> str:
+    from flows.engine.preview import sample_prompts
+    from flows.config.task_files import load_task
+    from flows.engine.tools import RunTools
+
+    tools = RunTools(config, home)
+    answer = tools.model(plm).complete(sample_prompts(tools, load_task(config.task), plm, 1)[:1])[0]
+    if answer.finish_reason not in ("stop", "length"):
+        raise RuntimeError(f"answered '{answer.finish_reason}': {answer.error or 'no text'}")
+    unreported = ", both estimated from bytes because this server reports no usage" if answer.estimated else ""
+    return f"{answer.tokens_out} tokens, {answer.dollars:.4f} dollars{unreported}: {answer.text[:60]}"
+
+
+def _tracking(home: Path) -> str:
+    from connectors.tracking.address import (reachable, redact)
+    from flows.runtime.stores import tracking_store
+
+    if importlib.util.find_spec("mlflow") is None:
+        raise RuntimeError(f"mlflow is not installed; runs keep a journal. Type: {install_command('tracking')}")
+    uri, _ = tracking_store(None, home)
+    if not reachable(uri):
+        raise RuntimeError(f"{redact(uri)} does not answer; runs keep a journal, send it later: wasp push RUN_ID")
+    return redact(uri)

@@ -1,0 +1,172 @@
+"""One comparison as its flow sees it: the cells that are open, its manifest, and what they came to."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from prefect import runtime
+
+from connectors.interfaces.base import digest
+from flows.compare.cells import (Cell, answer, cells_of, failed, keep, seen_from, sorted_out)
+from flows.compare.values import (published_of, summary_of)
+from flows.runtime.failure import (Story, told)
+from flows.runtime.heartbeat import beating
+from flows.runtime.state_folder import (check_room, state_folder)
+from flows.compare.config import CompareConfig
+from flows.runtime.terminal_progress import display
+from flows.runtime.manifest import (RunBook, begun, held_here, now, versions)
+from flows.runtime.stores import (open_artifacts, tracking_store)
+from tasks.reporting.compare_report import (NOT_PRIVATE, Comparison, drawings, markdown, page)
+from tasks.metrics.comparison import Answer
+from tasks.prefect.runtime import step
+
+if TYPE_CHECKING:
+    from connectors.artifacts.store import Artifacts
+    from connectors.tracking.tracker import Tracker
+
+
+def compare_name() -> str:
+    """Name a flow run after its title."""
+    values = runtime.flow_run.parameters["config"]
+    return f"compare-{_slug(values['title'] if isinstance(values, dict) else values.title)}"
+
+
+@step("cell {cell.name}", retries=0)
+def carry_out(run: CompareRun, cell: Cell) -> Any:
+    """Carry one cell out as a sub-flow; its error is its answer."""
+    return run.carry_out(cell)
+
+
+class CompareRun:
+    """The cells of one comparison, and where its tables go."""
+
+    def __init__(self, config: CompareConfig, cells: Sequence[Cell], artifacts: Artifacts, run_id: str) -> None:
+        self.config = config
+        self.cells = tuple(cells)
+        self.artifacts = artifacts
+        self.run_id = run_id
+        self.started = time.monotonic()
+        self.known, self.open = sorted_out(artifacts, cells)
+        self.tables = ""
+        self.tracker = self._open_tracker()
+        manifest = begun(run_id, "compare", None, config.model_dump(mode="json"))
+        self.book = RunBook(artifacts, manifest | {"prefect_run_id": _flow_run(), "mlflow_run_id": None})
+
+    def begin(self) -> None:
+        """Say in the manifest and where experiments are kept that the comparison has begun."""
+        self.book.update()
+        self.tracker.start({"rows": len(self.config.rows), "columns": len(self.config.columns),
+                            "seeds": ",".join(map(str, self.config.seeds))})  # fmt: skip
+        self.book.update(mlflow_run_id=self.tracker.mlflow_run_id)
+        display().say(f"{len(self.cells)} cells, {len(self.open)} to be carried out, the others are read back")
+
+    def carry_out(self, cell: Cell) -> Answer:
+        """Run the flow of a cell; an error ends this cell alone."""
+        tracking = cell.config.tracking.model_copy(update={"parent": self.tracker.mlflow_run_id})
+        flow: Any = cell.entry.flow()
+        display().say(f"cell begins   {cell.name}")
+        try:
+            summary = flow(cell.config.model_copy(update={"tracking": tracking}))
+        except Exception as error:  # noqa: BLE001  (whatever ends one cell, the others go on; it is told in the table)
+            display().say(f"cell failed   {cell.name}: {error}")
+            return failed(cell, error)
+        if summary["state"] == "done" and not summary.get("degraded"):
+            keep(self.artifacts, cell, summary["run_id"])
+        return answer(cell, summary)
+
+    def finish(self, carried_out: Sequence[Answer]) -> dict[str, Any]:
+        """Write tables and pictures, record them, and return the summary; failed cells stand in it."""
+        found = self.known | dict(zip([cell.key for cell in self.open], carried_out, strict=True))
+        answers = [seen_from(cell, found[cell.key]) for cell in self.cells]
+        folder = f"runs/{self.run_id}"
+        comparison = self._comparison(answers, self._made_before(folder) or now())
+        self.tables = markdown(comparison)
+        self.artifacts.write_text(f"{folder}/table.md", self.tables)
+        shown = self.artifacts.write_text(f"{folder}/table.html", page(comparison))
+        for name, picture in drawings(comparison, "png").items():
+            self.tracker.artifact(self.artifacts.write_bytes(f"{folder}/{name}.png", picture), "plots")
+        summary = summary_of(comparison, self.run_id, self.artifacts.where(folder))
+        summary |= {
+            "made": comparison.made,
+            "seconds": round(time.monotonic() - self.started, 1),
+            "prefect_run_id": _flow_run(),
+        }
+        self.artifacts.write_text(f"{folder}/summary.json", json.dumps(summary, indent=2, allow_nan=False))
+        self.tracker.artifact(shown)
+        self.tracker.end("FINISHED")
+        self.book.update(state=summary["state"], ended=now(), error=None)
+        return summary
+
+    def _made_before(self, folder: str) -> str | None:
+        """Return when the tables were made that this comparison only reads back; None where a cell was open."""
+        stored = None if self.open else self.artifacts.read_text(f"{folder}/summary.json")
+        return json.loads(stored).get("made") if stored else None
+
+    def _comparison(self, answers: Sequence[Answer], made: str) -> Comparison:
+        config = self.config
+        return Comparison(
+            title=config.title,
+            rows=tuple(row.name for row in config.rows),
+            columns=tuple(column.name for column in config.columns),
+            places=tuple(column.place for column in config.columns),
+            seeds=tuple(config.seeds),
+            metrics=tuple(config.metrics),
+            reference=config.reference,
+            confidence=config.confidence,
+            answers=tuple(answers),
+            published=published_of(config),
+            differs={row.name: row.differs for row in config.rows if row.differs},
+            made=made,
+            versions=versions(),
+        )
+
+    def _open_tracker(self) -> Tracker:
+        from connectors.tracking.tracker import open_tracker
+
+        tracking, home = self.config.tracking, self.artifacts.home
+        uri, root = tracking_store(tracking.mlflow, home)
+        tags = {"wasp.run_id": self.run_id, "prefect.flow_run_id": _flow_run() or ""}
+        unnoised = sorted(
+            {cell.row for cell in self.cells if cell.config.opens_rows and math.isinf(cell.config.epsilon)}
+        )
+        if unnoised:
+            tags["wasp.privacy"] = f"{NOT_PRIVATE}: {', '.join(unnoised)}"
+        journal = home / "runs" / self.run_id / "tracking.jsonl"
+        return open_tracker(uri, root, journal, tracking.experiment or self.config.title, self.run_id, tags)
+
+
+@contextmanager
+def comparing(config: CompareConfig) -> Iterator[CompareRun]:
+    """Open a comparison: its configurations are checked, and whatever ends it is written into its manifest."""
+    story, home = Story(), state_folder()
+    with told(story), beating():
+        check_room(home)
+        cells = cells_of(config)
+        artifacts = open_artifacts(home)
+        artifacts.check()
+        content = digest([config.title, config.reference, *(cell.key for cell in cells)])
+        run_id = f"compare-{_slug(config.title)}-{content[:10]}"
+        story.folder = home / "runs" / run_id
+        with held_here(home, run_id):
+            run = CompareRun(config, cells, artifacts, run_id)
+            run.begin()
+            try:
+                yield run
+            except BaseException as error:
+                run.book.update(state="failed", ended=now(), error=f"{type(error).__name__}: {error}")
+                run.tracker.end("FAILED")
+                raise
+
+
+def _slug(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40] or "table"
+
+
+def _flow_run() -> str | None:
+    return str(runtime.flow_run.id) if runtime.flow_run.id else None

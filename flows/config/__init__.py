@@ -1,0 +1,1 @@
+"""Configurations of the flows: typed fields, YAML files, the Prefect form."""

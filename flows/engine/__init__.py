@@ -1,0 +1,1 @@
+"""Lifecycle of a run: prepare, plan, execute, finish."""

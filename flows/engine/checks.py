@@ -1,0 +1,170 @@
+"""Checks of everything that a run needs, before it charges, calls or pays: plan, doctor and run start share them.
+
+What a run would miss only after its private rows have voted, the student's model above all, is found here. No row is
+read, no model is called or loaded, nothing is fetched, and the ledger is not opened.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from connectors.interfaces.base import (ConfigError, MissingPackageError, ProblemsError, WaspError)
+from flows.methods.dp_kps.releases import few_shot_of
+from flows.config.base import (AnyConfig, EmbedderChoice, Plm, RunConfig)
+from flows.methods.fusegen.config import FuseGenConfig
+from flows.config.vocabulary import (VocabularyChoice, vocabulary_of)
+from flows.runtime.paths import (embedder_model, model_spec, rows_ref)
+from flows.runtime.task_runners import check_runner
+
+if TYPE_CHECKING:
+    from connectors.interfaces.base import RowsRef
+
+Check = Callable[[], None]
+Memo = dict[str, list[WaspError]]
+"""Problems by what was checked: the cells of a comparison share models and rows."""
+
+PACKAGES: Mapping[str, tuple[str, ...]] = {"finetune": ("torch", "transformers"), "mlp": ("torch",)}
+"""What a kind of student needs beside the core."""
+
+
+def problems_of(config: AnyConfig, home: Path, memo: Memo | None = None) -> list[WaspError]:
+    """Return everything that would stop a run of this configuration before or after its first charge, each once."""
+    known = {} if memo is None else memo
+    found: dict[str, WaspError] = {}
+    for content, check in _checks(config, home):
+        if content not in known:
+            known[content] = _errors_of(check)
+        found |= {str(error): error for error in known[content]}
+    return list(found.values())
+
+
+def require_ready(config: AnyConfig, home: Path) -> None:
+    """Raise ConfigError with everything that `problems_of` finds, a line for each."""
+    raise_problems(problems_of(config, home))
+
+
+def require_models(config: AnyConfig) -> None:
+    """Raise ConfigError with everything that is wrong with the language models, before one of them is called."""
+    raise_problems([error for _, check in _model_checks(config) for error in _errors_of(check)])
+
+
+def raise_problems(problems: list[WaspError]) -> None:
+    """Raise one problem as it is, several as one error; nothing for none."""
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        raise ProblemsError([str(error) for error in problems])
+
+
+def _errors_of(check: Check) -> list[WaspError]:
+    try:
+        check()
+    except ProblemsError as error:
+        return [ConfigError(problem) for problem in error.problems]
+    except WaspError as error:
+        return [error if isinstance(error, ConfigError) else ConfigError(str(error))]
+    return []
+
+
+def _checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
+    """Yield every check with its content: equal contents have equal outcomes."""
+    yield f"runner {config.execution.task_runner}", partial(check_runner, config.execution)
+    yield from _source_checks(config, home)
+    yield from _model_checks(config)
+    vocabulary = vocabulary_of(config)
+    for choice in (config.embedder, vocabulary.embedder if vocabulary else None):
+        if choice is not None:
+            yield f"embedder {choice!r} {config.data_root}", partial(_check_embedder, choice, config.data_root)
+    for field, kind, model in _students(config):
+        yield f"student {field} {kind} {model}", partial(_check_student, field, kind, model)
+    if config.method.tuning is not None:
+        yield "opacus", partial(_require_package, "opacus", "dpsgd")
+
+
+# --- rows
+def _source_checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
+    root = config.data_root
+    if config.private is not None:
+        where = rows_ref(config.private, root)
+        yield f"private {where!r}", partial(_check_private, where, home)
+    for field, rows in (("test", config.test), ("public", config.public), ("few_shot", few_shot_of(config))):
+        if rows is not None:
+            where = rows_ref(rows, root)
+            yield f"{field} {where!r}", partial(_check_public, field, where)
+    vocabulary = vocabulary_of(config)
+    if vocabulary is not None:
+        yield f"vocabulary {vocabulary!r} {root}", partial(_check_vocabulary, vocabulary, root)
+
+
+def _check_private(where: RowsRef, home: Path) -> None:
+    from connectors.rows.headers import read_header
+    from tasks.private.data.rows import check_source
+
+    check_source(read_header, where, home / "private" / "problems")
+
+
+def _check_public(field: str, where: RowsRef) -> None:
+    from connectors.rows.headers import read_header
+    from tasks.core.headers import check_header
+
+    check_header(field, where, read_header, is_public=True)
+
+
+def _check_vocabulary(choice: VocabularyChoice, root: str | None) -> None:
+    from connectors.embedders.vocabularies import check_terms
+    from flows.config.vocabulary import terms_ref
+
+    check_terms(terms_ref(choice, root))
+
+
+# --- models
+def _model_checks(config: AnyConfig) -> Iterator[tuple[str, Check]]:
+    for plm in config.models:
+        yield f"model {plm!r} {config.data_root}", partial(_check_model, plm, config.data_root)
+
+
+def _check_model(plm: Plm, root: str | None) -> None:
+    from connectors.models.base.registry import (check_model, open_model)
+
+    spec = model_spec(plm, root)
+    check_model(spec)
+    if plm.batch_api:
+        from connectors.models.vendors.batch_apis import side_of
+        from flows.runtime.paid_models import vendor_of
+
+        side_of(vendor_of(plm, open_model(spec)))
+
+
+def _check_embedder(choice: EmbedderChoice, root: str | None) -> None:
+    from connectors.embedders.registry import check_embedder
+
+    check_embedder(choice.connector, embedder_model(choice, root), choice.connector_options)
+
+
+def _students(config: AnyConfig) -> Iterator[tuple[str, str, str]]:
+    """Yield field, kind and model of every classifier that a run trains."""
+    yield "student", config.student.kind, config.student.model
+    if isinstance(config, FuseGenConfig):
+        yield "student", config.method.judge, config.student.model
+    filtering = config.filtering if isinstance(config, RunConfig) else None
+    if filtering is not None:
+        yield "discriminator", filtering.kind, filtering.model
+
+
+def _check_student(field: str, kind: str, model: str) -> None:
+    """Check what a classifier starts from; a head on vectors reads no model of its own."""
+    for package in PACKAGES.get(kind, ()):
+        _require_package(package, "local")
+    if kind == "finetune":
+        from connectors.models.transformers.model_checks import check_classifier
+
+        check_classifier(f"{field}.model", model)
+
+
+def _require_package(package: str, extra: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        raise MissingPackageError(package, extra)

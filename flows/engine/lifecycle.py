@@ -1,0 +1,148 @@
+"""What every flow shares: prepare, hold the run, reserve the budget, and leave it in order whatever happens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
+
+from prefect import get_client, runtime
+
+from connectors.interfaces.base import (ConfigError, TooFewTextsError, WaspError)
+from flows.engine.approval import (Approval, ask)
+from flows.catalog import find_flow
+from flows.runtime.failure import (Story, in_words, told)
+from flows.runtime.heartbeat import beating
+from flows.runtime.state_folder import (check_room, state_folder, who)
+from flows.runtime.prefect_progress import PAGE
+from flows.engine.estimates import measured_lengths
+from flows.config.base import AnyConfig
+from flows.engine.plan import plan_of
+from flows.engine.prepare import (Prepared, prepare)
+from flows.runtime.terminal_progress import display
+from flows.runtime.manifest import (RunBook, held, in_use, now, open_book)
+from flows.storage.removal import standing
+from flows.engine.run import Run
+from flows.engine.tools import RunTools
+from flows.engine.tracking import tracked_parameters
+from flows.engine.usable_texts import return_reservation
+from tasks.prefect import page
+from tasks.accounting.votes import Noise
+from tasks.text.prompts import TaskCard
+
+if TYPE_CHECKING:
+    from flows.engine.prepare import Ask
+
+AnyRun = TypeVar("AnyRun", bound=Run)
+
+
+def flow_run_name() -> str:
+    """Name a flow run after what it does: flow, task, epsilon, seed."""
+    config = runtime.flow_run.parameters["config"]
+    flow = str(runtime.flow_run.flow_name)
+    if isinstance(config, dict):
+        config = find_flow(flow).config_class().model_validate(config)
+    return f"{flow}-{Path(config.task).stem}-eps{config.epsilon}-s{config.execution.seed}"
+
+
+@contextmanager
+def running(flow: str, config: AnyConfig, resumes: str | None, kind: type[AnyRun]) -> Iterator[AnyRun]:
+    """Open a run of the class `kind`: check everything, hold it for this process, reserve its budget, show its plan.
+
+    Where the configuration asks for it, a person approves the plan before a private row is opened. A failure says
+    step, cause and next move, and is written into the manifest; what was reserved stays reserved until the run is
+    resumed or given up, so that nobody else spends it meanwhile. A run that stops
+    before its first release because of too few texts returns it.
+    """
+    started, home, story = time.monotonic(), state_folder(), Story()
+    with told(story), beating():
+        check_room(home)
+        prepared = prepare(flow, config, home, _asking(flow, config, resumes))
+        name = prepared.tools.called
+        if resumes not in (None, name.run_id):
+            raise ConfigError(
+                f"Run {resumes} cannot go on: its task file, rows or models are not what they were when it started. "
+                f"Bring them back, or start a new run with its own budget ({name.run_id}): wasp run {flow}"
+            )
+        story.folder = home / "runs" / name.run_id
+        with in_use(home), held(home, name.run_id, prepared.tools.ledger):
+            stands = standing(prepared.tools.artifacts, name.run_id, config.privacy.respends)
+            book = open_book(flow, prepared, keep_choice=resumes is not None)
+            if stands is not None:
+                yield kind(prepared, book, started, stands)
+                return
+            if prepared.plan.charges:
+                prepared.tools.ledger.reserve(name.dataset, prepared.plan, _signed(prepared))
+            story.begun = True
+            with _ended(kind(prepared, book, started), story) as run:
+                _announce(run, prepared, book)
+                yield run
+
+
+def _asking(flow: str, config: AnyConfig, resumes: str | None) -> Ask | None:
+    """Return what asks for the approval of a plan; None where none is asked for."""
+    if not config.execution.approval:
+        return None
+
+    def asked(tools: RunTools, card: TaskCard, noise: Noise, warnings: Sequence[str]) -> Approval:
+        plan = plan_of(config, card, noise, measured_lengths(tools)) | {"warnings": list(warnings)}
+        plan |= {"dataset": tools.private.name if config.private else ""}
+        return ask(flow, config, card, plan, resumes)
+
+    return asked
+
+
+def _signed(prepared: Prepared) -> str:
+    """Return who reserves, for the budget book: whoever runs this, and whoever approved it."""
+    return f"{who()}, approved by {prepared.approval.by}" if prepared.approval else who()
+
+
+@contextmanager
+def _ended(run: AnyRun, story: Story) -> Iterator[AnyRun]:
+    """Write an end that is not the end of the flow into the manifest, whatever the disk or the tracking says to it."""
+    try:
+        yield run
+    except BaseException as error:
+        if isinstance(error, TooFewTextsError):
+            error.args = (f"{error}. {return_reservation(run)}",)
+        go_on = f"wasp resume {run.tools.run_id}"
+        display().say(f"stopped by {type(error).__name__}; go on with: {go_on}")
+        words = in_words(error, story) if isinstance(error, Exception) else f"{type(error).__name__}. Next: {go_on}"
+        try:
+            run.book.update(state="failed", ended=now(), error=words, **run.money)
+            run.tools.tracker.end("FAILED")
+        except (OSError, WaspError) as further:
+            display().say(f"that could not be written down: {further}")
+        page.flush(page.PATIENCE_SECONDS if isinstance(error, Exception) else 1.0)
+        raise
+    else:  # the run is over and written down: nothing that happens while its page is waited for makes it failed
+        PAGE.flush()
+        page.flush()
+
+
+def _tag(run: Run) -> None:
+    """Tag the flow run; its task runs stay untagged (see tasks.prefect.runtime.step)."""
+    flow_run_id = runtime.flow_run.id
+    if flow_run_id is None:
+        return
+    config = run.config
+    tags = [run.prepared.card.name, f"epsilon {config.epsilon:g}", f"seed {config.execution.seed}"]
+    tags += ["NOT PRIVATE"] if run.prepared.noise.non_private else []
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(UUID(str(flow_run_id)), tags=tags)
+
+
+def _announce(run: Run, prepared: Prepared, book: RunBook) -> None:
+    plan = plan_of(prepared.config, prepared.card, prepared.noise, measured_lengths(run.tools))
+    plan |= {"warnings": list(prepared.warnings)}
+    page.later(lambda: _tag(run))
+    book.update(prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan)
+    run.page.plan(plan)
+    run.tools.tracker.start(tracked_parameters(run))
+    run.page.mlflow(run.tools.tracker.ui_link())
+    book.update(mlflow_run_id=run.tools.tracker.mlflow_run_id)
+    for warning in prepared.warnings:
+        display().say(f"warning: {warning}")

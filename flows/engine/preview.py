@@ -1,0 +1,64 @@
+"""A first look at what the models write: zero-shot prompts only, no private row, epsilon 0."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from connectors.interfaces.base import (Advance, Completion, FinalError, Prompt, TemporaryError, Usage)
+from flows.engine.checks import require_models
+from flows.methods.dp_kps.releases import any_phrases
+from flows.config.base import AnyConfig
+from flows.config.task_files import load_task
+from flows.engine.tools import RunTools
+from tasks.text.cleaning import clean
+from tasks.steps.generate import (Request, first_prompts)
+from tasks.text.prompts import (Call, TaskCard)
+from tasks.text.variation import (Manner, Parent, told)
+
+
+def preview_rows(config: AnyConfig, home: Path, rows: int) -> dict[str, Any]:
+    """Return `rows` texts per model and class with what cleaning would say; answers are kept for the run itself."""
+    card = load_task(config.task)
+    require_models(config)
+    tools = RunTools(config, home)
+    shown: list[dict[str, Any]] = []
+    usage = Usage()
+    for plm in tools.plms:
+        prompts = sample_prompts(tools, card, plm, rows)
+        with tools.progress(f"preview {plm}", len(prompts)) as advance:
+            answers = tools.model(plm).complete(prompts, partial(_counted, advance))
+        for prompt, answer in zip(prompts, answers, strict=True):
+            cleaned = clean(answer.text, prompt, card.language)
+            usage += answer.usage
+            shown.append({"plm": plm, "label": prompt.label, "text": cleaned.text, "reason": cleaned.reason})
+    cost = {"dollars": usage.dollars, "dollars_estimated": usage.estimated_dollars}
+    return {"rows": shown, "calls": usage.calls, "tokens_out": usage.tokens_out, **cost, "epsilon_spent": 0}
+
+
+def is_up(tools: RunTools, card: TaskCard, plm: str, iteration: int) -> bool:
+    """Say whether a PLM answers a prompt for one text; the answer is stored for the run."""
+    try:
+        tools.model(plm).complete(sample_prompts(tools, card, plm, 1, iteration)[:1])
+    except (FinalError, TemporaryError):
+        return False
+    return True
+
+
+def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iteration: int = 0) -> list[Prompt]:
+    """Return zero-shot prompts for `rows` texts of each class, classes in turn: those that a run asks first itself.
+
+    A model that only varies texts gets one text with gaps; DP-KPS asks for random terms of its public vocabulary.
+    """
+    if plm not in tools.plms:
+        place = Call(tools.config.execution.seed, iteration, 0, card.label_names[0], 0)
+        return [told(card, place, Manner(way="blanks"), "", Parent(0, f"This is a {card.item}."))]
+    counts = dict.fromkeys(card.label_names, rows)
+    seed = tools.config.execution.seed
+    number = list(tools.plms).index(plm)
+    return first_prompts(Request(card, plm, number, iteration, counts, seed=seed, seeding=any_phrases(tools, card)))
+
+
+def _counted(advance: Advance, position: int, completion: Completion) -> None:  # noqa: ARG001
+    advance(1)

@@ -1,0 +1,304 @@
+"""A run as its flow sees it: what every method's steps are asked to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from connectors.interfaces.base import ArtifactRef
+from flows.releases.moments import adapted
+from flows.engine.budget_alert import tell_high_budget
+from flows.engine.federation_values import traffic_of
+from flows.engine.run_page import RunPage
+from flows.engine.prepare import Prepared
+from flows.engine.preview import is_up
+from flows.runtime.manifest import RunBook
+from flows.engine.spending import (look_of, paid_for)
+from flows.engine.tools import RunTools
+from flows.engine.usable_texts import require_texts
+from tasks.accounting.votes import epsilon_of
+from tasks.text.class_balance import Shares
+from tasks.steps.federation.coordinator import Dropped
+from tasks.metrics.iteration_record import (Facts, facts_of, with_privacy)
+from tasks.steps.federation.vote import FederatedVote
+from tasks.prefect.federation import federated_vote
+from tasks.steps.selection import shares
+from tasks.core.refs import (MeasureJob, TrainJob, VoteSpec, Weights, WriteJob, Written)
+from tasks.prefect.private import vote
+from tasks.text.prompts import TaskCard
+from tasks.reporting.report_model import Touched
+from tasks.prefect.runtime import now
+from tasks.students.spec import StudentSpec
+from tasks.accounting.no_noise import finite
+from tasks.text.variation import (USUAL, Manner)
+
+if TYPE_CHECKING:
+    from connectors.ledger.state import Entry
+
+
+class Run:
+    """The jobs of one run, to which methods add their own; values come from the configuration and what was made so far.
+
+    `stands`: the summary of a finished run whose texts were removed since; nothing is made again for it. `shares`: the
+    part of each class in all texts, once a tutor says so. `trained`: how the student was trained on texts, once it
+    was. `guides_all`: whether a release had a part in every text, those of the first iteration included.
+    """
+
+    shares: Shares = ()
+    trained: TrainJob | None = None
+    guides_all = False
+
+    def __init__(self, prepared: Prepared, book: RunBook, started: float, stands: dict[str, Any] | None = None) -> None:
+        self.prepared = prepared
+        self.started = started
+        self.stands = stands
+        self.book = book
+        self.config = prepared.config
+        self.tools: RunTools = prepared.tools
+        self.iterations = prepared.config.method.iterations
+        self.facts_so_far: list[Facts] = []
+        self.page = RunPage()
+        self.dropped = Dropped()
+        self.extra: tuple[ArtifactRef, ...] = ()
+
+    @property
+    def plms(self) -> tuple[str, ...]:
+        """Names of the PLMs, K of them."""
+        return tuple(self.tools.plms)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of all models: the PLMs, then those that only vary texts."""
+        return tuple(model.name for model in self.config.models)
+
+    @property
+    def examples_per_prompt(self) -> int:
+        """How many examples a prompt shows once there are some (S)."""
+        return 0
+
+    @property
+    def contrast(self) -> bool:
+        """Whether bad examples stand beside good ones."""
+        return False
+
+    @property
+    def why_missing(self) -> str:
+        """Why the result may hold fewer texts than were asked for."""
+        return "the models gave no more valid ones"
+
+    @property
+    def manner(self) -> Manner:
+        """What prompts without examples tell."""
+        return USUAL
+
+    @property
+    def student_folder(self) -> str:
+        """Where the student lies, below the state folder."""
+        return f"runs/{self.tools.run_id}/student"
+
+    @property
+    def touched(self) -> tuple[Touched, ...]:
+        """What the method computes on private rows without noise, beside what the configuration asks for."""
+        return ()
+
+    @property
+    def writing_card(self) -> TaskCard:
+        """The task as the PLMs are asked it."""
+        return self.prepared.card
+
+    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:
+        """Return the places of these releases in the budget book."""
+        return {f"vote-{iteration}" for iteration in range(len(releases))}
+
+    def remarks(self, releases: Sequence[ArtifactRef]) -> tuple[str, ...]:  # noqa: ARG002  (votes are whole or not there)
+        """Return which steps of the releases are fewer than planned."""
+        return ()
+
+    def equal_weights(self) -> Weights:
+        """w_k = 1/K, before any vote."""
+        return {plm: 1 / len(self.plms) for plm in self.plms}
+
+    def write_jobs(
+        self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[Written]
+    ) -> list[WriteJob]:
+        """Share the round's texts among the PLMs; what earlier rounds fell short of is asked for again."""
+        counts = self.counts(iteration, weights, written)
+        jobs, offset = [], sum(one.samples.rows for one in written)
+        for plm, count in counts.items():
+            jobs.append(self._write_job(iteration, plm, count, offset, examples, written))
+            offset += count
+        return jobs
+
+    def counts(self, iteration: int, weights: Weights, written: Sequence[Written]) -> dict[str, int]:
+        """Return how many texts each PLM writes; a PLM that was down is left out until it answers again.
+
+        What was shared out before the private rows voted stays as it was: texts cannot join a vote afterwards.
+        """
+        folder = f"runs/{self.tools.run_id}/iteration={iteration}"
+        artifacts = self.tools.artifacts
+        if artifacts.exists(f"{folder}/release.parquet") and (text := artifacts.read_text(f"{folder}/plan.json")):
+            kept: dict[str, int] = json.loads(text)
+            return kept
+        latest = {one.plm: one.down for one in written}
+        able = {
+            plm: weight
+            for plm, weight in weights.items()
+            if not latest.get(plm) or is_up(self.tools, self.prepared.card, plm, iteration)
+        }
+        counts = shares(self.wanted(iteration) - sum(one.samples.rows for one in written), able or weights)
+        artifacts.write_text(f"{folder}/plan.json", json.dumps(counts))
+        return counts
+
+    def wanted(self, iteration: int) -> int:
+        """Return how many texts there should be after an iteration; each round writes a T-th of all."""
+        return self.config.method.samples * (iteration + 1) // self.iterations
+
+    def _write_job(
+        self,
+        iteration: int,
+        plm: str,
+        count: int,
+        offset: int,
+        examples: ArtifactRef | None,
+        written: Sequence[Written],
+    ) -> WriteJob:
+        return WriteJob(
+            plm=plm,
+            plm_index=self.plms.index(plm),
+            iteration=iteration,
+            count=count,
+            offset=offset,
+            card=self.writing_card,
+            examples_per_prompt=self.examples_per_prompt,
+            contrast=self.contrast,
+            manner=self.manner,
+            seed=self.config.execution.seed,
+            examples=examples,
+            earlier=tuple(one.samples for one in written),
+            shares=self.shares,
+        )
+
+    def require_texts(self, iteration: int, written: Sequence[Written]) -> None:
+        """Stop when every PLM is down, or when too few texts are usable for what comes next."""
+        require_texts(self, iteration, written)
+
+    def is_voted_on(self, iteration: int) -> bool:  # noqa: ARG002  (methods without votes)
+        """Say whether the texts of an iteration go straight into a release."""
+        return False
+
+    def votable(self, iteration: int, written: Sequence[Written]) -> tuple[Written, ...]:  # noqa: ARG002
+        """Return the candidates of a vote."""
+        return tuple(written)
+
+    @property
+    def needed(self) -> dict[str, int]:
+        """Usable texts of each class without which nothing is released; two where the method asks for no more."""
+        return {}
+
+    def measure_job(self, iteration: int, written: Sequence[Written]) -> MeasureJob:
+        """Measure all texts so far."""
+        prepared = self.prepared
+        return MeasureJob(
+            iteration=iteration,
+            written=tuple(written),
+            fid=self.config.evaluation.fid_reference,
+            test=prepared.test,
+            public=prepared.public,
+            fingerprint=self.tools.name.fingerprint if self.tools.name else "",
+            seed=self.config.execution.seed,
+            look=look_of(self, iteration) if self.config.evaluation.fid_reference == "private" else None,
+        )
+
+    @property
+    def vote_scope(self) -> str:
+        """What stands for election: the texts of this round ("latest") or all so far ("all")."""
+        return "latest"
+
+    def vote_spec(self, iteration: int) -> VoteSpec:
+        """Describe the vote of one iteration."""
+        name = self.tools.called
+        return VoteSpec(
+            iteration=iteration,
+            dataset=name.dataset,
+            fingerprint=name.fingerprint,
+            noise=self.prepared.noise,
+            scope=self.vote_scope,
+            respend=self.config.privacy.respends,
+            needed=self.needed,
+        )
+
+    def vote(self, iteration: int, votable: Sequence[Written]) -> ArtifactRef:
+        """Let the private rows vote on texts: those of this run, or those of several parties where they are."""
+        spec, shared, federation = self.vote_spec(iteration), self.prepared.shared, self.prepared.federation
+        if shared is None or federation is None:
+            return cast(ArtifactRef, now(vote, self.tools, spec, votable))
+        labels, flow, choice = self.prepared.card.label_names, self.tools.called.flow, federation.choice
+        job = FederatedVote(spec, flow, federation.registry, shared, labels, choice.embeddings, choice.minutes)
+        return cast(ArtifactRef, now(federated_vote, self.tools, job, votable, self.dropped))
+
+    @property
+    def student_spec(self) -> StudentSpec:
+        """How the student is trained."""
+        return StudentSpec(seed=self.config.execution.seed, **self.config.student.settings)
+
+    def train_job(self, written: Sequence[Written]) -> TrainJob:
+        """Train the student on everything."""
+        prepared, labels = self.prepared, self.prepared.card.label_names
+        unlabelled = prepared.public if self.config.student.adapts_to_public else None
+        self.trained = adapted(self, TrainJob(tuple(written), self.student_spec, labels, prepared.test, unlabelled))
+        return self.trained
+
+    def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:
+        """Return the entries of the budget book that paid for these releases; LedgerError when one names none."""
+        return paid_for(self, releases)
+
+    def loss(self, entries: Sequence[Entry]) -> float:
+        """Return the epsilon of these entries together; 0 where nothing was released."""
+        return epsilon_of([entry.event for entry in entries], self.prepared.noise.delta) if entries else 0.0
+
+    def facts(
+        self,
+        iteration: int,
+        written: Sequence[Written],
+        weights: Weights,
+        measured: dict[str, Any],
+        releases: Sequence[ArtifactRef],
+    ) -> Facts:
+        """Return a record of an iteration, `weights` being those of the next, and show the releases on the page."""
+        entries = self.spent(releases)
+        self.page.ledger(entries, self.prepared.noise.delta)
+        epsilon = finite(self.loss(entries))
+        tell_high_budget(self)
+        facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(entries))
+        facts = replace(facts, traffic=traffic_of(self, releases, iteration))
+        self.facts_so_far.append(facts)
+        if self.money["dollars"]:
+            self.book.update(**self.money)
+        return facts
+
+    @property
+    def money(self) -> dict[str, float]:
+        """Dollars paid so far, over all starts and machines; the part whose tokens servers did not report."""
+        purse = self.tools.purse
+        spent = (purse.spent, purse.estimated) if purse else (0.0, 0.0)
+        return dict(zip(("dollars", "dollars_estimated"), spent, strict=True))
+
+    def finish(
+        self,
+        written: Sequence[Written],
+        releases: Sequence[ArtifactRef],
+        synthetic: ArtifactRef | None,
+        student: dict[str, Any],
+        asked: Sequence[Written] = (),
+    ) -> dict[str, Any]:
+        """Close the run: return the unspent budget, write summary and report, end the tracking.
+
+        `written` became the result; `asked` is all that models wrote, where that is more.
+        """
+        from flows.engine.finish import (Made, finish_run)
+
+        all_releases, asked = (*releases, *self.extra), tuple(asked or written)
+        made = Made(tuple(self.facts_so_far), tuple(written), asked, all_releases, synthetic, student)
+        return finish_run(self, made)

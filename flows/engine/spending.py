@@ -1,0 +1,106 @@
+"""The releases of the budget book that a run depends on, and those that it charged itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from connectors.interfaces.base import (ArtifactRef, LedgerError, Look)
+from connectors.ledger.state import (charge_fields, drawn_releases, events_of, unreleased)
+from flows.runtime.state_folder import who
+from flows.storage.lost_releases import RELEASES
+from tasks.private.releases.moments import SLOT
+
+if TYPE_CHECKING:
+    from connectors.artifacts.store import Artifacts
+    from connectors.ledger.state import Entry
+    from flows.engine.run import Run
+    from tasks.reporting.report_model import Report
+
+
+def paid_for(run: Run, releases: Sequence[ArtifactRef]) -> list[Entry]:
+    """Return the entries of the budget book that paid for these releases, whichever run paid, and for others that
+    this run drew in their place before (texts were lost and the vote was paid again): those were seen too.
+
+    Raises LedgerError when a release names no entry of the book.
+    """
+    name = run.tools.called
+    if not name.dataset:
+        return []
+    paid = {run.tools.artifacts.info(release)["ledger_entry"] for release in releases}
+    entries = run.tools.ledger.history(name.dataset)
+    unknown = sorted(paid - {entry.hash for entry in entries})
+    if unknown:
+        raise LedgerError(
+            f"Release {unknown[0][:12]} of run {name.run_id} stands in no line of the budget book of dataset "
+            f"'{name.dataset}'. Restore the book, or delete the run's release.parquet: it is read back."
+        )
+    slots = run.slots(releases) | {SLOT} | {one.privacy.part for one in run.prepared.noise.beside}
+    return [e for e in drawn_releases(entries) if e.hash in paid or (e.run_id == name.run_id and e.slot in slots)]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The releases that a run's output depends on: those that it `charged`, and those that it reused.
+
+    `events` describe all of them to the accountant. `at_most`: the files of the run do not say what it reused, so
+    that everything it had planned is taken for released.
+    """
+
+    charged: tuple[Entry, ...]
+    releases: tuple[Entry, ...]
+    events: tuple[Mapping[str, Any], ...]
+    at_most: bool
+
+
+def output_of(artifacts: Artifacts, run_id: str, entries: Sequence[Entry], report: Report | None) -> Output:
+    """Return the releases that the output of a run depends on, by the ledger and by the run's own files.
+
+    The loss is never understated: what the report of the run names beyond them counts as well, and without a report
+    the whole plan does, unless the run is over and its manifest is here.
+    """
+    named = releases_of(artifacts, run_id)
+    releases = tuple(entry for entry in drawn_releases(entries) if entry.run_id == run_id or entry.hash in named)
+    over = any(entry.kind == "finish" and entry.run_id == run_id for entry in entries)
+    at_most = report is None and not (over and artifacts.read_text(f"runs/{run_id}/manifest.json") is not None)
+    further: list[Mapping[str, Any]] = []
+    if report is not None:
+        further = [charge_fields(charge) for charge in report.happened.charges]
+    elif at_most:
+        further = _planned(run_id, entries)
+    missing = unreleased(further, releases)
+    return Output(
+        charged=tuple(entry for entry in releases if entry.run_id == run_id),
+        releases=releases,
+        events=(*(entry.event for entry in releases), *events_of(missing)),
+        at_most=at_most and bool(missing),
+    )
+
+
+def _planned(run_id: str, entries: Sequence[Entry]) -> list[Mapping[str, Any]]:
+    """Return the charges of the plan that a run reserved last."""
+    plans = [entry.detail["charges"] for entry in entries if (entry.kind, entry.run_id) == ("reserve", run_id)]
+    return plans[-1] if plans else []
+
+
+def releases_of(artifacts: Artifacts, run_id: str) -> set[str]:
+    """Return the hashes of the ledger entries that the files of a run name: releases that its output depends on."""
+    files = artifacts.finished(RELEASES.replace("*", run_id, 1)).values()
+    named = {str(manifest.get("info", {}).get("ledger_entry") or "") for manifest in files}
+    return (named | exposure_of(artifacts, run_id)) - {""}
+
+
+def exposure_of(artifacts: Artifacts, run_id: str) -> set[str]:
+    """Return the ledger entry that a student of private rows names; empty for a run without such a student."""
+    text = artifacts.read_text(f"runs/{run_id}/student.json")
+    entry = json.loads(text).get("ledger_entry") if text else None
+    return {entry} if entry else set()
+
+
+def look_of(run: Run, iteration: int) -> Look:
+    """Return what the budget book is told when FID is taken against the private rows."""
+    name = run.tools.called
+    what, where = "FID against the private rows", f"measures.json and report, iteration {iteration}"
+    return Look(name.dataset, who(), name.flow, name.run_id, what, where, f"fid-{iteration}")

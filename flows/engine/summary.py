@@ -1,0 +1,85 @@
+"""The summary of a run: what `--json` prints, and what other commands read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from prefect import runtime
+
+from tasks.metrics.iteration_record import (GUIDED, Facts)
+from tasks.reporting.report_model import Report
+
+if TYPE_CHECKING:
+    from flows.engine.run import Run
+
+
+def summary(run: Run, report: Report, mlflow: str) -> dict[str, Any]:
+    """Return what `wasp run --json` prints of a finished run; `mlflow`: where to look at it.
+
+    `epsilon_spent` is the privacy loss of the run's output, reused releases of earlier runs included;
+    `epsilon_added` is what this run added to the budget.
+    """
+    name, tracker = run.tools.called, run.tools.tracker
+    last = report.iterations[-1] if report.iterations else None
+    return {
+        "run_id": name.run_id,
+        "flow": name.flow,
+        "task": report.task,
+        "dataset": name.dataset,
+        "state": "done",
+        "degraded": bool(report.degraded),
+        "problems": list(report.degraded),
+        **run.money,
+        "epsilon_spent": report.happened.epsilon,
+        "epsilon_added": report.happened.added,
+        "not_private": report.not_private,
+        "delta": run.prepared.noise.delta,
+        "releases": report.happened.releases,
+        "releases_charged": report.happened.charged,
+        "n_synthetic": report.happened.samples,
+        "accuracy": report.scores.accuracy if report.scores else None,
+        "macro_f1": report.scores.macro_f1 if report.scores else None,
+        "classes": list(report.scores.classes) if report.scores else None,
+        "per_class": dict(report.scores.per_class) if report.scores else None,
+        "confusion": [list(row) for row in report.scores.confusion] if report.scores else None,
+        "usefulness": report.usefulness.summary() if report.usefulness else None,
+        "fid": last.fid if last else None,
+        "text_precision": last.text_precision if last else None,
+        "text_recall": last.text_recall if last else None,
+        **_guided(report.iterations),
+        "fid_not_private": last.not_private if last else False,
+        "mlflow_run_id": tracker.mlflow_run_id,
+        "mlflow": mlflow,
+        "tracking_problem": tracker.problem,
+        "prefect_run_id": str(runtime.flow_run.id) if runtime.flow_run.id else None,
+        "folder": run.tools.artifacts.where(f"runs/{name.run_id}"),
+        "report": run.tools.artifacts.where(f"runs/{name.run_id}/report.html"),
+        "seconds": round(time.monotonic() - run.started, 1),
+        "iterations": [_line(facts) for facts in report.iterations],
+        "warnings": [*report.warnings, *(report.usefulness.warnings if report.usefulness else ())],
+        "parties": report.parties,
+    }
+
+
+def _guided(iterations: Sequence[Facts]) -> dict[str, float | None]:
+    """Return how well rounds were guided, on average over those in which it was measured."""
+    told = {name: [one.guided.get(name) for one in iterations] for name in GUIDED}
+    known = {name: [value for value in values if value is not None] for name, values in told.items()}
+    return {name: sum(values) / len(values) if values else None for name, values in known.items()}
+
+
+def _line(facts: Facts) -> dict[str, Any]:
+    return {
+        "iteration": facts.iteration,
+        "new": dict(facts.new),
+        "weights": dict(facts.weights),
+        "fid": facts.fid,
+        "not_private": facts.not_private,
+        "text_precision": facts.text_precision,
+        "text_recall": facts.text_recall,
+        "accuracy": facts.accuracy,
+        **facts.guided,
+        "epsilon": facts.epsilon,
+    }

@@ -1,0 +1,1 @@
+"""Federated runs: coordinator and parties."""

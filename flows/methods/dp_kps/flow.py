@@ -1,0 +1,61 @@
+"""DP-KPS: language models write around phrases that were drawn from noisy densities of the private documents' phrases.
+
+Nagesh et al. 2025, "Private Text Generation by Seeding Large Language Model Prompts". Symbols of the paper: S first
+terms of a document, N terms of the private vocabulary, L phrases of a sequence.
+"""
+
+# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
+from typing import Any
+
+from prefect import flow
+
+from flows.engine.lifecycle import (flow_run_name, running)
+from flows.releases.teachers_run import (discriminated, release_labels)
+from flows.methods.dp_kps.run import DpKpsRun
+from flows.methods.dp_kps.config import DpKpsConfig
+from flows.runtime.task_runners import ConfiguredTaskRunner
+from tasks.prefect.keyphrases import (choose_terms, draw_phrases)
+from tasks.prefect.private import (count_terms, estimate_densities)
+from tasks.prefect.runtime import (collect, embedded, generate, measure_iteration, now, record_iteration, train_student)
+
+
+@flow(name="dp_kps", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
+def dp_kps(config: DpKpsConfig, resumes: str | None = None) -> dict[str, Any]:
+    """Release a private vocabulary and densities of its terms, seed prompts with them, train and test a student.
+
+    Args:
+        config: task, rows, vocabulary, language models, privacy, method, student and evaluation of the run.
+        resumes: the run that must go on; anything that would make it another run is refused before it is paid for.
+
+    Returns:
+        The summary of the run: what `wasp run --json` prints.
+    """
+    with running("dp_kps", config, resumes, DpKpsRun) as run:
+        if run.stands is not None:
+            return run.stands
+        # classes in the proportions of noisy label counts, where those are asked for
+        labels = release_labels(run)
+
+        # private vocabulary: in how many documents each public term stands, S terms of each
+        counted = now(count_terms, run.tools, run.vocabulary_spec)
+        terms = now(choose_terms, run.tools, run.vocabulary_spec, counted)
+
+        # densities of the documents' phrases, per class; from here on everything is computed from noisy numbers
+        density = now(estimate_densities, run.tools, run.density_spec, terms)
+        sequences = now(draw_phrases, run.tools, run.density_spec, terms, density)
+        releases = [*labels, counted, density]
+
+        # a text around each sequence, or the sequences themselves
+        if config.method.texts == "phrases":
+            written = run.phrases_only(sequences, terms)
+        else:
+            written = embedded(run.tools, generate, run.seeded_jobs(sequences))
+            run.require_texts(0, written)
+        measured = now(measure_iteration, run.tools, run.measure_job(0, written))
+        now(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
+
+        # where a filter is asked for: texts that teachers on the private rows take for private
+        kept, answers = discriminated(run, written)
+        synthetic = now(collect, run.tools, kept)
+        student = now(train_student, run.tools, run.train_job(kept))
+        return run.finish(kept, [*releases, *answers], synthetic, student, written)

@@ -1,0 +1,99 @@
+"""A run of DP-KPS: what its steps are asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from connectors.interfaces.base import (ArtifactRef, digest)
+from flows.methods.dp_kps.releases import vocabulary_spec
+from flows.methods.dp_kps.config import DpKpsConfig
+from flows.engine.run import Run
+from tasks.text.class_balance import dealt
+from tasks.core.refs import (Reference, Seeds, WriteJob, Written)
+from tasks.accounting.keyphrases import KeyphraseNoise
+from tasks.accounting.keyphrase_budget import KeyphrasesNoise
+from tasks.prefect.keyphrases import phrases_as_texts
+from tasks.steps.keyphrases import (DensitySpec, Terms, VocabularySpec)
+from tasks.steps.phrase_texts import PhraseRows
+from tasks.keyphrases.sequences import Choice
+from tasks.prefect.runtime import (embed_samples, now)
+
+
+class DpKpsRun(Run):
+    """The jobs of one run of DP-KPS."""
+
+    config: DpKpsConfig
+    guides_all = True
+
+    @property
+    def noises(self) -> tuple[KeyphraseNoise, KeyphraseNoise]:
+        """The noise of vocabulary and densities."""
+        noise = self.prepared.noise
+        assert isinstance(noise, KeyphrasesNoise)
+        return noise.parts
+
+    @property
+    def vocabulary_spec(self) -> VocabularySpec:
+        """Describe the release of the vocabulary."""
+        method = self.config.method
+        return vocabulary_spec(self, self.noises[0], method.vocabulary_terms, method.threshold)
+
+    @property
+    def density_spec(self) -> DensitySpec:
+        """Describe the release of the densities, and the draw of sequences."""
+        method, name = self.config.method, self.tools.called
+        return DensitySpec(
+            dataset=name.dataset,
+            fingerprint=name.fingerprint,
+            noise=self.noises[1],
+            shape=self.config.shape,
+            choice=Choice(method.top, method.sharpness),
+            labels=self.prepared.card.label_names,
+            count=max(dealt(method.samples, self.prepared.card.label_names, shares=self.shares).values()),
+            seed=self.config.execution.seed,
+            respend=self.config.privacy.respends,
+        )
+
+    @property
+    def examples_per_prompt(self) -> int:
+        """As many as the configuration says, where somebody gave examples away."""
+        return self.config.method.examples if self.config.few_shot else 0
+
+    def seeded_jobs(self, sequences: ArtifactRef) -> list[WriteJob]:
+        """Share the texts among the PLMs; each prompt asks for a sequence of its own."""
+        seeds = Seeds(
+            sequences=sequences,
+            shown=self.prepared.shown,
+            examples=self.examples_per_prompt,
+            disclose=self.config.method.disclosure == "label",
+            models=len(self.plms),
+        )
+        jobs = self.write_jobs(0, self.equal_weights(), None, ())
+        return [replace(job, seeds=replace(seeds, first=job.plm_index)) for job in jobs]
+
+    def phrases_only(self, sequences: ArtifactRef, terms: Terms) -> list[Written]:
+        """Let the sequences themselves be the texts; test rows become phrases too."""
+        test, public = (self._phrased(rows, terms) for rows in (self.prepared.test, self.prepared.public))
+        self.prepared = replace(self.prepared, test=test, public=public)
+        job = PhraseRows(sequences, self.prepared.card.label_names, self.config.method.samples, self.shares)
+        return [now(embed_samples, self.tools, now(phrases_as_texts, self.tools, job))]
+
+    def _phrased(self, rows: Reference | None, terms: Terms) -> Reference | None:
+        """Return real rows as the phrases that stand in them."""
+        if rows is None:
+            return None
+        length = self.config.method.length
+        return replace(
+            rows, content=digest([rows.content, terms.table.sha256, length]), terms=terms.table, phrases=length
+        )
+
+    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (two parts, however often told)
+        """The two parts."""
+        return {"vocabulary", "density"}
+
+    @property
+    def why_missing(self) -> str:
+        """Sequences that were drawn twice stand there once."""
+        drawn = self.config.method.texts == "phrases"
+        return "some sequences were drawn twice and stand there once" if drawn else super().why_missing

@@ -1,0 +1,55 @@
+"""FuseGen: several language models write, and students trained on their texts choose the examples of the next prompts.
+
+Zou et al. 2024, "FuseGen: PLM Fusion for Data-generation based Zero-shot Learning". No private row is opened: WASP is
+compared with it to see what votes of private rows add.
+"""
+
+# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
+from typing import Any
+
+from prefect import flow
+
+from flows.engine.lifecycle import (flow_run_name, running)
+from flows.methods.fusegen.run import FuseGenRun
+from flows.methods.fusegen.config import FuseGenConfig
+from flows.runtime.task_runners import ConfiguredTaskRunner
+from tasks.prefect.fusegen import (fuse, judge)
+from tasks.core.refs import Written
+from tasks.prefect.runtime import (collect, embedded, generate, measure_iteration, now, record_iteration, start, train_student)
+
+
+@flow(name="fusegen", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
+def fusegen(config: FuseGenConfig, resumes: str | None = None) -> dict[str, Any]:
+    """Write a synthetic training set by several language models without private rows, train and test a student.
+
+    Args:
+        config: task, language models, method, student and evaluation of the run.
+        resumes: the run that must go on; anything that would make it another run is refused before it is paid for.
+
+    Returns:
+        The summary of the run: what `wasp run --json` prints.
+    """
+    with running("fusegen", config, resumes, FuseGenRun) as run:
+        if run.stands is not None:
+            return run.stands
+        written: list[Written] = []
+        examples, weights = None, run.equal_weights()
+
+        for iteration in range(run.iterations):
+            # every model writes an equal share, with the examples of the round before
+            written += embedded(run.tools, generate, run.write_jobs(iteration, weights, examples, written))
+            run.require_texts(iteration, written)
+            measured = now(measure_iteration, run.tools, run.measure_job(iteration, written))
+
+            # a student for each model judges the texts of all; examples come from where they agree and where not
+            if iteration < run.iterations - 1:
+                judging = [start(judge, run.tools, job) for job in run.judge_jobs(iteration, written)]
+                judgements = [judgement.result() for judgement in judging]
+                examples = now(fuse, run.tools, run.fuse_job(iteration), judgements, written)
+
+            now(record_iteration, run.tools, run.facts(iteration, written, {}, measured, []))
+
+        # texts that the student goes on mistaking weigh less with every pass (self-boosting weight adjustment)
+        synthetic = now(collect, run.tools, written)
+        student = now(train_student, run.tools, run.train_job(written))
+        return run.finish(written, [], synthetic, student)

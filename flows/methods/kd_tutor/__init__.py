@@ -1,0 +1,1 @@
+"""Knowledge distillation with a distribution tutor."""

@@ -1,0 +1,1 @@
+"""OnlyPrivate, an upper bound without privacy."""

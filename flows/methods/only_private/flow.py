@@ -1,0 +1,36 @@
+"""OnlyPrivate: the student trained on the private rows themselves. NOT PRIVATE, never to be shared: an upper bound.
+
+Zou et al. 2025 (WASP), Tables 1, 2 and 10. Their figures come from a student that saw each row once; `as_published`
+does the same, `to_convergence` shows what the rows are worth.
+"""
+
+# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
+from typing import Any
+
+from prefect import flow
+
+from flows.engine.lifecycle import (flow_run_name, running)
+from flows.methods.only_private.run import OnlyPrivateRun
+from flows.methods.only_private.config import OnlyPrivateConfig
+from flows.runtime.task_runners import ConfiguredTaskRunner
+from tasks.prefect.private import train_on_private
+from tasks.prefect.runtime import now
+
+
+@flow(name="only_private", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
+def only_private(config: OnlyPrivateConfig, resumes: str | None = None) -> dict[str, Any]:
+    """Train a student on the private rows as they are and test it. NOT PRIVATE: nothing of the run may be shared.
+
+    Args:
+        config: task, private rows, method, student and test rows of the run.
+        resumes: the run that must go on; anything that would make it another run is refused.
+
+    Returns:
+        The summary of the run: what `wasp run --json` prints.
+    """
+    with running("only_private", config, resumes, OnlyPrivateRun) as run:
+        if run.stands is not None:
+            return run.stands
+        # the budget book is told that the dataset is exposed, then the rows are opened, in the private zone
+        student = now(train_on_private, run.tools, run.plain_job())
+        return run.finish([], [], None, student)

@@ -1,0 +1,65 @@
+"""A run on private rows alone: what its one step is asked to do, and how it is marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from connectors.interfaces.base import ArtifactRef
+from connectors.ledger.state import RELEASING
+from flows.methods.only_private.config import OnlyPrivateConfig
+from flows.engine.run import Run
+from flows.engine.spending import exposure_of
+from tasks.private.training.plain_train import (SLOT, PlainJob, student_folder)
+from tasks.reporting.report_model import Touched
+from tasks.students.spec import StudentSpec
+
+if TYPE_CHECKING:
+    from connectors.ledger.state import Entry
+
+PATIENCE = 10
+"""Passes without a better answer to the rows that are held back, after which a student has converged."""
+PUBLISHED_BATCH, PUBLISHED_RATE = 16, 2e-5
+
+
+class OnlyPrivateRun(Run):
+    """The job of one run on private rows alone."""
+
+    config: OnlyPrivateConfig
+
+    @property
+    def student_folder(self) -> str:
+        """In the private zone: the student is as private as the rows."""
+        return student_folder(self.tools.run_id)
+
+    @property
+    def touched(self) -> tuple[Touched, ...]:
+        """The training itself, and with it every score of its student."""
+        return (Touched("a student trained on the private rows", self.student_folder, "the flow only_private"),)
+
+    @property
+    def student_spec(self) -> StudentSpec:
+        """To convergence on rows of which a tenth is held back, or one pass over all of them as published."""
+        student, method, seed = self.config.student, self.config.method, self.config.execution.seed
+        if method.training == "to_convergence":
+            recipe: dict[str, Any] = {"epochs": method.passes, "patience": PATIENCE}
+        else:
+            recipe = {"epochs": 1, "learning_rate": PUBLISHED_RATE, "batch": PUBLISHED_BATCH}
+            recipe |= {"validation_share": 0.0, "head": "random"}
+        return StudentSpec(student.kind, student.model, seed=seed, **(recipe | student.recipe))
+
+    def plain_job(self) -> PlainJob:
+        """Train on the private rows, which the budget book is told of first."""
+        name, prepared = self.tools.called, self.prepared
+        (charge,) = prepared.plan.charges
+        labels = prepared.card.label_names
+        return PlainJob(name.dataset, name.fingerprint, charge, self.student_spec, labels, prepared.test)
+
+    def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:  # noqa: ARG002  (it releases no artifact)
+        """Return the exposure that the budget book holds of this run, or of an earlier run that it reuses."""
+        name = self.tools.called
+        exposed = exposure_of(self.tools.artifacts, name.run_id)
+        entries = [entry for entry in self.tools.ledger.history(name.dataset) if entry.kind in RELEASING]
+        return [
+            entry for entry in entries if entry.hash in exposed or (entry.run_id, entry.slot) == (name.run_id, SLOT)
+        ]

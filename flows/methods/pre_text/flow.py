@@ -1,0 +1,74 @@
+"""PrE-Text: a population of texts evolves by the votes of private rows, and language models write more of its like.
+
+Hou et al. 2024. The published method is federated and knows no classes; here a party's rows vote within their class, as
+the comparison with WASP needs it. Its steps: look ahead, vote, threshold, draw survivors, vary them by a masked
+language model, and expand the survivors of all iterations.
+"""
+
+# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
+from typing import Any
+
+from prefect import flow
+
+from connectors.interfaces.base import ArtifactRef
+from flows.engine.lifecycle import (flow_run_name, running)
+from flows.releases.teachers_run import (discriminated, release_labels)
+from flows.methods.evolution import ahead_of
+from flows.methods.pre_text.config import PreTextConfig
+from flows.methods.pre_text.run import PreTextRun
+from flows.runtime.task_runners import ConfiguredTaskRunner
+from tasks.prefect.evolution import (survive, unite, vary)
+from tasks.core.refs import Written
+from tasks.prefect.runtime import (collect, embedded, generate, measure_iteration, now, record_iteration, train_student)
+
+
+@flow(name="pre_text", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
+def pre_text(config: PreTextConfig, resumes: str | None = None) -> dict[str, Any]:
+    """Write a synthetic training set by PrE-Text under differential privacy, train and test a student.
+
+    Args:
+        config: task, rows, language models, filler, privacy, method, student and evaluation of the run.
+        resumes: the run that must go on; anything that would make it another run is refused before it is paid for.
+
+    Returns:
+        The summary of the run: what `wasp run --json` prints.
+    """
+    with running("pre_text", config, resumes, PreTextRun) as run:
+        if run.stands is not None:
+            return run.stands
+        asked: list[Written] = []
+        # classes in the proportions of noisy label counts, where those are asked for
+        releases: list[ArtifactRef] = release_labels(run)
+        kept: list[Written] = []
+
+        for iteration in range(run.iterations):
+            # the PLMs write the first population; later ones are variations of who survived
+            if iteration == 0:
+                population = embedded(run.tools, generate, run.write_jobs(0, run.equal_weights(), None, ()))
+            else:
+                population = embedded(run.tools, vary, run.children_jobs(iteration, kept[-1]))
+            run.require_texts(iteration, population)
+            measured = now(measure_iteration, run.tools, run.measure_job(iteration, population))
+
+            # a text stands for election where its variations lie on average
+            votable, ahead = ahead_of(run, iteration, population)
+            asked += [*population, *ahead]
+
+            # each private row gives one vote to the nearest text of its class; survivors are drawn by their votes
+            release = run.vote(iteration, votable)
+            releases.append(release)
+            kept.append(now(survive, run.tools, run.survive_job(iteration), release, population))
+            now(record_iteration, run.tools, run.facts(iteration, [*population, *ahead], {}, measured, releases))
+
+        # the PLMs write more of what survived: this is the result
+        seeds = now(unite, run.tools, kept)
+        written = embedded(run.tools, generate, run.write_jobs(run.iterations, run.equal_weights(), seeds, ()))
+        run.require_texts(run.iterations, written)
+        measured = now(measure_iteration, run.tools, run.measure_job(run.iterations, written))
+        now(record_iteration, run.tools, run.facts(run.iterations, written, {}, measured, releases))
+
+        # where a filter is asked for: texts that teachers on the private rows take for private
+        passed, answers = discriminated(run, written)
+        synthetic = now(collect, run.tools, passed)
+        student = now(train_student, run.tools, run.train_job(passed))
+        return run.finish(passed, [*releases, *answers], synthetic, student, [*asked, *written])

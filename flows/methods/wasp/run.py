@@ -1,0 +1,123 @@
+"""A run of WASP: what its steps are asked to do, in the names of Algorithm 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from connectors.interfaces.base import ArtifactRef
+from flows.config.base import WaspConfig
+from flows.engine.run import Run
+from tasks.steps.appraisal import AppraiseJob
+from tasks.accounting.density import GuidanceNoise
+from tasks.core.refs import (GuideSpec, SelectJob, SettleJob, Shift, TrainJob, WeighJob, Weights, Written)
+from tasks.private.releases.density import SLOT
+from tasks.prefect.private import estimate_density
+from tasks.prefect.runtime import (appraise, now, settle)
+
+
+class WaspRun(Run):
+    """The jobs of one run of WASP."""
+
+    config: WaspConfig
+    density: ArtifactRef | None = None
+    """The release that guides, once it is there."""
+
+    @property
+    def examples_per_prompt(self) -> int:
+        """S, half of them bad."""
+        return self.config.method.examples
+
+    @property
+    def contrast(self) -> bool:
+        """As the configuration says."""
+        return self.config.method.contrast
+
+    @property
+    def vote_scope(self) -> str:
+        """All texts so far (paper), or those of this round."""
+        return self.config.method.vote_scope
+
+    def votable(self, iteration: int, written: Sequence[Written]) -> tuple[Written, ...]:
+        """Return what stands for election: all texts so far (paper), or those of this round."""
+        return tuple(one for one in written if self.vote_scope == "all" or one.iteration == iteration)
+
+    def is_voted_on(self, iteration: int) -> bool:
+        """The texts of every iteration but the last; for a density those of the first."""
+        return iteration < self.iterations - 1 and self.density is None
+
+    @property
+    def needed(self) -> dict[str, int]:
+        """S texts of each class: as many as a prompt shows."""
+        return dict.fromkeys(self.prepared.card.label_names, self.examples_per_prompt)
+
+    def guided(self, iteration: int, votable: Sequence[Written], releases: Sequence[ArtifactRef]) -> list[ArtifactRef]:
+        """Return the releases so far and that of this round: a vote, or one density for all rounds."""
+        if self.config.method.density is None:
+            return [*releases, self.vote(iteration, votable)]
+        if self.density is not None:
+            return list(releases)
+        self.density = cast(ArtifactRef, now(estimate_density, self.tools, self.guide_spec, votable))
+        return [*releases, self.density]
+
+    @property
+    def guide_spec(self) -> GuideSpec:
+        """Describe the release of the density."""
+        name, noise, kernel = self.tools.called, self.prepared.noise, self.config.method.density
+        assert isinstance(noise, GuidanceNoise)
+        assert kernel is not None
+        return GuideSpec(
+            dataset=name.dataset,
+            fingerprint=name.fingerprint,
+            noise=noise,
+            kernel=kernel,
+            labels=self.prepared.card.label_names,
+            respend=self.config.privacy.respends,
+            needed=self.needed,
+        )
+
+    def appraised(
+        self,
+        measured: dict[str, Any],
+        made: tuple[ArtifactRef, ArtifactRef],
+        jobs: tuple[SelectJob, WeighJob, Weights],
+        votable: Sequence[Written],
+    ) -> dict[str, Any]:
+        """Return what was measured and, if asked for, how well a round was guided; `made`: its release and examples."""
+        test = self.prepared.test
+        if test is None or not self.config.method.appraise:
+            return measured
+        job = AppraiseJob(made[0], jobs[0], jobs[1], self.prepared.noise, self.prepared.card.label_names, jobs[2], test)
+        return measured | cast("dict[str, Any]", now(appraise, self.tools, job, made[1], votable))
+
+    def settled(self, iteration: int, written: Sequence[Written], releases: Sequence[ArtifactRef]) -> list[Written]:
+        """Return what is the data set so far: all texts; at the end, if asked for, those that match the density."""
+        method = self.config.method
+        if method.final_set == "all" or method.density is None or iteration < self.iterations - 1:
+            return list(written)
+        job = SettleJob(iteration, method.density, method.kept, self.config.execution.seed)
+        return [cast(Written, now(settle, self.tools, job, releases[-1], written))]
+
+    def train_job(self, written: Sequence[Written]) -> TrainJob:
+        """As every flow does; where the student adapts to the density, with the release that moves vectors."""
+        job, kernel = super().train_job(written), self.config.method.density
+        if self.config.student.adaptation != "density" or kernel is None or self.density is None:
+            return job
+        self.trained = replace(job, shift=Shift(self.density, kernel))
+        return self.trained
+
+    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:
+        """The votes, or the density."""
+        return super().slots(releases) if self.config.method.density is None else {SLOT}
+
+    def select_job(self, iteration: int) -> SelectJob:
+        """Take the top S of each class."""
+        method = self.config.method
+        return SelectJob(iteration, method.examples, method.density, method.smooths, method.bad_per_hub or 0)
+
+    def weigh_job(self, iteration: int, weights: Weights) -> WeighJob:
+        """Weigh the PLMs by the votes of their texts."""
+        method = self.config.method
+        manner = (method.weights_by, method.temperature, method.density, method.smooths)
+        return WeighJob(iteration, self.plms, method.weighting, weights, *manner)

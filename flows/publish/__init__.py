@@ -1,0 +1,1 @@
+"""Export of a data set: gate, bundle, card, ledger page."""

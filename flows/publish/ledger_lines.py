@@ -1,0 +1,91 @@
+"""Turns lines of the budget book into what the officer's page lists beside the runs."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from connectors.interfaces.base import canonical
+from connectors.ledger.state import (EXPORT, EXPOSED, GROUP, LOOK, RELEASING, Entry, drawn_releases)
+from tasks.reporting.ledger_page_model import (Among, Exported, Line, RunLine, Shared, Touch)
+from tasks.accounting.federated import parties_of
+
+UNTOLD = ("charges", "extra", "key", "fingerprint", "records", "entry", "line", "carried")
+"""What a line holds for programs."""
+
+
+def line(entry: Entry) -> Line:
+    """Return one line of the book as it is shown."""
+    detail = {key: value for key, value in entry.detail.items() if key not in UNTOLD}
+    remark = canonical(detail)[1:-1].replace('"', "").replace(",", ", ") if detail else ""
+    return Line(
+        entry.number,
+        entry.at,
+        entry.who,
+        entry.kind,
+        entry.run_id,
+        entry.slot,
+        entry.mechanism,
+        entry.epsilon if entry.epsilon is None or math.isfinite(entry.epsilon) else None,
+        entry.hash,
+        remark[:160],
+    )
+
+
+def shared(entries: Sequence[Entry]) -> tuple[Shared, ...]:
+    """Return what the other datasets of the group released, by dataset and run."""
+    void = {entry.detail["number"] for entry in entries if entry.kind == f"{GROUP}void"}
+    theirs = [
+        (entry.detail["of"], entry.run_id, entry.who)
+        for entry in entries
+        if entry.kind in [f"{GROUP}{kind}" for kind in RELEASING] and entry.number not in void
+    ]
+    return tuple(Shared(*one, releases) for one, releases in Counter(theirs).items())
+
+
+def touched(entries: Sequence[Entry], runs: Sequence[RunLine]) -> tuple[Touch, ...]:
+    """Return every use of private rows without noise: what the book tells, then what only a run's report does."""
+    told = [
+        Touch(entry.at, entry.who, entry.flow, entry.run_id, *_what(entry), entry.detail.get("of", ""))
+        for entry in entries
+        if entry.kind.removeprefix(GROUP) in (LOOK, EXPOSED)
+    ]
+    known = {touch.run_id for touch in told}
+    silent = [run for run in runs if run.run_id not in known]
+    return (*told, *(Touch("", "", run.flow, run.run_id, what, "") for run in silent for what in run.without_noise))
+
+
+def among(entries: Sequence[Entry], runs: Sequence[RunLine]) -> tuple[Among, ...]:
+    """Return the parties that shared the noise of each federated run."""
+    units = {run.run_id: run.unit for run in runs}
+    federated = {}
+    for entry in drawn_releases(entries):
+        parties = parties_of(entry.event, entry.sensitivity_reason)
+        if parties is not None:
+            who = (parties.number, parties.minimum, parties.colluding)
+            federated[entry.run_id, who] = Among(entry.run_id, *who, units[entry.run_id])
+    return tuple(federated.values())
+
+
+def exports(entries: Sequence[Entry]) -> tuple[Exported, ...]:
+    """Return the bundles that left, oldest first."""
+    return tuple(
+        Exported(
+            entry.at,
+            entry.who,
+            entry.run_id,
+            entry.detail["manifest"],
+            entry.detail["license"],
+            entry.detail["overlap_check"].get("passed"),
+            str((entry.detail.get("approval") or {}).get("by", "")),
+        )
+        for entry in entries
+        if entry.kind == EXPORT
+    )
+
+
+def _what(entry: Entry) -> tuple[str, str]:
+    if entry.kind.removeprefix(GROUP) == EXPOSED:
+        return f"{entry.slot} without noise", "release.parquet of the iteration, and all that was made from it"
+    return entry.detail["what"], entry.detail["where"]

@@ -1,0 +1,65 @@
+"""Where the rows and models of a configuration lie, and what a dataset is called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from connectors.interfaces.base import (Embedder, ModelSpec, RowsRef)
+from flows.config.base import (EmbedderChoice, Plm, PrivateRows, Rows)
+
+FILES = {"recorded"}
+"""Connectors whose `model` is always a file."""
+
+
+def default_name(path: str) -> str:
+    """Return the name of a dataset in the budget book when none is given: folder and file name, or host and database.
+
+    User and password of an address are no part of it: names stand in reports and in experiments.
+    """
+    _, separator, rest = path.partition("://")
+    public = rest.rsplit("@", 1)[-1] if separator else path.split(":")[-1]
+    parts = Path(public.split("?")[0]).with_suffix("").parts[-2:]
+    return "/".join(part.strip("/") for part in parts if part.strip("/")) or "private"
+
+
+def place(path: str, root: str | None) -> str:
+    """Return `path`, below `root` if it is a relative path of a file."""
+    special = ":" in path or path.startswith("~") or Path(path).is_absolute()
+    return path if special or root is None else str(Path(root) / path)
+
+
+def rows_ref(rows: Rows, root: str | None, run_seed: int = 0) -> RowsRef:
+    """Return the reference that a configuration's rows stand for; a run draws public rows by its own seed as well."""
+    is_public = isinstance(rows, PrivateRows) and rows.rows_are_public
+    return RowsRef(
+        path=place(rows.path, root),
+        text=rows.text,
+        label=rows.label,
+        rows=rows.rows,
+        seed=rows.seed + run_seed * is_public,
+        of=rows.of if isinstance(rows, PrivateRows) else None,
+        public=is_public,
+        person=rows.person if isinstance(rows, PrivateRows) else None,
+        query=rows.query,
+        classes=tuple((name, tuple(beginnings)) for name, beginnings in (rows.classes or {}).items()),
+    )
+
+
+def model_spec(plm: Plm, root: str | None) -> ModelSpec:
+    """Return what the registry opens; the file of a recorded model, or a folder of weights, may lie below `root`."""
+    model = place(plm.model, root) if plm.model else ""
+    if plm.connector not in FILES and not Path(model).is_dir():
+        model = plm.model
+    return ModelSpec(plm.name, plm.connector, model, plm.connector_options)
+
+
+def embedder_of(choice: EmbedderChoice, root: str | None = None) -> Embedder:
+    """Open the embedder of a configuration; files of word vectors may lie below `root`."""
+    from connectors.embedders.registry import open_embedder
+
+    return open_embedder(choice.connector, embedder_model(choice, root), choice.connector_options)
+
+
+def embedder_model(choice: EmbedderChoice, root: str | None) -> str:
+    """Return the model of an embedder; a file of word vectors may lie below `root`."""
+    return place(choice.model, root) if choice.connector == "word_vectors" else choice.model

@@ -1,0 +1,1 @@
+"""The state folder over time: inventory, retention, ledger backup."""

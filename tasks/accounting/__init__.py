@@ -1,0 +1,1 @@
+"""Privacy accounting: composition, sensitivity and one module per mechanism."""

@@ -1,0 +1,104 @@
+"""The noise of one released density: one sum of features per class serves all rounds of a run, and later runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from connectors.interfaces.base import Charge
+from tasks.accounting.votes import (LEAST_SIGMA_INT, Noise, VotePrivacy, need)
+from tasks.accounting.composition import (discrete_gaussian_event, epsilon_of, gaussian_sigma)
+
+FEATURE_STEPS: Final = 2**14
+"""Integer steps of a feature; features are cut down to whole steps, so that nothing gets longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuidanceNoise(Noise):
+    """The noise of a density; `sigma` and `sensitivity` are of features, of which no row has more than length 1."""
+
+    @property
+    def charge(self) -> Charge:
+        """The release as the ledger writes it."""
+        return Charge(
+            mechanism="none" if self.non_private else "discrete_gaussian",
+            event=self.event,
+            sensitivity=self.sensitivity,
+            sensitivity_reason=_reason(self.privacy),
+            noise_scale=self.sigma,
+            protects=self.privacy.protects,
+            adjacency=self.privacy.adjacency,
+        )
+
+
+def density_sensitivity(privacy: VotePrivacy) -> float:
+    """Return by how much one row, or one person, moves the sums of all classes together, L2 norm.
+
+    A row adds its features, whose length is at most 1, to the sum of its class and nothing to the others. Features
+    are cut towards zero to whole steps, which only shortens them: 1. A person adds the average of their rows' features,
+    over all classes, which is no longer than the longest: 1. Replacing takes one away and adds another, and features
+    have both signs: 2.
+    """
+    return 2.0 if privacy.adjacency == "replace_one" else 1.0
+
+
+def calibrate_density(privacy: VotePrivacy) -> GuidanceNoise:
+    """Return the least noise that keeps the promise with one release, and what it really costs.
+
+    Infinite epsilon: no noise, marked non-private. Raises ConfigError for numbers that promise nothing, for another
+    calibration than "tight", and where persons' rows are not averaged.
+    """
+    need(privacy.epsilon > 0, "epsilon", "a positive number, or inf", privacy.epsilon)
+    need(0 < privacy.delta < 1, "delta", "a number between 0 and 1", privacy.delta)
+    need(privacy.calibration == "tight", "calibration", "tight: no paper releases this density", privacy.calibration)
+    averaged = privacy.protects == "record" or privacy.aggregation == "mean"
+    need(averaged, "joined_by", "mean: a person adds the average of their rows", privacy.aggregation)
+    sensitivity = density_sensitivity(privacy)
+    if math.isinf(privacy.epsilon):
+        return _noise(privacy, 0.0, math.inf)
+    least, widening = gaussian_sigma(privacy.epsilon, privacy.delta, sensitivity), 1e-6
+    while True:
+        sigma = least * (1 + widening)
+        need(sigma * FEATURE_STEPS >= LEAST_SIGMA_INT, "epsilon", "smaller, or inf", privacy.epsilon)
+        exact = epsilon_of([discrete_gaussian_event(sigma / sensitivity, sigma * FEATURE_STEPS)], privacy.delta)
+        if exact <= privacy.epsilon:
+            return _noise(privacy, sigma, exact)
+        widening *= 2
+
+
+def density_in_words(noise: Noise) -> str:
+    """Return what the release is, as a sentence; empty for other noise."""
+    if not isinstance(noise, GuidanceNoise):
+        return ""
+    how = "without noise" if noise.non_private else f"with integer Gaussian noise, sigma {noise.sigma:.4f}"
+    return (
+        f"one sum of features per class, {how}; one {noise.privacy.protects} moves all of them together by at most "
+        f"{noise.sensitivity:g} (L2); it serves every round"
+    )
+
+
+def _noise(privacy: VotePrivacy, sigma: float, exact: float) -> GuidanceNoise:
+    sensitivity = density_sensitivity(privacy)
+    return GuidanceNoise(
+        privacy=privacy,
+        sigma=sigma,
+        sigma_int=sigma * FEATURE_STEPS,
+        scale=FEATURE_STEPS,
+        sensitivity=sensitivity,
+        noise_multiplier=sigma / sensitivity,
+        releases=1,
+        epsilon_stated=privacy.epsilon,
+        epsilon_exact=exact,
+        delta=privacy.delta,
+        calibration=privacy.calibration,
+    )
+
+
+def _reason(privacy: VotePrivacy) -> str:
+    if privacy.protects == "person":
+        what = f"one person adds the average features of at most {privacy.rows_per_person} row(s), over all classes"
+    else:
+        what = "one row adds its features to the sum of its class"
+    twice = "; replacing it moves as much again" if privacy.adjacency == "replace_one" else ""
+    return f"{what}: no longer than 1 (L2){twice}"

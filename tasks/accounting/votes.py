@@ -1,0 +1,250 @@
+"""How much noise a vote needs: sigma, and the charge that tells the ledger.
+
+How far votes move is in tasks/accounting/sensitivity.py, what releases cost together (events, `epsilon_of`, the gate's
+`filter_epsilon`) in tasks/accounting/composition.py; both can be imported from here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from connectors.interfaces.base import (ABOUT, Charge)
+from tasks.accounting.composition import Adjacency as Adjacency
+from tasks.accounting.composition import Event as Event
+from tasks.accounting.composition import discrete_gaussian_event as discrete_gaussian_event
+from tasks.accounting.composition import discrete_laplace_event as discrete_laplace_event
+from tasks.accounting.composition import dp_sgd_event as dp_sgd_event
+from tasks.accounting.composition import epsilon_of as epsilon_of
+from tasks.accounting.composition import filter_epsilon as filter_epsilon
+from tasks.accounting.composition import gaussian_event as gaussian_event
+from tasks.accounting.composition import gaussian_sigma as gaussian_sigma
+from tasks.accounting.composition import laplace_event as laplace_event
+from tasks.accounting.composition import non_private_event as non_private_event
+from tasks.accounting.composition import rho_of as rho_of
+from tasks.accounting.composition import zcdp_epsilon as zcdp_epsilon
+from tasks.accounting.sensitivity import MOST_CHOICE_SHARE as MOST_CHOICE_SHARE
+from tasks.accounting.sensitivity import MOST_ROWS_PER_PERSON as MOST_ROWS_PER_PERSON
+from tasks.accounting.sensitivity import MOST_VOTES as MOST_VOTES
+from tasks.accounting.sensitivity import Aggregation as Aggregation
+from tasks.accounting.sensitivity import Calibration as Calibration
+from tasks.accounting.sensitivity import Paper as Paper
+from tasks.accounting.sensitivity import Protects as Protects
+from tasks.accounting.sensitivity import VotePrivacy as VotePrivacy
+from tasks.accounting.sensitivity import choice_steps as choice_steps
+from tasks.accounting.sensitivity import need as need
+from tasks.accounting.sensitivity import person_factor as person_factor
+from tasks.accounting.sensitivity import scale_of as scale_of
+from tasks.accounting.sensitivity import total_sensitivity as total_sensitivity
+from tasks.accounting.sensitivity import vote_scale as vote_scale
+from tasks.accounting.sensitivity import vote_sensitivity as vote_sensitivity
+
+if TYPE_CHECKING:
+    from tasks.accounting.moments import MomentsNoise
+    from tasks.accounting.teachers import PartNoise
+
+LEAST_SIGMA_INT: Final = 16.0
+"""Below this the noise is a handful of integers and protects nobody."""
+
+PAPER_L1_PER_SIDE: Final = 2.0
+"""The paper takes the L1 norm of one row's votes, 2 per histogram, where the L2 norm is due (Theorem D.2)."""
+
+PRE_TEXT_EXCESS: Final = 1.541 * math.sqrt(2)
+"""How many times the noise that it accounts for the published code of PrE-Text draws."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The noise of every release of a run.
+
+    `sigma` in votes (the largest single vote is 1), `sigma_int` in integer steps (`scale` steps are one vote),
+    `noise_multiplier` = sigma / sensitivity. `epsilon_stated` is what was asked for, `epsilon_exact` what all
+    releases really cost together at `delta`. `moments`: of a release that comes last, for adapting the student.
+    `beside`: label counts before, and teachers' answers after, what the method releases; their noise is their own.
+    """
+
+    privacy: VotePrivacy
+    sigma: float
+    sigma_int: float
+    scale: int
+    sensitivity: float
+    noise_multiplier: float
+    releases: int
+    epsilon_stated: float
+    epsilon_exact: float
+    delta: float
+    calibration: str
+    moments: MomentsNoise | None = None
+    beside: tuple[PartNoise, ...] = ()
+
+    @property
+    def non_private(self) -> bool:
+        """Whether the run gave up protection explicitly (epsilon is infinite)."""
+        return math.isinf(self.epsilon_stated)
+
+    @property
+    def event(self) -> Event:
+        """One release as the accountant reads it."""
+        if self.non_private:
+            return non_private_event()
+        return discrete_gaussian_event(self.noise_multiplier, self.sigma_int)
+
+    @property
+    def charge(self) -> Charge:
+        """One release as the ledger writes it."""
+        return vote_charge(self)
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """All releases as the ledger writes them, in order."""
+        before = tuple(one.charge for one in self.beside if one.privacy.part == "labels")
+        after = tuple(one.charge for one in self.beside if one.privacy.part != "labels")
+        return (*before, *self.own_charges, *after, *self.last)
+
+    @property
+    def own_charges(self) -> tuple[Charge, ...]:
+        """The releases of the method itself, in order."""
+        return (self.charge,) * self.releases if self.releases else ()
+
+    @property
+    def last(self) -> tuple[Charge, ...]:
+        """The release of moments as the ledger writes it; nothing where there is none."""
+        return (self.moments.charge,) if self.moments else ()
+
+
+# --- noise
+def calibrate(privacy: VotePrivacy) -> Noise:
+    """Return the least noise that keeps the promise, and what it really costs.
+
+    "tight": the exact Gaussian closed form, widened a millionth for the integer grid. "paper": what the paper's own
+    formula or code draws (see `_paper_sigma`). No release: epsilon 0, no noise. Infinite epsilon: no noise, marked
+    non-private. Raises ConfigError for numbers that promise nothing.
+    """
+    _check(privacy)
+    if privacy.releases == 0 or math.isinf(privacy.epsilon):
+        return _noise(privacy, 0.0)
+    if privacy.calibration == "paper":
+        noise = _noise(privacy, _paper_sigma(privacy))
+        need(noise.epsilon_exact <= privacy.epsilon, "calibration", "tight: the paper's formula fails here", "paper")
+        return noise
+    least = gaussian_sigma(privacy.epsilon, privacy.delta, total_sensitivity(privacy), privacy.releases)
+    widening = 1e-6
+    while True:
+        noise = _noise(privacy, least * (1 + widening))
+        if noise.epsilon_exact <= privacy.epsilon:
+            return noise
+        widening *= 2
+
+
+def signal_index(declared_rows: int, sigma: float, candidates_per_class: int, share: float = 0.03) -> float:
+    """Return how a top candidate's votes compare with the highest bin of noise alone; below 1 votes choose by chance.
+
+    declared_rows * share / (sigma * sqrt(2 ln n_c)). `share`: part of all rows that gives a full vote to a top
+    candidate. Only declared, public numbers enter, never a count of private rows. Infinite without noise.
+    """
+    if sigma == 0:
+        return math.inf
+    return declared_rows * share / (sigma * math.sqrt(2 * math.log(max(candidates_per_class, 2))))
+
+
+def vote_charge(noise: Noise) -> Charge:
+    """Return one release as the ledger writes it. ConfigError if the run has no release to pay for."""
+    need(noise.releases > 0, "releases", "at least 1 to charge for one", noise.releases)
+    privacy = noise.privacy
+    return Charge(
+        mechanism="none" if noise.non_private else "discrete_gaussian",
+        event={**noise.event, ABOUT: {"sides": privacy.sides}},
+        sensitivity=noise.sensitivity,
+        sensitivity_reason=_reason(privacy),
+        noise_scale=noise.sigma,
+        protects=privacy.protects,
+        adjacency=privacy.adjacency,
+    )
+
+
+def sides_of(event: Mapping[str, Any], reason: str) -> int:
+    """Return the number of sides that records voted on in a charge; 0 for a charge that is no vote.
+
+    Ledger lines written before events had the field state it in the sentence `reason` alone.
+    """
+    if ABOUT in event:
+        return int(event[ABOUT].get("sides", 0))
+    sentence = re.search(r" bins on ([12]) side", reason)
+    return int(sentence[1]) if sentence else 0
+
+
+# --- inside
+def _noise(privacy: VotePrivacy, sigma: float) -> Noise:
+    sensitivity, scale = total_sensitivity(privacy), scale_of(privacy)
+    sigma_int, multiplier = sigma * scale, sigma / sensitivity
+    if sigma > 0:
+        need(sigma_int >= LEAST_SIGMA_INT, "epsilon", "smaller, or inf for a run without protection", privacy.epsilon)
+        epsilon = epsilon_of([discrete_gaussian_event(multiplier, sigma_int, privacy.releases)], privacy.delta)
+    else:
+        epsilon = math.inf if privacy.releases else 0.0
+    return Noise(
+        privacy=privacy,
+        sigma=sigma,
+        sigma_int=sigma_int,
+        scale=scale,
+        sensitivity=sensitivity,
+        noise_multiplier=multiplier,
+        releases=privacy.releases,
+        epsilon_stated=privacy.epsilon,
+        epsilon_exact=epsilon,
+        delta=privacy.delta,
+        calibration=privacy.calibration,
+    )
+
+
+def _paper_sigma(privacy: VotePrivacy) -> float:
+    """Return the noise of a paper, in votes.
+
+    WASP: its printed formula with Delta = 4 (after Theorem D.2), Delta = 2 on one side, and 1 for its baselines of one
+    vote on one side. PrE-Text: what it accounts for, times what its code multiplies that with.
+    """
+    if privacy.paper == "pre_text":
+        accounted = gaussian_sigma(privacy.epsilon, privacy.delta, total_sensitivity(privacy), privacy.releases)
+        return accounted * PRE_TEXT_EXCESS
+    factor = person_factor(privacy.rows_per_person, privacy.aggregation)
+    factor *= math.sqrt(2) if privacy.adjacency == "replace_one" else 1.0
+    spread = math.sqrt(2 * math.log(1.25 / privacy.delta)) * math.sqrt(privacy.releases)
+    delta_of_vote = 1.0 if (privacy.votes, privacy.sides) == (1, 1) else PAPER_L1_PER_SIDE * privacy.sides
+    return delta_of_vote * factor * spread / privacy.epsilon
+
+
+def _reason(privacy: VotePrivacy) -> str:
+    votes, sides = privacy.votes, privacy.sides
+    one_row = vote_sensitivity(votes, sides)
+    sentence = f"one row gives 1, 1/2, ... to {votes} bins on {sides} side(s), "
+    sentence += f"sqrt({sides}*4/3*(1-4^-{votes})) = {one_row:.6g}"
+    if privacy.choice_share:
+        weight = choice_steps(privacy) / scale_of(privacy)
+        sentence += f"; and {weight:.6g} to the bin of the PLM that wrote its nearest text, together "
+        sentence += f"{math.hypot(one_row, weight):.6g}"
+    if privacy.adjacency == "replace_one":
+        sentence += "; times sqrt(2) for replacing it"
+    if privacy.protects == "person":
+        rows, factor = privacy.rows_per_person, person_factor(privacy.rows_per_person, privacy.aggregation)
+        sentence += f"; times {factor:.6g} for a person's {rows} row(s) joined by {privacy.aggregation}"
+    return sentence
+
+
+def _check(privacy: VotePrivacy) -> None:
+    need(privacy.epsilon > 0, "epsilon", "a positive number, or inf", privacy.epsilon)
+    need(0 < privacy.delta < 1, "delta", "a number between 0 and 1", privacy.delta)
+    need(privacy.releases >= 0, "releases", "a whole number from 0", privacy.releases)
+    need(privacy.calibration in ("tight", "paper"), "calibration", "tight or paper", privacy.calibration)
+    need(privacy.protects in ("record", "person"), "protects", "record or person", privacy.protects)
+    one_row = privacy.protects == "person" or privacy.rows_per_person == 1
+    need(one_row, "rows_per_person", "1, or set protects to person", privacy.rows_per_person)
+    most = privacy.rows_per_person <= MOST_ROWS_PER_PERSON
+    need(most, "rows_per_person", f"at most {MOST_ROWS_PER_PERSON}", privacy.rows_per_person)
+    need(privacy.aggregation in ("sum", "max", "mean"), "aggregation", "max, sum or mean", privacy.aggregation)
+    share = privacy.choice_share
+    need(0 <= share <= MOST_CHOICE_SHARE, "choice_share", f"a number from 0 to {MOST_CHOICE_SHARE}", share)
+    own = share == 0 or privacy.calibration == "tight"
+    need(own, "calibration", "tight: no paper counts first choices", privacy.calibration)

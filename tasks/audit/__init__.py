@@ -1,0 +1,1 @@
+"""Attacks on releases and the bounds that they prove."""

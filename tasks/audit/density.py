@@ -1,0 +1,74 @@
+"""Attacks on the released density with a made-up row (or person) that adds as much as one may.
+
+The attacker knows everybody else's features and the canary's, projects the release on the canary's and decides at half
+the way, as in tasks/audit/attacks.py. Few dimensions prove as much as many: what counts is the noise along the canary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from connectors.interfaces.base import Advance
+from tasks.audit.bounds import (CONFIDENCE, Finding, fresh_and_counted, gaussian_finding, sides_seen, silent)
+from tasks.accounting.density import GuidanceNoise
+from tasks.density.kernels import Kernel
+from tasks.private.voting.ballot import Ballot
+from tasks.private.releases.density import (clean_sums, noisy_density)
+from tasks.private.releases.keyphrase_release import NoisySums
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LABELS: Final = ("here", "there")
+KERNEL: Final = Kernel()
+
+Mechanism = Callable[[Ballot, GuidanceNoise], list[NoisySums]]
+"""All releases of one run about some rows."""
+
+
+def release_of_a_run(ballot: Ballot, noise: GuidanceNoise) -> list[NoisySums]:
+    """Return what a run gives away: one density."""
+    return [noisy_density(ballot, LABELS, KERNEL, noise)]
+
+
+def audit_guidance(
+    noise: GuidanceNoise,
+    trials: int = 1000,
+    run: Mechanism = release_of_a_run,
+    advance: Advance = silent,
+    confidence: float = CONFIDENCE,
+) -> list[Finding]:
+    """Attack the density `2 * trials` times; return what was found about its strength, freshness and number.
+
+    Everything is made up: no private row is opened and no budget spent.
+    """
+    others, both = canary_rows(noise)
+    known, with_canary = (clean_sums(one, LABELS, KERNEL, noise).sums.ravel() for one in (others, both))
+    direction = (with_canary - known).astype(np.float64)
+
+    def release(ballot: Ballot) -> list[NDArray[np.int64]]:
+        return [one.sums.ravel() for one in run(ballot, noise)]
+
+    sides = sides_seen(release, (others, both), known, trials, advance)
+    claimed = 1 / noise.noise_multiplier
+    strength = gaussian_finding("who took part, by the density", claimed, sides, direction, 1, confidence)
+    return [strength, *fresh_and_counted(sides, 1, trials)]
+
+
+def canary_rows(noise: GuidanceNoise) -> tuple[Ballot, Ballot]:
+    """Return some rows, and the same with the canary: one row, or a person with as many equal ones as count."""
+    persons, rows = noise.privacy.protects == "person", noise.privacy.rows_per_person
+    names = ["a", "b", "c"] if persons else None
+    others = Ballot(np.eye(3, dtype=np.float32), ["here", "here", "there"], 1, names, sides=1)
+    own = np.tile(np.ones((1, 3), dtype=np.float32), (rows, 1))
+    both = replace(
+        others,
+        vectors=np.concatenate([others.vectors, own]),
+        labels=[*others.labels, *["here"] * rows],
+        persons=["a", "b", "c", *["canary"] * rows] if persons else None,
+    )
+    return others, both

@@ -1,0 +1,166 @@
+"""Attacks on the two releases of DP-KPS with a made-up document that adds as much as one may.
+
+Under Gaussian noise the attacker projects on what the document adds, as in tasks/audit/attacks.py. Under Laplace noise the
+likelihood ratio is summed over all numbers and compared with a threshold that was fixed beforehand, on noise of the
+claimed scale; the bound is on epsilon itself. `terms` and `frequencies` of the promise are best small here: the
+promise holds for any number of them, and the fewer there are the more an attack can prove.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from connectors.interfaces.base import Advance
+from tasks.audit.bounds import (CONFIDENCE, Finding, epsilon_bound, fresh_and_counted, gaussian_finding, in_words, likely_bound, sides_seen, silent)
+from tasks.accounting.composition import gaussian_epsilon
+from tasks.accounting.keyphrases import (KeyphraseNoise, PartPrivacy)
+from tasks.private.releases.keyphrase_release import (Frequencies, NoisySums, clean_density, clean_vocabulary, document_features, noisy_density, noisy_vocabulary)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+PILOT: Final = 20_000
+"""Draws of the claimed noise on which the threshold is fixed, before any release is looked at."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Corpus:
+    """Made-up documents as one part sees them: terms of each, or features of each; all of one class."""
+
+    terms: tuple[tuple[int, ...], ...] = ()
+    features: Floats | None = None
+    size: int = 0
+
+
+Mechanism = Callable[[Corpus, KeyphraseNoise], list[NoisySums]]
+"""All releases of one part in one run."""
+
+
+def release_of_a_run(corpus: Corpus, noise: KeyphraseNoise) -> list[NoisySums]:
+    """Return what a run gives away about some documents: one release of the part."""
+    if corpus.features is None:
+        return [noisy_vocabulary(corpus.terms, corpus.size, noise)]
+    return [noisy_density(corpus.features, [0] * len(corpus.features), 1, noise)]
+
+
+def audit_keyphrases(
+    noise: KeyphraseNoise,
+    trials: int = 1000,
+    run: Mechanism = release_of_a_run,
+    advance: Advance = silent,
+    confidence: float = CONFIDENCE,
+) -> list[Finding]:
+    """Attack one part `2 * trials` times; return what was found about its strength, its freshness and its number.
+
+    Everything is made up: no private document is opened and no budget spent.
+    """
+    others, both = canary_corpus(noise.privacy)
+    known = _clean(others, noise)
+    direction = (_clean(both, noise) - known).astype(np.float64)
+
+    def release(corpus: Corpus) -> list[Ints]:
+        return [one.sums for one in run(corpus, noise)]
+
+    sides = sides_seen(release, (others, both), known, trials, advance)
+    what = f"whose document, by the {noise.privacy.part}"
+    if noise.gaussian:
+        strength = gaussian_finding(what, noise.sensitivity / noise.scale, sides, direction, 1, confidence)
+    else:
+        strength = laplace_finding(what, noise, sides, direction, confidence)
+    return [strength, *fresh_and_counted(sides, 1, trials)]
+
+
+def likely_epsilon(noise: KeyphraseNoise, trials: int, confidence: float = CONFIDENCE) -> float:
+    """Return the epsilon that a sound mechanism lets so many trials prove, in the middle."""
+    if noise.gaussian:
+        reach = 0.5 if noise.privacy.adjacency == "replace_one" else 1.0
+        mu = likely_bound(reach * noise.sensitivity / noise.scale, trials, confidence)
+        return gaussian_epsilon(mu, noise.delta) if mu > 0 else 0.0
+    others, both = canary_corpus(noise.privacy)
+    direction = (_clean(both, noise) - _clean(others, noise)).astype(np.float64)
+    return laplace_threshold(noise, direction, trials, confidence)[1]
+
+
+def canary_corpus(privacy: PartPrivacy) -> tuple[Corpus, Corpus]:
+    """Return some documents, and the same with the canary: S terms of its own, or M keyphrases at one point.
+
+    The point is chosen where the features are as long as they can be: at 45 degrees of every pair, or, for the printed
+    features, at the top of every cosine. ``paper`` counts repeated terms, so there it repeats one.
+    """
+    if privacy.part == "vocabulary":
+        distinct = tuple(range(privacy.terms))
+        own = (0,) * privacy.terms if privacy.setting == "paper" else distinct
+        other = ((0, 1), (1,))
+        return Corpus(other, size=2 * privacy.terms), Corpus((*other, own), size=2 * privacy.terms)
+    dimension = max(8, privacy.width)
+    rng = np.random.default_rng(0)
+    paper = privacy.setting == "paper"
+    weights = rng.standard_normal((privacy.frequencies * (2 if paper else 1), dimension))
+    phases = rng.uniform(0, 2 * np.pi, len(weights)) if paper else None
+    frequencies = Frequencies(weights, phases)
+    angles = -phases if phases is not None else np.full(len(weights), np.pi / 4)
+    point = np.linalg.lstsq(np.sqrt(2.0) * weights, angles, rcond=None)[0]
+    others = [rng.standard_normal((privacy.keyphrases, dimension)) for _ in range(3)]
+    rows = [document_features(one, frequencies, privacy) for one in (*others, np.tile(point, (privacy.keyphrases, 1)))]
+    all_features = np.tile(np.array(rows), (1, privacy.members))
+    return Corpus(features=all_features[:-1]), Corpus(features=all_features)
+
+
+def _clean(corpus: Corpus, noise: KeyphraseNoise) -> Ints:
+    if corpus.features is None:
+        return clean_vocabulary(corpus.terms, corpus.size, noise).sums
+    return clean_density(corpus.features, [0] * len(corpus.features), 1, noise).sums
+
+
+class LaplaceNoise(Protocol):
+    """What an attack on Laplace noise has to know of it."""
+
+    @property
+    def scale_int(self) -> float:
+        """Scale in integer steps."""
+
+    @property
+    def epsilon_exact(self) -> float:
+        """What is claimed."""
+
+
+def laplace_finding(
+    what: str, noise: LaplaceNoise, sides: tuple[Floats, Floats], direction: Floats, confidence: float
+) -> Finding:
+    """Decide who took part by the likelihood ratio of what was seen, without and with the canary."""
+    without, with_canary = (_ratio(side, direction, noise) for side in sides)
+    threshold, _ = laplace_threshold(noise, direction, len(without), confidence)
+    errors = int((without >= threshold).sum()), int((with_canary < threshold).sum())
+    bound = epsilon_bound(*errors, len(without), confidence)
+    claimed = noise.epsilon_exact
+    remark = in_words(errors, len(without))
+    return Finding(what, claimed, bound, len(without), bound <= claimed, remark, unit="epsilon")
+
+
+def _ratio(side: Floats, direction: Floats, noise: LaplaceNoise) -> Floats:
+    """Return the logarithm of how much likelier each run is with the canary, shape (runs,)."""
+    per_number = (np.abs(side) - np.abs(side - direction)) / noise.scale_int
+    return np.asarray(per_number.sum(axis=tuple(range(1, side.ndim))))
+
+
+def laplace_threshold(noise: LaplaceNoise, direction: Floats, trials: int, confidence: float) -> tuple[float, float]:
+    """Return the threshold that proves most about a sound mechanism, and how much that is; no release is looked at."""
+    moved = direction[direction != 0][None]
+    rng = np.random.default_rng(0)
+    chance = -np.expm1(-1 / noise.scale_int)
+    shape = (max(1000, min(PILOT, 20_000_000 // max(moved.size, 1))), moved.size)
+    drawn = (rng.geometric(chance, shape) - rng.geometric(chance, shape)).astype(np.float64)
+    without, with_canary = _ratio(drawn, moved, noise), _ratio(drawn + moved, moved, noise)
+    best = (0.0, 0.0)
+    for threshold in np.quantile(with_canary, np.linspace(0.02, 0.98, 49)) - 1e-9:
+        alarms, misses = (without >= threshold).mean(), (with_canary < threshold).mean()
+        found = epsilon_bound(round(alarms * trials), round(misses * trials), trials, confidence)
+        best = max(best, (found, float(threshold)))
+    return best[1], best[0]

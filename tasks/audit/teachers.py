@@ -1,0 +1,113 @@
+"""Attacks on label counts, teachers' answers and checks with a made-up row that moves them as far as one may.
+
+The row adds one to a count, or turns one teacher round in every query. The attacker knows everything else, the other
+teachers' answers included, and projects on what the row moves (Gaussian noise) or sums likelihood ratios (Laplace
+noise), as in tasks/audit/keyphrases.py. The promise holds for any number of queries: what counts is the noise in units
+of what a row moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from connectors.interfaces.base import Advance
+from tasks.audit.bounds import (CONFIDENCE, Finding, fresh_and_counted, gaussian_finding, likely_bound, sides_seen, silent)
+from tasks.audit.keyphrases import (laplace_finding, laplace_threshold)
+from tasks.accounting.composition import gaussian_epsilon
+from tasks.private.releases.keyphrase_release import (CleanSums, NoisySums)
+from tasks.private.releases.label_counts import (clean_labels, noisy_labels)
+from tasks.private.releases.teachers import (clean_answers, clean_checks, noisy_answers, noisy_checks)
+from tasks.accounting.teachers import (PartNoise, PartPrivacy)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+CLASSES: Final = ("first class", "second class")
+OTHERS: Final = 4
+"""Teachers, or rows, beside the one that is attacked."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """What is noised in a run with or without the row: labels of rows, or each teacher's answers."""
+
+    labels: tuple[str, ...] = ()
+    answers: tuple[Floats, ...] = ()
+
+
+Mechanism = Callable[[Side, PartNoise], list[NoisySums]]
+"""All releases of one part in one run."""
+
+
+def release_of_a_run(side: Side, noise: PartNoise) -> list[NoisySums]:
+    """Return what a run gives away: one release of the part."""
+    if noise.privacy.part == "labels":
+        return [noisy_labels(side.labels, CLASSES, noise)]
+    if noise.privacy.part == "checks":
+        return [noisy_checks(side.answers, noise)]
+    return [noisy_answers(side.answers, noise)]
+
+
+def audit_teachers(
+    noise: PartNoise,
+    trials: int = 1000,
+    run: Mechanism = release_of_a_run,
+    advance: Advance = silent,
+    confidence: float = CONFIDENCE,
+) -> list[Finding]:
+    """Attack one part `2 * trials` times; return what was found about its strength, its freshness and its number.
+
+    Everything is made up: no private row is opened and no budget spent.
+    """
+    without, with_row = sides_of(noise.privacy)
+    known, direction = _clean(without, noise).sums, _direction(noise)
+
+    def release(side: Side) -> list[Ints]:
+        return [one.sums for one in run(side, noise)]
+
+    sides = sides_seen(release, (without, with_row), known, trials, advance)
+    what = f"who took part, by {noise.privacy.part}"
+    if noise.privacy.kind == "gaussian":
+        claimed = noise.sensitivity / noise.scale
+        strength = gaussian_finding(what, claimed, sides, direction, 1, confidence)
+    else:
+        strength = laplace_finding(what, noise, sides, direction, confidence)
+    return [strength, *fresh_and_counted(sides, 1, trials)]
+
+
+def likely_epsilon(noise: PartNoise, trials: int, confidence: float = CONFIDENCE) -> float:
+    """Return the epsilon that a sound mechanism lets so many trials prove; the row is added, never exchanged."""
+    if noise.privacy.kind == "gaussian":
+        length = float(np.linalg.norm(_direction(noise))) / noise.steps
+        mu = likely_bound(length / noise.scale, trials, confidence)
+        return gaussian_epsilon(mu, noise.delta) if mu > 0 else 0.0
+    return laplace_threshold(noise, _direction(noise), trials, confidence)[1]
+
+
+def sides_of(privacy: PartPrivacy) -> tuple[Side, Side]:
+    """Return what is noised without the row, and with it."""
+    if privacy.part == "labels":
+        others = CLASSES[:1] + CLASSES[1:] * (OTHERS - 1)
+        return Side(labels=others), Side(labels=(*others, CLASSES[0]))
+    sure = 1.0 if privacy.part == "checks" else 0.5  # the highest sum moves only if the others agree already
+    others_say = (np.full(privacy.numbers, sure),) * OTHERS
+    one_way, other_way = np.zeros(privacy.numbers), np.ones(privacy.numbers)
+    return Side(answers=(*others_say, one_way)), Side(answers=(*others_say, other_way))
+
+
+def _direction(noise: PartNoise) -> Floats:
+    without, with_row = (_clean(side, noise).sums for side in sides_of(noise.privacy))
+    return (with_row - without).astype(np.float64)
+
+
+def _clean(side: Side, noise: PartNoise) -> CleanSums:
+    if noise.privacy.part == "labels":
+        return clean_labels(side.labels, CLASSES, noise)
+    return clean_checks(side.answers) if noise.privacy.part == "checks" else clean_answers(side.answers)

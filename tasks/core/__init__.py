@@ -1,0 +1,1 @@
+"""Types that every step uses: references, opened connectors, cache keys."""

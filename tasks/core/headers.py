@@ -1,0 +1,48 @@
+"""Compares the columns that a configuration names with those that a source of rows has, before any row is read."""
+
+from __future__ import annotations
+
+import difflib
+
+from connectors.interfaces.base import (Header, HeaderReader, InputError, PlaceError, ProblemsError, RowsRef, redact)
+
+COLUMNS = ("text", "label", "person")
+"""Fields of a configuration that name a column."""
+
+
+def check_header(field: str, where: RowsRef, read: HeaderReader, is_public: bool) -> None:
+    """Refuse a source that cannot be reached, or that lacks columns which `field` of the configuration names.
+
+    A first line that may be a private row is not quoted. Raises PlaceError, InputError, ProblemsError for several.
+    """
+    try:
+        header = read(where)
+    except PlaceError as error:
+        raise PlaceError(f"{field}.path: {error}") from None
+    if header is None:
+        return
+    named = {name: getattr(where, name) for name in COLUMNS}
+    missing = {name: column for name, column in named.items() if column and column not in header.columns}
+    problems = [_describe(f"{field}.{name}", column, where, header, is_public) for name, column in missing.items()]
+    if len(problems) == 1:
+        raise InputError(problems[0])
+    if problems:
+        raise ProblemsError(problems)
+
+
+def _describe(field: str, column: str, where: RowsRef, header: Header, is_public: bool) -> str:
+    start = f"{field}: {redact(where.path)} has no column '{column}'"
+    if is_public or header.is_schema:
+        near = difflib.get_close_matches(column, header.columns, n=1, cutoff=0.5)
+        listed = ", ".join(f"'{name}'" for name in header.columns) or "none"
+        return f"{start}. Columns: {listed}.{_hint(near)} Name one of them."
+    same = [name for name in header.columns if _plain(name) == _plain(column)]
+    return f"{start} in its first line.{_hint(same)} Write the name as the first line has it; a file needs a header."
+
+
+def _hint(names: list[str]) -> str:
+    return f" Did you mean '{names[0]}'?" if names else ""
+
+
+def _plain(name: str) -> str:
+    return name.strip().casefold()

@@ -1,0 +1,78 @@
+"""One rule for every step: what exists, is whole and depends on the same things is not made again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from connectors.interfaces.base import (ArtifactRef, ArtifactStore, StepKey)
+
+VERSIONS = {
+    "generate": 2,
+    "embed": 1,
+    "reference": 1,
+    "vote": 1,
+    "federated_vote": 1,
+    "party_vote": 1,
+    "guidance": 1,
+    "select_matching": 2,
+    "weigh_matching": 2,
+    "settle": 2,
+    "basis": 1,
+    "select_smoothed": 1,
+    "select_spaced": 1,
+    "weigh_smoothed": 1,
+    "appraise": 2,
+    "tune": 1,
+    "vocabulary": 1,
+    "choose_terms": 1,
+    "density": 1,
+    "draw_phrases": 1,
+    "phrases": 1,
+    "select": 1,
+    "weigh": 1,
+    "survive": 1,
+    "average": 1,
+    "judge": 1,
+    "fuse": 1,
+    "plane": 1,
+    "moments": 1,
+    "measure": 2,
+    "baseline": 1,
+    "collect": 1,
+    "train": 1,
+    "plain_train": 1,
+    "labels": 1,
+    "teach": 1,
+    "checks": 1,
+    "answers": 1,
+    "distill": 1,
+    "select_texts": 1,
+    "classify": 1,
+    "test_classifier": 1,
+}
+"""Bumped when the meaning of a step changes; tests/test_step_versions.py notices a change without a bump."""
+
+
+def step_key(step: str, parameters: dict[str, object], inputs: dict[str, str]) -> StepKey:
+    """Return the key of `step` in its present version."""
+    return StepKey(step, VERSIONS[step], parameters, inputs)
+
+
+def make_once(
+    store: ArtifactStore,
+    path: str,
+    key: StepKey,
+    make: Callable[[], ArtifactRef],
+    stale: Callable[[ArtifactRef], str] = lambda _: "",
+) -> tuple[ArtifactRef, str]:
+    """Return the artifact at `path` and why it was reused or made; `make` runs only if it must.
+
+    `stale` may say why a whole artifact is not good enough to be reused; empty: it is.
+    """
+    why = store.why(path, key)
+    found = store.find(path, key)
+    reason = stale(found) if found is not None else ""
+    if found is None or reason:
+        return make(), reason or why
+    return replace(found, reused=True), why

@@ -1,0 +1,1 @@
+"""Guidance by a released density: feature maps and matching."""

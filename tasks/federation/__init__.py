@@ -1,0 +1,1 @@
+"""Messages and masked sums of a federation, without private records."""

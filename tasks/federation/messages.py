@@ -1,0 +1,245 @@
+"""What travels in one round of a federation: its plan, its texts' vectors, and signed messages of the parties.
+
+Everything lies in the exchange (a folder or a store that coordinator and parties reach) and is the only state of a
+round: who is killed reads there how far it was. Nothing of a private row is in it but masked integers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from connectors.interfaces.base import (ArtifactError, Exchange, PartyError, canonical)
+from tasks.accounting.votes import (Noise, VotePrivacy, calibrate)
+from tasks.federation.masked_round import Round
+from tasks.private.voting.ballot import Candidates
+from tasks.accounting.federated import (Parties, SharedNoise, shared)
+from tasks.federation.wire import unpacked
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Words = NDArray[np.uint32]
+
+MAGIC: Final = b"WASPMSG1"
+HEAD: Final = struct.Struct("<8sI64s")
+LONGEST_HEADER: Final = 1 << 20
+PATIENT: Final = 20.0
+LONGEST_PAUSE: Final = 3.0
+
+PLAN: Final = "plan.json"
+KEYS: Final = "keys"
+LIST: Final = "announcements.json"
+READY: Final = "ready"
+GO: Final = "go.json"
+UPLOADS: Final = "masked"
+REFUSALS: Final = "refused"
+ABORT: Final = "abort.json"
+ENDED: Final = "ended.json"
+
+
+@dataclass(frozen=True, slots=True)
+class RoundId:
+    """One attempt of one iteration's vote; all that the coordinator tells a party through Prefect."""
+
+    run_id: str
+    iteration: int
+    attempt: int
+
+    @property
+    def folder(self) -> str:
+        """Where the round lies in the exchange."""
+        return f"{self.iteration_folder}/attempt={self.attempt}"
+
+    @property
+    def iteration_folder(self) -> str:
+        """Where all attempts of the iteration lie."""
+        return f"{run_folder(self.run_id)}/iteration={self.iteration}"
+
+
+def run_folder(run_id: str) -> str:
+    """Return where a run lies in the exchange."""
+    return f"rounds/{run_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Vectors of texts that parties keep between rounds: the hash of their bytes, and how many these are."""
+
+    sha256: str
+    size: int
+
+    @property
+    def name(self) -> str:
+        """Where they lie below the run."""
+        return f"texts/{self.sha256}"
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlan:
+    """What the coordinator asks of the parties of one attempt.
+
+    `parties` of the round take part; `privacy` is the promise of the whole run, `number`, `minimum` and `colluding` say
+    for whom the noise is made. `pieces` are the texts that stand for election. `registry`
+    is the digest of their keys, `step` the key of the coordinator's release. `respend`: whether a party that has
+    paid for this vote before may pay again.
+    """
+
+    run_id: str
+    iteration: int
+    attempt: int
+    parties: tuple[str, ...]
+    length: int
+    flow: str
+    privacy: VotePrivacy
+    number: int
+    minimum: int
+    colluding: int
+    labels: tuple[str, ...]
+    embedder: str
+    pieces: tuple[Piece, ...]
+    minutes: float
+    registry: str
+    step: str
+    respend: bool = False
+
+    @property
+    def id(self) -> RoundId:
+        """What the round is called."""
+        return RoundId(self.run_id, self.iteration, self.attempt)
+
+    @property
+    def round(self) -> Round:
+        """The round as masks know it."""
+        return Round(self.run_id, self.iteration, self.attempt, self.parties, self.length)
+
+    @property
+    def noise(self) -> SharedNoise:
+        """The noise, made from the promise anew: a party takes nobody's word for it."""
+        return shared(calibrated(self.privacy), Parties(self.number, self.minimum, self.colluding))
+
+    def to_json(self) -> bytes:
+        """Return the plan as JSON."""
+        values = asdict(self)
+        if math.isinf(self.privacy.epsilon):
+            values["privacy"]["epsilon"] = "inf"
+        return canonical(values).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> RoundPlan:
+        """Read what `to_json` wrote; ArtifactError for anything else."""
+        try:
+            values = json.loads(data)
+            values["privacy"]["epsilon"] = float(values["privacy"]["epsilon"])
+            values["privacy"] = VotePrivacy(**values["privacy"])
+            values["pieces"] = tuple(Piece(**piece) for piece in values["pieces"])
+            lists = {name: tuple(values[name]) for name in ("parties", "labels")}
+            return cls(**{**values, **lists})
+        except (ValueError, TypeError, KeyError) as error:
+            raise ArtifactError(
+                f"The plan of a round cannot be read ({type(error).__name__}): coordinator and parties need the same "
+                "version of wasp-synth. Nothing was sent."
+            ) from None
+
+
+def calibrated(privacy: VotePrivacy) -> Noise:
+    """Return the noise of a promise."""
+    return calibrate(privacy)
+
+
+def pause_of(exchange: Exchange, waited: float = 0.0) -> float:
+    """Return the seconds until the next look for a message that was waited for so long: a twentieth of them at most."""
+    least = 0.2 if exchange.is_folder else 1.0
+    return min(max(least, waited / PATIENT), LONGEST_PAUSE)
+
+
+# --- texts
+def piece_of(data: bytes) -> Piece:
+    """Return what packed texts are called."""
+    return Piece(hashlib.sha256(data).hexdigest(), len(data))
+
+
+def unpack(piece: Piece, data: bytes) -> Candidates:
+    """Read packed texts (`tasks.federation.wire`); ArtifactError when the bytes are not those of the plan."""
+    if piece_of(data) != piece:
+        raise ArtifactError("Vectors of a round differ from those of its plan: something else wrote into the exchange.")
+    return unpacked(data)
+
+
+def joined(pieces: Sequence[Candidates]) -> Candidates:
+    """Return all texts of the pieces in the order of their ids, which is the order of the sum."""
+    ids = np.concatenate([one.ids for one in pieces])
+    labels = np.concatenate([one.labels for one in pieces])
+    vectors = np.concatenate([one.vectors for one in pieces])
+    return Candidates(ids, labels, vectors).take(np.argsort(ids, kind="stable"))
+
+
+# --- messages
+def signed(secret: bytes, kind: str, at: RoundId, party: str, facts: Mapping[str, Any], payload: bytes = b"") -> bytes:
+    """Return a message of a party: its header, signed with the hash of its payload, then the payload."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    said = {"kind": kind, "round": asdict(at), "party": party, "facts": dict(facts)}
+    header = canonical(said | {"payload": hashlib.sha256(payload).hexdigest()}).encode()
+    signature = Ed25519PrivateKey.from_private_bytes(secret).sign(MAGIC + header)
+    return HEAD.pack(MAGIC, len(header), signature) + header + payload
+
+
+def opened(data: bytes, kind: str, at: RoundId, party: str, pem: bytes) -> tuple[dict[str, Any], bytes]:
+    """Return (facts, payload) of a message; PartyError with the party's name if it is not what it must be."""
+    header, payload, signature = _split(data, party)
+    if not _is_signed(pem, MAGIC + header, signature, party):
+        raise PartyError(party, f"did not sign its message '{kind}' with the key of the registry; compare the keys.")
+    said = json.loads(header)
+    if (said["kind"], said["round"], said["party"]) != (kind, asdict(at), party):
+        raise PartyError(party, f"sent a message of another round or party in place of '{kind}'; it was not used.")
+    if said["payload"] != hashlib.sha256(payload).hexdigest():
+        raise PartyError(party, f"sent a message '{kind}' that was changed or cut on its way; it was not used.")
+    facts: dict[str, Any] = said["facts"]
+    return facts, payload
+
+
+def _split(data: bytes, party: str) -> tuple[bytes, bytes, bytes]:
+    if len(data) >= HEAD.size:
+        magic, length, signature = HEAD.unpack_from(data)
+        header = data[HEAD.size : HEAD.size + length]
+        if magic == MAGIC and length <= LONGEST_HEADER and len(header) == length:
+            return header, data[HEAD.size + length :], signature
+    raise PartyError(party, "sent something that is no message of a round; it was not used.")
+
+
+def _is_signed(pem: bytes, content: bytes, signature: bytes, party: str) -> bool:
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    try:
+        key = load_pem_public_key(pem)
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise ArtifactError(f"The registry's key of party '{party}' is not an Ed25519 key in PEM; ask it again.")
+    try:
+        key.verify(signature, content)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def upload_of(values: Words) -> tuple[dict[str, Any], bytes]:
+    """Return facts and payload of an upload."""
+    return {"integers": "uint32", "length": len(values)}, values.astype("<u4").tobytes()
+
+
+def values_of(facts: Mapping[str, Any], payload: bytes, length: int, party: str) -> Words:
+    """Return the integers of an upload, uint32 (n,); PartyError with the party's name for anything else."""
+    if facts.get("integers") != "uint32" or facts.get("length") != length or len(payload) != 4 * length:
+        raise PartyError(party, f"did not send {length} integers of 32 bits; nothing was summed.")
+    return np.frombuffer(payload, dtype="<u4").astype(np.uint32)

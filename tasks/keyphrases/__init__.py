@@ -1,0 +1,1 @@
+"""Keyphrases of documents and densities over them."""

@@ -1,0 +1,117 @@
+"""Sequences of phrases drawn from noisy densities: post-processing, which costs no privacy.
+
+A phrase is drawn with a chance in proportion to max(0, estimate)^sharpness, among all or among the best, without those
+that the sequence holds already; where no estimate is above 0 each of them is equally likely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from connectors.interfaces.base import ConfigError
+from tasks.keyphrases.densities import (Member, Shape)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+    Singles = NDArray[np.float32]
+
+ROWS_AT_ONCE: Final = 2048
+"""Sequences that are extended together: bounds the memory, changes no draw."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How a phrase is drawn by the estimates: among the `top` best (0: all), in proportion to estimate^`sharpness`."""
+
+    top: int = 0
+    sharpness: float = 1.0
+
+
+def estimates(member: Member, sums: Floats, prefixes: Ints, place: int) -> Singles:
+    """Return the estimated kernel sum of every term after each prefix, (n, terms).
+
+    `sums` (n, 2 D): the sums of features of each prefix' class, noise included; `prefixes` (n, phrases so far). By
+    cos(a + b) = cos a cos b - sin a sin b all terms are one product of matrices, whose size does not depend on the
+    dimension of the vectors.
+    """
+    return _product(_before(member, sums, prefixes), _after(member, place))
+
+
+def draw_sequences(
+    shape: Shape, members: Sequence[Member], sums: Floats, count: int, choice: Choice, rng: np.random.Generator
+) -> Ints:
+    """Return `count` sequences of `shape.length` different term numbers for each class, (classes * count, L).
+
+    `sums` (classes, members * 2 D): the released sums of a class, those of each density after the other, in features.
+    Raises ConfigError when there are fewer terms than a sequence is long.
+    """
+    terms = members[0].angles.shape[1]
+    if terms < shape.length:
+        raise ConfigError(
+            f"A sequence has {shape.length} different phrases, the private vocabulary {terms}; lower method.length"
+        )
+    parts = np.split(sums, len(members), axis=1)
+    drawn = np.zeros((len(sums) * count, 0), dtype=np.int64)
+    of_class = np.repeat(np.arange(len(sums)), count)
+    for place in range(shape.length):
+        alone = shape.sampling == "independent"
+        which = 0 if alone else shape.member_for(place + 1)
+        after = _after(members[which], 0 if alone else place)
+        new = []
+        for some in np.array_split(np.arange(len(drawn)), max(1, -(-len(drawn) // ROWS_AT_ONCE))):
+            before = _before(members[which], parts[which][of_class[some]], drawn[some, : 0 if alone else place])
+            new.append(draw(_open(_product(before, after), drawn[some]), choice, rng))
+        drawn = np.concatenate([drawn, np.concatenate(new)[:, None]], axis=1)
+    return drawn
+
+
+def draw(scores: Singles, choice: Choice, rng: np.random.Generator) -> Ints:
+    """Draw a term for each row of scores (n, terms); -inf marks those that must not be drawn."""
+    allowed = np.isfinite(scores)
+    if 0 < choice.top < scores.shape[1]:
+        least = np.partition(scores, -choice.top, axis=1)[:, -choice.top, None]
+        allowed &= scores >= least
+    best = np.maximum(scores.max(axis=1, keepdims=True), np.float32(1e-30))
+    chances = np.where(allowed, np.maximum(scores, 0.0) / best, 0.0) ** np.float32(choice.sharpness)
+    none = ~chances.any(axis=1)
+    chances[none] = allowed[none]
+    reached = np.cumsum(chances, axis=1, dtype=np.float64)
+    drawn = (reached <= rng.random((len(scores), 1)) * reached[:, -1:]).sum(axis=1)
+    return np.asarray(np.minimum(drawn, scores.shape[1] - 1), dtype=np.int64)
+
+
+def _before(member: Member, sums: Floats, prefixes: Ints) -> Singles:
+    """Return what the prefixes make of the sums: factors of cos and sin of the next phrase's angles, (n, 2 F)."""
+    angles = member.of(prefixes)
+    if member.phases is not None:
+        angles += member.phases
+        of_cos, of_sin = np.sqrt(2.0) * sums * np.cos(angles), -np.sqrt(2.0) * sums * np.sin(angles)
+    else:
+        cos_sums, sin_sums = np.split(sums, 2, axis=1)
+        cos, sin = np.cos(angles), np.sin(angles)
+        of_cos, of_sin = cos_sums * cos + sin_sums * sin, sin_sums * cos - cos_sums * sin
+    return np.asarray(np.concatenate([of_cos, of_sin], axis=1) / angles.shape[1], dtype=np.float32)
+
+
+def _after(member: Member, place: int) -> Singles:
+    """Return cos and sin of every term's angles at a place, (2 F, terms)."""
+    angles = member.angles[place]
+    return np.asarray(np.concatenate([np.cos(angles), np.sin(angles)], axis=1).T, dtype=np.float32)
+
+
+def _product(before: Singles, after: Singles) -> Singles:
+    return np.asarray(before @ after, dtype=np.float32)
+
+
+def _open(scores: Singles, prefixes: Ints) -> Singles:
+    """Return the scores with the terms that a sequence already holds ruled out."""
+    if prefixes.shape[1]:
+        np.put_along_axis(scores, prefixes, np.float32(-np.inf), axis=1)
+    return scores

@@ -1,0 +1,1 @@
+"""Metrics of synthetic texts and students."""

@@ -1,0 +1,141 @@
+"""What is known after an iteration, as one value: for the terminal, Prefect, MLflow and the report alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from connectors.interfaces.base import Usage
+from tasks.core.refs import (Weights, Written)
+from tasks.core.tools import Tools
+
+GUIDED = ("picks", "overlap", "weights_tv", "equal_tv")
+"""What is known of how well a round was guided, where that was measured."""
+
+Sum = TypeVar("Sum", int, Usage, Counter[str])
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One iteration. `epsilon` is None where no number describes the loss (no noise); counts are by PLM.
+
+    `weights` are those for the next iteration. `fid` and `accuracy` are None where they were not measured;
+    `not_private` marks numbers that were computed on private rows without noise. `text_precision`: the share of texts
+    that lie among real rows; `text_recall`: the share of real rows that lie among the texts.
+    `traffic`: bytes of parties. `guided`: how well the round was guided (see `tasks.steps.appraisal`), by GUIDED.
+    """
+
+    iteration: int
+    new: Mapping[str, int]
+    total: int
+    fid: float | None
+    fid_null: float | None
+    fid_reference: str
+    not_private: bool
+    accuracy: float | None
+    shortfall: Mapping[str, int]
+    failures: Mapping[str, Mapping[str, int]]
+    down: Mapping[str, str]
+    usage: Mapping[str, Usage]
+    weights: Weights
+    epsilon: float | None
+    releases: int
+    text_precision: float | None = None
+    text_recall: float | None = None
+    traffic: Mapping[str, int] = field(default_factory=dict)
+    guided: Mapping[str, float | None] = field(default_factory=dict)
+
+    def metrics(self) -> dict[str, float | None]:
+        """Return the numbers that may be tracked; what is not private stays out."""
+        found: dict[str, float | None] = {
+            "accuracy": self.accuracy,
+            "epsilon_spent": self.epsilon,
+            "releases": float(self.releases),
+            "samples": float(self.total),
+        }
+        if not self.not_private:
+            found |= {"fid": self.fid, "fid_null": self.fid_null}
+            found |= {"text_precision": self.text_precision, "text_recall": self.text_recall}
+        found |= self.guided
+        found |= {f"bytes_{way}": float(size) for way, size in self.traffic.items()}
+        found |= {f"weight.{plm}": weight for plm, weight in self.weights.items()}
+        found |= {f"new.{plm}": float(count) for plm, count in self.new.items()}
+        found |= {f"dollars.{plm}": usage.dollars for plm, usage in self.usage.items()}
+        estimated = {plm: usage for plm, usage in self.usage.items() if usage.estimated_calls}
+        found |= {f"dollars_estimated.{plm}": usage.estimated_dollars for plm, usage in estimated.items()}
+        found |= {f"down.{plm}": float(plm in self.down) for plm in self.new}
+        return found | {f"shortfall.{plm}": float(count) for plm, count in self.shortfall.items()}
+
+
+def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured: Mapping[str, Any]) -> Facts:
+    """Return what is known after an iteration, weights and privacy still empty."""
+    new = [one for one in written if one.iteration == iteration]
+    left_out = [(one.plm, Counter(tools.artifacts.info(one.samples)["failures"])) for one in new]
+    about = [(one.plm, tools.artifacts.info(one.samples)) for one in new]
+    return Facts(
+        iteration=iteration,
+        new=_added([(one.plm, one.samples.rows) for one in new if not one.looks_ahead], 0),
+        total=measured["rows"],
+        fid=measured["fid"],
+        fid_null=measured["fid_null"],
+        fid_reference=measured["fid_reference"],
+        not_private=measured["not_private"],
+        accuracy=measured["accuracy"],
+        shortfall=_added([(plm, sum(info["shortfall"].values())) for plm, info in about], 0),
+        failures={plm: dict(reasons) for plm, reasons in _added(left_out, Counter()).items()},
+        down={one.plm: one.down for one in new if one.down},
+        usage=_added([(plm, Usage(**info["usage"])) for plm, info in about], Usage()),
+        weights={},
+        epsilon=0.0,
+        releases=0,
+        text_precision=measured.get("text_precision"),
+        text_recall=measured.get("text_recall"),
+        guided={name: measured[name] for name in GUIDED if name in measured},
+    )
+
+
+def _added(parts: Sequence[tuple[str, Sum]], nothing: Sum) -> dict[str, Sum]:
+    """Add up what belongs to the same PLM: in one round it may write new texts and vary others."""
+    found: dict[str, Sum] = {}
+    for plm, part in parts:
+        found[plm] = found.get(plm, nothing) + part
+    return found
+
+
+def with_privacy(facts: Facts, weights: Weights, epsilon: float | None, releases: int) -> Facts:
+    """Return the same facts with the weights for the next iteration and what was spent so far."""
+    return replace(facts, weights=dict(weights), epsilon=epsilon, releases=releases)
+
+
+def table(facts: Facts) -> list[dict[str, Any]]:
+    """Return one row per PLM, for a table."""
+    return [
+        {
+            "PLM": plm,
+            "new samples": count,
+            "weight for the next iteration": round(facts.weights[plm], 3) if plm in facts.weights else None,
+            "missing": facts.shortfall.get(plm, 0),
+            "state": f"DOWN: {facts.down[plm]}" if plm in facts.down else "wrote",
+            "left out": ", ".join(f"{reason} {n}" for reason, n in facts.failures.get(plm, {}).items()) or "none",
+        }
+        for plm, count in facts.new.items()
+    ]
+
+
+def sentence(facts: Facts) -> str:
+    """Return the iteration in words (Markdown)."""
+    mark = " (**not private**: computed on private rows without noise)" if facts.not_private else ""
+    down = f" DOWN: {', '.join(facts.down)}." if facts.down else ""
+    epsilon = "infinite: NOT PRIVATE" if facts.epsilon is None else f"{facts.epsilon:.4f}"
+    return (
+        f"Iteration {facts.iteration}: {facts.total} texts so far. FID {shown(facts.fid)}{mark} against "
+        f"{facts.fid_reference} rows, accuracy of a linear probe {shown(facts.accuracy)}. "
+        f"Releases so far {facts.releases}, epsilon spent {epsilon}.{down}"
+    )
+
+
+def shown(value: float | None) -> str:
+    """Return a number with four digits, or 'not measured'."""
+    return "not measured" if value is None else f"{value:.4f}"

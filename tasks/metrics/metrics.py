@@ -1,0 +1,213 @@
+"""Measures of synthetic text: distance between embedding clouds, its null reference, coverage, lengths, a 2-D map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from connectors.interfaces.base import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.floating[Any]]
+    Factor = NDArray[np.float64]
+
+# Below this ratio of a Cholesky factor's diagonal the covariance is too close to singular to be formed at all.
+_WELL_CONDITIONED = 1e-3
+_BLOCK = 2048
+NEIGHBOURS = 3
+"""k of precision and recall, as their paper has it."""
+
+
+def fid(a: Vectors, b: Vectors) -> float:
+    """Return the Frechet distance between Gaussians fitted to two sets of embeddings (FID of Heusel et al. 2017).
+
+    a, b: shapes (n, d) and (m, d), at least two rows each; covariances with n - 1. Never negative, symmetric.
+    |mean_a - mean_b|^2 + tr(S_a) + tr(S_b) - 2 tr((S_a S_b)^(1/2)), the last trace as the nuclear norm of A B^T with
+    S_a = A^T A and S_b = B^T B: exact to about 1e-15 even where n < d and the covariances are singular.
+    Small samples have a large distance by themselves: compare only equal sizes, beside `null_fid`. Many rows are read
+    in blocks, twice; beside the vectors there are never more than a few (d, d) matrices.
+    """
+    first, second = _matrix(a), _matrix(b)
+    if first.shape[1] != second.shape[1]:
+        raise InputError(f"FID needs one embedder for both sets: {first.shape[1]} and {second.shape[1]} dimensions.")
+    (mean_a, factor_a), (mean_b, factor_b) = _gaussian(first), _gaussian(second)
+    apart = mean_a - mean_b
+    common = np.linalg.svd(factor_a @ factor_b.T, compute_uv=False).sum()
+    distance = apart @ apart + (factor_a**2).sum() + (factor_b**2).sum() - 2.0 * common
+    return max(0.0, float(distance))
+
+
+def null_fid(reference: Vectors, sizes: tuple[int, int], seed: int, draws: int = 5) -> float:
+    """Return the FID that two samples of these sizes have when both come from `reference`: the mean of some draws.
+
+    The two samples are disjoint. A reference too small for that gives smaller samples, whose null is larger: drawing
+    with replacement instead would understate it (measured: by half with 100 rows in 384 dimensions). See
+    `fid_with_null` for a comparison at sizes that the reference does allow.
+    """
+    rows = _matrix(reference, least=4)
+    if min(sizes) < 2 or draws < 1:
+        raise InputError(f"A null FID needs samples of two rows or more and at least one draw, got {sizes}, {draws}.")
+    small, large = null_sizes(len(rows), sizes)
+    generator = np.random.default_rng(seed)
+    orders = [generator.permutation(len(rows)) for _ in range(draws)]
+    return float(np.mean([fid(rows[order[:small]], rows[order[small : small + large]]) for order in orders]))
+
+
+def null_sizes(rows: int, sizes: tuple[int, int]) -> tuple[int, int]:
+    """Return the sizes of two disjoint samples that a reference of so many rows has in place of `sizes`."""
+    small = min(*sizes, rows // 2)
+    return small, min(max(sizes), rows - small)
+
+
+def fid_with_null(synthetic: Vectors, reference: Vectors, seed: int, draws: int = 5) -> tuple[float, float]:
+    """Return (FID, null FID) at one and the same size, so that the difference means something.
+
+    Each draw halves the reference at random; the synthetic rows and one half are both compared with the other half,
+    all three cut to the smallest of them. Both numbers are means over the draws.
+    """
+    ours, rows = _matrix(synthetic), _matrix(reference, least=4)
+    size = min(len(ours), len(rows) // 2)
+    generator = np.random.default_rng(seed)
+    pairs = []
+    for _ in range(max(1, draws)):
+        order, chosen = generator.permutation(len(rows)), generator.permutation(len(ours))[:size]
+        half, other = rows[order[:size]], rows[order[size : 2 * size]]
+        pairs.append((fid(ours[chosen], half), fid(other, half)))
+    distance, null = np.mean(pairs, axis=0)
+    return float(distance), float(null)
+
+
+def precision_recall(synthetic: Vectors, reference: Vectors, neighbours: int = NEIGHBOURS) -> tuple[float, float]:
+    """Return (precision, recall) of k-nearest-neighbour manifolds (Kynkaanniemi et al. 2019, Eq. 1-2), each 0 to 1.
+
+    precision: share of synthetic rows within some reference row's distance to its k-th neighbour; recall: the same
+    with the roles exchanged. Both sets need more than k rows.
+    """
+    a, b = _as_float64(synthetic), _as_float64(reference)
+    if a.shape[1] != b.shape[1] or min(len(a), len(b)) <= neighbours:
+        raise InputError(f"Precision and recall need equal dimensions and more than {neighbours} rows in each set.")
+    return _covered(a, b, neighbours), _covered(b, a, neighbours)
+
+
+def length_statistics(texts: Sequence[str]) -> dict[str, float]:
+    """Return mean, median, p05, p95, minimum and maximum of the texts' lengths in words; InputError without texts."""
+    if not len(texts):
+        raise InputError("Length statistics need at least one text.")
+    words = np.array([len(text.split()) for text in texts], dtype=np.float64)
+    low, middle, high = np.percentile(words, [5, 50, 95])
+    return {
+        "mean": float(words.mean()),
+        "median": float(middle),
+        "p05": float(low),
+        "p95": float(high),
+        "minimum": float(words.min()),
+        "maximum": float(words.max()),
+    }
+
+
+def map_2d(vectors: Vectors, seed: int, tsne: bool = False) -> NDArray[np.float32]:
+    """Return points of shape (rows, 2) that show vectors on a page: two principal axes, or t-SNE on top of fifty.
+
+    Each axis points so that its largest coordinate is positive, hence the same vectors give the same map.
+    """
+    rows = _as_float64(vectors, least=1)
+    points = _principal(rows - rows.mean(axis=0), 50 if tsne else 2)
+    largest = points[np.abs(points).argmax(axis=0), np.arange(points.shape[1])]
+    points *= np.where(largest < 0, -1.0, 1.0)
+    if tsne and len(rows) > 3:
+        points = _tsne(points, seed)
+    flat = np.zeros((len(rows), 2), dtype=np.float32)
+    flat[:, : min(2, points.shape[1])] = points[:, :2]
+    return flat
+
+
+def _principal(centred: Factor, most: int) -> Factor:
+    """Return rows along at most so many principal axes, the longest first, from the smaller matrix of products."""
+    from scipy.linalg import eigh
+
+    wide = len(centred) <= centred.shape[1]
+    products = centred @ centred.T if wide else centred.T @ centred
+    size = len(products)
+    squares, vectors = eigh(products, subset_by_index=(max(size - most, 0), size - 1))
+    points = vectors * np.sqrt(np.maximum(squares, 0.0)) if wide else centred @ vectors
+    return np.asarray(points[:, ::-1], dtype=np.float64)
+
+
+def _tsne(points: Factor, seed: int) -> Factor:
+    from sklearn.manifold import TSNE
+
+    perplexity = min(30.0, (len(points) - 1) / 3)
+    model = TSNE(n_components=2, perplexity=perplexity, init="random", random_state=seed)
+    return np.asarray(model.fit_transform(points), dtype=np.float64)
+
+
+def _gaussian(rows: Vectors) -> tuple[Factor, Factor]:
+    """Return the mean and F with F^T F = the covariance of `rows`, without ever taking the root of a singular matrix.
+
+    Few rows: the centred rows themselves. Many rows: the Cholesky factor where the covariance is far from singular
+    (fast), otherwise the triangle of a QR of the rows.
+    """
+    mean = np.sum([_finite(block).sum(axis=0) for block in _blocks(rows)], axis=0) / len(rows)
+    scale = np.sqrt(len(rows) - 1)
+    if len(rows) <= rows.shape[1]:
+        return mean, (rows - mean) / scale
+    covariance = np.zeros((rows.shape[1], rows.shape[1]))
+    for block in _blocks(rows):
+        centred = block - mean
+        covariance += centred.T @ centred
+    try:
+        lower = np.linalg.cholesky(covariance) / scale
+    except np.linalg.LinAlgError:
+        return mean, _triangle(rows, mean) / scale
+    diagonal = lower.diagonal()
+    if diagonal.min() < _WELL_CONDITIONED * diagonal.max():
+        return mean, _triangle(rows, mean) / scale
+    return mean, lower.T
+
+
+def _triangle(rows: Vectors, mean: Factor) -> Factor:
+    """Return the triangle of a QR of the centred rows, of one block under what the earlier ones gave."""
+    triangle = np.zeros((0, rows.shape[1]))
+    for block in _blocks(rows):
+        triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, block - mean]), mode="r"), dtype=np.float64)
+    return triangle
+
+
+def _covered(points: Factor, centres: Factor, neighbours: int) -> float:
+    radius = np.concatenate(
+        [np.partition(_squared(block, centres), neighbours, axis=1)[:, neighbours] for block in _blocks(centres)]
+    )
+    inside = [(_squared(block, centres) <= radius).any(axis=1) for block in _blocks(points)]
+    return float(np.concatenate(inside).mean())
+
+
+def _blocks(rows: Vectors) -> Iterator[Factor]:
+    for start in range(0, len(rows), _BLOCK):
+        yield np.asarray(rows[start : start + _BLOCK], dtype=np.float64)
+
+
+def _squared(a: Factor, b: Factor) -> Factor:
+    distances = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2.0 * (a @ b.T)
+    return np.asarray(np.maximum(distances, 0.0), dtype=np.float64)
+
+
+def _as_float64(vectors: Vectors, least: int = 2) -> Factor:
+    return _finite(np.asarray(_matrix(vectors, least), dtype=np.float64))
+
+
+def _matrix(vectors: Vectors, least: int = 2) -> Vectors:
+    """Return vectors as a matrix; InputError with no number of rows in it, since those may be private."""
+    rows = np.asarray(vectors)
+    if rows.ndim != 2 or len(rows) < least or not rows.shape[1]:
+        raise InputError(f"A measure needs a matrix of vectors, one row per text, with {least} rows or more.")
+    return rows
+
+
+def _finite(rows: Factor) -> Factor:
+    if not np.isfinite(rows).all():
+        raise InputError("A measure needs finite vectors; some numbers are infinite or missing. Embed the texts again.")
+    return rows

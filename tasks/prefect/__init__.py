@@ -1,0 +1,1 @@
+"""Prefect tasks for the steps."""

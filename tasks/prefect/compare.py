@@ -1,0 +1,13 @@
+"""The Prefect face of a comparison: what its page shows."""
+
+from __future__ import annotations
+
+from prefect.artifacts import create_markdown_artifact
+
+from tasks.prefect.runtime import step
+
+
+@step("show comparison")
+def show_comparison(title: str, tables: str) -> None:
+    """Show the tables on the run's page."""
+    create_markdown_artifact(tables, key="comparison", description=title)

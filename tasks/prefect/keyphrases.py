@@ -1,0 +1,34 @@
+"""The Prefect face of the steps of DP-KPS that open no private row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from connectors.interfaces.base import ArtifactRef
+from tasks.steps import keyphrases
+from tasks.steps import phrase_texts
+from tasks.steps.keyphrases import (DensitySpec, Terms, VocabularySpec)
+from tasks.steps.phrase_texts import PhraseRows
+from tasks.prefect.runtime import (outcome, step)
+from tasks.core.tools import Tools
+
+
+@step("choose terms")
+def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> Any:
+    """Take the terms with the highest noisy counts as the private vocabulary, and embed them."""
+    terms, why = keyphrases.choose_terms(tools, spec, release)
+    return outcome(terms, terms.table, why)
+
+
+@step("draw sequences")
+def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: ArtifactRef) -> Any:
+    """Draw sequences of phrases for each class from the noisy densities."""
+    ref, why = keyphrases.draw_phrases(tools, spec, terms, density)
+    return outcome(ref, ref, why)
+
+
+@step("phrases as texts")
+def phrases_as_texts(tools: Tools, job: PhraseRows) -> Any:
+    """Let the sequences be the texts."""
+    written, why = phrase_texts.write(tools, job)
+    return outcome(written, written.samples, why)

@@ -1,0 +1,112 @@
+"""The Prefect face of the steps that open private rows: those that spend budget, and one that no budget covers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from prefect.states import Completed
+
+from connectors.interfaces.base import ArtifactRef
+from tasks.steps import moments as adapting
+from tasks.steps import dp_classifier
+from tasks.steps import keyphrases
+from tasks.steps import density
+from tasks.steps import teachers
+from tasks.steps import dp_sgd
+from tasks.steps import label_counts
+from tasks.steps import vote as voting
+from tasks.steps.moments import MomentsSpec
+from tasks.steps.dp_classifier import ClassifySpec
+from tasks.core.refs import (GuideSpec, VoteSpec, Written)
+from tasks.steps.keyphrases import (DensitySpec, Terms, VocabularySpec)
+from tasks.private.training.plain_train import (PlainJob, train_on_rows)
+from tasks.prefect.runtime import (beside_the_flow, outcome, step)
+from tasks.steps.teachers import TeacherSpec
+from tasks.core.tools import Tools
+from tasks.steps.dp_sgd import TuneSpec
+from tasks.steps.label_counts import LabelSpec
+
+
+@step("vote t={spec.iteration}", retries=0)
+def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> Any:
+    """Private rows vote under differential privacy; the ledger decides whether noise is drawn or read back."""
+    ref, why = voting.vote(tools, spec, written)
+    return outcome(ref, ref, why)
+
+
+@step("estimate the private density", retries=0)
+def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) -> Any:
+    """Release the density of the private rows under differential privacy, once for all rounds."""
+    ref, why = density.estimate_density(tools, spec, written)
+    return outcome(ref, ref, why)
+
+
+@step("train on private rows", retries=0)
+def train_on_private(tools: Tools, job: PlainJob) -> Any:
+    """Train a student on the private rows as they are: NOT PRIVATE; the budget book is told first."""
+    ref, why = train_on_rows(tools, job)
+    return outcome(tools.artifacts.read_json(ref), ref, why)
+
+
+@step("train {spec.plm} under DP", retries=0)
+def tune(tools: Tools, spec: TuneSpec) -> Any:
+    """A language model learns from the private rows under differential privacy; the ledger is charged once."""
+    tuned, why = dp_sgd.tune(tools, spec)
+    return outcome(tuned, tuned.model, why)
+
+
+@step("train classifier under DP", retries=0)
+def classify(tools: Tools, spec: ClassifySpec, written: Sequence[Written] = ()) -> Any:
+    """A classifier learns from the private rows under differential privacy; the ledger is charged once."""
+    tuned, why = dp_classifier.classify(tools, spec, written)
+    return outcome(tuned, tuned.model, why)
+
+
+@step("count terms", retries=0)
+def count_terms(tools: Tools, spec: VocabularySpec) -> Any:
+    """Count under differential privacy in how many private documents each public term stands."""
+    ref, why = keyphrases.count_terms(tools, spec)
+    return outcome(ref, ref, why)
+
+
+@step("estimate densities", retries=0)
+def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> Any:
+    """Estimate under differential privacy how close private documents come to sequences of terms."""
+    ref, why = keyphrases.estimate_densities(tools, spec, terms)
+    return outcome(ref, ref, why)
+
+
+@step("estimate moments", retries=0)
+def estimate_moments(tools: Tools, spec: MomentsSpec, written: Sequence[Written]) -> Any:
+    """Release under differential privacy how the private rows' vectors vary, for a student that adapts to them."""
+    moments, why = adapting.estimate_moments(tools, spec, written)
+    return outcome(moments, moments.release, why)
+
+
+@step("count labels", retries=0)
+def count_labels(tools: Tools, spec: LabelSpec) -> Any:
+    """Count under differential privacy how many private rows each class has."""
+    ref, why = label_counts.count_labels(tools, spec)
+    return outcome(ref, ref, why)
+
+
+@step("teacher {number}", stays=beside_the_flow, retries=0)
+def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> Any:
+    """Train one teacher on its shard of the private rows; it and its answers stay in the private zone."""
+    teacher, why = teachers.teach(tools, spec, number, written)
+    return Completed(name="Reused" if teacher is None or teacher.reused else "Completed", message=why)
+
+
+@step("check teachers", stays=beside_the_flow, retries=0)
+def check_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> Any:
+    """Release under differential privacy how sure the teachers are of each query."""
+    ref, why = teachers.check(tools, spec, written)
+    return outcome(ref, ref, why)
+
+
+@step("ask teachers", stays=beside_the_flow, retries=0)
+def ask_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written], checks: ArtifactRef | None) -> Any:
+    """Release under differential privacy what the teachers say of each query; the ledger is charged once."""
+    ref, why = teachers.answer(tools, spec, written, checks)
+    return outcome(ref, ref, why)

@@ -1,0 +1,1 @@
+"""Opening of private records and quarantine of their errors."""

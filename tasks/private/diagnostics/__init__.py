@@ -1,0 +1,1 @@
+"""Diagnostics of private records, never shared."""

@@ -1,0 +1,25 @@
+"""Numbers that need the private rows and get no noise; each comes back marked not private."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tasks.private.diagnostics.diagnose import (NotPrivate, private_fid)
+from tasks.private.voting.release import private_vectors
+from tasks.private.data.rows import open_rows
+from tasks.private.data.quarantine import sealed
+
+if TYPE_CHECKING:
+    from connectors.interfaces.base import (Look, Matrix)
+    from tasks.core.tools import Tools
+
+
+def fid_against_private(tools: Tools, fingerprint: str, vectors: Matrix, look: Look) -> NotPrivate:
+    """Return the FID between synthetic texts and the private rows, marked not private.
+
+    `look` is written into the budget book before the rows are opened.
+    """
+    tools.ledger.look(look)
+    with sealed(tools.zone.folder):
+        rows = open_rows(tools.zone, tools.private, fingerprint)
+        return private_fid(vectors, private_vectors(tools, rows))

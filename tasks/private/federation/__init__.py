@@ -1,0 +1,1 @@
+"""A party's part of a masked round."""

@@ -1,0 +1,107 @@
+"""Masks between pairs of parties: what one party sends looks random, what all send together is their exact sum.
+
+Bonawitz et al. 2017, section 4.0.1. Every pair shares a secret of this round alone (X25519, then HKDF bound to the
+round and to everybody's signed keys); the first of the two by name adds the stream of it (AES-256 in counter mode), the
+other takes it off. Nothing is written down or logged here: a party keeps its masked vector, never its round key.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from connectors.interfaces.base import (ConfigError, PartyError, canonical)
+from tasks.federation.masked_round import Announcement as Announcement
+from tasks.federation.masked_round import Round as Round
+from tasks.federation.masked_round import check_announcements as check_announcements
+from tasks.federation.masked_round import require_range as require_range
+from tasks.federation.masked_round import (signed_words, transcript_of)
+from tasks.private.voting.ballot import Secret
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+    from numpy.typing import NDArray
+
+    Words = NDArray[np.uint32]
+
+STREAM_KEY: Final = 32
+"""Bytes of a pair's key: AES-256."""
+
+
+class RoundKey(Secret):
+    """A party's secret for one round, which masks one vector and is then gone. Cannot be stored, copied or shown."""
+
+    __slots__ = ("_secret", "announcement", "party", "round")
+
+    def __init__(self, party: str, round: Round, secret: X25519PrivateKey, announcement: Announcement) -> None:
+        self.party, self.round, self.announcement = party, round, announcement
+        self._secret: X25519PrivateKey | None = secret
+
+    @classmethod
+    def generate(cls, party: str, round: Round, signing_key: bytes) -> RoundKey:
+        """Make a fresh key for `party` and sign its public half with the party's long-term Ed25519 key (32 bytes)."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+        if party not in round.parties:
+            raise PartyError(party, "does not take part in this round, so it makes no key for it.")
+        secret = X25519PrivateKey.generate()
+        public = secret.public_key().public_bytes_raw()
+        signature = Ed25519PrivateKey.from_private_bytes(signing_key).sign(signed_words(round, party, public))
+        return cls(party, round, secret, Announcement(party, public, signature))
+
+    def spend(self) -> X25519PrivateKey:
+        """Return the secret, once; PartyError afterwards: two vectors under one mask would show their difference."""
+        secret, self._secret = self._secret, None
+        if secret is None:
+            raise PartyError(self.party, "has masked a vector with this round key; a new attempt needs a new key.")
+        return secret
+
+
+def masked(values: NDArray[np.int64], key: RoundKey, transcript: bytes, announcements: Sequence[Announcement]) -> Words:
+    """Return `values` (n,) under the masks of all other parties, uint32 (n,); spends `key`.
+
+    `transcript`: what `check_announcements` gave for these `announcements`. Raises ConfigError for another type, length
+    or range of values, and PartyError for a key that was used or announcements that are not those that were checked.
+    """
+    _check_values(values, key.round)
+    if not hmac.compare_digest(transcript, transcript_of(key.round, announcements)):
+        raise PartyError(key.party, "got other round keys than were checked; nothing is sent. Start the round again.")
+    if key.announcement not in announcements:
+        raise PartyError(key.party, "does not find its own round key among those it got; nothing is sent.")
+    secret = key.spend()
+    upload = np.mod(values, 2**32).astype(np.uint32)
+    for other in announcements:
+        if other.party != key.party:
+            stream = _stream(secret, key, transcript, other)
+            upload = upload + stream if key.party < other.party else upload - stream
+    return upload
+
+
+def _check_values(values: NDArray[np.int64], round: Round) -> None:
+    if values.dtype != np.int64 or values.shape != (round.length,):
+        raise ConfigError(
+            f"This round sums {round.length} 64-bit integers, not {values.dtype} of shape {values.shape}."
+        )
+    if max(-int(values.min()), int(values.max())) > round.most:
+        raise ConfigError("A value is too large for a sum in 32 bits; declare the rows that a party may have.")
+
+
+def _stream(secret: X25519PrivateKey, key: RoundKey, transcript: bytes, other: Announcement) -> Words:
+    """Return the mask that both parties of a pair know, uint32 (n,), low byte first."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+    from cryptography.hazmat.primitives.ciphers.modes import CTR
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    shared = secret.exchange(X25519PublicKey.from_public_bytes(other.public))
+    bound = b"wasp pair 1\n" + canonical(sorted((key.party, other.party))).encode() + key.round.to_bytes()
+    pair_key = HKDF(SHA256(), STREAM_KEY, salt=transcript, info=bound).derive(shared)
+    # A pair's key makes one stream in all its life, so the counter starts at zero.
+    stream = Cipher(AES256(pair_key), CTR(bytes(16))).encryptor().update(bytes(4 * key.round.length))
+    return np.frombuffer(stream, dtype="<u4").astype(np.uint32)

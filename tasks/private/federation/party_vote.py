@@ -1,0 +1,117 @@
+"""One party's vote in a federation: rows, votes, share of the noise and mask; what leaves looks like random numbers.
+
+WASP, Algorithm 2, the lines of a party. Before a party says that it is ready it has opened its rows and found the
+nearest texts of each (`prepare`); its charge, its noise and its mask are one transaction of its own budget book
+(`release_masked`), which keeps the masked vector: neither the votes nor the share of noise alone are ever written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from connectors.interfaces.base import (Charge, Release, ReleaseRequest)
+from tasks.federation.masked_round import (Announcement, Round, require_range)
+from tasks.private.voting.ballot import (Ballot, Candidates)
+from tasks.private.federation.masking import (RoundKey, masked)
+from tasks.private.noise.discrete import add_noise_share
+from tasks.private.voting.release import (private_vectors, unreached)
+from tasks.private.data.rows import open_rows
+from tasks.private.data.quarantine import sealed
+from tasks.private.voting.votes import (Running, clean_votes, rank, require_fitting)
+
+if TYPE_CHECKING:
+    from tasks.accounting.federated import SharedNoise
+    from tasks.core.tools import RowTools
+
+
+@dataclass(frozen=True, slots=True)
+class PartyJob:
+    """One vote of one party: what it is charged to, the noise of all, and the round's key in the budget book."""
+
+    round: Round
+    dataset: str
+    fingerprint: str
+    step_key: str
+    noise: SharedNoise
+    charge: Charge
+    respend: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """What a party masks with: its key of the round, the checked announcements of all and their transcript."""
+
+    key: RoundKey
+    transcript: bytes
+    announcements: Sequence[Announcement]
+
+
+def prepare(tools: RowTools, job: PartyJob, candidates: Candidates) -> None:
+    """Open the rows, embed them and rank the candidates for each; keep that in the private zone. Nothing leaves.
+
+    Raises PrivateInputError when the rows are not those that were registered.
+    """
+    with sealed(tools.zone.folder):
+        ballot, noise = _ballot(tools, job), job.noise
+        require_fitting(ballot, noise.total)
+        require_range(job.round, len(ballot.labels), noise.total.scale, noise.share_int)
+        after = rank(ballot, candidates, _kept(tools, job))
+        tools.artifacts.write_private_arrays(_state(job, job.round.iteration), after.to_arrays())
+
+
+def release_masked(tools: RowTools, job: PartyJob, candidates: Candidates, mask: Mask) -> Release:
+    """Charge the vote, draw the share of noise and mask it, once; the output is the masked vector, uint32, low first.
+
+    A second call with the same key of the book returns the first vector: one round's key never masks two.
+    """
+    return tools.ledger.release_once(_request(job), lambda: _draw(tools, job, candidates, mask))
+
+
+def sent_before(tools: RowTools, job: PartyJob) -> bytes | None:
+    """Return the masked vector that the budget book holds for this round's keys, None if it was not drawn."""
+    if not tools.ledger.released(job.dataset, job.step_key):
+        return None
+    return tools.ledger.release_once(_request(job), unreached).output
+
+
+def _request(job: PartyJob) -> ReleaseRequest:
+    return ReleaseRequest(
+        dataset=job.dataset,
+        run_id=job.round.run_id,
+        slot=f"vote-{job.round.iteration}",
+        step_key=job.step_key,
+        charge=job.charge,
+        respend=job.respend,
+    )
+
+
+def _draw(tools: RowTools, job: PartyJob, candidates: Candidates, mask: Mask) -> bytes:
+    with sealed(tools.zone.folder):
+        raw = clean_votes(_ballot(tools, job), candidates, job.noise.total, _kept(tools, job))
+        noisy = add_noise_share(raw.counts, job.noise)
+        vector = masked(np.ascontiguousarray(noisy.T).ravel(), mask.key, mask.transcript, mask.announcements)
+        return vector.astype("<u4").tobytes()
+
+
+def _ballot(tools: RowTools, job: PartyJob) -> Ballot:
+    rows = open_rows(tools.zone, tools.private, job.fingerprint)
+    privacy, vectors = job.noise.total.privacy, private_vectors(tools, rows)
+    persons = rows.persons if privacy.protects == "person" else None
+    return Ballot(vectors, rows.labels, privacy.votes, persons, tools.zone.choice, privacy.sides)
+
+
+def _kept(tools: RowTools, job: PartyJob) -> Running | None:
+    """Return where the ranking stands: after this vote if it was prepared, else after the one before."""
+    for iteration in (job.round.iteration, job.round.iteration - 1):
+        kept = tools.artifacts.read_private_arrays(_state(job, iteration))
+        if kept is not None:
+            return Running.from_arrays(kept)
+    return None
+
+
+def _state(job: PartyJob, iteration: int) -> str:
+    return f"private/votes/{job.round.run_id}/{job.fingerprint[:16]}-{iteration}.npz"

@@ -1,0 +1,1 @@
+"""Nearest-neighbour search of private records among candidates."""

@@ -1,0 +1,1 @@
+"""Noise from the operating system's random numbers."""

@@ -1,0 +1,105 @@
+"""Integer Gaussian and Laplace noise from the operating system's randomness, by exact samplers: OpenDP's.
+
+OpenDP draws about a hundred thousand numbers a second on a core. From MANY on several threads draw, and from VERY_MANY
+on the Gaussian is drawn from a table (table_noise.py), just as exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from connectors.interfaces.base import ConfigError
+from connectors.interfaces.threads import usable_cores
+from tasks.private.noise import table
+from tasks.accounting.federated import require_share
+
+MANY, VERY_MANY = 2_000, 200_000
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from tasks.accounting.federated import SharedNoise
+
+
+def add_discrete_gaussian(
+    values: NDArray[np.int64], sigma_int: float, *, non_private: bool = False
+) -> NDArray[np.int64]:
+    """Return `values` plus fresh discrete Gaussian noise of parameter `sigma_int`, drawn for every entry by itself.
+
+    `values`: int64, any shape; sums that leave 64 bits stay at their end. The samplers (Canonne, Kamath and Steinke
+    2020; inversion by a table) are exact and cannot be seeded, so no floating-point bits and no repeated draw give a
+    value away. `sigma_int` 0 returns the values as they are and is refused unless `non_private` says that no protection
+    is wanted. Raises ConfigError.
+    """
+    if values.dtype != np.int64:
+        raise ConfigError(f"Noise is added to 64-bit integers, not to {values.dtype}; scale the votes first.")
+    if not 0 <= sigma_int < math.inf:
+        raise ConfigError(f"Noise needs a finite sigma from 0, not {sigma_int!r}.")
+    if (sigma_int == 0) != non_private:
+        raise ConfigError("Noise of sigma 0 and the mark non_private go together; set privacy.epsilon to inf for both.")
+    if non_private or values.size == 0:
+        return values.copy()
+    if values.size >= VERY_MANY and table.LEAST_SIGMA <= sigma_int <= table.MOST_SIGMA:
+        return _sum(values, table.draw(values.size, float(sigma_int)).reshape(values.shape))
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+
+    def drawn(part: NDArray[np.int64]) -> NDArray[np.int64]:
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
+        return np.asarray(dp.m.make_gaussian(*space, scale=float(sigma_int))(part), dtype=np.int64)
+
+    return _side_by_side(drawn, values.ravel()).reshape(values.shape)
+
+
+def _sum(values: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return values and noise together; where that leaves 64 bits, the last number that does not, as OpenDP has it."""
+    both = values + noise
+    left = ((values ^ both) & (noise ^ both)) < 0
+    ends = np.iinfo(np.int64)
+    both[left] = np.where(values[left] < 0, ends.min, ends.max)
+    return both
+
+
+def _side_by_side(work: Callable[[NDArray[np.int64]], NDArray[np.int64]], flat: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return what `work` makes of every entry, of many in as many threads as may compute at once."""
+    cores = usable_cores() if flat.size >= MANY else 1
+    if cores == 1:
+        return work(flat)
+    with ThreadPoolExecutor(cores) as pool:
+        return np.concatenate(list(pool.map(work, np.array_split(flat, cores))))
+
+
+def add_noise_share(values: NDArray[np.int64], noise: SharedNoise) -> NDArray[np.int64]:
+    """Return `values` plus one party's share of the noise of `noise`, fresh for every entry; to be masked, not shown.
+
+    A share protects nobody by itself: only the sum of all parties may be read. No noise if the run is non-private.
+    """
+    if not noise.total.non_private:
+        require_share(noise.share_int)
+    return add_discrete_gaussian(values, noise.share_int, non_private=noise.total.non_private)
+
+
+def add_discrete_laplace(values: NDArray[np.int64], scale_int: float) -> NDArray[np.int64]:
+    """Return `values` plus fresh discrete Laplace noise, drawn for every entry by itself; P(k) ~ exp(-|k|/scale_int).
+
+    `values`: int64, any shape. Exact (Ghosh, Roughgarden and Sundararajan 2012) and never seeded. Raises ConfigError.
+    """
+    if values.dtype != np.int64:
+        raise ConfigError(f"Noise is added to 64-bit integers, not to {values.dtype}; scale the sums first.")
+    if not 0 < scale_int < math.inf:
+        raise ConfigError(f"Laplace noise needs a finite scale above 0, not {scale_int!r}.")
+    if values.size == 0:
+        return values.copy()
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    drawn = np.asarray(dp.m.make_laplace(*space, scale=float(scale_int))(values.ravel()), dtype=np.int64)
+    return drawn.reshape(values.shape)

@@ -1,0 +1,1 @@
+"""Releases besides votes: densities, moments, teachers, label counts, keyphrases."""

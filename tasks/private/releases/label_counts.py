@@ -1,0 +1,51 @@
+"""The tutor: how many private rows each class has, with noise on every count (Song et al. 2024, Eq. 3).
+
+The paper adds its noise to shares, of which the private number of rows is a part; here it is added to the counts, and
+whoever reads them clips and divides afterwards (`tasks.text.class_balance.shares_of`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from connectors.interfaces.base import Release
+from tasks.private.releases.keyphrase_release import (CleanSums, NoisySums)
+from tasks.private.releases.parts import (PartJob, noisy, request)
+from tasks.private.data.rows import open_rows
+from tasks.private.data.quarantine import sealed
+
+if TYPE_CHECKING:
+    from tasks.accounting.teachers import PartNoise
+    from tasks.core.tools import Tools
+
+
+def release_labels(tools: Tools, job: PartJob, classes: Sequence[str]) -> Release:
+    """Return how many rows each class has, with noise, drawn now or read back from the ledger.
+
+    Raises BudgetError, LedgerError or PrivateInputError; whatever goes wrong inside is told in the private zone.
+    """
+
+    def draw() -> bytes:
+        with sealed(tools.zone.folder):
+            rows = open_rows(tools.zone, tools.private, job.fingerprint)
+            return noisy_labels(rows.labels, classes, job.noise).to_bytes()
+
+    return tools.ledger.release_once(request(tools, job), draw)
+
+
+def clean_labels(labels: Sequence[str], classes: Sequence[str], noise: PartNoise) -> CleanSums:
+    """Return the counts without noise, (1, classes), in integer steps; a row of no class counts for nothing."""
+    number = {name: place for place, name in enumerate(classes)}
+    counts = np.zeros((1, len(number)), dtype=np.int64)
+    for label in labels:
+        if label in number:
+            counts[0, number[label]] += noise.steps
+    return CleanSums(counts)
+
+
+def noisy_labels(labels: Sequence[str], classes: Sequence[str], noise: PartNoise) -> NoisySums:
+    """Return the noisy counts of all classes, (1, classes)."""
+    return noisy(clean_labels(labels, classes, noise), noise)

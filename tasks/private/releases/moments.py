@@ -1,0 +1,74 @@
+"""The door through which second moments of private vectors leave, for adapting a student (tasks/accounting/moments.py).
+
+Ledger line, private rows, sums, noise, in one transaction; only noisy integers come out. What a row adds hangs on that
+row and on public directions alone: each is embedded and placed by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from connectors.interfaces.base import (Release, ReleaseRequest)
+from tasks.accounting.moments import (COUNTING, STEPS, MomentsNoise, Plane, packed, row_norm)
+from tasks.private.voting.ballot import Ballot
+from tasks.private.releases.keyphrase_release import (CleanSums, NoisySums)
+from tasks.private.noise.discrete import add_discrete_gaussian
+from tasks.private.voting.persons import kept_rows
+from tasks.private.voting.release import private_vectors
+from tasks.private.data.rows import open_rows
+from tasks.private.data.quarantine import sealed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tasks.core.tools import Tools
+
+SLOT = "moments"
+"""The place of this release in a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class MomentsJob:
+    """One release of moments: which dataset, which noise, which key."""
+
+    dataset: str
+    fingerprint: str
+    step_key: str
+    noise: MomentsNoise
+    respend: bool = False
+
+
+def release_moments(tools: Tools, job: MomentsJob, plane: Plane) -> Release:
+    """Return noisy sums of the moments of all rows, drawn now or read back from the ledger.
+
+    Raises BudgetError, LedgerError or PrivateInputError; whatever goes wrong inside is told in the private zone.
+    """
+    request = ReleaseRequest(job.dataset, tools.run_id, SLOT, job.step_key, job.noise.charge, job.respend)
+
+    def draw() -> bytes:
+        with sealed(tools.zone.folder):
+            rows = open_rows(tools.zone, tools.private, job.fingerprint)
+            privacy, vectors = job.noise.privacy, private_vectors(tools, rows)
+            persons = rows.persons if privacy.protects == "person" else None
+            ballot = Ballot(vectors, rows.labels, 1, persons, tools.zone.choice, 1)
+            clean = clean_moments(vectors[kept_rows(ballot, privacy.rows)], plane, job.noise)
+            sums = add_discrete_gaussian(clean.sums, job.noise.sigma_int)
+            return NoisySums(sums, STEPS, job.noise.sigma_int).to_bytes()
+
+    return tools.ledger.release_once(request, draw)
+
+
+def clean_moments(vectors: NDArray[np.float32], plane: Plane, noise: MomentsNoise) -> CleanSums:
+    """Return the sums without noise, (1, numbers) in integer steps; a row that is not finite adds nothing."""
+    sums = np.zeros((1, noise.privacy.numbers), dtype=np.int64)
+    most = row_norm(noise.privacy) * STEPS
+    with np.errstate(all="ignore"):  # a vector that is not finite must not be heard of: it passes no comparison
+        for vector in vectors:
+            y = np.concatenate([[COUNTING], plane.place(vector.astype(np.float64))])
+            rounded = np.rint(packed(np.outer(y, y)) * STEPS)
+            if np.sqrt((rounded**2).sum()) <= most:
+                sums[0] += rounded.astype(np.int64)
+    return CleanSums(sums)

@@ -1,0 +1,47 @@
+"""What the releases of label counts and of teachers' answers have in common: the request, and noise on integer sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from connectors.interfaces.base import ReleaseRequest
+from tasks.private.releases.keyphrase_release import (CleanSums, NoisySums)
+from tasks.private.noise.discrete import (add_discrete_gaussian, add_discrete_laplace)
+
+if TYPE_CHECKING:
+    from tasks.accounting.teachers import PartNoise
+    from tasks.core.tools import Tools
+
+
+@dataclass(frozen=True, slots=True)
+class PartJob:
+    """One release: which dataset, which noise, which key. The part's name is its place in the run."""
+
+    dataset: str
+    fingerprint: str
+    step_key: str
+    noise: PartNoise
+    respend: bool = False
+
+
+def request(tools: Tools, job: PartJob) -> ReleaseRequest:
+    """Return what the ledger is asked for."""
+    return ReleaseRequest(
+        dataset=job.dataset,
+        run_id=tools.run_id,
+        slot=job.noise.privacy.part,
+        step_key=job.step_key,
+        charge=job.noise.charge,
+        respend=job.respend,
+    )
+
+
+def noisy(clean: CleanSums, noise: PartNoise) -> NoisySums:
+    """Return sums with fresh noise on every number; as they are where the part is marked not private."""
+    kind = noise.privacy.kind
+    if kind == "laplace":
+        drawn = add_discrete_laplace(clean.sums, noise.scale_int)
+    else:
+        drawn = add_discrete_gaussian(clean.sums, noise.scale_int, non_private=kind == "none")
+    return NoisySums(drawn, noise.steps, noise.scale_int)

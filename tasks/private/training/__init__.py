@@ -1,0 +1,1 @@
+"""Training on private records, with DP-SGD or without noise."""

@@ -1,0 +1,1 @@
+"""Noisy nearest-neighbour votes of private records."""

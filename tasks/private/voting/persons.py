@@ -1,0 +1,69 @@
+"""When a person is protected: at most m rows of each, and their votes joined."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tasks.private.voting.ballot import Ballot
+
+    Ints = NDArray[np.int64]
+
+
+def kept_rows(ballot: Ballot, rows_per_person: int) -> NDArray[np.bool_]:
+    """Say which rows vote, shape (M,): all, or `rows_per_person` of each person, chosen by a keyed hash of the row.
+
+    The choice reads a person's own rows only, so nobody else's presence can change it.
+    """
+    keep = np.ones(len(ballot.labels), dtype=np.bool_)
+    if ballot.persons is None:
+        return keep
+    taken: dict[str, int] = {}
+    for _, row in sorted((_hash(ballot, row), row) for row in range(len(keep))):
+        person = ballot.persons[row]
+        taken[person] = taken.get(person, 0) + 1
+        keep[row] = taken[person] <= rows_per_person
+    return keep
+
+
+def join(persons: Sequence[str], rows: Ints, bins: Ints, given: Ints) -> tuple[Ints, Ints]:
+    """Return (bins, votes) with one vote per person and bin: the largest that one of the person's rows gave.
+
+    `rows`, `bins`, `given`: one entry per vote. L2 norm of a person's joined votes: at most sqrt(m) times a row's.
+    """
+    of_rows = _codes(persons)
+    pairs, places = np.unique(np.stack([of_rows[rows], bins]), axis=1, return_inverse=True)
+    most = np.zeros(pairs.shape[1], dtype=np.int64)
+    np.maximum.at(most, places.ravel(), given)
+    return pairs[1], most
+
+
+def average(persons: Sequence[str], keep: NDArray[np.bool_], votes: tuple[Ints, Ints, Ints]) -> tuple[Ints, Ints]:
+    """Return (bins, votes) with each person's votes divided by the number of that person's kept rows, rounded down.
+
+    `votes`: rows, bins and what was given, one entry per vote. L2 norm of a person's averaged votes: at most one row's.
+    """
+    rows, bins, given = votes
+    of_rows = _codes(persons)
+    kept = np.bincount(of_rows[keep], minlength=int(of_rows.max(initial=-1)) + 1)
+    pairs, places = np.unique(np.stack([of_rows[rows], bins]), axis=1, return_inverse=True)
+    total = np.zeros(pairs.shape[1], dtype=np.int64)
+    np.add.at(total, places.ravel(), given)
+    return pairs[1], total // kept[pairs[0]]
+
+
+def _codes(persons: Sequence[str]) -> Ints:
+    codes = {person: code for code, person in enumerate(dict.fromkeys(persons))}
+    return np.array([codes[person] for person in persons], dtype=np.int64)
+
+
+def _hash(ballot: Ballot, row: int) -> bytes:
+    content = hashlib.blake2b(ballot.labels[row].encode(errors="surrogatepass"), key=ballot.key, digest_size=32)
+    content.update(b"\x00" + ballot.vectors[row].tobytes())
+    return content.digest()

@@ -1,0 +1,44 @@
+"""The officer's page: the budget of one dataset, printable, in the reader's language."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from connectors.interfaces.base import ConfigError
+from tasks.reporting import text as report_words
+from tasks.reporting.ledger_page_model import OfficerPage
+from tasks.reporting.templates import template
+
+_FOLDER = Path(__file__).parent
+LANGUAGES = ("en", "de", "zh")
+
+
+def wording(language: str) -> dict[str, Any]:
+    """Return the words of a language, by key; ConfigError for one that does not ship."""
+    import yaml
+
+    if language not in LANGUAGES:
+        raise ConfigError(f"There is no wording for language '{language}'; there is {', '.join(LANGUAGES)}.")
+    text = (_FOLDER / "wording" / f"{language}.yaml").read_text(encoding="utf-8")
+    words: dict[str, Any] = yaml.safe_load(text)
+    return words
+
+
+def render(page: OfficerPage, language: str = "en") -> str:
+    """Return the page as HTML that needs nothing else; the same numbers stand in every language."""
+    words = wording(language)
+    return template("officer.html.j2").render(
+        page=page,
+        language=language,
+        w=words,
+        say=lambda key, **values: str(words[key]).format(**values),
+        epsilon=lambda value: words["infinite"] if value is None else report_words.epsilon(value),
+        percent=_percent,
+        number=report_words.number,
+        count=report_words.count,
+    )
+
+
+def _percent(share: float) -> str:
+    return "> 99.99 %" if share > 0.9999 else f"{100 * share:.1f} %"

@@ -1,0 +1,199 @@
+"""Figures of a run, as SVG for the report and PNG for the tracking store; None where there is nothing to draw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tasks.reporting.plot_style import (MARKERS, PALETTE, Form, bare, legend_below, lines_of, picture)
+from tasks.reporting.report_model import Report
+
+_TALL = (5.0, 3.9)
+_SQUARE = (5.0, 4.6)
+_NAMED_CLASSES = 15
+_BARS = 20
+
+
+def fid_accuracy_plot(report: Report, form: Form = "svg") -> bytes | None:
+    """FID with its null line, and below it the accuracy so far, over iterations."""
+    measured = [facts for facts in report.iterations if facts.fid is not None or facts.accuracy is not None]
+    if not measured:
+        return None
+
+    def draw(figure: Any) -> None:
+        above, below = figure.subplots(2, 1, sharex=True)
+        _series(above, report, "fid", "FID", 0)
+        _series(above, report, "fid_null", "null FID: nothing but sample size", 9, linestyle="--", marker="")
+        _series(below, report, "accuracy", "accuracy", 2)
+        lines_of(above, "FID (lower is better)")
+        lines_of(below, "Accuracy of a linear probe (higher is better)")
+        above.set_ylim(bottom=0)
+        if len(above.lines) > 1:
+            above.legend(loc="best", handlelength=1.8)
+        _iterations(below, report)
+
+    return picture("fid", _TALL, draw, form)
+
+
+def weights_plot(report: Report, form: Form = "svg") -> bytes | None:
+    """The weight of each PLM for the next iteration."""
+    if not any(facts.weights for facts in report.iterations):
+        return None
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        for number, plm in enumerate(report.plms):
+            found = [(facts.iteration, facts.weights[plm]) for facts in report.iterations if plm in facts.weights]
+            axes.plot(*_columns(found), label=plm, **_look(number))
+        lines_of(axes, "Weight for the next iteration")
+        axes.set_ylim(bottom=0)
+        _iterations(axes, report)
+        legend_below(axes, len(report.plms))
+
+    return picture("weights", _TALL, draw, form)
+
+
+def samples_plot(report: Report, form: Form = "svg") -> bytes | None:
+    """New samples of each PLM per iteration, stacked."""
+    if not report.iterations:
+        return None
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        floor = [0] * len(report.iterations)
+        for number, plm in enumerate(report.plms):
+            heights = [facts.new.get(plm, 0) for facts in report.iterations]
+            places = [facts.iteration for facts in report.iterations]
+            axes.bar(places, heights, 0.62, floor, label=plm, color=_colour(number))
+            floor = [low + height for low, height in zip(floor, heights, strict=True)]
+        lines_of(axes, "New samples")
+        _iterations(axes, report)
+        legend_below(axes, len(report.plms))
+
+    return picture("samples", _TALL, draw, form)
+
+
+def epsilon_plot(report: Report, form: Form = "svg") -> bytes | None:
+    """Epsilon spent so far, under the epsilon that was asked for."""
+    spent = [(facts.iteration, facts.epsilon) for facts in report.iterations if facts.epsilon is not None]
+    if not spent or report.not_private or not report.opens_rows:
+        return None
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        axes.axhline(report.plan.epsilon, color=PALETTE[4], linestyle="--", label="asked for")
+        axes.plot(*_columns(spent), label="spent so far", drawstyle="steps-post", **_look(0))
+        lines_of(axes, f"Epsilon at delta {report.plan.delta:g}")
+        axes.set_ylim(0, report.plan.epsilon * 1.12)
+        _iterations(axes, report)
+        axes.legend(loc="lower right")
+
+    return picture("epsilon", _TALL, draw, form)
+
+
+def confusion_plot(report: Report, form: Form = "svg") -> bytes | None:
+    """Test rows by class (down) and by what the student took them for (across), shares of a row as shades."""
+    if report.scores is None or not report.scores.confusion:
+        return None
+    classes, counts = report.scores.classes, report.scores.confusion
+
+    def draw(figure: Any) -> None:
+        from matplotlib.patches import Rectangle
+
+        axes = figure.subplots()
+        for i, row in enumerate(counts):
+            for j, count in enumerate(row):
+                share = count / max(sum(row), 1)
+                axes.add_patch(Rectangle((j, i), 1, 1, color=PALETTE[0], alpha=0.04 + 0.86 * share, linewidth=0))
+                if len(classes) <= _NAMED_CLASSES and count:
+                    axes.text(j + 0.5, i + 0.5, str(count), ha="center", va="center", fontsize=8)
+        axes.set(xlim=(0, len(classes)), ylim=(len(classes), 0), aspect="equal")
+        axes.set_title("Rows: true class. Columns: class given by the student")
+        bare(axes)
+        if len(classes) <= _NAMED_CLASSES:
+            _class_names(axes, classes)
+
+    return picture("confusion", _SQUARE, draw, form)
+
+
+def balance_plot(report: Report, form: Form = "svg") -> bytes | None:
+    """Part of each class by the tutor, in the result, and among test rows; the largest classes if there are many."""
+    if not report.balance:
+        return None
+    shown = sorted(report.balance, key=lambda one: -one.tutor)[:_BARS]
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        places = range(len(shown))
+        axes.barh(
+            [place - 0.27 for place in places], [one.tutor for one in shown], 0.25, color=PALETTE[0], label="tutor"
+        )
+        axes.barh(places, [one.texts for one in shown], 0.25, color=PALETTE[1], label="kept texts")
+        measured = [(place + 0.27, one.test) for place, one in zip(places, shown, strict=True) if one.test is not None]
+        if measured:
+            axes.barh(*_columns(measured), 0.25, color=PALETTE[2], label="test rows")
+        axes.set_yticks(places, [_short(one.name) for one in shown])
+        axes.invert_yaxis()
+        axes.set_title("Part of each class")
+        axes.legend(loc="lower right")
+
+    return picture("balance", _SQUARE, draw, form)
+
+
+def map_plot(report: Report, form: Form = "svg") -> bytes | None:
+    """Synthetic texts, test rows and examples of prompts on one plane."""
+    points = report.map
+    if points is None or not points.synthetic:
+        return None
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        axes.scatter(*_columns(points.synthetic), s=9, c=PALETTE[0], alpha=0.45, linewidths=0, label="synthetic")
+        axes.scatter(*_columns(points.test), s=11, c=PALETTE[1], alpha=0.75, linewidths=0, marker="D", label="test")
+        if points.shown:
+            axes.scatter(
+                *_columns(points.shown), s=60, c=PALETTE[2], linewidths=0, marker="*", label="shown in prompts"
+            )
+        bare(axes)
+        axes.set_title(f"By {points.by}")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3, markerscale=2)
+
+    return picture("map", _TALL, draw, form)
+
+
+def _series(axes: Any, report: Report, name: str, label: str, number: int, **look: Any) -> None:
+    found = [(facts.iteration, getattr(facts, name)) for facts in report.iterations]
+    measured = [(iteration, value) for iteration, value in found if value is not None]
+    if measured:
+        axes.plot(*_columns(measured), label=label, **(_look(number) | {"marker": "o"} | look))
+
+
+def _columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]
+
+
+def _colour(number: int) -> str:
+    return PALETTE[number % len(PALETTE)]
+
+
+def _look(number: int) -> dict[str, Any]:
+    return {"color": _colour(number), "marker": MARKERS[number % len(MARKERS)], "clip_on": False}
+
+
+def _iterations(axes: Any, report: Report) -> None:
+    places = [facts.iteration for facts in report.iterations]
+    axes.set_xticks(places[:: max(1, len(places) // 10)])
+    axes.set_xlim(min(places) - 0.5, max(places) + 0.5)
+    axes.set_xlabel("iteration")
+
+
+def _class_names(axes: Any, classes: Sequence[str]) -> None:
+    centres = [place + 0.5 for place in range(len(classes))]
+    short = [_short(name) for name in classes]
+    axes.set_yticks(centres, short)
+    axes.set_xticks(centres, short, rotation=45, ha="right", rotation_mode="anchor")
+    axes.tick_params(length=0)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 22 else f"{name[:21]}…"

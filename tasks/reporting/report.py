@@ -1,0 +1,220 @@
+"""The report of a run: one HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from connectors.interfaces.base import (Charge, Usage)
+from tasks.reporting import plots
+from tasks.reporting import text as words
+from tasks.metrics.iteration_record import Facts
+from tasks.reporting.templates import template
+from tasks.reporting.report_model import Happened as Happened
+from tasks.reporting.report_model import MapPoints as MapPoints
+from tasks.reporting.report_model import Plan as Plan
+from tasks.reporting.report_model import Report as Report
+from tasks.reporting.report_model import Sample as Sample
+from tasks.reporting.report_model import Scores as Scores
+from tasks.reporting.report_model import Touched as Touched
+from tasks.reporting.report_model import from_json as from_json
+from tasks.reporting.report_model import to_json as to_json
+
+_MEASURED = ("FID", "null FID", "precision", "recall", "accuracy")
+_COLUMNS = ("iteration", "samples", *_MEASURED, "epsilon", "missing", "left out")
+_ROUNDING = 1e-9
+LOSS, ADDED = "privacy loss of this run's output", "added to the budget"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A drawing of the page with its caption and what it shows in words."""
+
+    name: str
+    svg: str
+    caption: str
+    alt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One line of plan against what happened; `verdict`: as planned, less, more, or empty."""
+
+    what: str
+    planned: str
+    happened: str
+    verdict: str = ""
+
+
+def render(report: Report) -> str:
+    """Return the page of a run; equal reports give equal pages."""
+    return template("report.html.j2").render(
+        report=report,
+        words=words,
+        figures={figure.name: figure for figure in _figures(report)},
+        key_numbers=_key_numbers(report),
+        compared=_compared(report),
+        charges=_grouped(report.happened.charges),
+        iterations=[_cells(facts) for facts in report.iterations],
+        columns=_COLUMNS,
+        texts=_texts(report),
+        total=sum(report.usage.values(), Usage()),
+    )
+
+
+def _texts(report: Report) -> list[tuple[str, list[Sample]]]:
+    """Return the example texts of each PLM, PLMs in the order of the run."""
+    names = dict.fromkeys([*report.plms, *(sample.plm for sample in report.samples)])
+    found = [(plm, [sample for sample in report.samples if sample.plm == plm]) for plm in names]
+    return [(plm, samples) for plm, samples in found if samples]
+
+
+def _cells(facts: Facts) -> tuple[str, ...]:
+    return (
+        str(facts.iteration),
+        words.count(facts.total),
+        words.number(facts.fid) + (" (not private)" if facts.not_private else ""),
+        words.number(facts.fid_null),
+        words.percent(facts.text_precision),
+        words.percent(facts.text_recall),
+        words.percent(facts.accuracy),
+        words.epsilon(facts.epsilon),
+        words.count(sum(facts.shortfall.values())),
+        words.reasons(facts.failures),
+    )
+
+
+def _key_numbers(report: Report) -> list[tuple[str, str, str]]:
+    """Return the first things to know: (name, value, remark)."""
+    scores, last = report.scores, report.iterations[-1] if report.iterations else None
+    cost = sum(report.usage.values(), Usage())
+    return [
+        ("accuracy", words.percent(scores.accuracy if scores else None), _beside_chance(report)),
+        ("macro F1", words.number(scores.macro_f1 if scores else None), "mean over classes"),
+        ("FID", words.number(last.fid if last else None), f"null FID {words.number(last.fid_null if last else None)}"),
+        ("epsilon", words.epsilon(report.happened.epsilon), f"{LOSS}, asked for {words.epsilon(report.plan.epsilon)}"),
+        (ADDED, words.added(report.happened), f"releases: {words.charged(report.happened)}"),
+        ("texts", words.count(report.happened.samples), f"by {len(report.plms)} language models"),
+        ("cost", words.money(cost), f"{words.count(cost.calls)} calls"),
+    ]
+
+
+def _beside_chance(report: Report) -> str:
+    useful = report.usefulness
+    if useful is None:
+        return "student on test rows"
+    low, high = useful.run.interval
+    return f"{100 * low:.0f}-{100 * high:.0f} %, chance {words.percent(useful.chance)}"
+
+
+def _compared(report: Report) -> list[Compared]:
+    plan, happened = report.plan, report.happened
+    cost = sum(report.usage.values(), Usage())
+    spent = happened.epsilon
+    exact = f"{words.epsilon(plan.epsilon_exact)} (asked for {words.epsilon(plan.epsilon)})"
+    lines = [
+        Compared(LOSS, exact, words.epsilon(spent), _verdict(plan.epsilon_exact, spent)),
+        Compared(ADDED, words.epsilon(plan.epsilon_exact), words.added(happened), _added_verdict(plan, happened)),
+        Compared("releases", str(plan.releases), str(happened.releases), _verdict(plan.releases, happened.releases)),
+    ]
+    amounts: list[tuple[str, float | None, float, Any]] = [
+        ("texts", plan.samples, happened.samples, words.count),
+        ("calls", plan.calls, cost.calls, words.count),
+        ("money", plan.dollars, cost.dollars, words.dollars),
+    ]
+    for what, planned, done, say in amounts:
+        happened_words = words.money(cost) if what == "money" else say(done)
+        planned_words = "no plan" if planned is None else say(planned)
+        lines.append(Compared(what, planned_words, happened_words, _verdict(planned, done)))
+    return lines
+
+
+def _added_verdict(plan: Plan, happened: Happened) -> str:
+    return "" if happened.charged is None else _verdict(plan.epsilon_exact, happened.added)
+
+
+def _verdict(planned: float | None, happened: float | None) -> str:
+    if planned is None or happened is None:
+        return ""
+    if planned == happened or abs(planned - happened) <= _ROUNDING * max(abs(planned), abs(happened)):
+        return "as planned"
+    return "more" if happened > planned else "less"
+
+
+def _grouped(charges: Sequence[Charge]) -> list[tuple[int, Charge]]:
+    """Return equal charges once with how often they were made, in order of the first."""
+    found: list[tuple[int, Charge]] = []
+    for charge in charges:
+        if found and found[-1][1] == charge:
+            found[-1] = (found[-1][0] + 1, charge)
+        else:
+            found.append((1, charge))
+    return found
+
+
+def _figures(report: Report) -> list[Figure]:
+    last = report.iterations[-1] if report.iterations else None
+    told = [
+        ("fid", plots.fid_accuracy_plot, "FID and accuracy over iterations", _course(report)),
+        (
+            "epsilon",
+            plots.epsilon_plot,
+            "Privacy loss so far",
+            f"Epsilon of this run's output reached {words.epsilon(report.happened.epsilon)}.",
+        ),
+        ("weights", plots.weights_plot, "Weights of the language models", _shares(last)),
+        ("samples", plots.samples_plot, "Who wrote how much", f"{words.count(report.happened.samples)} texts in all."),
+        (
+            "balance",
+            plots.balance_plot,
+            "How many texts each class has",
+            "Parts of classes: noisy counts of private rows, kept texts, test rows.",
+        ),
+        ("confusion", plots.confusion_plot, "What the student confuses", _mistakes(report)),
+        (
+            "map",
+            plots.map_plot,
+            "Synthetic texts and test rows on one map",
+            "Points: embeddings, by their two main axes.",
+        ),
+    ]
+    from markupsafe import Markup
+
+    drawn = [(name, plot(report, "svg"), caption, alt) for name, plot, caption, alt in told]
+    return [Figure(n, Markup(svg.decode()), caption, alt) for n, svg, caption, alt in drawn if svg]  # noqa: S704
+
+
+def _course(report: Report) -> str:
+    """Return how FID and accuracy went, in words."""
+    said = []
+    for name, values, say in (
+        ("FID", [facts.fid for facts in report.iterations], words.number),
+        ("accuracy", [facts.accuracy for facts in report.iterations], words.percent),
+    ):
+        known = [value for value in values if value is not None]
+        said.append(f"{name} went from {say(known[0])} to {say(known[-1])}" if known else f"{name} was not measured")
+    return "; ".join(said) + "."
+
+
+def _shares(last: Facts | None) -> str:
+    if last is None or not last.weights:
+        return "No weights."
+    ranked = sorted(last.weights.items(), key=lambda item: -item[1])
+    return "At the end: " + ", ".join(f"{plm} {words.percent(weight)}" for plm, weight in ranked) + "."
+
+
+def _mistakes(report: Report) -> str:
+    scores = report.scores
+    if scores is None:
+        return "Not measured."
+    wrong = [
+        (times, scores.classes[i], scores.classes[j])
+        for i, row in enumerate(scores.confusion)
+        for j, times in enumerate(row)
+        if i != j and times
+    ]
+    if not wrong:
+        return "No test row was taken for another class."
+    times, true, taken = max(wrong, key=lambda found: found[0])
+    return f"Most frequent mistake: {times} rows of {true} taken for {taken}."

@@ -1,0 +1,1 @@
+"""Selection of examples and weights of language models."""

@@ -1,0 +1,111 @@
+"""Which texts of all language models become the next examples: cross-model dynamic selection of FuseGen.
+
+Zou et al. 2024. Every PLM's texts train a student of its own; where these students agree a text is easy, where they
+differ it is ambiguous. Candidates come from both ends, and influence on synthetic validation texts chooses among them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tasks.students.heads import (PROBE_STRENGTH, fit_logistic)
+from tasks.students.loop import softmax
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from connectors.interfaces.base import Matrix
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+DAMPING: Final = 5e-3
+"""Added to the curvature, as published: it keeps the step finite where texts say nothing."""
+
+MIXED = """\
+Each numbered line below holds a {item} that comes close to what real people write; their classes differ.
+
+{good}
+
+Write one new {item} of the class {label}{attribute}, as convincing as these, in other words and with other details. \
+Answer with the new {item} alone.
+New {item}:"""
+"""What stands in the place of a task's `good_only` where examples of all classes are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """Vectors (rows, dimension) with class numbers and weights of the rows."""
+
+    vectors: Matrix
+    targets: Integers
+    weights: Floats
+
+
+def agreement(probabilities: Floats) -> tuple[Floats, Floats]:
+    """Return confidence and variability of each text: mean and standard deviation over the students.
+
+    probabilities: (students, texts), that of a text's own label; NaN where a student does not judge a text.
+    """
+    return np.nanmean(probabilities, axis=0), np.nanstd(probabilities, axis=0)
+
+
+def candidates(confidence: Floats, variability: Floats, size: int, ambiguous: float) -> tuple[Integers, Integers]:
+    """Return the positions of the easy and of the ambiguous candidates, `size` (R in the paper) together.
+
+    Easy are the texts of least variability, ambiguous those of most; `ambiguous` is their share. Equal variability: the
+    higher confidence is easier, then the earlier position. With too few texts all are candidates, each once.
+    """
+    size = min(size, len(variability))
+    many = round(size * ambiguous)
+    order = np.lexsort((np.arange(len(variability)), -confidence, variability))
+    return order[: size - many].astype(np.int64), order[::-1][:many].astype(np.int64)
+
+
+def influence(learned: Labelled, validation: Labelled, judged: Integers, classes: int) -> Floats:
+    """Return by how much more weight on each of the `judged` rows of `learned` lowers the loss on validation rows.
+
+    Influence functions (Koh and Liang 2017) of a softmax layer on embeddings: gradient of the validation loss times
+    the inverse curvature of the training loss times the gradient of the row. One layer over the texts of all PLMs, so
+    that texts of different PLMs stand on one scale. The validation loss is the reverse cross entropy, 1 - p of the own
+    class up to a factor, which does not trust every synthetic label.
+    """
+    from scipy.sparse.linalg import LinearOperator, cg
+
+    weight, bias = fit_logistic(learned.vectors, learned.targets, learned.weights, classes, PROBE_STRENGTH)
+    centre = learned.vectors.mean(axis=0)
+    spread = max(float(np.sqrt(((learned.vectors - centre) ** 2).sum(axis=1).mean())), 1e-12)
+    rows, checks = (_features((one.vectors - centre) / spread) for one in (learned, validation))
+    likely = softmax(learned.vectors @ weight.T + bias)
+    checked = softmax(validation.vectors @ weight.T + bias)
+    shares = learned.weights / learned.weights.sum()
+    shape = (classes, rows.shape[1])
+
+    def curved(flat: Floats) -> Floats:
+        moved = rows @ flat.reshape(shape).T * likely
+        moved -= likely * moved.sum(axis=1, keepdims=True)
+        product: Floats = ((shares[:, None] * moved).T @ rows).ravel() + DAMPING * flat
+        return product
+
+    slope = _reverse_slope(checked, validation.targets).T @ (checks * (validation.weights[:, None]))
+    size = shape[0] * shape[1]
+    operator: Any = LinearOperator((size, size), matvec=curved, dtype=np.float64)
+    step, _ = cg(operator, slope.ravel() / validation.weights.sum(), rtol=1e-8, maxiter=1000)
+    gradients = likely[judged].copy()
+    gradients[np.arange(len(judged)), learned.targets[judged]] -= 1.0
+    return np.asarray(np.einsum("nc,nc->n", gradients, rows[judged] @ step.reshape(shape).T), dtype=np.float64)
+
+
+def _features(vectors: Matrix) -> Floats:
+    return np.hstack([vectors.astype(np.float64), np.ones((len(vectors), 1))])
+
+
+def _reverse_slope(likely: Floats, targets: Integers) -> Floats:
+    """Return the slope of 1 - p(own class) by the scores, shape (rows, classes)."""
+    own = likely[np.arange(len(targets)), targets]
+    slope = likely * own[:, None]
+    slope[np.arange(len(targets)), targets] -= own
+    return slope

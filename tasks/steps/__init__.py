@@ -1,0 +1,1 @@
+"""Steps: artifacts in, artifact out, without Prefect."""

@@ -1,0 +1,135 @@
+"""The step that measures what the same models reach without private data: equally many zero-shot texts, same student.
+
+Both arms are classifiers of one kind on equally many texts, so that a difference is not one of size or of student.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from connectors.interfaces.base import ArtifactRef
+from tasks.steps.moments import unlabelled_of
+from tasks.core.refs import (TrainJob, Written)
+from tasks.core.reuse import (make_once, step_key)
+from tasks.steps.density import moved
+from tasks.students.spec import (StudentSpec, TrainingRows, settings)
+from tasks.core.tools import Tools
+from tasks.students.train import (load_student, train_student)
+from tasks.metrics.usefulness import (Accuracy, Baseline)
+from tasks.steps.texts import (content, read_samples, read_vectors, reference_rows)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from connectors.interfaces.base import Matrix
+
+TOO_FEW = "the zero-shot texts cover fewer than two classes"
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineJob:
+    """Compare the texts that a student was trained on (`trained`) with `zero_shot` ones.
+
+    `balanced`: take equally many zero-shot texts of each class, where noisy counts of private rows chose their shares.
+    """
+
+    trained: TrainJob
+    zero_shot: tuple[Written, ...]
+    balanced: bool
+
+    @property
+    def student(self) -> StudentSpec:
+        """The student of both arms: the run's own, a linear one on vectors in place of one that is fine-tuned."""
+        student = self.trained.student
+        return StudentSpec("linear", seed=student.seed) if student.kind == "finetune" else student
+
+
+def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
+    """Write the test accuracy of both arms to baseline.json; no model is called and no private row is opened."""
+    path, trained = f"runs/{tools.run_id}/baseline.json", job.trained
+    assert trained.test is not None
+    parameters: dict[str, object] = {"student": settings(job.student), "labels": list(trained.labels)}
+    parameters |= {"test": trained.test.content, "embedder": tools.embedder.identity, "balanced": job.balanced}
+    parameters["unlabelled"] = trained.unlabelled.content if trained.unlabelled else ""
+    parameters["moments"] = trained.moments.release.sha256 if trained.moments else ""
+    parameters["shift"] = trained.shift.release.sha256 if trained.shift else ""
+    tables = {"samples": trained.written, "zero_shot": job.zero_shot}
+    inputs = {name: content([one.samples for one in written]) for name, written in tables.items()}
+    key = step_key("baseline", parameters, inputs)
+    return make_once(tools.artifacts, path, key, lambda: tools.artifacts.write_json(path, _measured(tools, job), key))
+
+
+def read_baseline(values: dict[str, Any]) -> tuple[Baseline | None, str]:
+    """Return the two arms of baseline.json, or why they could not be measured."""
+    if values["unmeasured"]:
+        return None, values["unmeasured"]
+    arms = {name: Accuracy(values[name], values["rows"], values["texts"]) for name in ("zero_shot", "guided")}
+    return Baseline(values["student"], **arms), ""
+
+
+def _measured(tools: Tools, job: BaselineJob) -> dict[str, Any]:
+    trained, seed = job.trained, job.student.seed
+    without, guided = read_samples(tools, job.zero_shot), read_samples(tools, trained.written)
+    texts = min(_most(without, job.balanced), len(guided))
+    chosen = sampled(without["label"].to_numpy(dtype=str), texts, seed, job.balanced)
+    if without["label"].iloc[chosen].nunique() < 2:
+        return {"unmeasured": TOO_FEW}
+    plain = replace(trained, moments=None, shift=None, student=_unadapted(job))
+    adapted = replace(trained, student=job.student)
+    vectors = read_vectors(tools, job.zero_shot)
+    found = {"zero_shot": _right(tools, plain, without.iloc[chosen], vectors[chosen])}
+    vectors, labels = read_vectors(tools, trained.written), guided["label"].to_numpy(dtype=str)
+    if trained.shift is not None:
+        vectors = moved(tools, trained.shift, trained.written, labels, vectors)
+    chosen = sampled(labels, texts, seed)
+    found["guided"] = _right(tools, adapted, guided.iloc[chosen], vectors[chosen])
+    assert trained.test is not None
+    rows = len(tools.read_rows(trained.test.where))
+    return found | {"texts": texts, "rows": rows, "student": job.student.kind, "unmeasured": ""}
+
+
+def _most(samples: pd.DataFrame, balanced: bool) -> int:
+    sizes = samples["label"].value_counts()
+    return int(sizes.min()) * len(sizes) if balanced and len(sizes) else len(samples)
+
+
+def sampled(labels: NDArray[np.str_], count: int, seed: int, balanced: bool = False) -> NDArray[np.int64]:
+    """Return the places of `count` texts in rising order, drawn by `seed` within each class.
+
+    Classes keep their shares, or get equally many texts (`balanced`).
+    """
+    draw, turns = np.random.default_rng(seed), np.empty(len(labels))
+    for label in np.unique(labels):
+        places = np.flatnonzero(labels == label)
+        turn = draw.permutation(len(places)) + 0.5
+        turns[places] = turn if balanced else turn / len(places)
+    return np.sort(np.argsort(turns, kind="stable")[:count]).astype(np.int64)
+
+
+def _unadapted(job: BaselineJob) -> StudentSpec:
+    """Return the student of the zero-shot arm: what it adapts to may be public rows, never a release."""
+    if job.trained.unlabelled is not None and job.trained.moments is None:
+        return job.student
+    return replace(job.student, adaptation="none")
+
+
+def _right(tools: Tools, job: TrainJob, samples: pd.DataFrame, vectors: Matrix) -> int:
+    """Return how many test rows a student of these texts gets right."""
+    rows = TrainingRows(samples["text"].tolist(), samples["label"].tolist(), job.labels, vectors)
+    if job.moments is not None:
+        rows = replace(rows, unlabelled_vectors=unlabelled_of(tools, job.moments, vectors, job.student.seed))
+    elif job.unlabelled is not None:
+        frame, unlabelled = reference_rows(tools, job.unlabelled)
+        rows = replace(rows, unlabelled=frame["text"].tolist(), unlabelled_vectors=np.asarray(unlabelled))
+    assert job.test is not None
+    frame, real = reference_rows(tools, job.test)
+    with tempfile.TemporaryDirectory() as scratch:
+        train_student(job.student, rows, Path(scratch))
+        predicted = load_student(Path(scratch))(frame["text"].tolist(), np.asarray(real)).labels
+    return sum(guess == label for guess, label in zip(predicted, frame["label"].tolist(), strict=True))

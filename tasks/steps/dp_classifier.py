@@ -1,0 +1,107 @@
+"""The step around a classifier that learns by DP-SGD. What is private happens in tasks/private/training/tuned_classifier.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from connectors.interfaces.base import (ArtifactRef, StepKey)
+from tasks.accounting.dp_sgd import TrainingNoise
+from tasks.core.refs import (Reference, Written)
+from tasks.steps.evaluation import test_on
+from tasks.private.training.dp_train import Recipe
+from tasks.private.releases.teachers import (CLASSES, PublicTexts)
+from tasks.private.training.tuned_classifier import (ClassifierJob, train_classifier)
+from tasks.text.prompts import seed_of
+from tasks.core.reuse import (make_once, step_key)
+from tasks.students.spec import (StudentSpec, settings)
+from tasks.core.tools import Tools
+from tasks.steps.dp_sgd import (Tuned, recipe_of, trained_once)
+from tasks.text.usable_texts import require_usable
+from tasks.steps.texts import (content, read_samples, read_vectors)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifySpec:
+    """One training of a classifier; `fingerprint`, `dataset` name the private rows (see VoteSpec).
+
+    `labels`: the task's classes, or none: then private rows are told from at most `against` generated texts.
+    """
+
+    dataset: str
+    fingerprint: str
+    noise: TrainingNoise
+    recipe: Recipe
+    student: StudentSpec
+    labels: tuple[str, ...]
+    against: int
+    respend: bool
+
+
+def classify(tools: Tools, spec: ClassifySpec, written: Sequence[Written] = ()) -> tuple[Tuned, str]:
+    """Train a classifier on the private rows once; the ledger is charged once, as for a language model that learns."""
+    job = ClassifierJob(
+        dataset=spec.dataset,
+        fingerprint=spec.fingerprint,
+        charge=spec.noise.charge,
+        classes=spec.labels or CLASSES,
+        student=spec.student,
+        recipe=spec.recipe,
+        against=None if spec.labels else _against(tools, spec, written),
+        respend=spec.respend,
+    )
+
+    def key(payment: int) -> StepKey:
+        return _key(tools, spec, written, payment)
+
+    return trained_once(
+        tools, job, (spec.noise, spec.recipe), key, lambda taken, folder: train_classifier(tools, job, taken, folder)
+    )
+
+
+def test_classifier(
+    tools: Tools, spec: ClassifySpec, trained: Tuned, test: Reference | None
+) -> tuple[ArtifactRef, str]:
+    """Test a classifier of the task's classes on real rows, and write its scores as student.json."""
+    path = f"runs/{tools.run_id}/student.json"
+    inputs = {"student": trained.model.sha256, "test": test.content if test else ""}
+    key = step_key("test_classifier", {"labels": list(spec.labels), "embedder": _embedder(tools, spec)}, inputs)
+
+    def make() -> ArtifactRef:
+        found: dict[str, Any] = {"student": trained.model.sha256}
+        return tools.artifacts.write_json(path, found | test_on(tools, test, spec.labels, trained.model), key)
+
+    return make_once(tools.artifacts, path, key, make)
+
+
+def _against(tools: Tools, spec: ClassifySpec, written: Sequence[Written]) -> PublicTexts:
+    require_usable(tools, written)
+    samples = read_samples(tools, written)
+    drawn = np.random.default_rng(seed_of("negatives", spec.student.seed, 0)).permutation(len(samples))
+    places = sorted(drawn[: spec.against].tolist())
+    vectors = read_vectors(tools, written)[places] if spec.student.kind != "finetune" else None
+    return PublicTexts(samples["text"].to_numpy()[places].tolist(), vectors)
+
+
+def _key(tools: Tools, spec: ClassifySpec, written: Sequence[Written], payment: int) -> StepKey:
+    where = tools.private.where
+    parameters: dict[str, object] = {
+        "event": spec.noise.event,
+        "recipe": recipe_of(spec.recipe),
+        "student": settings(spec.student),
+        "labels": list(spec.labels),
+        "against": spec.against,
+        "private": spec.fingerprint,
+        "rows": where.choice,
+        "embedder": _embedder(tools, spec),
+    }
+    if payment:
+        parameters["payment"] = payment
+    return step_key("classify", parameters, {"samples": content([one.samples for one in written])})
+
+
+def _embedder(tools: Tools, spec: ClassifySpec) -> str:
+    return "" if spec.student.kind == "finetune" else tools.embedder.identity

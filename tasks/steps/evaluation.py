@@ -1,0 +1,201 @@
+"""Steps that judge: FID and a quick probe after each iteration, the student at the end."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from connectors.interfaces.base import (ArtifactRef, Matrix, StepKey)
+from tasks.steps.moments import unlabelled_of
+from tasks.students.heads import probe_accuracy
+from tasks.core.refs import (MeasureJob, Reference, TrainJob, Written)
+from tasks.metrics.metrics import (NEIGHBOURS, fid, map_2d, null_fid, null_sizes, precision_recall)
+from tasks.private.diagnostics.internal import fid_against_private
+from tasks.reporting.report_model import MapPoints
+from tasks.core.reuse import (make_once, step_key)
+from tasks.steps.density import moved
+from tasks.students.spec import settings
+from tasks.core.tools import Tools
+from tasks.students.train import (TrainingRows, evaluate, load_student, train_student, units_of_work)
+from tasks.steps.texts import (content, read_samples, read_vectors, reference_rows)
+
+MAP_POINTS = 600
+"""Most points of each kind on the map; more hide each other."""
+COVERED = 5000
+"""Most rows of each kind that precision and recall compare: every pair of them is looked at (Aug-PE takes as many)."""
+
+
+MOST_NULLS = 1000
+_NULLS: dict[tuple[object, ...], float] = {}
+
+
+def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
+    """Write FID, precision and recall, and the test accuracy of a linear probe for all texts so far.
+
+    The probe stands in for the student between iterations: it takes a second, the student minutes. A number that was
+    computed on private rows without noise carries `not_private: true`.
+    """
+    path = f"runs/{tools.run_id}/iteration={job.iteration}/measures.json"
+    parameters: dict[str, object] = {"fid": job.fid, "seed": job.seed}
+    parameters |= {"test": _content(job.test), "public": _content(job.public)}
+    parameters |= {"embedder": tools.embedder.identity, "private": job.fingerprint if job.fid == "private" else ""}
+    key = step_key("measure", parameters, {"samples": content([one.samples for one in job.written])})
+
+    def make() -> ArtifactRef:
+        vectors = read_vectors(tools, job.written)
+        found: dict[str, Any] = {"iteration": job.iteration, "rows": len(vectors)}
+        found |= _distance(tools, job, vectors) | _probe(tools, job, vectors)
+        return tools.artifacts.write_json(path, found, key)
+
+    return make_once(tools.artifacts, path, key, make)
+
+
+def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
+    """Train the student (STM) on all texts, write it to student/, test it on real rows never used before.
+
+    Where its rows' weights are adjusted, student_weights.parquet holds what every text weighed in the end.
+    """
+    path, folder = f"runs/{tools.run_id}/student.json", f"runs/{tools.run_id}/student"
+    parameters: dict[str, object] = {"student": settings(job.student), "labels": list(job.labels)}
+    parameters["test"] = _content(job.test)
+    if job.unlabelled is not None:
+        parameters["unlabelled"] = job.unlabelled.content
+    if job.moments is not None:
+        parameters["moments"] = job.moments.release.sha256
+    if job.shift is not None:
+        parameters["shift"] = job.shift.release.sha256
+    if job.student.kind != "finetune":
+        parameters["embedder"] = tools.embedder.identity
+    key = step_key("train", parameters, {"samples": content([one.samples for one in job.written])})
+
+    def make() -> ArtifactRef:
+        found: dict[str, Any] = {}
+        student = tools.artifacts.write_folder(folder, lambda place: found.update(_train(tools, job, place, key)), key)
+        return tools.artifacts.write_json(
+            path, found | {"student": student.sha256} | test_on(tools, job.test, job.labels, student), key
+        )
+
+    def stale(_: ArtifactRef) -> str:
+        return "" if tools.artifacts.find(folder, key) else "computed again because the student's folder is not whole"
+
+    return make_once(tools.artifacts, path, key, make, stale)
+
+
+def _content(reference: Reference | None) -> str:
+    return reference.content if reference else ""
+
+
+def _distance(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
+    if job.look is not None:
+        value = fid_against_private(tools, job.fingerprint, vectors, job.look)
+        return {"fid": value.value, "fid_reference": "private", "not_private": True, "fid_null": None}
+    reference = job.test if job.fid == "test" else job.public if job.fid == "public" else None
+    if reference is None:
+        return {"fid": None, "fid_reference": "none", "not_private": False, "fid_null": None}
+    _, real = reference_rows(tools, reference)
+    null = _null(real, len(vectors), job.seed)
+    covered = _covered(vectors, real, job.seed)
+    return {"fid": fid(vectors, real), "fid_reference": job.fid, "not_private": False, "fid_null": null} | covered
+
+
+def _null(real: Matrix, rows: int, seed: int) -> float:
+    """Return the null FID at these sizes, worked out once for all iterations and runs of a process that share them."""
+    sizes = null_sizes(len(real), (rows, len(real)))
+    key = (hashlib.blake2b(np.ascontiguousarray(real).data, digest_size=16).digest(), sizes, seed)
+    if key not in _NULLS:
+        if len(_NULLS) >= MOST_NULLS:
+            _NULLS.clear()
+        _NULLS[key] = null_fid(real, sizes, seed)
+    return _NULLS[key]
+
+
+def _covered(vectors: Matrix, real: Matrix, seed: int) -> dict[str, float]:
+    """Return how many texts lie among the real rows and the other way round; nothing where there are too few rows."""
+    if min(len(vectors), len(real)) <= NEIGHBOURS:
+        return {}
+    precision, recall = precision_recall(thin(vectors, COVERED, seed), thin(real, COVERED, seed))
+    return {"text_precision": precision, "text_recall": recall}
+
+
+def _probe(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
+    if job.test is None:
+        return {"accuracy": None}
+    frame, real = reference_rows(tools, job.test)
+    labels = read_samples(tools, job.written)["label"].tolist()
+    return {"accuracy": probe_accuracy(vectors, labels, real, frame["label"].tolist())}
+
+
+def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str, Any]:
+    samples = read_samples(tools, job.written)
+    vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
+    if job.shift is not None and vectors is not None:
+        vectors = moved(tools, job.shift, job.written, samples["label"].to_numpy(dtype=str), vectors)
+    rows = TrainingRows(samples["text"].tolist(), samples["label"].tolist(), job.labels, vectors)
+    if job.unlabelled is not None:
+        frame, found = reference_rows(tools, job.unlabelled)
+        rows = replace(rows, unlabelled=frame["text"].tolist(), unlabelled_vectors=np.asarray(found))
+    if job.moments is not None and vectors is not None:
+        rows = replace(rows, unlabelled_vectors=unlabelled_of(tools, job.moments, vectors, job.student.seed))
+    with tools.progress("train student", units_of_work(job.student, len(samples))) as advance:
+        trained = train_student(job.student, rows, folder, advance)
+    table = samples[["sample_id", "plm"]].assign(weight=trained.weights if trained.weights is not None else 1.0)
+    adjusted = trained.weights is not None
+    if adjusted:
+        tools.artifacts.write_table(f"runs/{tools.run_id}/student_weights.parquet", table, key)
+    return {
+        "adapted_to": None if rows.unlabelled_vectors is None else len(rows.unlabelled_vectors),
+        "weights": table.groupby("plm", sort=False)["weight"].mean().to_dict() if adjusted else {},
+        "validation": dict(trained.metrics),
+        "epochs": trained.epochs,
+        "best_epoch": trained.best_epoch,
+        "seconds": round(trained.seconds, 3),
+    }
+
+
+def test_on(tools: Tools, test: Reference | None, labels: Sequence[str], student: ArtifactRef) -> dict[str, Any]:
+    """Test a student on real rows: {"test": scores}, None without rows."""
+    if test is None:
+        return {"test": None}
+    frame, real = reference_rows(tools, test)
+    predict = load_student(tools.artifacts.read_folder(student))
+    predicted = predict(frame["text"].tolist(), np.asarray(real))
+    return {"test": evaluate(frame["label"].tolist(), predicted.labels, labels)}
+
+
+def map_points(
+    tools: Tools,
+    written: Sequence[Written],
+    real: tuple[Reference | None, Reference | None],
+    seed: int,
+    tsne: bool = False,
+) -> MapPoints:
+    """Return synthetic texts and `real` ones (test rows, examples of prompts) on one plane; none of them is private.
+
+    The plane is that of the two principal axes, or t-SNE's.
+    """
+    vectors = thin(read_vectors(tools, written), MAP_POINTS, seed)
+    parts = [vectors, *(_vectors(tools, rows, seed) if rows else vectors[:0] for rows in real)]
+    points = map_2d(np.concatenate(parts), seed, tsne)
+    pairs = [(float(x), float(y)) for x, y in points]
+    first, second = len(vectors), len(vectors) + len(parts[1])
+    return MapPoints(
+        tuple(pairs[:first]), tuple(pairs[first:second]), tuple(pairs[second:]), "t-SNE" if tsne else "principal axes"
+    )
+
+
+def _vectors(tools: Tools, rows: Reference, seed: int) -> Matrix:
+    _, found = reference_rows(tools, rows)
+    return thin(found, MAP_POINTS, seed)
+
+
+def thin(vectors: Matrix, most: int, seed: int) -> Matrix:
+    """Return at most so many of the vectors, chosen by `seed`, in their order."""
+    if len(vectors) <= most:
+        return vectors
+    chosen: Matrix = vectors[np.sort(np.random.default_rng(seed).choice(len(vectors), most, replace=False))]
+    return chosen

@@ -1,0 +1,129 @@
+"""What the coordinator publishes for a round, and what it finds of earlier ones in the exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from connectors.interfaces.base import Exchange
+from tasks.core.refs import Written
+from tasks.steps.federation.party import registry_digest
+from tasks.private.voting.ballot import Candidates
+from tasks.federation.messages import (ABORT, ENDED, KEYS, LIST, PLAN, READY, UPLOADS, Piece, RoundId, RoundPlan, piece_of, run_folder)
+from tasks.core.tools import Tools
+from tasks.federation.traffic import Traffic
+from tasks.federation.wire import packed
+
+if TYPE_CHECKING:
+    from tasks.steps.federation.vote import FederatedVote
+
+
+WITHOUT: Final = "was not in the round that was summed"
+"""All that is known later of why a party was dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A new attempt: the key of the coordinator's release, its number, and the parties that are left."""
+
+    step: str
+    attempt: int
+    parties: tuple[str, ...]
+
+
+def publish(
+    tools: Tools, job: FederatedVote, opening: Opening, written: Sequence[Written], texts: Candidates
+) -> RoundPlan:
+    """Leave texts and plan of a new attempt in the exchange; `texts`: what of `written` stands for election."""
+    noise, parties, files = job.noise.total, job.noise.parties, tools.exchange
+    plan = RoundPlan(
+        run_id=tools.run_id,
+        iteration=job.spec.iteration,
+        attempt=opening.attempt,
+        parties=opening.parties,
+        length=len(texts.ids) * noise.privacy.sides,
+        flow=job.flow,
+        privacy=noise.privacy,
+        number=parties.number,
+        minimum=parties.minimum,
+        colluding=parties.colluding,
+        labels=job.labels,
+        embedder=tools.embedder.identity,
+        pieces=tuple(_put(tools, job, one, texts) for one in written),
+        minutes=job.minutes,
+        registry=registry_digest(job.registry, opening.parties),
+        step=opening.step,
+        respend=job.spec.respend,
+    )
+    files.remove([f"{run_folder(plan.run_id)}/{ENDED}"])
+    files.write(f"{plan.id.folder}/{PLAN}", plan.to_json())
+    return plan
+
+
+def _put(tools: Tools, job: FederatedVote, one: Written, texts: Candidates) -> Piece:
+    """Leave the vectors of one table in the exchange; they stay the same in later rounds, and travel once."""
+    ids = tools.artifacts.read_table(one.samples)["sample_id"].to_numpy()
+    data = packed(texts.take(np.flatnonzero(np.isin(texts.ids, ids))), job.form)
+    piece = piece_of(data)
+    place = f"{run_folder(tools.run_id)}/{piece.name}"
+    if not tools.exchange.exists(place):
+        tools.exchange.write(place, data)
+    return piece
+
+
+def last_plan(files: Exchange, run_id: str, iteration: int) -> RoundPlan | None:
+    """Return the plan of the last attempt of an iteration, None if there is none."""
+    plans = [name for name in files.below(RoundId(run_id, iteration, 0).iteration_folder) if name.endswith(f"/{PLAN}")]
+    numbers = sorted(int(name.rsplit("attempt=", 1)[1].split("/")[0]) for name in plans)
+    data = files.read(f"{RoundId(run_id, iteration, numbers[-1]).folder}/{PLAN}") if numbers else None
+    return RoundPlan.from_json(data) if data is not None else None
+
+
+def fresh_pieces(files: Exchange, plan: RoundPlan) -> list[Piece]:
+    """Return what of a plan's texts parties do not keep from the iteration before."""
+    before = last_plan(files, plan.run_id, plan.iteration - 1) if plan.iteration else None
+    known = {piece.sha256 for piece in before.pieces} if before is not None else set()
+    return [piece for piece in plan.pieces if piece.sha256 not in known]
+
+
+def measured(files: Exchange, plan: RoundPlan) -> Traffic:
+    """Return what each party of a round got and sent, in bytes of the files that lie in the exchange."""
+    traffic, folder = Traffic(), plan.id.folder
+    listed = len(files.read(f"{folder}/{LIST}") or b"")
+    down = {PLAN: len(plan.to_json()), "texts": sum(piece.size for piece in fresh_pieces(files, plan))}
+    for kind in (KEYS, READY, UPLOADS):
+        for name, data in files.read_all([f"{folder}/{kind}/{party}" for party in plan.parties]).items():
+            traffic.add("up", name.rsplit("/", 1)[1], kind, len(data))
+    for party in plan.parties:
+        traffic.add("between", party, LIST, listed)
+        for kind, size in down.items():
+            traffic.add("down", party, kind, size)
+    return traffic
+
+
+def facts(plan: RoundPlan, traffic: Traffic, dropped: Mapping[str, str]) -> dict[str, Any]:
+    """Return what is written beside the sum of a round: names, attempt and bytes."""
+    found = {"parties": list(plan.parties), "dropped": dict(dropped), "attempt": plan.attempt}
+    return found | {"bytes": traffic.to_json()}
+
+
+def facts_again(files: Exchange, step: str, iteration: int, registry: Sequence[str]) -> dict[str, Any]:
+    """Return the facts of a sum that is read back, from the round that gave it; only that, where it is gone.
+
+    `step`: the key of the release; whichever run drew it, its round lies in the exchange until somebody cleans that.
+    """
+    for name in files.match(f"rounds/*/iteration={iteration}/attempt=*/{PLAN}"):
+        data = files.read(name)
+        plan = RoundPlan.from_json(data) if data is not None else None
+        if plan is not None and plan.step == step and not files.exists(f"{plan.id.folder}/{ABORT}"):
+            dropped = {party: WITHOUT for party in registry if party not in plan.parties}
+            return facts(plan, measured(files, plan), dropped) | {"read_back": True}
+    return {"read_back": True}
+
+
+def end_run(exchange: Exchange, run_id: str) -> None:
+    """Tell all parties that a run has ended: what they set aside for it goes back."""
+    exchange.write(f"{run_folder(run_id)}/{ENDED}", b'{"ended": true}\n')

@@ -1,0 +1,86 @@
+"""The vote of a federation: key, parties' sum, budget book, artifact. WASP, Algorithm 2, the server's side.
+
+The coordinator sees round keys, that parties are ready, and masked integers: of the votes of one party nothing. It
+forms the sum of all, which stands in its own budget book from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from connectors.interfaces.base import (ArtifactRef, Release, ReleaseRequest, StepKey)
+from tasks.core.refs import (VoteSpec, Written)
+from tasks.private.voting.release import unreached
+from tasks.private.voting.votes import NoisyVotes
+from tasks.steps.release_artifact import write_release
+from tasks.steps.federation.round_plans import facts_again
+from tasks.accounting.federated import (SharedNoise, shared_charge)
+from tasks.core.tools import Tools
+from tasks.text.usable_texts import require_usable
+from tasks.steps.vote import vote_key
+
+if TYPE_CHECKING:
+    from tasks.steps.federation.coordinator import (Caller, Dropped)
+    from tasks.federation.wire import Form
+
+
+@dataclass(frozen=True, slots=True)
+class FederatedVote:
+    """A vote held by several parties.
+
+    `registry`: every party's long-term public key (PEM) by name; `noise`: shared by them; `labels`: the classes;
+    `form`: how vectors of texts travel; `minutes`: how long a party is waited for.
+    """
+
+    spec: VoteSpec
+    flow: str
+    registry: Mapping[str, bytes]
+    noise: SharedNoise
+    labels: tuple[str, ...]
+    form: Form
+    minutes: float
+
+
+def vote(
+    tools: Tools, job: FederatedVote, written: Sequence[Written], caller: Caller, dropped: Dropped
+) -> tuple[ArtifactRef, str]:
+    """Release the noisy sum of all parties' votes for `written` once, and write it as release.parquet.
+
+    Raises FinalError with the names of the parties that failed when too few are left, or when some failed after all
+    were ready; nothing was summed then.
+    """
+    from tasks.steps.federation.coordinator import Coordinator
+
+    spec = job.spec
+    path = f"runs/{tools.run_id}/iteration={spec.iteration}/release.parquet"
+    key = _key(tools, job, written)
+    request = ReleaseRequest(
+        spec.dataset, tools.run_id, f"vote-{spec.iteration}", key.key, shared_charge(job.noise), spec.respend
+    )
+    facts: dict[str, Any] = {}
+
+    def draw() -> Release:
+        if tools.ledger.released(spec.dataset, key.key):
+            facts.update(facts_again(tools.exchange, key.key, spec.iteration, sorted(job.registry)))
+            return tools.ledger.release_once(request, unreached)
+        held = Coordinator(tools, job, key.key, caller, dropped).hold(written)
+        facts.update(held.facts)
+        return tools.ledger.release_once(request, held.votes.to_bytes)
+
+    def told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
+        votes = NoisyVotes.from_bytes(output)
+        return pd.DataFrame(votes.columns()), {"scale": votes.scale, "sigma_int": votes.sigma_int} | facts
+
+    return write_release(
+        tools, spec.dataset, (path, key), draw, told, lambda: require_usable(tools, written, spec.needed)
+    )
+
+
+def _key(tools: Tools, job: FederatedVote, written: Sequence[Written]) -> StepKey:
+    parties = job.noise.parties
+    more = {"parties": [parties.number, parties.minimum, parties.colluding, job.form]}
+    return vote_key("federated_vote", tools, replace(job.spec, noise=job.noise.total), written, more)

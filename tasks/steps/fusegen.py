@@ -1,0 +1,214 @@
+"""Steps of FuseGen: a student judges for each PLM, and what they say together chooses the next examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from connectors.interfaces.base import ArtifactRef
+from tasks.text.cleaning import normalised
+from tasks.selection.fusegen import (Labelled, agreement, candidates, influence)
+from tasks.core.refs import (FuseJob, JudgeJob, Written)
+from tasks.text.prompts import seed_of
+from tasks.core.reuse import (make_once, step_key)
+from tasks.selection.examples import COLUMNS
+from tasks.students.spec import (TrainingRows, settings)
+from tasks.core.tools import Tools
+from tasks.students.train import (load_student, train_student, units_of_work)
+from tasks.students.loop import split
+from tasks.steps.texts import (content, read_samples, read_vectors)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from connectors.interfaces.base import (Advance, Matrix)
+
+VALIDATION = 0.1
+"""Share of each PLM's texts that its student does not see: influence is measured on them."""
+
+JUDGED = {"sample_id": "int64", "probability": "float64", "part": "str", "weight": "float64"}
+"""Columns of a judgement: probability of the text's label; part of its own texts (train, validation), else empty."""
+
+
+POOL = {
+    "sample_id": "int64",
+    "label": "str",
+    "plm": "str",
+    "text": "str",
+    "shown_to": "str",
+    "kind": "str",
+    "confidence": "float64",
+    "variability": "float64",
+    "influence": "float64",
+}
+"""Columns of the candidates: `shown_to` is the class whose prompts they are for, empty: all; kind easy, ambiguous."""
+
+
+def judge(tools: Tools, job: JudgeJob) -> tuple[ArtifactRef, str]:
+    """Train a student on nine tenths of a PLM's texts, its rows' weights adjusted, and judge all texts by it.
+
+    A PLM that has not written two classes yet judges nothing: its table is empty.
+    """
+    path = f"runs/{tools.run_id}/iteration={job.iteration}/plm={job.plm}/judgement.parquet"
+    parameters: dict[str, object] = {"plm": job.plm, "student": settings(job.student), "labels": list(job.labels)}
+    if job.student.kind != "finetune":
+        parameters["embedder"] = tools.embedder.identity
+    key = step_key("judge", parameters, {"samples": content([one.samples for one in job.written])})
+
+    def make() -> ArtifactRef:
+        samples = read_samples(tools, job.written)
+        vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
+        return tools.artifacts.write_table(path, judged(samples, vectors, job, tools.progress), key)
+
+    return make_once(tools.artifacts, path, key, make)
+
+
+def fuse(
+    tools: Tools, job: FuseJob, judgements: Sequence[ArtifactRef], written: Sequence[Written]
+) -> tuple[ArtifactRef, str]:
+    """Write the candidates (pool.parquet) and the examples that influence chose among them (selection.parquet)."""
+    folder = f"runs/{tools.run_id}/iteration={job.iteration}"
+    path = f"{folder}/selection.parquet"
+    parameters: dict[str, object] = {
+        "labels": list(job.labels),
+        "examples": job.examples,
+        "pool": job.pool,
+        "ambiguous": job.ambiguous,
+        "by_class": job.by_class,
+        "with_own": job.with_own,
+        "embedder": tools.embedder.identity,
+    }
+    samples = content([one.samples for one in written])
+    key = step_key("fuse", parameters, {"judgements": content(judgements), "samples": samples})
+
+    def make() -> ArtifactRef:
+        tables = [tools.artifacts.read_table(one) for one in judgements]
+        pool = pooled(read_samples(tools, written), read_vectors(tools, written), tables, job)
+        tools.artifacts.write_table(f"{folder}/pool.parquet", pool, key)
+        return tools.artifacts.write_table(path, chosen(pool, job), key)
+
+    return make_once(tools.artifacts, path, key, make)
+
+
+def judged(
+    samples: pd.DataFrame,
+    vectors: Matrix | None,
+    job: JudgeJob,
+    progress: Callable[[str, int], AbstractContextManager[Advance]],
+) -> pd.DataFrame:
+    """Return what a student of the texts of the job's PLM says of all `samples`, with the columns of JUDGED.
+
+    `vectors`: of all samples, where the student learns from vectors; None where it is fine-tuned.
+    """
+    own = np.flatnonzero((samples["plm"] == job.plm).to_numpy())
+    if not len(own):
+        return _nothing(JUDGED)
+    labels, texts = samples["label"].to_numpy(), samples["text"].tolist()
+    number = {label: position for position, label in enumerate(job.labels)}
+    targets = np.array([number[label] for label in labels], dtype=np.int64)
+    train, held = (own[part] for part in split(targets[own], VALIDATION, seed_of("judge", job.student.seed, job.plm)))
+    if len(set(targets[train].tolist())) < 2:
+        return _nothing(JUDGED)
+    rows = TrainingRows(
+        [texts[row] for row in train], labels[train].tolist(), job.labels, None if vectors is None else vectors[train]
+    )
+    said, units = f"judge by {job.plm} t={job.iteration}", units_of_work(job.student, len(train))
+    with TemporaryDirectory() as folder, progress(said, units) as advance:
+        trained = train_student(job.student, rows, Path(folder), advance)
+        likely = load_student(Path(folder))(texts, vectors).probabilities
+    part = np.full(len(samples), "", dtype=object)
+    part[train], part[held] = "train", "validation"
+    weight = np.zeros(len(samples))
+    weight[train] = 1.0 if trained.weights is None else trained.weights
+    told = {
+        "sample_id": samples["sample_id"],
+        "probability": likely[np.arange(len(samples)), targets],
+        "part": part,
+        "weight": weight,
+    }
+    return pd.DataFrame(told).astype(JUDGED)
+
+
+def _nothing(types: dict[str, str]) -> pd.DataFrame:
+    return pd.DataFrame(columns=list(types)).astype(types)
+
+
+def pooled(samples: pd.DataFrame, vectors: Matrix, judgements: Sequence[pd.DataFrame], job: FuseJob) -> pd.DataFrame:
+    """Return the candidates of each class, or of all, with what the students say of them; none without a judgement."""
+    tables = [table for table in judgements if len(table)]
+    if not tables:
+        return _nothing(POOL)
+    part, weight = _parts(tables)
+    held = np.flatnonzero(part == "validation")
+    distinct = ~(samples["label"] + "\x00" + samples["text"].map(normalised)).duplicated().to_numpy()
+    shown = np.flatnonzero((part != "validation") & distinct)
+    confidence, variability = agreement(_probabilities(tables, job.with_own)[:, shown])
+    number = {label: position for position, label in enumerate(job.labels)}
+    targets = np.array([number[label] for label in samples["label"].tolist()], dtype=np.int64)
+    learned = Labelled(vectors[shown], targets[shown], weight[shown])
+    checks = Labelled(vectors[held], targets[held], np.ones(len(held)))
+    every = np.arange(len(shown))
+    scores = influence(learned, checks, every, len(job.labels)) if len(held) else np.zeros(len(shown))
+    found = []
+    for group, members in _groups(targets[shown], job):
+        size = job.examples * job.pool
+        ends = candidates(confidence[members], variability[members], size, job.ambiguous)
+        for kind, positions in zip(("easy", "ambiguous"), ends, strict=True):
+            places = members[positions]
+            found.append(
+                samples.iloc[shown[places]][["sample_id", "label", "plm", "text"]].assign(
+                    shown_to=group,
+                    kind=kind,
+                    confidence=confidence[places],
+                    variability=variability[places],
+                    influence=scores[places],
+                )
+            )
+    return pd.concat(found, ignore_index=True)[list(POOL)].astype(POOL)
+
+
+def _groups(targets: NDArray[np.int64], job: FuseJob) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Yield the texts that stand against each other: those of a class, or all of them."""
+    if not job.by_class:
+        yield "", np.arange(len(targets))
+        return
+    for number, label in enumerate(job.labels):
+        members = np.flatnonzero(targets == number)
+        if len(members):
+            yield label, members
+
+
+def _parts(tables: Sequence[pd.DataFrame]) -> tuple[NDArray[np.object_], NDArray[np.float64]]:
+    """Return of each text the part that its PLM's student had it in, and its weight there; 1 where it was in none."""
+    part = tables[0]["part"].to_numpy(dtype=object).copy()
+    weight = np.zeros(len(part))
+    for table in tables:
+        own = (table["part"] != "").to_numpy()
+        part[own], weight[own] = table["part"].to_numpy(dtype=object)[own], table["weight"].to_numpy()[own]
+    weight[part == ""] = 1.0
+    return part, weight
+
+
+def _probabilities(tables: Sequence[pd.DataFrame], with_own: bool) -> NDArray[np.float64]:
+    """Return (students, texts); NaN where a student must not judge what it was trained on."""
+    found = np.stack([table["probability"].to_numpy(dtype=np.float64) for table in tables])
+    if not with_own and len(tables) > 1:
+        for row, table in enumerate(tables):
+            found[row, (table["part"] == "train").to_numpy()] = np.nan
+    return found
+
+
+def chosen(pool: pd.DataFrame, job: FuseJob) -> pd.DataFrame:
+    """Return the candidates of most influence as the good examples of every class that they are shown to."""
+    found = []
+    ranked = pool.sort_values(["influence", "sample_id"], ascending=[False, True], kind="stable")
+    for label in job.labels:
+        best = ranked[ranked["shown_to"].isin([label, ""])].head(job.examples)
+        found.append(best.assign(label=label, kind="good", rank=np.arange(1, len(best) + 1), score=best["influence"]))
+    return pd.concat(found, ignore_index=True)[COLUMNS]

@@ -1,0 +1,213 @@
+"""The steps of DP-KPS: two releases, and what is made of them. What is private happens in tasks/private/releases/keyphrases.py.
+
+Nagesh et al. 2025: vocabulary -> density -> sequences. Between and after the releases nothing costs privacy.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from connectors.interfaces.base import (ArtifactRef, InputError, Release, StepKey, TermsRef)
+from tasks.keyphrases.densities import (Member, Shape, members_of)
+from tasks.steps.embed import embed_texts
+from tasks.accounting.keyphrases import KeyphraseNoise
+from tasks.keyphrases.phrases import (Vocabulary, vocabulary_of)
+from tasks.private.releases.keyphrases import (PartJob, release_density, release_vocabulary)
+from tasks.text.prompts import seed_of
+from tasks.steps.release_artifact import (sums_told, write_release)
+from tasks.core.reuse import (make_once, step_key)
+from tasks.keyphrases.sequences import (Choice, draw_sequences)
+from tasks.core.tools import Tools
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularySpec:
+    """The release of a private vocabulary; `fingerprint`, `dataset` name the private rows (see VoteSpec).
+
+    `where`: the public vocabulary. `kept`: terms at most (N of them in the paper); `threshold`: standard deviations of
+    the noise that a count must reach.
+    """
+
+    dataset: str
+    fingerprint: str
+    noise: KeyphraseNoise
+    where: TermsRef
+    kept: int
+    threshold: float
+    respend: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DensitySpec:
+    """The densities of one run of DP-KPS, and the sequences that are drawn from them.
+
+    `count`: sequences of each class. `seed` rules frequencies and draws, never noise.
+    """
+
+    dataset: str
+    fingerprint: str
+    noise: KeyphraseNoise
+    shape: Shape
+    choice: Choice
+    labels: tuple[str, ...]
+    count: int
+    seed: int
+    respend: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The private vocabulary: `table` (term, number, count), and the terms' vectors."""
+
+    table: ArtifactRef
+    vectors: ArtifactRef
+
+
+def public_vocabulary(tools: Tools, where: TermsRef) -> Vocabulary:
+    """Open a public vocabulary; InputError for one that cannot be used."""
+    terms = tools.read_terms(where)
+    banned = [*terms[: where.skip], *_common(where)]
+    found = vocabulary_of(terms[where.skip :], banned, where.shortest)
+    return found if where.most is None else found.taken(range(min(where.most, len(found.terms))))
+
+
+def count_terms(tools: Tools, spec: VocabularySpec) -> tuple[ArtifactRef, str]:
+    """Release in how many documents each public term stands, and write it as vocabulary/release.parquet."""
+    vocabulary = public_vocabulary(tools, spec.where)
+    key = _release_key(tools, spec, {"vocabulary": vocabulary.content}, {})
+    place = f"runs/{tools.run_id}/vocabulary/release.parquet", key
+
+    def draw() -> Release:
+        return release_vocabulary(tools, _job(spec, key), vocabulary)
+
+    return write_release(tools, spec.dataset, place, draw, sums_told)
+
+
+def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> tuple[Terms, str]:
+    """Take the terms with the highest noisy counts as the private vocabulary, and turn them into vectors."""
+    path = f"runs/{tools.run_id}/vocabulary/terms.parquet"
+    parameters: dict[str, object] = {"kept": spec.kept, "threshold": spec.threshold}
+    key = step_key("choose_terms", parameters, {"release": release.sha256})
+
+    def make() -> ArtifactRef:
+        return tools.artifacts.write_table(path, _chosen(tools, spec, release), key)
+
+    table, why = make_once(tools.artifacts, path, key, make)
+    return Terms(table, _vectors(tools, table)), why
+
+
+def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> tuple[ArtifactRef, str]:
+    """Release how close the documents of each class come to sequences of terms, as density/release.parquet."""
+    chosen = _private_vocabulary(tools, terms)
+    public = {"shape": asdict(spec.shape), "labels": list(spec.labels), "seed": spec.seed}
+    public["embedder"] = tools.term_embedder.identity
+    key = _release_key(tools, spec, {"terms": chosen.content}, public)
+    place = f"runs/{tools.run_id}/density/release.parquet", key
+
+    def draw() -> Release:
+        members = _members(tools, spec, terms)
+        return release_density(tools, _job(spec, key), chosen, members, spec.labels)
+
+    return write_release(tools, spec.dataset, place, draw, sums_told)
+
+
+def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: ArtifactRef) -> tuple[ArtifactRef, str]:
+    """Draw sequences of phrases for each class from the densities, as sequences.parquet."""
+    path = f"runs/{tools.run_id}/sequences.parquet"
+    parameters: dict[str, object] = {"shape": asdict(spec.shape), "choice": asdict(spec.choice), "count": spec.count}
+    parameters |= {"labels": list(spec.labels), "seed": spec.seed, "embedder": tools.term_embedder.identity}
+    key = step_key("draw_phrases", parameters, {"terms": terms.table.sha256, "density": density.sha256})
+
+    def make() -> ArtifactRef:
+        sums = _sums(tools, spec, density)
+        rng = np.random.default_rng(seed_of("sequences", spec.seed))
+        with tools.progress("draw sequences", 1) as advance:
+            drawn = draw_sequences(spec.shape, _members(tools, spec, terms), sums, spec.count, spec.choice, rng)
+            advance(1)
+        return tools.artifacts.write_table(path, _table(tools, spec, terms, drawn), key)
+
+    return make_once(tools.artifacts, path, key, make)
+
+
+# --- inside
+def _common(where: TermsRef) -> list[str]:
+    if not where.stop_words:
+        return []
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    return sorted(ENGLISH_STOP_WORDS)
+
+
+def _release_key(
+    tools: Tools, spec: VocabularySpec | DensitySpec, inputs: dict[str, str], public: dict[str, object]
+) -> StepKey:
+    noise, privacy, where = spec.noise, spec.noise.privacy, tools.private.where
+    parameters: dict[str, object] = {
+        "event": noise.event,
+        "setting": privacy.setting,
+        "scale_int": noise.scale_int,
+        "steps": noise.steps,
+        "adjacency": privacy.adjacency,
+        "terms": privacy.terms,
+        "keyphrases": privacy.keyphrases,
+        "private": spec.fingerprint,
+        "rows": where.choice,
+        **public,
+    }
+    return step_key(privacy.part, parameters, inputs)
+
+
+def _job(spec: VocabularySpec | DensitySpec, key: StepKey) -> PartJob:
+    return PartJob(spec.dataset, spec.fingerprint, key.key, spec.noise, spec.respend)
+
+
+def _chosen(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> pd.DataFrame:
+    vocabulary, info = public_vocabulary(tools, spec.where), tools.artifacts.info(release)
+    counts = tools.artifacts.read_table(release)["sum"].to_numpy() / info["steps"]
+    least = spec.threshold * spec.noise.scale
+    best = np.argsort(-counts, kind="stable")[: spec.kept]
+    best = best[counts[best] >= least] if spec.threshold else best
+    if not len(best):
+        raise InputError(
+            f"No term of the vocabulary reached {least:.1f} documents (method.threshold x noise), so that nothing can "
+            "be asked for; lower method.threshold, or take a vocabulary that fits the texts. What was released is paid"
+        )
+    terms = [vocabulary.terms[number] for number in best]
+    return pd.DataFrame({"number": best, "term": terms, "count": counts[best]})
+
+
+def _vectors(tools: Tools, table: ArtifactRef) -> ArtifactRef:
+    key = step_key("embed", {"embedder": tools.term_embedder.identity}, {"terms": table.sha256})
+    path = f"embeddings/terms/{key.key[:32]}.parquet"
+
+    def make() -> ArtifactRef:
+        terms = tools.artifacts.read_table(table)["term"].tolist()
+        with tools.progress("embed terms", len(terms)) as advance:
+            return tools.artifacts.write_matrix(path, embed_texts(tools.term_embedder, terms, advance), key)
+
+    return make_once(tools.artifacts, path, key, make)[0]
+
+
+def _private_vocabulary(tools: Tools, terms: Terms) -> Vocabulary:
+    return Vocabulary(tuple(tools.artifacts.read_table(terms.table)["term"].tolist()))
+
+
+def _members(tools: Tools, spec: DensitySpec, terms: Terms) -> list[Member]:
+    return members_of(spec.shape, tools.artifacts.read_matrix(terms.vectors).astype(np.float64), spec.seed)
+
+
+def _sums(tools: Tools, spec: DensitySpec, density: ArtifactRef) -> np.ndarray[Any, np.dtype[np.float64]]:
+    flat = tools.artifacts.read_table(density)["sum"].to_numpy() / tools.artifacts.info(density)["steps"]
+    return np.asarray(flat.reshape(len(spec.labels), -1), dtype=np.float64)
+
+
+def _table(tools: Tools, spec: DensitySpec, terms: Terms, drawn: Any) -> pd.DataFrame:
+    words = _private_vocabulary(tools, terms).terms
+    phrases = [json.dumps([words[number] for number in row], ensure_ascii=False) for row in drawn]
+    labels = np.repeat(np.array(spec.labels, dtype=object), spec.count)
+    return pd.DataFrame({"sequence_id": range(len(phrases)), "label": labels, "phrases": phrases})

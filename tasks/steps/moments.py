@@ -1,0 +1,91 @@
+"""The step that pays for adapting a student to the private rows: directions, a release, what is drawn from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from connectors.interfaces.base import (ArtifactRef, Release)
+from tasks.students.coral import SHARE
+from tasks.core.refs import (Moments, Written)
+from tasks.accounting.moments import (MomentsNoise, Plane, gaussian_of, plane_of, stand_ins)
+from tasks.private.releases.moments import (MomentsJob, release_moments)
+from tasks.steps.release_artifact import (sums_told, write_release)
+from tasks.core.reuse import (make_once, step_key)
+from tasks.text.usable_texts import require_usable
+from tasks.steps.texts import (content, read_vectors)
+
+if TYPE_CHECKING:
+    from connectors.interfaces.base import Matrix
+    from tasks.core.tools import Tools
+
+
+@dataclass(frozen=True, slots=True)
+class MomentsSpec:
+    """The release of the private rows' second moments; `fingerprint`, `dataset` name the rows (see VoteSpec)."""
+
+    dataset: str
+    fingerprint: str
+    noise: MomentsNoise
+    respend: bool
+
+
+def estimate_moments(tools: Tools, spec: MomentsSpec, written: Sequence[Written]) -> tuple[Moments, str]:
+    """Release the moments of the private rows along the directions of the synthetic ones, as adaptation/*.parquet."""
+    require_usable(tools, written)
+    plane = _plane(tools, spec, written)
+    privacy, where = spec.noise.privacy, tools.private.where
+    parameters: dict[str, object] = {
+        "event": spec.noise.event,
+        "sigma_int": spec.noise.sigma_int,
+        "adjacency": privacy.adjacency,
+        "persons": [privacy.protects, privacy.rows],
+        "embedder": tools.embedder.identity,
+        "private": spec.fingerprint,
+        "rows": where.choice,
+    }
+    key = step_key("moments", parameters, {"plane": plane.sha256})
+
+    def draw() -> Release:
+        job = MomentsJob(spec.dataset, spec.fingerprint, key.key, spec.noise, spec.respend)
+        return release_moments(tools, job, _read_plane(tools, plane))
+
+    place = f"runs/{tools.run_id}/adaptation/release.parquet", key
+    release, why = write_release(tools, spec.dataset, place, draw, sums_told)
+    return Moments(release, plane, spec.noise), why
+
+
+def unlabelled_of(tools: Tools, moments: Moments, vectors: Matrix, seed: int) -> Matrix:
+    """Return vectors that stand in for the private rows, half as many as synthetic ones.
+
+    None are drawn where the noise was louder than the rows: the student is then trained without adaptation.
+    """
+    sums = tools.artifacts.read_table(moments.release)["sum"].to_numpy()
+    found, public = gaussian_of(sums, moments.noise), np.asarray(vectors, dtype=np.float64)
+    if found is None:
+        return np.asarray(vectors[:0], dtype=np.float32)
+    count = max(2, int(len(vectors) * SHARE))
+    return stand_ins(public, _read_plane(tools, moments.plane), found, count, seed)
+
+
+def _plane(tools: Tools, spec: MomentsSpec, written: Sequence[Written]) -> ArtifactRef:
+    path = f"runs/{tools.run_id}/adaptation/plane.parquet"
+    wanted = spec.noise.privacy.directions
+    parameters: dict[str, object] = {"directions": wanted, "embedder": tools.embedder.identity}
+    key = step_key("plane", parameters, {"samples": content([one.samples for one in written])})
+
+    def make() -> ArtifactRef:
+        found = plane_of(np.asarray(read_vectors(tools, written), dtype=np.float64), wanted)
+        rows = np.zeros((wanted + 1, len(found.center)), dtype=np.float32)
+        rows[0], rows[1 : 1 + len(found.across)] = found.center, found.across
+        return tools.artifacts.write_matrix(path, rows, key)
+
+    return make_once(tools.artifacts, path, key, make)[0]
+
+
+def _read_plane(tools: Tools, ref: ArtifactRef) -> Plane:
+    rows = tools.artifacts.read_matrix(ref).astype(np.float64)
+    return Plane(rows[0], rows[1:])

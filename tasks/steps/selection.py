@@ -1,0 +1,102 @@
+"""Steps between the votes and the next texts: who stands for election, who is shown, who writes how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import numpy as np
+import pandas as pd
+
+from connectors.interfaces.base import ArtifactRef
+from tasks.text.cleaning import normalised
+from tasks.selection.hubs import select_spaced
+from tasks.core.refs import (SelectJob, WeighJob, Weights, Written)
+from tasks.private.voting.votes import Candidates
+from tasks.core.reuse import (make_once, step_key)
+from tasks.selection.examples import select
+from tasks.selection.smoothing import (select_smoothly, weigh_smoothly)
+from tasks.core.tools import Tools
+from tasks.selection.weights import (Source, Weighting, allocate, weigh)
+from tasks.steps.texts import (content, read_samples, read_vectors, read_writers)
+
+
+def candidates(tools: Tools, written: Sequence[Written]) -> Candidates:
+    """Return the texts that stand for election: all of `written`, exact duplicates within a class only once.
+
+    A duplicate would split votes and let the choice between equal texts hang on rounding (design: batch effects);
+    the lowest sample id stays.
+    """
+    samples = read_samples(tools, written)
+    key = samples["label"] + "\x00" + samples["text"].map(normalised)
+    first = ~key.duplicated().to_numpy()
+    writers = pd.Index(tools.plms).get_indexer(pd.Index(samples["plm"])).astype(np.int64)
+    known = bool((writers >= 0).all())  # texts may be by a model that only varies, whose first choices are not counted
+    return Candidates(
+        ids=samples["sample_id"].to_numpy(dtype=np.int64)[first],
+        labels=samples["label"].to_numpy(dtype=str)[first],
+        vectors=read_vectors(tools, written)[first],
+        writers=writers[first] if known else None,
+        models=len(tools.plms) if known else 0,
+    )
+
+
+def select_examples(
+    tools: Tools, job: SelectJob, release: ArtifactRef, written: Sequence[Written]
+) -> tuple[ArtifactRef, str]:
+    """Write the best and worst texts of each class (Eq. 7)."""
+    path = f"runs/{tools.run_id}/iteration={job.iteration}/selection.parquet"
+    inputs = {"release": release.sha256}
+    if job.smooth or job.per_hub:
+        inputs["vectors"] = content([one.vectors for one in written if one.vectors is not None])
+    step = "select_smoothed" if job.smooth else "select_spaced" if job.per_hub else "select"
+    parameters: dict[str, object] = {"examples": job.examples, **({"per_hub": job.per_hub} if job.per_hub else {})}
+    key = step_key(step, parameters, inputs)
+
+    def make() -> ArtifactRef:
+        votes, samples = tools.artifacts.read_table(release), read_samples(tools, written)
+        if job.smooth:
+            chosen = select_smoothly(votes, samples, read_vectors(tools, written), job.examples, job.per_hub)
+        elif job.per_hub:
+            chosen = select_spaced(votes, samples, read_vectors(tools, written), job.examples, job.per_hub)
+        else:
+            chosen = select(votes, samples, job.examples)
+        return tools.artifacts.write_table(path, chosen, key)
+
+    return make_once(tools.artifacts, path, key, make)
+
+
+def weigh_models(
+    tools: Tools, job: WeighJob, release: ArtifactRef, written: Sequence[Written]
+) -> tuple[ArtifactRef, str]:
+    """Write the weight of each PLM (Eq. 8)."""
+    path = f"runs/{tools.run_id}/iteration={job.iteration}/weights.parquet"
+    counted = tools.artifacts.info(release).get("choices") if job.weighting else None
+    source: Source = "uniform" if not job.weighting else "histogram" if counted is None else "choices"
+    weighting = Weighting(source, job.transform, job.temperature)
+    parameters: dict[str, object] = {"weighting": asdict(weighting), "previous": dict(job.previous)}
+    smooth = job.smooth and source == "histogram"
+    key = step_key("weigh_smoothed" if smooth else "weigh", parameters, {"release": release.sha256})
+
+    def make() -> ArtifactRef:
+        noisy = tools.artifacts.read_table(release)
+        if smooth:
+            sigma = float(tools.artifacts.info(release)["sigma_int"])
+            table = weigh_smoothly(noisy, read_samples(tools, written), job.plms, weighting, sigma)
+            return tools.artifacts.write_table(path, table, key)
+        choices = dict(zip(tools.plms, counted, strict=True)) if counted is not None else None
+        table = weigh(noisy, read_writers(tools, written), job.plms, weighting, job.previous, choices)
+        return tools.artifacts.write_table(path, table, key)
+
+    return make_once(tools.artifacts, path, key, make)
+
+
+def read_weights(tools: Tools, ref: ArtifactRef) -> Weights:
+    """Return the weights of a weights table by PLM."""
+    table = tools.artifacts.read_table(ref)
+    return dict(zip(table["plm"].tolist(), table["weight"].tolist(), strict=True))
+
+
+def shares(total: int, weights: Weights) -> dict[str, int]:
+    """Return how many of `total` texts each PLM writes: largest remainder, nobody below 5 % of an equal share."""
+    return allocate(total, weights)

@@ -1,0 +1,216 @@
+"""Steps that make texts: generate, embed, collect. Each reads and writes artifacts and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+
+import numpy as np
+import pandas as pd
+
+from connectors.interfaces.base import (ArtifactRef, FinalError, Matrix, TemporaryError, digest)
+from tasks.text.class_balance import dealt
+from tasks.text.cleaning import normalised
+from tasks.steps.embed import (embed_blocks, embed_texts)
+from tasks.steps.generate import (ROW_TYPES, Generated, Request, generate, nothing)
+from tasks.core.refs import (Reference, Seeds, WriteJob, Written)
+from tasks.keyphrases.phrases import (Vocabulary, as_text)
+from tasks.core.reuse import (make_once, step_key)
+from tasks.text.keyphrase_prompts import (Seeding, read_sequences)
+from tasks.selection.examples import (examples_of, in_order)
+from tasks.core.tools import Tools
+from tasks.text.usable_texts import stops_of
+from tasks.text.variation import (USUAL, Parent)
+
+
+def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
+    """Let one PLM write its texts of one iteration (WASP Algorithm 1, generation; Algorithm 3 for the prompt).
+
+    A PLM that is down leaves an empty table that says why, and the run goes on with the rest. It is asked again when
+    the run is resumed, unless the private rows have voted on that iteration since: texts cannot join a vote afterwards.
+    The same holds for a model of which too few texts were usable: each stop of the run adds rounds of requests.
+    """
+    model = tools.model(job.plm)
+    key = step_key(
+        "generate",
+        {
+            "plm": job.plm,
+            "model": model.identity,
+            "plm_index": job.plm_index,
+            "iteration": job.iteration,
+            "count": job.count,
+            "offset": job.offset,
+            "card": job.card,
+            "examples_per_prompt": job.examples_per_prompt,
+            "contrast": job.contrast,
+            "seed": job.seed,
+            **_in_manner(job),
+        },
+        {"examples": job.examples.sha256 if job.examples else "none", "earlier": content(job.earlier)},
+    )
+    folder = "/".join(["runs", tools.run_id, f"iteration={job.iteration}", *([job.part] * bool(job.part))])
+    folder += f"/plm={job.plm}"
+    stops = stops_of(tools, f"{folder}/samples.parquet")
+
+    def make() -> ArtifactRef:
+        request = _request(tools, job)
+        request = replace(request, attempts=(request.attempts + 1) * (stops + 1) - 1)
+        did = "vary" if job.parents else "write"
+        try:
+            with tools.progress(f"{did} {job.plm} t={job.iteration}", sum(request.counts.values())) as advance:
+                made, down = generate(model, request, advance), ""
+        except (FinalError, TemporaryError) as error:
+            made, down = nothing(request), str(error)
+        tools.artifacts.write_table(f"{folder}/failures.parquet", made.failures, key)
+        tools.artifacts.write_table(f"{folder}/prompts.parquet", made.prompts, key)
+        info = _info(made) | {"down": down, "stops": stops}
+        return tools.artifacts.write_table(f"{folder}/samples.parquet", made.rows, key, info)
+
+    def stale(ref: ArtifactRef) -> str:
+        info = tools.artifacts.info(ref)
+        if tools.artifacts.exists(f"runs/{tools.run_id}/iteration={job.iteration}/release.parquet"):
+            return ""
+        if info["shortfall"] and info.get("stops", 0) < stops:
+            return "computed again because too few texts were usable"
+        return "computed again because the model was down" if info["down"] else ""
+
+    return make_once(tools.artifacts, f"{folder}/samples.parquet", key, make, stale)
+
+
+def embed_samples(tools: Tools, samples: ArtifactRef) -> tuple[ArtifactRef, str]:
+    """Embed one table of synthetic texts (phi in the paper); kept by content, whichever run wrote it."""
+    key = step_key("embed", {"embedder": tools.embedder.identity}, {"samples": samples.sha256})
+    path = f"embeddings/{digest(tools.embedder.identity)[:16]}/{samples.sha256[:32]}.parquet"
+
+    def make() -> ArtifactRef:
+        texts = tools.artifacts.read_table(samples)["text"].tolist()
+        with tools.progress("embed", len(texts)) as advance:
+            blocks = embed_blocks(tools.embedder, texts, advance, tools.kept_vectors)
+            return tools.artifacts.write_matrix(path, blocks, key)
+
+    return make_once(tools.artifacts, path, key, make)
+
+
+def reference_rows(tools: Tools, reference: Reference) -> tuple[pd.DataFrame, Matrix]:
+    """Return real rows to measure against, with their embeddings; the latter stay in the private zone."""
+    frame = tools.read_rows(reference.where)
+    if reference.terms is not None:
+        vocabulary = Vocabulary(tuple(tools.artifacts.read_table(reference.terms)["term"].tolist()))
+        frame["text"] = [as_text(vocabulary.first(text, reference.phrases)) for text in frame["text"].tolist()]
+    texts = frame["text"].tolist()
+    key = step_key("reference", {"embedder": tools.embedder.identity}, {"texts": digest(texts)})
+    path = f"private/reference/{key.key[:32]}.parquet"
+
+    def make() -> ArtifactRef:
+        with tools.progress("embed real rows", len(texts)) as advance:
+            return tools.artifacts.write_matrix(path, embed_texts(tools.embedder, texts, advance), key)
+
+    ref, _ = make_once(tools.artifacts, path, key, make)
+    return frame, tools.artifacts.read_matrix(ref)
+
+
+def collect(tools: Tools, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
+    """Put all texts of a run into one table, synthetic.parquet."""
+    path = f"runs/{tools.run_id}/synthetic.parquet"
+    key = step_key("collect", {}, {"samples": content([one.samples for one in written])})
+    return make_once(
+        tools.artifacts, path, key, lambda: tools.artifacts.write_table(path, read_samples(tools, written), key)
+    )
+
+
+def read_samples(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
+    """Return the texts of several tables as one, by rising sample id."""
+    frames = [tools.artifacts.read_table(one.samples)[list(ROW_TYPES)] for one in written]
+    return _by_id(pd.concat(frames, ignore_index=True))
+
+
+def read_writers(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
+    """Return who wrote each of the texts of several tables: sample_id, plm (as categories), by rising sample id."""
+    frames = [tools.artifacts.read_table(one.samples)[["sample_id", "plm"]] for one in written]
+    return _by_id(pd.concat(frames, ignore_index=True).astype({"plm": "category"}))
+
+
+def _by_id(frame: pd.DataFrame) -> pd.DataFrame:
+    order = in_order(frame["sample_id"].to_numpy())
+    return frame if isinstance(order, slice) else frame.take(order).reset_index(drop=True)
+
+
+def read_vectors(tools: Tools, written: Sequence[Written]) -> Matrix:
+    """Return the embeddings of several tables in the order of `read_samples`, shape (texts, dimension)."""
+    ids = [tools.artifacts.read_table(one.samples)["sample_id"].to_numpy() for one in written]
+    parts = [tools.artifacts.read_matrix(one.vectors) for one in written if one.vectors is not None]
+    order = np.argsort(np.concatenate(ids), kind="stable")
+    vectors: Matrix = np.concatenate(parts)[order]
+    return vectors
+
+
+def content(refs: Sequence[ArtifactRef]) -> str:
+    """Return one content key of several artifacts, in order."""
+    return digest([ref.sha256 for ref in refs])
+
+
+def _request(tools: Tools, job: WriteJob) -> Request:
+    good, bad = examples_of(tools.artifacts.read_table(job.examples)) if job.examples else ({}, {})
+    earlier: set[str] = set()
+    for ref in job.earlier:
+        earlier.update(normalised(text) for text in tools.artifacts.read_table(ref)["text"].tolist())
+    parents = _parents(tools, job)
+    counts = {label: len(of_class) * job.copies for label, of_class in parents.items()}
+    return Request(
+        card=job.card,
+        plm=job.plm,
+        plm_index=job.plm_index,
+        iteration=job.iteration,
+        counts=counts if job.copies else dealt(job.count, job.card.label_names, job.offset, job.shares),
+        good=good,
+        bad=bad,
+        examples=job.examples_per_prompt,
+        contrast=job.contrast,
+        seed=job.seed,
+        earlier=frozenset(earlier),
+        manner=job.manner,
+        parents=parents,
+        seeding=_seeding(tools, job.seeds) if job.seeds else None,
+        words=tuple(tools.artifacts.read_table(job.words)["term"].tolist()) if job.words else (),
+        words_per_prompt=job.words_per_prompt,
+    )
+
+
+def _seeding(tools: Tools, seeds: Seeds) -> Seeding:
+    shown = tuple(tools.read_rows(seeds.shown.where)["text"].tolist()) if seeds.shown else ()
+    sequences = read_sequences(tools.artifacts.read_table(seeds.sequences))
+    return Seeding(sequences, shown, seeds.examples, seeds.disclose, seeds.first, seeds.models)
+
+
+def _parents(tools: Tools, job: WriteJob) -> dict[str, tuple[Parent, ...]]:
+    """Return the texts of each class that are varied; one that was drawn several times stands there as often."""
+    found: dict[str, list[Parent]] = {}
+    for ref in job.parents:
+        table = tools.artifacts.read_table(ref)
+        table = table[table["plm"] == job.only] if job.only else table
+        times = table["times"].tolist() if "times" in table else [1] * len(table)
+        columns = (table[name].tolist() for name in ("sample_id", "text", "label"))
+        for number, text, label, often in zip(*columns, times, strict=True):
+            found.setdefault(label, []).extend([Parent(number, text)] * often)
+    return {label: tuple(found[label]) for label in job.card.label_names if label in found}
+
+
+def _in_manner(job: WriteJob) -> dict[str, object]:
+    """Return what a key holds beyond that of plain writing."""
+    found: dict[str, object] = {} if job.manner == USUAL else {"manner": asdict(job.manner)}
+    if job.parents:
+        found |= {"parents": content(job.parents), "copies": job.copies, "only": job.only, "part": job.part}
+    if job.words:
+        found["words"] = [job.words.sha256, job.words_per_prompt]
+    if job.shares:
+        found["shares"] = list(job.shares)
+    if job.seeds:
+        told = {"shown": job.seeds.shown.content if job.seeds.shown else "", "sequences": job.seeds.sequences.sha256}
+        kept = (job.seeds.examples, job.seeds.disclose, job.seeds.first, job.seeds.models)
+        found["seeds"] = {**told, "manner": list(kept)}
+    return found
+
+
+def _info(made: Generated) -> dict[str, object]:
+    left_out = {"failures": made.reasons, "unusable": made.unusable}
+    return {"usage": asdict(made.usage), **left_out, "shortfall": dict(made.shortfall)}

@@ -1,0 +1,90 @@
+"""The step around the release: key, ledger, artifact. What is private happens in tasks/private/voting/release.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from connectors.interfaces.base import (ArtifactRef, Release, StepKey, digest)
+from tasks.accounting.votes import (VotePrivacy, choice_steps, vote_charge)
+from tasks.steps.selection import candidates
+from tasks.core.refs import (VoteSpec, Written)
+from tasks.private.voting.release import (VoteJob, release_votes)
+from tasks.private.voting.votes import NoisyVotes
+from tasks.steps.release_artifact import write_release
+from tasks.core.reuse import step_key
+from tasks.core.tools import Tools
+from tasks.text.usable_texts import require_usable
+from tasks.steps.texts import content
+
+
+def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
+    """Release the noisy votes for `written` once, and write them as release.parquet (see tasks/steps/release_artifact.py)."""
+    path = f"runs/{tools.run_id}/iteration={spec.iteration}/release.parquet"
+    key = _key(tools, spec, written)
+
+    def told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
+        votes = NoisyVotes.from_bytes(output)
+        info: dict[str, Any] = {"scale": votes.scale, "sigma_int": votes.sigma_int}
+        if votes.choices is not None:
+            info["choices"] = votes.choices.tolist()
+        return pd.DataFrame(votes.columns()), info
+
+    def draw() -> Release:
+        return release_votes(tools, _job(spec, key), candidates(tools, written))
+
+    return write_release(
+        tools, spec.dataset, (path, key), draw, told, lambda: require_usable(tools, written, spec.needed)
+    )
+
+
+def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
+    privacy, where = spec.noise.privacy, tools.private.where
+    more: dict[str, Any] = {"rows": where.choice}
+    if privacy.choice_share:
+        more |= {"choices": choice_steps(privacy), "plms": list(tools.plms)}
+    return vote_key("vote", tools, spec, written, more)
+
+
+def vote_key(step: str, tools: Tools, spec: VoteSpec, written: Sequence[Written], more: Mapping[str, Any]) -> StepKey:
+    """Return the key of a vote on `written`: its noise, its texts, its rows, and what `more` the step depends on."""
+    noise = spec.noise
+    parameters = {
+        "event": noise.event,
+        "sigma_int": noise.sigma_int,
+        "scale": noise.scale,
+        "votes": noise.privacy.votes,
+        "sides": noise.privacy.sides,
+        "adjacency": noise.privacy.adjacency,
+        **_persons(noise.privacy),
+        "scope": spec.scope,
+        "private": spec.fingerprint,
+        "embedder": tools.embedder.identity,
+        **more,
+    }
+    inputs = {"candidates": content([one.samples for one in written])}
+    stands_on = [one.stands_on for one in written]
+    if any(stands_on):
+        inputs["stands on"] = digest(stands_on)
+    return step_key(step, parameters, inputs)
+
+
+def _persons(privacy: VotePrivacy) -> dict[str, Any]:
+    if privacy.protects == "record":
+        return {}
+    return {"rows_per_person": privacy.rows_per_person, "aggregation": privacy.aggregation}
+
+
+def _job(spec: VoteSpec, key: StepKey) -> VoteJob:
+    return VoteJob(
+        iteration=spec.iteration,
+        dataset=spec.dataset,
+        fingerprint=spec.fingerprint,
+        step_key=key.key,
+        noise=spec.noise,
+        charge=vote_charge(spec.noise),
+        incremental=spec.scope == "all",
+        respend=spec.respend,
+    )

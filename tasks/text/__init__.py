@@ -1,0 +1,1 @@
+"""Prompts, variations and cleaning of texts."""

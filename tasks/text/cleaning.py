@@ -1,0 +1,204 @@
+"""From what a model answered to a text of the data set, or the reason why it is none."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from connectors.interfaces.base import Prompt
+from tasks.text import cleaning_rules as patterns
+
+MIN_WORDS = 3
+MIN_LETTERS = 8
+ECHO_WORDS = 8
+MAX_NON_LATIN = 0.03
+MAX_NON_LETTERS = 0.35
+MIN_FUNCTION_WORDS = 0.12
+MIN_DISTINCT_TRIGRAMS = 0.6
+
+_WORD = re.compile(r"\w+(?:'\w+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """A cleaned text; `reason` says why it must not enter the data set, None if it may."""
+
+    text: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """A trimmed text beside what was asked, split once for all checks."""
+
+    text: str
+    prompt: Prompt
+    language: str
+
+    @cached_property
+    def words(self) -> list[str]:
+        return _words(self.text)
+
+    @cached_property
+    def letters(self) -> list[str]:
+        return [character for character in self.text if character.isalpha()]
+
+
+def normalised(text: str) -> str:
+    """Return the form in which two texts count as the same: compatible characters, case and blanks levelled."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def clean(text: str, prompt: Prompt, language: str = "en") -> Cleaned:
+    """Trim a model's answer and judge it.
+
+    Trimmed: control characters, fences, lead-ins, list markers, enclosing quotes, closing remarks, white space.
+    Reasons, first match: empty, too_short, placeholder, garbled, refusal, meta, prompt_echo, copied_example,
+    punctuation, repetition, wrong_language (English only).
+    """
+    answer = _Answer(_trimmed(text, _words(_instruction(prompt))), prompt, language)
+    for reason, applies in _CHECKS:
+        if applies(answer):
+            return Cleaned(answer.text, reason)
+    return Cleaned(answer.text)
+
+
+# --- trimming
+def _trimmed(text: str, asked: list[str]) -> str:
+    text = patterns.INVISIBLE.sub("", text.replace("\r\n", "\n"))
+    for pattern, replacement in patterns.MARKUP:
+        text = pattern.sub(replacement, text)
+    text = _without_lead_ins(text.strip(), frozenset(asked))
+    for pattern in patterns.TAILS:
+        text = pattern.split(text, maxsplit=1)[0] if pattern.search(text, 1) else text
+    return " ".join(_unquoted(_first_of_list(text.strip())).split())
+
+
+def _without_lead_ins(text: str, asked: frozenset[str]) -> str:
+    """Take off 'Sure! Here is ...:' and headings made of the prompt's own words, such as 'Better movie review:'."""
+    for pattern in patterns.LEAD_INS:
+        if match := pattern.match(_straight(text)):
+            text = text[match.end() :]
+    match = patterns.HEADING.match(_straight(text))
+    if match:
+        words = _words(match[1])
+        if len(words) >= 2 and asked.issuperset(word for word in words if not word.isdigit()):
+            text = text[match.end() :]
+    return text.strip()
+
+
+def _first_of_list(text: str) -> str:
+    """Keep the first of several numbered answers; take a lone list marker off."""
+    match = patterns.SECOND_ITEM.match(text)
+    return patterns.LIST_MARKER.sub("", match[1] if match else text, count=1)
+
+
+def _unquoted(text: str) -> str:
+    """Take off quotes around the whole text; a quote that was opened and never closed goes as well."""
+    text = text.strip()
+    for opening, closing in patterns.QUOTES:
+        if not text.startswith(opening):
+            continue
+        inner = text[len(opening) :]
+        end = inner.find(closing)
+        if end == len(inner) - 1 or end < 0:
+            return inner[:end].strip() if end >= 0 else inner.strip()
+        if inner[end + 1 :].startswith("\n"):
+            return inner[:end].strip()
+    return text
+
+
+# --- judging
+def _words(text: str) -> list[str]:
+    return _WORD.findall(_straight(text).casefold())
+
+
+def _straight(text: str) -> str:
+    return text.replace("\u2019", "'")
+
+
+def _instruction(prompt: Prompt) -> str:
+    """Return the prompt without its examples: what must not come back."""
+    text = prompt.text
+    for example in prompt.shown:
+        text = text.replace(" ".join(example.split()), " ")
+    return text
+
+
+def _too_short(answer: _Answer) -> bool:
+    spaced = answer.language not in patterns.UNSPACED
+    return (spaced and len(answer.words) < MIN_WORDS) or len(answer.letters) < (MIN_LETTERS if spaced else MIN_WORDS)
+
+
+def _echoes(answer: _Answer) -> bool:
+    asked = _words(_instruction(answer.prompt))
+    return not _runs(asked, ECHO_WORDS).isdisjoint(_runs(answer.words, ECHO_WORDS))
+
+
+def _runs(words: list[str], size: int) -> set[str]:
+    return {" ".join(words[start : start + size]) for start in range(len(words) - size + 1)}
+
+
+def _copies(answer: _Answer) -> bool:
+    text = f" {' '.join(answer.words)} "
+    for example in (*answer.prompt.good, *answer.prompt.bad):
+        words = _words(example)
+        if words == answer.words or (len(words) >= ECHO_WORDS and f" {' '.join(words)} " in text):
+            return True
+    return False
+
+
+def _foreign(answer: _Answer) -> bool:
+    """Tell other languages from English by script, then by function words.
+
+    Names in brackets may stand in their own script; short texts fail only where all function words are missing.
+    """
+    if answer.language != "en":
+        return False
+    if not answer.text.isascii():
+        outside = patterns.IN_BRACKETS.sub("", answer.text)
+        non_latin = sum(map(str.isalpha, outside)) - sum(map(str.isalpha, patterns.NON_LATIN.sub("", outside)))
+        if non_latin > MAX_NON_LATIN * len(answer.letters):
+            return True
+    if len(answer.words) < 10:
+        return False
+    share = sum(word in patterns.FUNCTION_WORDS for word in answer.words) / len(answer.words)
+    return share < MIN_FUNCTION_WORDS if len(answer.words) >= 20 else share == 0
+
+
+def _noisy(answer: _Answer) -> bool:
+    if patterns.LONG_RUN.search(answer.text):
+        return True
+    dense = len(answer.text) - answer.text.count(" ")
+    # Marks that combine with letters are part of words in many scripts.
+    marks = 0 if answer.text.isascii() else sum(unicodedata.category(c).startswith("M") for c in answer.text)
+    return dense - len(answer.letters) - marks > MAX_NON_LETTERS * dense
+
+
+def _loops(answer: _Answer) -> bool:
+    if patterns.SAME_WORD.search(answer.text):
+        return True
+    trigrams = len(answer.words) - 2
+    return trigrams >= 12 and len(_runs(answer.words, 3)) < MIN_DISTINCT_TRIGRAMS * trigrams
+
+
+def _any(table: tuple[re.Pattern[str], ...]) -> Callable[[_Answer], bool]:
+    return lambda answer: any(pattern.search(_straight(answer.text)) for pattern in table)
+
+
+_CHECKS: tuple[tuple[str, Callable[[_Answer], bool]], ...] = (
+    ("empty", lambda answer: not answer.text),
+    ("too_short", _too_short),
+    ("placeholder", _any(patterns.PLACEHOLDERS)),
+    ("garbled", _any(patterns.GARBLED)),
+    ("refusal", _any(patterns.REFUSALS)),
+    ("meta", _any(patterns.META)),
+    ("prompt_echo", _echoes),
+    ("copied_example", _copies),
+    ("punctuation", _noisy),
+    ("repetition", _loops),
+    ("wrong_language", _foreign),
+)

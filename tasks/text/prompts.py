@@ -1,0 +1,221 @@
+"""What a language model is asked: task cards, zero-shot and contrastive prompts, and the draw of examples."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from connectors.interfaces.base import (ConfigError, Prompt, digest)
+
+ZERO_SHOT = """\
+Write one {item} of the class {label}{attribute}.
+It should read as if a real person had written it, with concrete details of its own. Answer with the {item} alone, \
+without a title, an introduction or quotation marks.
+New {item}:"""
+
+CONTRASTIVE = """\
+Each numbered line below holds a {item} of the class {label}. First come bad ones, which real people would hardly \
+write, then good ones, which come closer to what real people write.
+
+{bad}
+
+{good}
+
+Compare the two groups for yourself: what makes the good ones better in content, detail, wording, tone and length? \
+Then write one new {item} of the class {label}{attribute}. Use other words and other details than the good ones, and \
+carry the improvement on: the good ones should lie midway between the bad ones and yours. It must stay clear and \
+plainly of its class. Answer with the new {item} alone, without your comparison.
+Better {item}:"""
+
+GOOD_ONLY = """\
+Each numbered line below holds a {item} of the class {label}, close to what real people write.
+
+{good}
+
+Write one new {item} of the class {label}{attribute}, as convincing as these, in other words and with other details. \
+Answer with the new {item} alone.
+New {item}:"""
+
+PLACEHOLDERS: Mapping[str, frozenset[str]] = {
+    "zero_shot": frozenset({"item", "label", "attribute"}),
+    "contrastive": frozenset({"item", "label", "attribute", "good", "bad"}),
+    "good_only": frozenset({"item", "label", "attribute", "good"}),
+}
+"""The placeholders that each instruction of a task file may hold."""
+
+REQUIRED: Mapping[str, frozenset[str]] = {
+    "zero_shot": frozenset({"label"}),
+    "contrastive": frozenset({"label", "good", "bad"}),
+    "good_only": frozenset({"label", "good"}),
+}
+"""The placeholders that each instruction must hold."""
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One class of a task: `name` as it stands in the data, what it means, words typical of it.
+
+    Vendors read name and description; the words are for embedded models, as they would narrow what others write.
+    """
+
+    name: str
+    description: str = ""
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCard:
+    """What is to be written: the item, its classes, an attribute to vary, the instructions (see flows/config/task_files)."""
+
+    name: str
+    item: str
+    labels: tuple[Label, ...]
+    attribute: str = ""
+    values: tuple[str, ...] = ()
+    zero_shot: str = ZERO_SHOT
+    contrastive: str = CONTRASTIVE
+    good_only: str = GOOD_ONLY
+    max_tokens: int = 256
+    language: str = "en"
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The classes in the order of the task file."""
+        return tuple(label.name for label in self.labels)
+
+    def label(self, name: str) -> Label:
+        """Return the class of that name; ConfigError if the task has none."""
+        for label in self.labels:
+            if label.name == name:
+                return label
+        raise ConfigError(f"Task '{self.name}' has no label '{name}'. Its labels: {', '.join(self.label_names)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One generation: its place in the run, and the best and worst samples of its class, best first.
+
+    `ordinal` counts the generations of one class in one step of one PLM; `examples` is S in the paper.
+    """
+
+    seed: int
+    iteration: int
+    plm_index: int
+    label: str
+    ordinal: int
+    attempt: int = 0
+    good: tuple[str, ...] = ()
+    bad: tuple[str, ...] = ()
+    examples: int = 8
+    contrast: bool = True
+
+
+def seed_of(*parts: str | int) -> int:
+    """Return a seed in [0, 2^31) that depends on every part; the same on every machine."""
+    return int(digest(list(parts))[:8], 16) & 0x7FFFFFFF
+
+
+def placeholders(template: str) -> frozenset[str]:
+    """Return the names that stand in braces in a template."""
+    return frozenset(_PLACEHOLDER.findall(template))
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """Put `values` into a template in a single pass: braces inside the values stay as they are."""
+    return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
+
+
+def zero_shot(card: TaskCard, label: str, attribute: str, seed: int) -> Prompt:
+    """Ask for one item of a class, without examples. `attribute` is a value of the card's attribute, or empty."""
+    return _prompt(card, card.zero_shot, Prompt("", label, attribute=attribute, seed=seed))
+
+
+def contrastive(
+    card: TaskCard, label: str, attribute: str, good: Sequence[str], bad: Sequence[str], seed: int
+) -> Prompt:
+    """Ask for one item better than the good examples, as these are better than the bad ones (Table 7 of WASP).
+
+    Without bad examples the prompt shows the good ones only. Examples are synthetic texts, never private rows.
+    """
+    template = card.contrastive if bad else card.good_only
+    draft = Prompt("", label, attribute=attribute, good=tuple(good), bad=tuple(bad), seed=seed)
+    return _prompt(card, template, draft)
+
+
+def examples_for(call: Call) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Draw the (good, bad) examples of one generation at random, in random order.
+
+    S - floor(S/2) of the good and floor(S/2) of the bad ones; S good ones without contrast. Every generation has a
+    draw of its own, seeded by its place in the run: WASP leaves open how often examples are redrawn.
+    """
+    generator = np.random.default_rng(seed_of("examples", *place_of(call)))
+    wanted_bad = call.examples // 2 if call.contrast else 0
+    bad = _draw(generator, call.bad, wanted_bad)
+    good = _draw(generator, call.good, call.examples - wanted_bad)
+    return good, bad
+
+
+def prompt_for(card: TaskCard, call: Call, attribute: str = "") -> Prompt:
+    """Return the prompt of one generation: contrastive, or zero-shot without good or with fewer than two examples."""
+    seed = seed_of("prompt", *place_of(call), call.attempt)
+    good, bad = examples_for(call)
+    if not good or len(good) + len(bad) < 2:
+        return zero_shot(card, call.label, attribute, seed)
+    return contrastive(card, call.label, attribute, good, bad, seed)
+
+
+def place_of(call: Call) -> tuple[str | int, ...]:
+    """Return the place of a generation in its run, of which its seeds are made."""
+    return call.seed, call.iteration, call.plm_index, call.label, call.ordinal
+
+
+def _draw(generator: np.random.Generator, texts: Sequence[str], count: int) -> tuple[str, ...]:
+    order = generator.permutation(len(texts))[:count]
+    return tuple(texts[position] for position in order)
+
+
+def _prompt(card: TaskCard, template: str, draft: Prompt) -> Prompt:
+    label = card.label(draft.label)
+    values = {
+        "item": card.item,
+        "label": named(label),
+        "attribute": marked(card, draft.attribute),
+        "bad": _listed(f"Bad {card.item}", draft.bad),
+        "good": _listed(f"Good {card.item}", draft.good),
+    }
+    return Prompt(
+        text=fill(template, values),
+        label=draft.label,
+        description=about(label),
+        attribute=draft.attribute,
+        good=draft.good,
+        bad=draft.bad,
+        max_tokens=card.max_tokens,
+        seed=draft.seed,
+    )
+
+
+def marked(card: TaskCard, attribute: str) -> str:
+    """Return a value of the card's attribute as prompts say it; without an attribute it is a keyword."""
+    if not attribute:
+        return ""
+    return f', with the {card.attribute} "{attribute}"' if card.attribute else f' about "{attribute}"'
+
+
+def about(label: Label) -> str:
+    """Return what embedded models are told of a class beside its name."""
+    return " ".join(part for part in (label.description, ", ".join(label.words)) if part)
+
+
+def named(label: Label) -> str:
+    """Return a class as prompts name it."""
+    return f'"{label.name}" ({label.description})' if label.description else f'"{label.name}"'
+
+
+def _listed(tag: str, texts: Sequence[str]) -> str:
+    return "\n".join(f"{tag} {number}: {' '.join(text.split())}" for number, text in enumerate(texts, start=1))

@@ -1,0 +1,129 @@
+"""Stops a run before a release that too few usable texts of a class would waste.
+
+A release is paid whatever it is about. Counts are taken from synthetic texts alone, so that stopping reveals nothing
+of the private records.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from connectors.interfaces.base import TooFewTextsError
+from tasks.text.cleaning import normalised
+from tasks.core.refs import Written
+from tasks.core.tools import Tools
+
+AT_LEAST: Final = 2
+"""Texts of a class that a release needs where the method asks for no more: of one text nothing can be chosen."""
+
+CLASSES_LISTED: Final = 6
+"""Classes that the message lists one by one."""
+
+Needed = Mapping[str, int]
+"""Usable texts that a release needs of each class; a class that is not named needs `AT_LEAST`."""
+
+
+@dataclass(slots=True)
+class ClassCount:
+    """Usable texts of one class, texts that were requested of models, and reasons of cleaning by model."""
+
+    texts: set[str] = field(default_factory=set)
+    requested: int = 0
+    answers: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, Counter[str]] = field(default_factory=dict)
+
+
+def require_usable(tools: Tools, written: Sequence[Written], needed: Needed | None = None) -> None:
+    """Raise TooFewTextsError where a class has fewer usable texts than `needed`, or there is no text at all.
+
+    Equal texts of a class count once, as in a vote. A class of which the run requests fewer texts than `needed` says,
+    such as a rare one of noisy label counts, needs all of these. A resumed run asks for the missing texts again.
+    """
+    counts = count_usable(tools, written)
+    short = {label: count for label, count in counts.items() if len(count.texts) < _least(label, count, needed)}
+    if short or not any(table.samples.rows for table in written):
+        _stop(tools, written, counts, short, needed)
+
+
+def count_usable(tools: Tools, written: Sequence[Written]) -> dict[str, ClassCount]:
+    """Return what was requested, answered and usable of each class that models were asked for."""
+    counts: dict[str, ClassCount] = {}
+    for table in written:
+        samples = tools.artifacts.read_table(table.samples)
+        for label, plm, text in zip(samples["label"], samples["plm"], samples["text"], strict=True):
+            count = counts.setdefault(str(label), ClassCount())
+            count.texts.add(normalised(text))
+            count.answers[str(plm)] += 1
+            count.requested += 1
+            count.reasons.setdefault(str(plm), Counter())
+        info = tools.artifacts.info(table.samples)
+        for label, missing in info.get("shortfall", {}).items():
+            count = counts.setdefault(label, ClassCount())
+            count.requested += missing
+            count.reasons.setdefault(table.plm, Counter())
+        for label, reasons in info.get("unusable", {}).items():
+            count = counts.setdefault(label, ClassCount())
+            count.answers[table.plm] += sum(reasons.values())
+            count.reasons.setdefault(table.plm, Counter()).update(reasons)
+    return counts
+
+
+def stops_of(tools: Tools, samples_path: str) -> int:
+    """Return how often a run was stopped because of the texts of this table."""
+    text = tools.artifacts.read_text(_stops_path(samples_path))
+    return int(json.loads(text)["stops"]) if text else 0
+
+
+def _least(label: str, count: ClassCount, needed: Needed | None) -> int:
+    return min((needed or {}).get(label, AT_LEAST), count.requested)
+
+
+def _stop(
+    tools: Tools,
+    written: Sequence[Written],
+    counts: Mapping[str, ClassCount],
+    short: Mapping[str, ClassCount],
+    needed: Needed | None,
+) -> None:
+    latest = max((table.iteration for table in written), default=0)
+    for table in written:
+        if table.iteration == latest and tools.artifacts.info(table.samples).get("shortfall"):
+            stops = {"stops": stops_of(tools, table.samples.path) + 1}
+            tools.artifacts.write_text(_stops_path(table.samples.path), json.dumps(stops))
+    down = "".join(f" {table.plm} is down: {table.down.rstrip('.')}." for table in written if table.down)
+    raise TooFewTextsError(
+        f"{len(short)} of {len(counts)} classes have too few usable texts: {_list_classes(short, needed)}.{down} "
+        f"Nothing was released for them: epsilon is unchanged. Read runs/{tools.run_id}/iteration={latest}/plm=*/"
+        "failures.parquet and correct the model's address, options or prompt; a resumed run asks for the missing texts"
+    )
+
+
+def _list_classes(short: Mapping[str, ClassCount], needed: Needed | None) -> str:
+    listed = [
+        f"'{label}' has {len(count.texts)} of {_least(label, count, needed)} ({_list_models(count)})"
+        for label, count in list(short.items())[:CLASSES_LISTED]
+    ]
+    rest = len(short) - len(listed)
+    return "; ".join([*listed, *([f"and {rest} more"] if rest else [])])
+
+
+def _list_models(count: ClassCount) -> str:
+    return ", ".join(_list_reasons(plm, count.answers[plm], reasons) for plm, reasons in count.reasons.items())
+
+
+def _list_reasons(plm: str, answers: int, reasons: Counter[str]) -> str:
+    unusable = reasons.total()
+    if not unusable:
+        return f"{plm}: {answers} usable" if answers else f"{plm}: no answers"
+    if len(reasons) == 1:
+        return f"{plm}: {unusable} of {answers} answers: {next(iter(reasons))}"
+    listed = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
+    return f"{plm}: {unusable} of {answers} answers: {listed}"
+
+
+def _stops_path(samples_path: str) -> str:
+    return samples_path.rsplit("/", 1)[0] + "/stops.json"

@@ -1,0 +1,159 @@
+"""What a model is told when it varies a text, or writes one without being told its class.
+
+RANDOM_API and VARIATION_API of private evolution (Xie et al. 2024, Aug-PE; Hou et al. 2024, PrE-Text), in own words.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from connectors.interfaces.base import (Cloze, Prompt)
+from tasks.text.prompts import (Call, TaskCard, about, fill, marked, named, place_of, seed_of, zero_shot)
+
+Way = Literal["", "paraphrase", "blanks"]
+
+UNNAMED = """\
+Write one {item}{attribute}.
+It should read as if a real person had written it, with concrete details of its own. Answer with the {item} alone, \
+without a title, an introduction or quotation marks.
+New {item}:"""
+
+PARAPHRASE = """\
+Here is a {item}{of_class}{attribute}:
+
+{text}
+
+Write it once more in other words, {style}{length}. Keep what it is about, change how it is said. Answer with the new \
+{item} alone.
+New {item}:"""
+
+BLANKS = """\
+Words were taken out of this {item}{of_class}{attribute}; each underscore stands for one or more of them:
+
+{text}
+
+Write it out in full, {style}{length}: put fitting words in the place of every underscore. Answer with the full {item} \
+alone.
+Full {item}:"""
+
+STYLES: Final = (
+    "in a plain and sober tone",
+    "as somebody would who is in a hurry",
+    "with more feeling",
+    "in short sentences",
+    "in long and careful sentences",
+    "as if told to a friend",
+    "politely and formally",
+    "with a different beginning",
+    "with the details in another order",
+    "as somebody would who writes seldom",
+    "with dry humour",
+    "more vividly",
+)
+
+LEAST_WORDS: Final = 25
+TOKENS_PER_WORD: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """A synthetic text that is varied."""
+
+    sample_id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """What prompts tell, and how texts are varied.
+
+    `disclose`: whether the class is named. `keywords`: whether each prompt names one of the task's words. `way`: a
+    paraphrase, or blanks that are filled; `mask`: share of words that become blanks, `rounds` times. `spread`: the
+    length asked for is the parent's plus Normal(0, mask * spread) words; 0 asks for none.
+    """
+
+    disclose: bool = True
+    keywords: bool = False
+    way: Way = ""
+    mask: float = 0.5
+    rounds: int = 1
+    spread: float = 0.0
+
+    @property
+    def usual(self) -> bool:
+        """Whether a prompt for a new text is that of the task file."""
+        return self.disclose and not self.keywords
+
+
+USUAL: Final = Manner()
+"""New texts, by the prompt of the task file."""
+
+
+def keyword(card: TaskCard, label: str, manner: Manner, turn: int) -> str:
+    """Return one of the words of a class in turn; empty where none is to be named, or naming it would tell the class.
+
+    Every text has a keyword of its own. A task with an attribute names a value of that instead.
+    """
+    words = card.label(label).words
+    return words[turn % len(words)] if manner.keywords and manner.disclose and words and not card.values else ""
+
+
+def told(card: TaskCard, call: Call, manner: Manner, attribute: str, parent: Parent | None) -> Prompt:
+    """Return the prompt of one generation: a new text without `parent`, else a variation of it."""
+    if parent is not None:
+        return _variation(card, call, manner, attribute, parent)
+    seed = seed_of("prompt", *place_of(call), call.attempt)
+    if manner.disclose:
+        return zero_shot(card, call.label, attribute, seed)
+    text = fill(UNNAMED, {"item": card.item, "attribute": marked(card, attribute)})
+    return Prompt(text, "", attribute=attribute, max_tokens=card.max_tokens, seed=seed)
+
+
+def _variation(card: TaskCard, call: Call, manner: Manner, attribute: str, parent: Parent) -> Prompt:
+    seed = seed_of("vary", *place_of(call), call.attempt, parent.sample_id)
+    generator = np.random.default_rng(seed)
+    blanked = _blanked(parent.text, manner.mask, generator) if manner.way == "blanks" else ""
+    words, most = _length(card, manner, parent.text, generator)
+    label = card.label(call.label)
+    values = {
+        "item": card.item,
+        "of_class": f" of the class {named(label)}" if manner.disclose else "",
+        "attribute": marked(card, attribute),
+        "text": blanked or " ".join(parent.text.split()),
+        "style": STYLES[int(generator.integers(len(STYLES)))],
+        "length": f", in about {words} words" if words else "",
+    }
+    asked: dict[str, Any] = {
+        "text": fill(BLANKS if blanked else PARAPHRASE, values),
+        "label": label.name if manner.disclose else "",
+        "description": about(label) if manner.disclose else "",
+        "attribute": attribute,
+        "max_tokens": most,
+        "seed": seed,
+    }
+    if not blanked:
+        return Prompt(**asked, good=(parent.text,))
+    return Cloze(**asked, source=parent.text, blanked=blanked, mask=manner.mask, rounds=manner.rounds)
+
+
+def _blanked(text: str, mask: float, generator: np.random.Generator) -> str:
+    """Return a text with some words replaced by underscores, one at least; neighbouring blanks become one."""
+    words = text.split()
+    out = generator.random(len(words)) < mask
+    out[int(generator.integers(len(words)))] = True
+    kept = ["_" if gone else word for word, gone in zip(words, out, strict=True)]
+    return " ".join(word for place, word in enumerate(kept) if word != "_" or place == 0 or kept[place - 1] != "_")
+
+
+def _length(card: TaskCard, manner: Manner, text: str, generator: np.random.Generator) -> tuple[int, int]:
+    """Return the number of words to ask for (0: none) and the most tokens of the answer."""
+    if not manner.spread:
+        return 0, card.max_tokens
+    own = len(text.split())
+    drawn = own + int(generator.normal(0, manner.mask * manner.spread))
+    words = max(min(LEAST_WORDS, own), drawn)
+    return words, min(card.max_tokens, math.ceil(words * TOKENS_PER_WORD))
