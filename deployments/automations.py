@@ -18,8 +18,8 @@ from prefect.events.actions import ActionTypes, ChangeFlowRunState, RunDeploymen
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
 
-from flows.engine.budget_alert import HIGH_BUDGET
 from flows.catalog import FLOWS
+from flows.engine.spending import HIGH_BUDGET
 
 SILENCE = timedelta(seconds=90)
 """Three heartbeats of 30 seconds: a machine that is busy for a moment is not dead."""

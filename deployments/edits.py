@@ -11,7 +11,7 @@ from typing import Any
 
 from prefect.client.schemas.responses import DeploymentResponse
 
-from deployments.registry import (CONCURRENCY, ENVIRONMENT, POOL, Deployment)
+from deployments.registry import CONCURRENCY, ENVIRONMENT, POOL, Deployment
 
 Values = dict[str, Any]
 RECORD = "WrittenByRegistration"

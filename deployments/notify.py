@@ -7,8 +7,8 @@ import json
 from prefect import flow, get_run_logger, runtime
 from prefect.artifacts import create_markdown_artifact
 
-from flows.runtime.state_folder import state_folder
 from flows.runtime.manifest import now
+from flows.runtime.state_folder import state_folder
 
 
 @flow(name="notice", validate_parameters=True)

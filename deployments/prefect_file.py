@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from deployments.registry import (CONCURRENCY, ENVIRONMENT, POOL, PULL_STEPS, Deployment, deployments)
+from deployments.registry import CONCURRENCY, ENVIRONMENT, POOL, PULL_STEPS, Deployment, deployments
 
 PLACE = Path(__file__).with_name("prefect.yaml")
 HEAD = """\

@@ -22,7 +22,8 @@ from prefect.client.schemas.schedules import CronSchedule
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.utilities.callables import parameter_schema
 
-from connectors.interfaces.base import (ConfigError, WaspError, redact)
+from connectors.interfaces.errors import ConfigError, WaspError
+from connectors.interfaces.redaction import redact
 from deployments.automations import declare
 from deployments.edits import (
     ABSENT,
@@ -35,7 +36,7 @@ from deployments.edits import (
     recorded_values,
     server_values,
 )
-from deployments.registry import (POOL, PULL_STEPS, Deployment, deployments)
+from deployments.registry import POOL, PULL_STEPS, Deployment, deployments
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 from flows.catalog import FLOWS, FlowEntry, Preset
 from flows.config.files import check_config
 from flows.config.form import SERVER_CHECKS
-from flows.runtime.state_folder import (DEFAULTS, state_folder)
 from flows.config.yaml_files import parse_yaml
+from flows.runtime.state_folder import DEFAULTS, state_folder
 
 CONFIGS = Path(__file__).resolve().parents[1] / "deployments" / "configs"
 POOL = "wasp"

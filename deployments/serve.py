@@ -7,8 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import ConfigError
-from deployments.registry import (CONCURRENCY, ENVIRONMENT, Deployment, deployments)
+from connectors.interfaces.errors import ConfigError
+from deployments.registry import CONCURRENCY, ENVIRONMENT, Deployment, deployments
 from flows.runtime.state_folder import state_folder
 
 if TYPE_CHECKING:

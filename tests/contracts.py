@@ -13,7 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.interfaces.base import (ArtifactError, ArtifactStore, Completion, Embedder, LanguageModel, Prompt, StepKey)
+from connectors.interfaces.artifacts import ArtifactStore, StepKey
+from connectors.interfaces.embedding import Embedder
+from connectors.interfaces.errors import ArtifactError
+from connectors.interfaces.models import Completion, LanguageModel
+from connectors.interfaces.prompts import Prompt
 
 FINISH_REASONS = {"stop", "length", "refused", "error", "exhausted"}
 UNICODE = "Grüße, 世界! \U0001f600 e\u0301 \u2028 \u202eABC"

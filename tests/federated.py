@@ -11,21 +11,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from connectors.interfaces.base import (PartyError, RowsRef, StepKey)
+from connectors.interfaces.artifacts import StepKey
+from connectors.interfaces.errors import PartyError
+from connectors.interfaces.rows import RowsRef
 from connectors.ledger.state import RELEASING
-from flows.federation.partition import (PartyFile, partition)
-from flows.federation.party import (Party, load_party)
 from flows.engine.prepare import Prepared
+from flows.federation.partition import PartyFile, partition
+from flows.federation.party import Party, load_party
 from flows.runtime.manifest import open_book
+from tasks.core.refs import Written
+from tasks.federation.messages import RoundId
+from tasks.federation.partition import Partition
+from tasks.private.voting.votes import NoisyVotes
 from tasks.steps.federation import vote as federation
 from tasks.steps.federation.coordinator import Dropped
+from tasks.steps.federation.party_round import PartyRound
 from tasks.steps.federation.vote import FederatedVote
 from tasks.steps.generate import ROW_TYPES
-from tasks.core.refs import (VoteSpec, Written)
-from tasks.federation.partition import Partition
-from tasks.steps.federation.party_round import PartyRound
-from tasks.private.voting.votes import NoisyVotes
-from tasks.federation.messages import RoundId
+from tasks.steps.vote import VoteSpec
 from tests.flows.test_bad_input import start
 
 LABELS = ("login_problem", "billing_question", "slow_internet")
@@ -61,7 +64,7 @@ def write_rows(path: Path, number: int = 60, persons: int | None = None) -> Path
 
 @dataclass
 class Threads:
-    """Calls parties as threads (implements tasks.steps.federation.coordinator.Caller); `act` may do a party's part in another way."""
+    """Calls parties as threads (tasks.steps.federation.coordinator.Caller); `act` may do a party's part another way."""
 
     parties: Mapping[str, Party]
     act: Change | None = None

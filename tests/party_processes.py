@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
-from connectors.interfaces.base import Embedder
+from connectors.interfaces.embedding import Embedder
 from tests.pipeline import ROOT
 from tests.served import Refused, ask
 

@@ -38,7 +38,7 @@ class RunningStack:
         )
 
     def command(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """Run a program of this environment (`prefect`, `flows.cli.main`) as a person's shell would after `source env`."""
+        """Run a program of this environment (`prefect`, `flows.cli.main`) as a shell would after `source env`."""
         command = [sys.executable, "-m", *arguments]
         return subprocess.run(command, cwd=ROOT, env=self.shell, capture_output=True, text=True, timeout=400)
 

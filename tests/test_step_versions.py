@@ -15,8 +15,8 @@ def test_no_step_changed_without_a_decision_about_its_version() -> None:
     recorded, now = json.loads(RECORD.read_text(encoding="utf-8")), present()
     changed = [step for step in now if now[step]["code"] != recorded.get(step, {}).get("code")]
     assert not changed, (
-        f"The code of {changed} changed. If results change, raise the number in tasks/core/reuse.py; either way record the "
-        "decision with: python -m tests.step_versions"
+        f"The code of {changed} changed. If results change, raise the number in tasks/core/reuse.py; either way record "
+        "the decision with: python -m tests.step_versions"
     )
     assert {step: one["version"] for step, one in now.items()} == VERSIONS
 
@@ -28,8 +28,10 @@ def test_the_record_notices_a_change(monkeypatch) -> None:
 
 
 def test_a_move_changes_no_meaning() -> None:
-    before = "from tasks import weigh\nfrom tasks.text.cleaning import clean_texts\nx = weigh.weigh(clean_texts(y))"
-    after = "from tasks.text.cleaning import clean_texts\nfrom tasks.selection.weights import weigh\nx = weigh(clean_texts(y))"
+    before = (
+        "from tasks.selection import weights\nfrom tasks.first import clean_texts\nx = weights.weigh(clean_texts(y))"
+    )
+    after = "from tasks.other import clean_texts\nfrom tasks.new.name import weigh\nx = weigh(clean_texts(y))"
     assert code(before) == code(after)
     assert code(before) != code(before.replace("(y)", "(z)"))
     assert code("import os\nx = os.path") != code("import os\nx = path"), "names of libraries count"

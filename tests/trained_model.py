@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from flows.config.task_files import load_task
-from tasks.text.prompts import (TaskCard, contrastive, zero_shot)
+from tasks.text.prompts import TaskCard, contrastive, zero_shot
 from tests.tiny_models import SPECIAL
 
 ROOT = Path(__file__).resolve().parents[1]

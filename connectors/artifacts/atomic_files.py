@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from connectors.interfaces.base import ArtifactError
+from connectors.interfaces.errors import ArtifactError
 
 STALE_SECONDS = 3600.0
 """A scratch file older than this was left by a process that is gone."""

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
-from connectors.interfaces.base import (ArtifactRef, StepKey, canonical)
+from connectors.artifacts.atomic_files import folder_sha256, write_text_whole
 from connectors.artifacts.hash_cache import HASHES
-from connectors.artifacts.atomic_files import (folder_sha256, write_text_whole)
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.content_keys import canonical
 
 AnyPath = TypeVar("AnyPath", bound=PurePath)
 SHORT = 12

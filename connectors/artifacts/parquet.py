@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from connectors.interfaces.base import ArtifactError
 from connectors.artifacts.hash_cache import HASHES
+from connectors.interfaces.errors import ArtifactError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from connectors.interfaces.base import Matrix
     from connectors.artifacts.hash_cache import Recent
+    from connectors.interfaces.embedding import Matrix
 
 PATH_COLUMNS = b"wasp.path_columns"
 DTYPE, DIMENSION = b"wasp.dtype", b"wasp.dimension"

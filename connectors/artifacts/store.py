@@ -12,16 +12,26 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from connectors.artifacts import parquet
-from connectors.interfaces.base import (ArtifactError, ArtifactRef, StepKey, canonical)
+from connectors.artifacts.atomic_files import explained, lies_in, make_folder, write_folder_whole, write_whole
 from connectors.artifacts.hash_cache import FRAMES
-from connectors.artifacts.atomic_files import (explained, lies_in, make_folder, write_folder_whole, write_whole)
-from connectors.artifacts.manifests import (Manifest, content_problem, make_manifest, manifest_path, read_manifest, verdict, write_manifest)
+from connectors.artifacts.manifests import (
+    Manifest,
+    content_problem,
+    make_manifest,
+    manifest_path,
+    read_manifest,
+    verdict,
+    write_manifest,
+)
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.content_keys import canonical
+from connectors.interfaces.errors import ArtifactError
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from connectors.interfaces.base import Matrix
+    from connectors.interfaces.embedding import Matrix
 
 PRIVATE = "private"
 _AGAIN = "Run the step again: wasp resume RUN_ID"
@@ -29,7 +39,7 @@ _AGAIN = "Run the step again: wasp resume RUN_ID"
 
 @dataclass(frozen=True, slots=True)
 class Artifacts:
-    """The state folder `home` (WASP_HOME): implements `connectors.interfaces.base.ArtifactStore`.
+    """The state folder `home` (WASP_HOME): implements `connectors.interfaces.artifacts.ArtifactStore`.
 
     An artifact is finished when its manifest is on disk, names the same key, and its content hash holds; a crash
     at any moment leaves it unfinished or whole. `home` is made with mode 0700; below private/ folders have mode

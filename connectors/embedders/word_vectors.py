@@ -13,14 +13,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from connectors.interfaces.base import (ConfigError, chunks)
 from connectors.artifacts.atomic_files import file_sha256
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.progress import chunks
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from connectors.interfaces.base import Matrix
+    from connectors.interfaces.embedding import Matrix
 
 ENDINGS = (".txt", ".vec", ".txt.gz", ".vec.gz")
 _TOKEN = re.compile(r"[^\W_]+(?:[-'\u2019][^\W_]+)*")

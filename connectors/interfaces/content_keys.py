@@ -1,4 +1,4 @@
-"""Content keys: one canonical text form, one digest. Import them from `connectors.interfaces.base`; standard library only."""
+"""Content keys: one canonical text form, one digest."""
 
 from __future__ import annotations
 

@@ -1,12 +1,18 @@
-"""What turns texts into vectors, and what keeps these. Import it from `connectors.interfaces.base`; standard library only."""
+"""Protocols of embedders and of the cache of their vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from connectors.interfaces.base import Matrix
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float32]
+    """Embeddings, shape (texts, dimension), float32."""
+else:
+    Matrix = Any
 
 
 class Embedder(Protocol):

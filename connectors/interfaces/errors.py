@@ -1,4 +1,4 @@
-"""Errors that a user can act on. Import them from `connectors.interfaces.base`; standard library only."""
+"""Errors that a user can act on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What coordinator and parties of a federation meet by. Import it from `connectors.interfaces.base`."""
+"""What coordinator and parties of a federation meet by."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the budget book writes and answers: charges, plans, releases. Import them from `connectors.interfaces.base`."""
+"""What the budget book writes and answers: charges, plans, releases."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import Any, Final, Protocol
 ABOUT: Final = "about"
 """Key of the fields of an event that describe the release and cost nothing: sides of a vote, parties of a sum."""
 
+MOST_BYTES: Final = 8_000_000
+"""Largest payload of a release that the ledger stores."""
+
 
 @dataclass(frozen=True, slots=True)
 class Charge:
     """One release as the budget book writes it: what was done, how strong the noise was, why that suffices.
 
-    `event` is the accountant's description (see tasks/accounting/votes.py), plain JSON values only; its ABOUT has no cost.
+    `event` describes the mechanism (tasks/accounting/votes.py) in plain JSON values; its ABOUT has no cost.
     """
 
     mechanism: str

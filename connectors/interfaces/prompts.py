@@ -1,4 +1,4 @@
-"""What a language model is asked. Import it from `connectors.interfaces.base`; standard library only."""
+"""What a language model is asked."""
 
 from __future__ import annotations
 

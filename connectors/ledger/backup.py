@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from connectors.interfaces.base import LedgerError
 from connectors.artifacts.atomic_files import sync_folder
+from connectors.interfaces.errors import LedgerError
 from connectors.ledger.database import parse_url
 
 BESIDE = ("-wal", "-shm")

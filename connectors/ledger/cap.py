@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from connectors.interfaces.base import (BudgetError, Compose, ConfigError, DeltaBudgetError, LedgerError, LostArtifactsError, ReleaseRequest)
-from connectors.ledger.state import (Event, Run, State, charge_fields, charge_key, exposes, own_delta)
+from connectors.interfaces.errors import BudgetError, ConfigError, DeltaBudgetError, LedgerError, LostArtifactsError
+from connectors.interfaces.ledger import Compose, ReleaseRequest
+from connectors.ledger.state import Event, Run, State, charge_fields, charge_key, exposes, own_delta
 
 SLACK = 1e-9
 

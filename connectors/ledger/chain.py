@@ -11,9 +11,10 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from connectors.interfaces.base import (LedgerError, Release, ReleaseRequest)
-from connectors.ledger.state import (JOINED, Entry, State, cost_of, damaged, read_state)
-from connectors.ledger.tables import (BOOK, DATASETS, ENTRIES, NAMES, OUTPUTS, RAW_OUTPUT)
+from connectors.interfaces.errors import LedgerError
+from connectors.interfaces.ledger import Release, ReleaseRequest
+from connectors.ledger.state import JOINED, Entry, State, cost_of, damaged, read_state
+from connectors.ledger.tables import BOOK, DATASETS, ENTRIES, NAMES, OUTPUTS, RAW_OUTPUT
 
 Clock = Callable[[], datetime]
 SKEW = timedelta(minutes=5)

@@ -15,8 +15,8 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from connectors.interfaces.base import (LedgerError, MissingPackageError)
-from connectors.ledger.tables import (BOOK, METADATA, SCHEMA)
+from connectors.interfaces.errors import LedgerError, MissingPackageError
+from connectors.ledger.tables import BOOK, METADATA, SCHEMA
 
 WAIT_SECONDS = 600
 VERSION = select(BOOK.c.version).where(BOOK.c.id == 1)

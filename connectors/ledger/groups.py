@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from sqlalchemy import Connection, select
 
-from connectors.interfaces.base import (ConfigError, canonical)
-from connectors.ledger.chain import (load, read_entries)
-from connectors.ledger.state import (GROUP, JOINED, LOOK, RELEASING, Entry, State, read_state)
+from connectors.interfaces.content_keys import canonical
+from connectors.interfaces.errors import ConfigError
+from connectors.ledger.chain import load, read_entries
+from connectors.ledger.state import GROUP, JOINED, LOOK, RELEASING, Entry, State, read_state
 from connectors.ledger.tables import ENTRIES
 
 REPEATED = (*RELEASING, "reserve", "finish", "void", LOOK)

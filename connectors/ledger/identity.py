@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, insert, select
 
-from connectors.interfaces.base import (ConfigError, LedgerError, canonical, chunks, digest)
-from connectors.ledger.chain import (Clock, append, load, start_chain)
+from connectors.interfaces.content_keys import canonical, digest
+from connectors.interfaces.errors import ConfigError, LedgerError
+from connectors.interfaces.progress import chunks
+from connectors.ledger.chain import Clock, append, load, start_chain
 from connectors.ledger.state import Entry
-from connectors.ledger.tables import (DATASETS, ENTRIES, FINGERPRINTS, NAMES, RECORDS)
+from connectors.ledger.tables import DATASETS, ENTRIES, FINGERPRINTS, NAMES, RECORDS
 
 _AT_ONCE = 500
 

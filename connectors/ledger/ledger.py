@@ -15,13 +15,25 @@ from dataclasses import replace
 from sqlalchemy import Connection, delete, insert
 from sqlalchemy.exc import SQLAlchemyError
 
-from connectors.interfaces.base import (BudgetError, BudgetPlan, ConfigError, LedgerError, Look, Release, ReleaseRequest, canonical)
-from connectors.ledger.chain import (append, lock_book, lock_group, output_hash, read_entries, stored_release)
-from connectors.ledger.cap import (admit, require_unit)
-from connectors.ledger.groups import (REPEATED, checked_name, join, repeat)
-from connectors.ledger.identity import (enrol, known, registration)
+from connectors.interfaces.content_keys import canonical
+from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
+from connectors.interfaces.ledger import BudgetPlan, Look, Release, ReleaseRequest
+from connectors.ledger.cap import admit, require_unit
+from connectors.ledger.chain import append, lock_book, lock_group, output_hash, read_entries, stored_release
+from connectors.ledger.groups import REPEATED, checked_name, join, repeat
+from connectors.ledger.identity import enrol, known, registration
 from connectors.ledger.queries import BookReader
-from connectors.ledger.state import (EXPOSED, LOOK, RELEASED, Entry, State, charge_fields, events_of, exposes, plan_detail)
+from connectors.ledger.state import (
+    EXPOSED,
+    LOOK,
+    RELEASED,
+    Entry,
+    State,
+    charge_fields,
+    events_of,
+    exposes,
+    plan_detail,
+)
 from connectors.ledger.tables import OUTPUTS
 
 
@@ -38,9 +50,9 @@ class BudgetBook(BookReader):
     def register(self, name: str, fingerprint: str, records: Sequence[str], who: str = "", key: str = "") -> str:
         """Return the id of the dataset that these rows are (see `connectors.ledger.identity`). Idempotent.
 
-        `fingerprint` and `records` are hashes under a key (`connectors.security.record_hashes`) whose name is `key`. Raises
-        LedgerError when the rows belong to several known datasets, or when the book was kept under another key: with
-        it no row would be recognised.
+        `fingerprint` and `records` are hashes under a key (`connectors.security.record_hashes`) whose name is `key`.
+        Raises LedgerError when the rows belong to several known datasets, or when the ledger was kept under another
+        key: with it no row would be recognised.
         """
         asked = registration(name, fingerprint, records, who, key)
         with self._store.read() as db:

@@ -6,14 +6,14 @@ from typing import Any
 
 from sqlalchemy import select
 
-from connectors.interfaces.base import Compose
-from connectors.ledger.chain import (Clock, identified, load, read_entries, resolve, stored_bytes, utc_now)
+from connectors.interfaces.ledger import Compose
 from connectors.ledger.cap import Gate
-from connectors.ledger.state import (Entry, State)
-from connectors.ledger.status import (Status, status_of)
+from connectors.ledger.chain import Clock, identified, load, read_entries, resolve, stored_bytes, utc_now
 from connectors.ledger.database import LedgerStore
-from connectors.ledger.tables import (DATASETS, NAMES, OUTPUTS, RAW_OUTPUT)
-from connectors.ledger.verify import (Audit, strays)
+from connectors.ledger.state import Entry, State
+from connectors.ledger.status import Status, status_of
+from connectors.ledger.tables import DATASETS, NAMES, OUTPUTS, RAW_OUTPUT
+from connectors.ledger.verify import Audit, strays
 
 
 class BookReader:

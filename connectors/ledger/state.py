@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from connectors.interfaces.base import (ABOUT, BudgetPlan, Charge, LedgerError, canonical)
+from connectors.interfaces.content_keys import canonical
+from connectors.interfaces.errors import LedgerError
+from connectors.interfaces.ledger import ABOUT, BudgetPlan, Charge
 
 RELEASED, EXPOSED = "release", "expose"
 RELEASING = (RELEASED, EXPOSED)

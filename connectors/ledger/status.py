@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from connectors.ledger.cap import Gate
-from connectors.ledger.state import (Event, State)
+from connectors.ledger.state import Event, State
 
 
 @dataclass(frozen=True, slots=True)

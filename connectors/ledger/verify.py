@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, select
 
-from connectors.interfaces.base import (Compose, LedgerError, digest)
-from connectors.ledger.chain import (output_hash, read_entries, stored_bytes)
-from connectors.ledger.cap import (SLACK, Gate)
+from connectors.interfaces.content_keys import digest
+from connectors.interfaces.errors import LedgerError
+from connectors.interfaces.ledger import Compose
+from connectors.ledger.cap import SLACK, Gate
+from connectors.ledger.chain import output_hash, read_entries, stored_bytes
 from connectors.ledger.groups import differences
-from connectors.ledger.state import (EXPORT, GROUP, JOINED, LOOK, RELEASING, Entry, State)
-from connectors.ledger.tables import (DATASETS, ENTRIES, FINGERPRINTS, NAMES, OUTPUTS, RAW_OUTPUT, RECORDS)
+from connectors.ledger.state import EXPORT, GROUP, JOINED, LOOK, RELEASING, Entry, State
+from connectors.ledger.tables import DATASETS, ENTRIES, FINGERPRINTS, NAMES, OUTPUTS, RAW_OUTPUT, RECORDS
 
 TOLERANCE = 1e-6
 # What an accountant or a reader of JSON may raise on content that this program did not write.

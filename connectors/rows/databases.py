@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from connectors.interfaces.base import (MissingPackageError, PlaceError)
+from connectors.interfaces.errors import MissingPackageError, PlaceError
 from connectors.rows.queries import check_query
 
 if TYPE_CHECKING:

@@ -10,8 +10,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from connectors.interfaces.base import (Header, PlaceError, RowsRef, WaspError)
-from connectors.rows.sources import (address_of, ending_of, hub_parts, inside_package, list_files, packing_of, separator_of, shown, wanted_columns)
+from connectors.interfaces.errors import PlaceError, WaspError
+from connectors.interfaces.rows import Header, RowsRef
+from connectors.rows.sources import (
+    address_of,
+    ending_of,
+    hub_parts,
+    inside_package,
+    list_files,
+    packing_of,
+    separator_of,
+    shown,
+    wanted_columns,
+)
 
 HEADER_BYTES = 1 << 16
 """What is read of a file for its first line."""

@@ -1,7 +1,7 @@
 """Checks that the SQL query of a configuration reads rows and does nothing else.
 
-The check runs before a database is opened. `connectors.rows.databases` opens it read-only as well, because a parser cannot
-know what a function of the database does.
+The check runs before a database is opened. `connectors.rows.databases` opens it read-only as well, because a parser
+cannot know what a function of the database does.
 """
 
 from __future__ import annotations

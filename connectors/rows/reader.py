@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import (InputError, NoRowsError, RowsRef)
-from connectors.rows.sources import (Columns, open_source, shown)
+from connectors.interfaces.errors import InputError, NoRowsError
+from connectors.interfaces.rows import RowsRef
 from connectors.interfaces.text_forms import encodable
+from connectors.rows.sources import Columns, open_source, shown
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,9 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from connectors.interfaces.base import (InputError, MissingPackageError, PlaceError, RowsRef, redact)
+from connectors.interfaces.errors import InputError, MissingPackageError, PlaceError
+from connectors.interfaces.redaction import redact
+from connectors.interfaces.rows import RowsRef
 
 Columns = Mapping[str, Sequence[Any]]
 """Column name -> values, all of one length."""

@@ -14,8 +14,9 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
-from connectors.interfaces.base import (LedgerError, canonical)
 from connectors.artifacts.atomic_files import sync_folder
+from connectors.interfaces.content_keys import canonical
+from connectors.interfaces.errors import LedgerError
 
 KEY_BYTES = 32
 

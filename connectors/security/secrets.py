@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.redaction import remember
 
 NO_KEY = "none"

@@ -7,8 +7,8 @@ import hashlib
 import os
 from pathlib import Path
 
-from connectors.interfaces.base import (ArtifactError, ConfigError, LedgerError)
-from connectors.security.record_hashes import (KEY_BYTES, create_key)
+from connectors.interfaces.errors import ArtifactError, ConfigError, LedgerError
+from connectors.security.record_hashes import KEY_BYTES, create_key
 
 LINE = "ed25519:"
 """Begins a public key as a registry of parties has it."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 
 _ONE_STEP_SECONDS = 1.0
 PROBE_SECONDS = 1.5

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.base import ArtifactError
+from connectors.interfaces.errors import ArtifactError
 
 
 @dataclass(frozen=True, slots=True)

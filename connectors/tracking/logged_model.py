@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import digest
 from connectors.artifacts.atomic_files import folder_sha256
-from connectors.tracking.journal import (Journal, Record)
+from connectors.interfaces.content_keys import digest
+from connectors.tracking.journal import Journal, Record
 
 if TYPE_CHECKING:
     from connectors.tracking.mlflow_store import Connection

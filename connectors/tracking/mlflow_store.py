@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from connectors.interfaces.base import (MissingPackageError, chunks)
 from connectors.artifacts.atomic_files import file_sha256
-from connectors.tracking.journal import (Journal, Record)
+from connectors.interfaces.errors import MissingPackageError
+from connectors.interfaces.progress import chunks
+from connectors.tracking.journal import Journal, Record
 
 RUN_TAG = "wasp.run_id"
 FILES_TAG = "wasp.files"

@@ -7,10 +7,10 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.interfaces.base import WaspError
-from connectors.tracking.address import (PROBE_SECONDS, reachable, redact, scrub)
-from connectors.tracking.journal import (Journal, Record)
-from connectors.tracking.mlflow_store import (Connection, connect, limits, send)
+from connectors.interfaces.errors import WaspError
+from connectors.tracking.address import PROBE_SECONDS, reachable, redact, scrub
+from connectors.tracking.journal import Journal, Record
+from connectors.tracking.mlflow_store import Connection, connect, limits, send
 
 
 class TrackingError(WaspError):

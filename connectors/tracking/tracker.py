@@ -10,14 +10,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from connectors.interfaces.base import (ConfigError, MissingPackageError)
-from connectors.artifacts.atomic_files import (file_sha256, folder_sha256)
-from connectors.tracking.address import (check_uri, page)
-from connectors.tracking.address import default_artifact_root as default_artifact_root
-from connectors.tracking.address import default_uri as default_uri
+from connectors.artifacts.atomic_files import file_sha256, folder_sha256
+from connectors.interfaces.errors import ConfigError, MissingPackageError
+from connectors.tracking.address import check_uri, page
 from connectors.tracking.journal import Journal
-from connectors.tracking.sender import (IN_A_RUN, NO_HURRY, Pushed, Sender)
-from connectors.tracking.mlflow_store import (RUN_TAG, clean_name)
+from connectors.tracking.mlflow_store import RUN_TAG, clean_name
+from connectors.tracking.sender import IN_A_RUN, NO_HURRY, Pushed, Sender
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 Role = Literal["private", "test", "public"]

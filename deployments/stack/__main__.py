@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from connectors.interfaces.base import WaspError
+from connectors.interfaces.errors import WaspError
 from deployments.stack import control
 
 

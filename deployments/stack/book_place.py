@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from connectors.interfaces.base import ConfigError
 from connectors.artifacts.atomic_files import write_text_whole
+from connectors.interfaces.errors import ConfigError
 from deployments.stack.postgres import url
 from deployments.stack.settings import Settings
 from flows.runtime.state_folder import book_address_file

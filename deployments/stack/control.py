@@ -13,8 +13,8 @@ from pathlib import Path
 
 from psutil import Process
 
-from connectors.interfaces.base import (ConfigError, WaspError)
 from connectors.artifacts.atomic_files import write_text_whole
+from connectors.interfaces.errors import ConfigError, WaspError
 from deployments.stack import postgres, processes, questions, services
 from deployments.stack.book_place import place_book
 from deployments.stack.processes import Service

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.base import WaspError
+from connectors.interfaces.errors import WaspError
 from deployments.stack.processes import Service
 from deployments.stack.settings import Settings
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from connectors.interfaces.base import (ConfigError, WaspError)
+from connectors.interfaces.errors import ConfigError, WaspError
 
 MARK = "WASP_STACK"
 """Variable that every process of a stack inherits; its value is the stack's folder. Runs that a worker starts have

@@ -7,8 +7,8 @@ import json
 import urllib.request
 from typing import Any
 
-from deployments.stack.settings import Settings
 from deployments.registry import POOL
+from deployments.stack.settings import Settings
 
 ENDED = "The stack was ended (make down) while this run was at work. Retry continues from what is finished."
 OPEN = ["PENDING", "RUNNING", "CANCELLING"]

@@ -7,10 +7,10 @@ import os
 import sys
 from collections.abc import Mapping
 
+from deployments.registry import POOL
 from deployments.stack.postgres import url
 from deployments.stack.processes import Service
 from deployments.stack.settings import Settings
-from deployments.registry import POOL
 from flows.runtime.state_folder import DEFAULTS
 
 OWN = (

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.base import ConfigError
 from connectors.artifacts.atomic_files import write_text_whole
+from connectors.interfaces.errors import ConfigError
 
 LEAST_PASSWORD = 12
 """Shortest password that MLflow accepts."""

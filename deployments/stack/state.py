@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.base import ConfigError
 from connectors.artifacts.atomic_files import write_text_whole
+from connectors.interfaces.errors import ConfigError
 from deployments.stack.processes import Service, Started, start
 from deployments.stack.settings import Settings
 

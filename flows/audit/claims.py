@@ -7,21 +7,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.base import ConfigError
-from flows.config.files import load_config
-from flows.config.base import (Casting, WaspConfig)
+from connectors.interfaces.errors import ConfigError
 from flows.audit.config import AuditConfig
-from flows.engine.prepare import (vote_privacy, vote_privacy_of)
-from tasks.accounting.votes import (Noise, VotePrivacy, calibrate)
-from tasks.audit.attacks import (Attack, Attacked, claim_of, likely_bound)
+from flows.config.base import WaspConfig
+from flows.config.files import load_config
+from flows.config.method import Casting
+from flows.engine.prepare import vote_privacy, vote_privacy_of
 from tasks.accounting.composition import gaussian_epsilon
-from tasks.accounting.density import (GuidanceNoise, calibrate_density)
-from tasks.accounting.keyphrases import (PARTS, KeyphraseNoise, PartPrivacy, calibrate_part)
+from tasks.accounting.density import GuidanceNoise, calibrate_density
+from tasks.accounting.federated import Parties, shared
 from tasks.accounting.keyphrase_budget import apart
-from tasks.accounting.federated import (Parties, shared)
-from tasks.accounting.teachers import (PartNoise, left_of, part_of)
+from tasks.accounting.keyphrases import PARTS, KeyphraseNoise, PartPrivacy, calibrate_part
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.teachers import PartNoise, left_of, part_of
 from tasks.accounting.teachers import PartPrivacy as BesidePrivacy
 from tasks.accounting.teachers import calibrate_part as calibrate_beside
+from tasks.accounting.votes import Noise, calibrate
+from tasks.audit.attacks import Attack, Attacked, claim_of
+from tasks.audit.bounds import likely_bound
 
 
 def attacks_of(config: AuditConfig) -> list[Attack]:

@@ -8,7 +8,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from flows.config.form import Strict
-from flows.config.base import (Calibration, Promise, Rows)
+from flows.config.privacy import Calibration, Promise
+from flows.config.rows import Rows
 
 
 class KeyphraseParts(Strict):

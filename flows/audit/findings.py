@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 from flows.audit.claims import claims
-from flows.audit.config import (AuditConfig, PipelineAttack)
-from flows.audit.pipeline import (Planted, pipeline_config)
+from flows.audit.config import AuditConfig, PipelineAttack
+from flows.audit.pipeline import Planted, pipeline_config
 from flows.engine.prepare import make_noise
 from tasks.audit.attacks import Attack
-from tasks.audit.pipeline import (Question, attack_run, one_run_bound)
+from tasks.audit.pipeline import Question, attack_run, one_run_bound
 from tasks.audit.pipeline_evidence import Evidence
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ ATTACKS = 3
 
 def planned_pipeline(config: AuditConfig) -> dict[str, Any]:
     """Return what the attack on a whole run will do, claim and cost; it is carried out on rows that anybody may see."""
+    from flows.config.task_files import load_task
     from flows.engine.plan import plan_of
     from flows.engine.prepare import check_numbers
-    from flows.config.task_files import load_task
 
     attack, wasp = config.pipeline or PipelineAttack(), pipeline_config(config)
     if wasp.method.density is not None:

@@ -11,12 +11,12 @@ from typing import Any
 from prefect import flow
 
 from flows.audit import text
-from flows.audit.run import (audit_name, auditing, require_sound)
-from flows.runtime.prefect_progress import shown
 from flows.audit.config import AuditConfig
-from tasks.reporting.audit_plots import pictures
-from tasks.prefect.audit import (attack, attack_pipeline, show_findings)
+from flows.audit.run import audit_name, auditing, require_sound
+from flows.runtime.prefect_progress import shown
+from tasks.prefect.audit import attack, attack_pipeline, show_findings
 from tasks.prefect.runtime import now
+from tasks.reporting.audit_plots import pictures
 
 
 @flow(name="audit", flow_run_name=audit_name, validate_parameters=True)

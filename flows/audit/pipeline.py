@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import (Advance, AuditError, ConfigError)
-from flows.config.files import (check_config, load_config)
-from flows.runtime.state_folder import DEFAULTS
+from connectors.interfaces.errors import AuditError, ConfigError
+from connectors.interfaces.progress import Advance
+from flows.audit.config import AuditConfig, PipelineAttack
 from flows.config.base import WaspConfig
-from flows.audit.config import (AuditConfig, PipelineAttack)
-from flows.runtime.paths import (place, rows_ref)
-from tasks.audit.canaries import (Canary, make_canaries)
+from flows.config.files import check_config, load_config
+from flows.runtime.paths import place, rows_ref
+from flows.runtime.state_folder import DEFAULTS
+from tasks.audit.canaries import Canary, make_canaries
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 from prefect import runtime
 
-from connectors.interfaces.base import (AuditError, WaspError)
+from connectors.interfaces.errors import AuditError, WaspError
 from flows.audit import text
-from flows.audit.claims import (attacks_of, claims, likely, mechanism_of)
-from flows.engine.checks import (problems_of, raise_problems)
-from flows.runtime.failure import (Story, told)
-from flows.runtime.heartbeat import beating
-from flows.runtime.state_folder import (check_room, state_folder)
+from flows.audit.claims import attacks_of, claims, likely, mechanism_of
 from flows.audit.config import AuditConfig
-from flows.audit.pipeline import (PipelineTrial, pipeline_config, scratch)
 from flows.audit.findings import planned_pipeline
-from flows.runtime.manifest import (RunBook, begun, held_here, now)
+from flows.audit.pipeline import PipelineTrial, pipeline_config, scratch
+from flows.engine.checks import problems_of, raise_problems
+from flows.runtime.failure import Story, told
+from flows.runtime.heartbeat import beating
+from flows.runtime.manifest import RunBook, begun, held_here, now
+from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts
 from tasks.reporting.audit_plots import pictures
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
-    from tasks.audit.attacks import (Attack, Attacked)
+    from tasks.audit.attacks import Attack, Attacked
 
 CANARY_SIDES = 2
 """A mechanism runs with the canary, and as often without it."""

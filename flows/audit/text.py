@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from connectors.interfaces.base import format_dollars
-from flows.engine.text import (epsilon, table)
+from connectors.interfaces.money import format_dollars
+from flows.engine.text import epsilon, table
 
 HEADS = ("mechanism", "protects", "stated", "claimed", "proven at least", "fresh noise", "releases", "verdict")
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.common import (Commands, Json)
+from flows.cli.common import Commands, Json
 from flows.cli.common import answer as _answer
 
 KEY = "Keep private/ledger.key of the state folder with it, in another place: without it no row is recognised."
@@ -23,8 +23,7 @@ budget = typer.Typer(
 @budget.command("show")
 def budget_show(dataset: str | None = typer.Argument(None), json_: Json = False) -> None:
     """Show cap, spent and left of a dataset, or of all."""
-    from flows.cli import budget_commands
-    from flows.cli import budget_text
+    from flows.cli import budget_commands, budget_text
 
     _answer(budget_commands.show(dataset), json_, budget_text.budgets)
 
@@ -42,8 +41,7 @@ def budget_cap(  # noqa: PLR0913 - the options of a command
     json_: Json = False,
 ) -> None:
     """Set the cap of a dataset; every change stays in the book."""
-    from flows.cli import budget_commands
-    from flows.cli import budget_text
+    from flows.cli import budget_commands, budget_text
 
     _answer(budget_commands.cap(dataset, epsilon, delta, reason, declare, protects), json_, budget_text.budgets)
 
@@ -55,8 +53,7 @@ def budget_group(
     json_: Json = False,
 ) -> None:
     """Declare that datasets hold the same people: what one releases is charged to all. It cannot be taken back."""
-    from flows.cli import budget_commands
-    from flows.cli import budget_text
+    from flows.cli import budget_commands, budget_text
 
     _answer(budget_commands.group(name, datasets), json_, budget_text.budgets)
 
@@ -64,8 +61,7 @@ def budget_group(
 @budget.command("history")
 def budget_history(dataset: str, json_: Json = False) -> None:
     """List every entry of a dataset, oldest first."""
-    from flows.cli import budget_commands
-    from flows.cli import budget_text
+    from flows.cli import budget_commands, budget_text
 
     _answer(budget_commands.history(dataset), json_, budget_text.history)
 
@@ -105,8 +101,7 @@ def budget_report(
 @budget.command("verify")
 def budget_verify(dataset: str | None = typer.Argument(None), json_: Json = False) -> None:
     """Recompute the chain and every total, compare the files of releases; exit 1 if anything does not fit."""
-    from flows.cli import budget_commands
-    from flows.cli import budget_text
+    from flows.cli import budget_commands, budget_text
 
     found = budget_commands.verify(dataset)
     _answer(found, json_, budget_text.verified)

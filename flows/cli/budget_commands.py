@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from connectors.interfaces.base import (ConfigError, LedgerError)
-from flows.runtime.state_folder import (state_folder, who)
-from flows.runtime.stores import (open_artifacts, open_ledger)
+from connectors.interfaces.errors import ConfigError, LedgerError
+from flows.runtime.state_folder import state_folder, who
+from flows.runtime.stores import open_artifacts, open_ledger
 
 
 def show(dataset: str | None) -> dict[str, Any]:

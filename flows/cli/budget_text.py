@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flows.engine.text import (epsilon, table)
+from flows.engine.text import epsilon, table
 
 
 def budgets(value: dict[str, Any]) -> str:

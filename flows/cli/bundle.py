@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.common import (Json, answer)
+from flows.cli.common import Json, answer
 
 
 def export(
@@ -23,8 +23,8 @@ def export(
     json_: Json = False,
 ) -> None:
     """Write what may leave, signed: synthetic rows, student, card; refused for a run that does not pass the gate."""
-    from flows.publish import bundle
     from flows.cli import commands
+    from flows.publish import bundle
 
     found = commands.export(run_id, folder, license_, overlap_check, approval)
     answer(found, json_, bundle.exported_words)
@@ -36,8 +36,8 @@ def verify_bundle(
     json_: Json = False,
 ) -> None:
     """Check the signature and every file of a bundle; exit 1 and name what differs."""
-    from flows.publish import bundle
     from flows.cli import commands
+    from flows.publish import bundle
 
     found = commands.verify_bundle(folder, key)
     answer(found, json_, bundle.verified_words)

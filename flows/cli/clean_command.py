@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from connectors.interfaces.base import ConfigError
-from flows.runtime.state_folder import state_folder
+from connectors.interfaces.errors import ConfigError
 from flows.runtime.manifest import alone
+from flows.runtime.state_folder import state_folder
+from flows.storage.inventory import KINDS, UNTOLD, StateFile
 from flows.storage.removal import remove
-from flows.storage.retention import (AGE, Choice, Going, Retention, choose, now)
-from flows.storage.inventory import (KINDS, UNTOLD, StateFile)
+from flows.storage.retention import AGE, Choice, Going, Retention, choose, now
 
 
 def clean(rules: Retention, apply: bool) -> dict[str, Any]:

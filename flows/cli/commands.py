@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import (ArtifactError, ConfigError)
+from connectors.interfaces.errors import ArtifactError, ConfigError
 from flows.catalog import FLOWS, FlowEntry, find_flow
-from flows.config.files import (check_config, load_config)
-from flows.runtime.state_folder import (check_room, ended_in_order, state_folder)
-from flows.runtime.terminal_progress import show as show_progress
-from flows.runtime.manifest import (in_use, is_held, read_book)
-from flows.runtime.stores import (open_artifacts, open_ledger, tracking_store)
+from flows.config.files import check_config, load_config
 from flows.engine.usefulness import warnings_of_summary
+from flows.runtime.manifest import in_use, is_held, read_book
+from flows.runtime.state_folder import check_room, ended_in_order, state_folder
+from flows.runtime.stores import open_artifacts, open_ledger, tracking_store
+from flows.runtime.terminal_progress import show as show_progress
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
@@ -137,7 +137,7 @@ def export(
     home, book = state_folder(), _book_to_go_on(run_id)
     if approval or book["config"].get("export", {}).get("approval"):
         return _export_approved((run_id, str(folder.resolve()), license_, overlap_check))
-    from flows.publish.export import (Wish, export_run)
+    from flows.publish.export import Wish, export_run
 
     return export_run(home, open_artifacts(home), book, folder, Wish(license_, overlap_check))
 

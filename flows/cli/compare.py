@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from flows.catalog import find_flow
-from flows.cli.common import (Json, answer, answer_plan)
+from flows.cli.common import Json, answer, answer_plan
 
 
 def compare(

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.packages import install_command
 from connectors.interfaces.redaction import redact
-from flows.cli.party_doctor import (coordinator_checks, party_checks)
+from flows.cli.party_doctor import coordinator_checks, party_checks
 from flows.cli.secret_doctor import check_stored_secrets
-from flows.runtime.state_folder import (check_closed, state_folder)
-from flows.runtime.stores import (open_artifacts, open_ledger)
+from flows.runtime.state_folder import check_closed, state_folder
+from flows.runtime.stores import open_artifacts, open_ledger
 
 if TYPE_CHECKING:
     from connectors.ledger.ledger import BudgetBook
-    from flows.config.base import (AnyConfig, Execution)
+    from flows.config.base import AnyConfig
+    from flows.config.execution import Execution
     from flows.federation.party import Party
 
 LEAST_FREE_BYTES = 2 * 1024**3
@@ -165,8 +166,8 @@ def _encoder(_: Path) -> str:
 
 
 def _model(config: AnyConfig, plm: str, home: Path) -> str:
-    from flows.engine.preview import sample_prompts
     from flows.config.task_files import load_task
+    from flows.engine.preview import sample_prompts
     from flows.engine.tools import RunTools
 
     tools = RunTools(config, home)
@@ -178,7 +179,7 @@ def _model(config: AnyConfig, plm: str, home: Path) -> str:
 
 
 def _tracking(home: Path) -> str:
-    from connectors.tracking.address import (reachable, redact)
+    from connectors.tracking.address import reachable, redact
     from flows.runtime.stores import tracking_store
 
     if importlib.util.find_spec("mlflow") is None:

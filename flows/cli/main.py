@@ -10,16 +10,16 @@ from typing import Annotated
 
 import typer
 
-from connectors.interfaces.errors import (ConfigError, ProblemsError, WaspError)
+from connectors.interfaces.errors import ConfigError, ProblemsError, WaspError
 from connectors.interfaces.redaction import redact
 from flows.catalog import FLOWS, find_flow
 from flows.cli.budget import budget
-from flows.cli.bundle import (export, verify_bundle)
-from flows.cli.common import (Commands, Json, answer_plan, print_problems)
+from flows.cli.bundle import export, verify_bundle
+from flows.cli.common import Commands, Json, answer_plan, print_problems
 from flows.cli.common import answer as _answer
 from flows.cli.compare import compare
 from flows.cli.partition import partition
-from flows.cli.party import (look_at, party, party_keys, party_leave)
+from flows.cli.party import look_at, party, party_keys, party_leave
 from flows.runtime.state_folder import prepare_environment
 
 FlowName = Annotated[str, typer.Argument(help=f"Name of the flow: {', '.join(entry.name for entry in FLOWS)}.")]
@@ -239,9 +239,11 @@ def serve(
     limit: Annotated[int, typer.Option(min=1, help="Most runs at the same time.")] = 4,
 ) -> None:
     """Carry out runs that are started in the UI of a Prefect server, all flows in this one process."""
-    from deployments.serve import serve as serve_all
+    from importlib.metadata import entry_points
 
-    serve_all(limit)
+    # Deployments import flows, so the command finds them by entry point.
+    (command,) = entry_points(group="wasp.commands", name="serve")
+    command.load()(limit)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.common import (Json, answer)
+from flows.cli.common import Json, answer
 
 
 def partition(  # noqa: PLR0913  one option per setting
@@ -32,7 +32,7 @@ def partition(  # noqa: PLR0913  one option per setting
     json_: Json = False,
 ) -> None:
     """Share rows out among parties by a Dirichlet draw per class, for experiments: a folder for each, private modes."""
-    from connectors.interfaces.base import RowsRef
+    from connectors.interfaces.rows import RowsRef
     from flows.federation.partition import PartyFile
     from flows.federation.partition import partition as share_out
     from tasks.federation.partition import Partition

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.common import (Json, answer)
+from flows.cli.common import Json, answer
 
 if TYPE_CHECKING:
     from flows.federation.party import Party

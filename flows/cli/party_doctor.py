@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from connectors.interfaces.base import ConfigError
-from flows.engine.federation import (Federation, federation_of)
+from connectors.interfaces.errors import ConfigError
+from flows.engine.federation import Federation, federation_of
 from flows.runtime.paths import place
 from flows.runtime.stores import open_exchange
 
 if TYPE_CHECKING:
-    from connectors.artifacts.remote_files import RemoteFiles
+    from connectors.artifacts.shared_store import RemoteFiles
     from flows.config.base import AnyConfig
     from flows.federation.party import Party
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from connectors.interfaces.base import ConfigError
-from connectors.security.secret_patterns import (KEY, find_secrets)
+from connectors.interfaces.errors import ConfigError
+from connectors.security.secret_patterns import KEY, find_secrets
 from flows.catalog import FLOWS
 
 MOST_RUNS = 20_000

@@ -8,18 +8,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from connectors.interfaces.base import (ConfigError, digest)
+from connectors.interfaces.content_keys import digest
+from connectors.interfaces.errors import ConfigError
 from flows.catalog import FlowEntry, find_flow
-from flows.config.files import load_config
-from flows.config.base import (PACE, RunConfig)
 from flows.compare.config import Metric
+from flows.config.base import RunConfig
+from flows.config.execution import PACE
+from flows.config.files import load_config
 from flows.engine.usefulness import warnings_of_summary
-from tasks.metrics.comparison import Answer
 from tasks.core.reuse import VERSIONS
+from tasks.metrics.comparison import Answer
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
-    from flows.compare.config import (Changes, Column, CompareConfig, Row)
+    from flows.compare.config import Changes, Column, CompareConfig, Row
 
 SHIPPED = Path(__file__).parents[2] / "deployments" / "configs"
 METRICS = get_args(Metric)

@@ -6,8 +6,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from flows.config.execution import Execution, Tracking
 from flows.config.form import Strict
-from flows.config.base import (Execution, Tracking)
 
 Metric = Literal[
     "accuracy", "macro_f1", "fid", "text_precision", "text_recall", "picks", "overlap", "weights_tv", "equal_tv"

@@ -8,8 +8,8 @@ from typing import Any
 
 from prefect import flow
 
-from flows.compare.run import (carry_out, compare_name, comparing)
 from flows.compare.config import CompareConfig
+from flows.compare.run import carry_out, compare_name, comparing
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.compare import show_comparison
 from tasks.prefect.runtime import now

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from prefect import runtime
 
-from connectors.interfaces.base import digest
-from flows.compare.cells import (Cell, answer, cells_of, failed, keep, seen_from, sorted_out)
-from flows.compare.values import (published_of, summary_of)
-from flows.runtime.failure import (Story, told)
-from flows.runtime.heartbeat import beating
-from flows.runtime.state_folder import (check_room, state_folder)
+from connectors.interfaces.content_keys import digest
+from flows.compare.cells import Cell, answer, cells_of, failed, keep, seen_from, sorted_out
 from flows.compare.config import CompareConfig
+from flows.compare.values import published_of, summary_of
+from flows.runtime.failure import Story, told
+from flows.runtime.heartbeat import beating
+from flows.runtime.manifest import RunBook, begun, held_here, now, versions
+from flows.runtime.state_folder import check_room, state_folder
+from flows.runtime.stores import open_artifacts, tracking_store
 from flows.runtime.terminal_progress import display
-from flows.runtime.manifest import (RunBook, begun, held_here, now, versions)
-from flows.runtime.stores import (open_artifacts, tracking_store)
-from tasks.reporting.compare_report import (NOT_PRIVATE, Comparison, drawings, markdown, page)
 from tasks.metrics.comparison import Answer
 from tasks.prefect.runtime import step
+from tasks.reporting.compare_report import NOT_PRIVATE, Comparison, drawings, markdown, page
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts

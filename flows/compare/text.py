@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from connectors.interfaces.base import format_dollars
-from flows.engine.text import (epsilon, money_about, table)
-from tasks.reporting.compare_report import (EVERY_COLUMN, NOT_PRIVATE)
+from connectors.interfaces.money import format_dollars
+from flows.engine.text import epsilon, money_about, table
+from tasks.reporting.compare_report import EVERY_COLUMN, NOT_PRIVATE
 
 
 def plan(value: dict[str, Any]) -> str:

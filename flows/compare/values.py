@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from flows.engine.checks import (Memo, problems_of)
-from flows.compare.cells import (Cell, cells_of, sorted_out)
-from flows.runtime.state_folder import state_folder
+from flows.compare.cells import Cell, cells_of, sorted_out
+from flows.engine.checks import Memo, problems_of
 from flows.engine.plan import numbers_of
+from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_artifacts
-from tasks.accounting.votes import epsilon_of
-from tasks.reporting.compare_report import (Comparison, claims)
+from tasks.accounting.composition import epsilon_of
 from tasks.accounting.no_noise import finite
+from tasks.reporting.compare_report import Comparison, claims
 
 if TYPE_CHECKING:
     from flows.compare.config import CompareConfig

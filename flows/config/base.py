@@ -12,34 +12,15 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.form import (Schema, Strict, rule, tasks, without_null)
-from flows.config.discriminator import (NO_PERSONS, Filter)
-from flows.config.method import AnyMethod as AnyMethod
-from flows.config.method import Asks as Asks
-from flows.config.method import Casting as Casting
-from flows.config.method import Method as Method
-from flows.config.method import refuse_density
-from flows.config.models import (CAP_NEEDS_PRICES, refuse_unpriced)
-from flows.config.models import EmbedderChoice as EmbedderChoice
-from flows.config.models import Plm as Plm
-from flows.config.models import Price as Price
-from flows.config.parties import PartiesChoice as PartiesChoice
-from flows.config.privacy import Calibration as Calibration
-from flows.config.privacy import Epsilon as Epsilon
-from flows.config.privacy import Exposure as Exposure
-from flows.config.privacy import Kept as Kept
-from flows.config.privacy import Privacy as Privacy
-from flows.config.privacy import Promise as Promise
-from flows.config.rows import PrivateRows as PrivateRows
-from flows.config.rows import Rows as Rows
-from flows.config.execution import PACE as PACE
-from flows.config.execution import Evaluation as Evaluation
-from flows.config.execution import Execution as Execution
-from flows.config.execution import Export as Export
-from flows.config.execution import Limits as Limits
-from flows.config.execution import StudentChoice as StudentChoice
-from flows.config.execution import Tracking as Tracking
-from tasks.accounting.votes import Paper
+from flows.config.discriminator import NO_PERSONS, Filter
+from flows.config.execution import Evaluation, Execution, Export, Limits, StudentChoice, Tracking
+from flows.config.form import Schema, Strict, rule, tasks, without_null
+from flows.config.method import AnyMethod, Asks, Method, refuse_density
+from flows.config.models import CAP_NEEDS_PRICES, EmbedderChoice, Plm, refuse_unpriced
+from flows.config.parties import PartiesChoice
+from flows.config.privacy import Calibration, Kept, Privacy
+from flows.config.rows import PrivateRows, Rows
+from tasks.accounting.sensitivity import Paper
 
 
 class AnyConfig(Strict):

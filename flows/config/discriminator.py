@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.form import (Strict, rule)
+from flows.config.form import Strict, rule
 from tasks.students.spec import StudentSpec
 
 NO_PERSONS = "protects single rows, because a person's rows may teach several teachers; write protects: record"

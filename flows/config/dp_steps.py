@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 
 from flows.config.form import Strict
 from flows.methods.dp_sgd_gen.config import SEEDS
-from tasks.accounting.dp_sgd import (Clipping, Training)
-from tasks.private.training.dp_train import Recipe
+from tasks.accounting.dp_sgd import Clipping, Training
+from tasks.students.recipe import Recipe
 
 
 class DpSteps(Strict):

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.form import (Strict, rule)
+from flows.config.form import Strict, rule
 
 
 def _unset(value: object) -> bool:

@@ -11,8 +11,9 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from connectors.interfaces.base import (ConfigError, redact)
-from connectors.security.secret_patterns import (find_secrets, hide_secrets)
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.redaction import redact
+from connectors.security.secret_patterns import find_secrets, hide_secrets
 from flows.config.form import explain_secret
 from flows.config.yaml_files import parse_yaml
 

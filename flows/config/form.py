@@ -18,7 +18,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from connectors.models.base import registry
 from connectors.rows.queries import READING
-from connectors.security.secret_patterns import (PUBLIC, REFERENCE, SECRET_NAME, Finding, find_secrets, without_secrets)
+from connectors.security.secret_patterns import PUBLIC, REFERENCE, SECRET_NAME, Finding, find_secrets, without_secrets
 
 Schema = dict[str, Any]
 WORDS = {"fid": "FID", "api": "API", "plms": "Language models (PLMs)", "mlflow": "MLflow", "sql": "SQL"}

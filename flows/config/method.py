@@ -9,10 +9,10 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.form import (Strict, rule)
-from tasks.accounting.votes import MOST_CHOICE_SHARE
+from flows.config.form import Strict, rule
 from tasks.accounting.dp_sgd import Training
-from tasks.density.kernels import (Kernel, KernelName)
+from tasks.accounting.sensitivity import MOST_CHOICE_SHARE
+from tasks.density.kernels import Kernel, KernelName
 
 COUNTS_SHARE = 0.15
 """Part of a release's loss (mu squared) that counts of first choices have where nothing else is said: 10 to 20 % do."""

@@ -10,9 +10,9 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from connectors.interfaces.base import format_dollars
+from connectors.interfaces.money import format_dollars
 from connectors.security.secret_patterns import REFERENCE
-from flows.config.form import (Schema, Strict, connectors, rule)
+from flows.config.form import Schema, Strict, connectors, rule
 
 PAID = ("anthropic", "openai")
 """Connectors of models behind an address: their calls may cost money."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
-from flows.config.form import (LEAST_DELTA, MOST_DELTA, Strict)
+from flows.config.form import LEAST_DELTA, MOST_DELTA, Strict
 
 if TYPE_CHECKING:
     from flows.config.rows import PrivateRows

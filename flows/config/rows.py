@@ -8,9 +8,9 @@ from typing import Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from connectors.rows.queries import (READING, check_query)
+from connectors.rows.queries import READING, check_query
 from connectors.security.secret_patterns import PUBLIC
-from flows.config.form import (Strict, rule)
+from flows.config.form import Strict, rule
 
 
 class Rows(Strict):

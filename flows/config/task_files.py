@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 from flows.config.files import check_config
 from flows.config.form import NoBooleans
 from flows.config.yaml_files import parse_yaml
 from tasks.text import prompts
-from tasks.text.prompts import (Label, TaskCard)
+from tasks.text.prompts import Label, TaskCard
 
 SHIPPED = Path(__file__).with_name("task_files")
 

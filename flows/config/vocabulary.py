@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from connectors.interfaces.base import TermsRef
+from connectors.interfaces.rows import TermsRef
 from flows.config.form import Strict
 from flows.config.models import EmbedderChoice
 

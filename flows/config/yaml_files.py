@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 
 _MERGE = "tag:yaml.org,2002:merge"
 

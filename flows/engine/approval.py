@@ -11,14 +11,16 @@ from typing import Any
 from prefect import runtime
 from prefect.settings import get_current_settings
 
-from connectors.interfaces.base import (ApprovalError, ConfigError, digest)
-from flows.runtime.state_folder import (state_folder, who)
-from flows.config.base import (PACE, AnyConfig)
-from flows.runtime.pausing import (Question, ask_in_prefect)
-from flows.runtime.terminal_progress import display
-from flows.runtime.manifest import (now, read_book)
-from flows.runtime.stores import open_artifacts
+from connectors.interfaces.content_keys import digest
+from connectors.interfaces.errors import ApprovalError, ConfigError
+from flows.config.base import AnyConfig
+from flows.config.execution import PACE
 from flows.engine.text import plan as plan_in_words
+from flows.runtime.manifest import now, read_book
+from flows.runtime.pausing import Question, ask_in_prefect
+from flows.runtime.state_folder import state_folder, who
+from flows.runtime.stores import open_artifacts
+from flows.runtime.terminal_progress import display
 from tasks.text.prompts import TaskCard
 
 NOTHING = "Nothing was spent and no private row was opened."

@@ -12,16 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from connectors.interfaces.base import (ConfigError, MissingPackageError, ProblemsError, WaspError)
+from connectors.interfaces.errors import ConfigError, MissingPackageError, ProblemsError, WaspError
+from flows.config.base import AnyConfig, RunConfig
+from flows.config.models import EmbedderChoice, Plm
+from flows.config.vocabulary import VocabularyChoice, vocabulary_of
 from flows.methods.dp_kps.releases import few_shot_of
-from flows.config.base import (AnyConfig, EmbedderChoice, Plm, RunConfig)
 from flows.methods.fusegen.config import FuseGenConfig
-from flows.config.vocabulary import (VocabularyChoice, vocabulary_of)
-from flows.runtime.paths import (embedder_model, model_spec, rows_ref)
+from flows.runtime.paths import embedder_model, model_spec, rows_ref
 from flows.runtime.task_runners import check_runner
 
 if TYPE_CHECKING:
-    from connectors.interfaces.base import RowsRef
+    from connectors.interfaces.rows import RowsRef
 
 Check = Callable[[], None]
 Memo = dict[str, list[WaspError]]
@@ -128,7 +129,7 @@ def _model_checks(config: AnyConfig) -> Iterator[tuple[str, Check]]:
 
 
 def _check_model(plm: Plm, root: str | None) -> None:
-    from connectors.models.base.registry import (check_model, open_model)
+    from connectors.models.base.registry import check_model, open_model
 
     spec = model_spec(plm, root)
     check_model(spec)

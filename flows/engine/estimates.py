@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from connectors.interfaces.base import WaspError
-from connectors.models.base.completion_store import (CompletionStore, Lengths)
+from connectors.interfaces.errors import WaspError
+from connectors.models.base.completion_store import CompletionStore, Lengths
 from flows.engine.tools import RunTools
 
 LEAST_ANSWERS = 5

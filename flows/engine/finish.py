@@ -12,32 +12,34 @@ from typing import TYPE_CHECKING, Any, cast
 
 from prefect.states import Completed
 
-from connectors.interfaces.base import (ArtifactRef, Charge, ConfigError)
+from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.ledger import Charge
 from connectors.tracking.address import redact
-from flows.releases.moments import (moments_in_words, moments_remarks)
 from flows.engine.approval import Approval
-from flows.releases.teachers_run import balance_of
-from flows.releases.teachers import (expected, parts_in_words, unnoised_parts)
-from flows.engine.federation_values import parties_happened
-from flows.engine.sent_prompts import outgoing
+from flows.engine.federation import parties_happened
 from flows.engine.run_page import result_line
-from flows.runtime.manifest import (now, versions)
-from flows.runtime.stores import tracking_store
+from flows.engine.sent_prompts import outgoing
 from flows.engine.summary import summary
 from flows.engine.tracking import serving
-from flows.engine.usefulness import (advice, usefulness)
+from flows.engine.usefulness import advice, usefulness
+from flows.releases.moments import moments_in_words, moments_remarks
+from flows.releases.teachers import expected, parts_in_words, unnoised_parts
+from flows.releases.teachers_run import balance_of
+from flows.runtime.manifest import now, versions
+from flows.runtime.stores import tracking_store
+from tasks.accounting.density import GuidanceNoise, density_in_words
 from tasks.accounting.dp_sgd import training_in_words
-from tasks.metrics.iteration_record import Facts
-from tasks.accounting.density import (GuidanceNoise, density_in_words)
-from tasks.core.refs import Written
-from tasks.steps.evaluation import map_points
 from tasks.accounting.keyphrase_budget import keyphrases_in_words
-from tasks.reporting.plots import (balance_plot, confusion_plot, fid_accuracy_plot, map_plot, weights_plot)
-from tasks.reporting.report import render
-from tasks.reporting.report_model import (Happened, MapPoints, Plan, Report, Sample, Scores, Touched, from_json, to_json)
-from tasks.steps.federation.round_plans import end_run
 from tasks.accounting.no_noise import finite
+from tasks.core.refs import Written
+from tasks.metrics.iteration_record import Facts
 from tasks.metrics.usefulness import Usefulness
+from tasks.reporting.plots import balance_plot, confusion_plot, fid_accuracy_plot, map_plot, weights_plot
+from tasks.reporting.report import render
+from tasks.reporting.report_model import Happened, MapPoints, Plan, Report, Sample, Scores, Touched, from_json, to_json
+from tasks.steps.evaluation import map_points
+from tasks.steps.federation.round_plans import end_run
 from tasks.steps.texts import read_samples
 
 if TYPE_CHECKING:

@@ -11,26 +11,26 @@ from uuid import UUID
 
 from prefect import get_client, runtime
 
-from connectors.interfaces.base import (ConfigError, TooFewTextsError, WaspError)
-from flows.engine.approval import (Approval, ask)
+from connectors.interfaces.errors import ConfigError, TooFewTextsError, WaspError
 from flows.catalog import find_flow
-from flows.runtime.failure import (Story, in_words, told)
-from flows.runtime.heartbeat import beating
-from flows.runtime.state_folder import (check_room, state_folder, who)
-from flows.runtime.prefect_progress import PAGE
-from flows.engine.estimates import measured_lengths
 from flows.config.base import AnyConfig
+from flows.engine.approval import Approval, ask
+from flows.engine.estimates import measured_lengths
 from flows.engine.plan import plan_of
-from flows.engine.prepare import (Prepared, prepare)
-from flows.runtime.terminal_progress import display
-from flows.runtime.manifest import (RunBook, held, in_use, now, open_book)
-from flows.storage.removal import standing
+from flows.engine.prepare import Prepared, prepare
 from flows.engine.run import Run
 from flows.engine.tools import RunTools
 from flows.engine.tracking import tracked_parameters
 from flows.engine.usable_texts import return_reservation
-from tasks.prefect import page
+from flows.runtime.failure import Story, in_words, told
+from flows.runtime.heartbeat import beating
+from flows.runtime.manifest import RunBook, held, in_use, now, open_book
+from flows.runtime.prefect_progress import PAGE
+from flows.runtime.state_folder import check_room, state_folder, who
+from flows.runtime.terminal_progress import display
+from flows.storage.removal import standing
 from tasks.accounting.votes import Noise
+from tasks.prefect import page
 from tasks.text.prompts import TaskCard
 
 if TYPE_CHECKING:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import WaspError
+from connectors.interfaces.errors import WaspError
+from flows.config.base import AnyConfig, RunConfig
+from flows.config.execution import Execution
+from flows.config.method import Asks
+from flows.engine.federation import parties_planned
+from flows.methods.dp_kps.releases import keyphrase_plan, words_plan
+from flows.releases.density import density_plan
+from flows.releases.density_expected import expected_of
 from flows.releases.moments import moments_plan
 from flows.releases.teachers import parts_plan
-from flows.engine.federation_values import parties_planned
-from flows.releases.density_expected import expected_of
-from flows.releases.density import density_plan
-from flows.methods.dp_kps.releases import (keyphrase_plan, words_plan)
-from flows.config.base import (AnyConfig, Asks, Execution, RunConfig)
-from tasks.accounting.votes import (Noise, VotePrivacy)
 from tasks.accounting.dp_sgd import TrainingNoise
-from tasks.text.prompts import (TaskCard, contrastive, zero_shot)
 from tasks.accounting.no_noise import finite
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import Noise
+from tasks.text.prompts import TaskCard, contrastive, zero_shot
 
 if TYPE_CHECKING:
     from connectors.models.base.completion_store import Lengths
@@ -30,7 +33,7 @@ def planned(config: AnyConfig) -> dict[str, Any]:
 
     Raises ConfigError for numbers or a task file that cannot be run, together with these problems.
     """
-    from flows.engine.checks import (problems_of, raise_problems)
+    from flows.engine.checks import problems_of, raise_problems
     from flows.runtime.state_folder import state_folder
 
     problems: list[WaspError] = list(problems_of(config, state_folder()))
@@ -47,12 +50,12 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
 
     Raises ConfigError for numbers or a task file that cannot be run.
     """
+    from flows.config.task_files import load_task
+    from flows.engine.estimates import measured_lengths
+    from flows.engine.prepare import check_numbers, make_noise
+    from flows.engine.tools import RunTools
     from flows.engine.warnings import warnings_of
     from flows.runtime.state_folder import state_folder
-    from flows.engine.estimates import measured_lengths
-    from flows.engine.prepare import (check_numbers, make_noise)
-    from flows.config.task_files import load_task
-    from flows.engine.tools import RunTools
 
     card = load_task(config.task)
     check_numbers(config, card)

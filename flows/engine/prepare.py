@@ -8,30 +8,37 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import (BudgetPlan, Charge, ConfigError, Look, PrivateInputError, digest)
-from flows.releases.moments import beside_moments
-from flows.engine.warnings import warnings_of
+from connectors.interfaces.content_keys import digest
+from connectors.interfaces.errors import ConfigError, PrivateInputError
+from connectors.interfaces.ledger import BudgetPlan, Charge, Look
+from flows.config.base import AnyConfig, RunConfig, WaspConfig
+from flows.config.execution import PACE
+from flows.config.method import Casting
+from flows.config.privacy import Promise
+from flows.config.rows import PrivateRows, Rows
+from flows.config.task_files import load_task
 from flows.engine.checks import require_ready
-from flows.releases.teachers import noise_with_parts
-from flows.engine.federation import (Federation, federation_of)
-from flows.runtime.state_folder import who
-from flows.methods.dp_kps.releases import (check_keyphrases, few_shot_of, keyphrases_noise, terms_content, words_noise)
-from flows.storage.lost_releases import check_book
-from flows.config.base import (PACE, AnyConfig, Casting, PrivateRows, Promise, Rows, RunConfig, WaspConfig)
+from flows.engine.federation import Federation, federation_of
+from flows.engine.tools import RunName, RunTools
+from flows.engine.warnings import warnings_of
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.dp_kps.config import DpKpsConfig
-from flows.runtime.paths import rows_ref
-from flows.config.task_files import load_task
-from flows.engine.tools import (RunName, RunTools)
+from flows.methods.dp_kps.releases import check_keyphrases, few_shot_of, keyphrases_noise, terms_content, words_noise
 from flows.methods.dp_sgd_gen.trainable import check_trainable
-from tasks.accounting.votes import (Noise, VotePrivacy, calibrate)
-from tasks.accounting.dp_sgd import calibrate_training
+from flows.releases.moments import beside_moments
+from flows.releases.teachers import noise_with_parts
+from flows.runtime.paths import rows_ref
+from flows.runtime.state_folder import who
+from flows.storage.lost_releases import check_book
 from tasks.accounting.density import calibrate_density
-from tasks.core.refs import Reference
-from tasks.private.data.rows import (Identity, identify)
-from tasks.text.prompts import TaskCard
+from tasks.accounting.dp_sgd import calibrate_training
 from tasks.accounting.federated import shared_charge
-from tasks.accounting.no_noise import (exposure_charge, no_noise, no_release)
+from tasks.accounting.no_noise import exposure_charge, no_noise, no_release
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import Noise, calibrate
+from tasks.core.refs import Reference
+from tasks.private.data.rows import Identity, identify
+from tasks.text.prompts import TaskCard
 from tasks.text.usable_texts import AT_LEAST
 
 if TYPE_CHECKING:

@@ -6,16 +6,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.base import (Advance, Completion, FinalError, Prompt, TemporaryError, Usage)
-from flows.engine.checks import require_models
-from flows.methods.dp_kps.releases import any_phrases
+from connectors.interfaces.errors import FinalError, TemporaryError
+from connectors.interfaces.models import Completion, Usage
+from connectors.interfaces.progress import Advance
+from connectors.interfaces.prompts import Prompt
 from flows.config.base import AnyConfig
 from flows.config.task_files import load_task
+from flows.engine.checks import require_models
 from flows.engine.tools import RunTools
+from flows.methods.dp_kps.releases import any_phrases
+from tasks.steps.generate import Request, first_prompts
 from tasks.text.cleaning import clean
-from tasks.steps.generate import (Request, first_prompts)
-from tasks.text.prompts import (Call, TaskCard)
-from tasks.text.variation import (Manner, Parent, told)
+from tasks.text.prompts import Call, TaskCard
+from tasks.text.variation import Manner, Parent, told
 
 
 def preview_rows(config: AnyConfig, home: Path, rows: int) -> dict[str, Any]:

@@ -7,32 +7,34 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from connectors.interfaces.base import ArtifactRef
-from flows.releases.moments import adapted
-from flows.engine.budget_alert import tell_high_budget
-from flows.engine.federation_values import traffic_of
-from flows.engine.run_page import RunPage
+from connectors.interfaces.artifacts import ArtifactRef
+from flows.engine.federation import traffic_of
 from flows.engine.prepare import Prepared
 from flows.engine.preview import is_up
-from flows.runtime.manifest import RunBook
-from flows.engine.spending import (look_of, paid_for)
+from flows.engine.run_page import RunPage
+from flows.engine.spending import look_of, paid_for, tell_high_budget
 from flows.engine.tools import RunTools
 from flows.engine.usable_texts import require_texts
-from tasks.accounting.votes import epsilon_of
-from tasks.text.class_balance import Shares
-from tasks.steps.federation.coordinator import Dropped
-from tasks.metrics.iteration_record import (Facts, facts_of, with_privacy)
-from tasks.steps.federation.vote import FederatedVote
-from tasks.prefect.federation import federated_vote
-from tasks.steps.selection import shares
-from tasks.core.refs import (MeasureJob, TrainJob, VoteSpec, Weights, WriteJob, Written)
-from tasks.prefect.private import vote
-from tasks.text.prompts import TaskCard
-from tasks.reporting.report_model import Touched
-from tasks.prefect.runtime import now
-from tasks.students.spec import StudentSpec
+from flows.releases.moments import adapted
+from flows.runtime.manifest import RunBook
+from tasks.accounting.composition import epsilon_of
 from tasks.accounting.no_noise import finite
-from tasks.text.variation import (USUAL, Manner)
+from tasks.core.refs import Weights, Written
+from tasks.metrics.iteration_record import Facts, facts_of, with_privacy
+from tasks.prefect.federation import federated_vote
+from tasks.prefect.private import vote
+from tasks.prefect.runtime import now
+from tasks.reporting.report_model import Touched
+from tasks.steps.evaluation import MeasureJob, TrainJob
+from tasks.steps.federation.coordinator import Dropped
+from tasks.steps.federation.vote import FederatedVote
+from tasks.steps.selection import shares
+from tasks.steps.texts import WriteJob
+from tasks.steps.vote import VoteSpec
+from tasks.students.spec import StudentSpec
+from tasks.text.class_balance import Shares
+from tasks.text.prompts import TaskCard
+from tasks.text.variation import USUAL, Manner
 
 if TYPE_CHECKING:
     from connectors.ledger.state import Entry
@@ -297,7 +299,7 @@ class Run:
 
         `written` became the result; `asked` is all that models wrote, where that is more.
         """
-        from flows.engine.finish import (Made, finish_run)
+        from flows.engine.finish import Made, finish_run
 
         all_releases, asked = (*releases, *self.extra), tuple(asked or written)
         made = Made(tuple(self.facts_so_far), tuple(written), asked, all_releases, synthetic, student)

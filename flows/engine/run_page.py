@@ -21,9 +21,9 @@ from prefect.artifacts import (
 from prefect.client.schemas.actions import ArtifactUpdate
 
 from flows.engine import text as words
-from flows.engine.usefulness import (advice, warnings_of_summary)
+from flows.engine.usefulness import advice, warnings_of_summary
+from tasks.accounting.composition import epsilon_of
 from tasks.prefect import page
-from tasks.accounting.votes import epsilon_of
 
 if TYPE_CHECKING:
     from connectors.ledger.state import Entry
@@ -75,9 +75,7 @@ class RunPage:
         if picture is None or len(picture) > MOST_BYTES:
             return
         url = "data:image/png;base64," + base64.b64encode(picture).decode()
-        page.later(
-            lambda: create_image_artifact(url, key="fid-accuracy", description="FID and accuracy per iteration")
-        )
+        page.later(lambda: create_image_artifact(url, key="fid-accuracy", description="FID and accuracy per iteration"))
 
     def result(self, summary: dict[str, Any], link: str | None) -> None:
         """Show the result, and where the report is."""

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from connectors.interfaces.base import (ArtifactError, Usage)
-from tasks.metrics.iteration_record import Facts
+from connectors.interfaces.errors import ArtifactError
+from connectors.interfaces.models import Usage
 from tasks.core.refs import Written
+from tasks.metrics.iteration_record import Facts
 from tasks.reporting.report_model import Outgoing
 
 if TYPE_CHECKING:

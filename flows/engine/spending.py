@@ -7,17 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import (ArtifactRef, LedgerError, Look)
-from connectors.ledger.state import (charge_fields, drawn_releases, events_of, unreleased)
+from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.errors import LedgerError
+from connectors.interfaces.ledger import Look
+from connectors.ledger.state import charge_fields, drawn_releases, events_of, unreleased
 from flows.runtime.state_folder import who
 from flows.storage.lost_releases import RELEASES
-from tasks.private.releases.moments import SLOT
+from tasks.core.slots import MOMENTS
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
     from connectors.ledger.state import Entry
     from flows.engine.run import Run
     from tasks.reporting.report_model import Report
+
+if TYPE_CHECKING:
+    from flows.engine.run import Run
 
 
 def paid_for(run: Run, releases: Sequence[ArtifactRef]) -> list[Entry]:
@@ -37,7 +42,7 @@ def paid_for(run: Run, releases: Sequence[ArtifactRef]) -> list[Entry]:
             f"Release {unknown[0][:12]} of run {name.run_id} stands in no line of the budget book of dataset "
             f"'{name.dataset}'. Restore the book, or delete the run's release.parquet: it is read back."
         )
-    slots = run.slots(releases) | {SLOT} | {one.privacy.part for one in run.prepared.noise.beside}
+    slots = run.slots(releases) | {MOMENTS} | {one.privacy.part for one in run.prepared.noise.beside}
     return [e for e in drawn_releases(entries) if e.hash in paid or (e.run_id == name.run_id and e.slot in slots)]
 
 
@@ -104,3 +109,38 @@ def look_of(run: Run, iteration: int) -> Look:
     name = run.tools.called
     what, where = "FID against the private rows", f"measures.json and report, iteration {iteration}"
     return Look(name.dataset, who(), name.flow, name.run_id, what, where, f"fid-{iteration}")
+
+
+HIGH_BUDGET = "wasp.budget.high"
+HIGH_SHARE = 0.8
+
+
+def tell_high_budget(run: Run) -> None:
+    """Emit `wasp.budget.high` once per run, after the release that takes its dataset past 80 % of its cap.
+
+    The event holds the dataset's name and epsilons, all of them public. A run that is killed between the release and
+    the event tells it when it goes on.
+    """
+    name = run.tools.called
+    if not name.dataset:
+        return
+    told = f"runs/{name.run_id}/budget_high.json"
+    if run.tools.artifacts.exists(told):
+        return
+    status = run.tools.ledger.status(name.dataset)
+    if status.cap is None or status.spent < HIGH_SHARE * status.cap:
+        return
+    values = {"dataset": name.dataset, "spent": round(status.spent, 4), "cap": round(status.cap, 4)}
+    values |= {"left": round(status.cap - status.spent, 4), "percent": round(100 * status.spent / status.cap)}
+    _emit(name.dataset, name.run_id, values)
+    run.tools.artifacts.write_text(told, json.dumps(values))
+
+
+def _emit(dataset: str, run_id: str, values: dict[str, object]) -> None:
+    from prefect import runtime
+    from prefect.events import emit_event
+
+    resource = {"prefect.resource.id": f"wasp.dataset.{dataset}", "prefect.resource.name": dataset}
+    emit_event(
+        HIGH_BUDGET, resource=resource, payload=values | {"run_id": run_id, "flow_run": str(runtime.flow_run.id or "")}
+    )

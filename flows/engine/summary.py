@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from prefect import runtime
 
-from tasks.metrics.iteration_record import (GUIDED, Facts)
+from tasks.metrics.iteration_record import GUIDED, Facts
 from tasks.reporting.report_model import Report
 
 if TYPE_CHECKING:

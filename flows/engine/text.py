@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.base import (format_dollars, of_which_estimated)
-from flows.releases.moments import moments_lines
-from flows.releases.teachers import (alone_lines, parts_lines)
-from flows.engine.federation_text import (happened_lines, planned_lines)
-from flows.releases.density_expected import expected_lines
-from flows.releases.density import density_lines
-from flows.methods.dp_kps.releases import (keyphrase_lines, words_lines)
+from connectors.interfaces.money import format_dollars, of_which_estimated
+from flows.engine.federation import happened_lines, planned_lines
+from flows.engine.usefulness import advice, usefulness_lines, warnings_of_summary
+from flows.methods.dp_kps.releases import keyphrase_lines, words_lines
 from flows.methods.dp_sgd_gen.text import training_lines
-from flows.engine.usefulness import (advice, usefulness_lines, warnings_of_summary)
+from flows.releases.density import density_lines
+from flows.releases.density_expected import expected_lines
+from flows.releases.moments import moments_lines
+from flows.releases.teachers import alone_lines, parts_lines
 
 WIDE = 200
 """Columns where there is no terminal: nothing has to be folded there."""

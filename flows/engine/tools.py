@@ -11,13 +11,30 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from connectors.interfaces.base import (Advance, ConfigError, Embedder, Exchange, LanguageModel, PrivateRef, RowsRef, TermsRef, VectorStore, Weights, digest)
-from flows.runtime.prefect_progress import shown
-from flows.runtime.paid_models import (in_batches, load_secret)
-from flows.config.base import (AnyConfig, Plm)
-from flows.runtime.paths import (default_name, embedder_of, model_spec, place, rows_ref)
-from flows.runtime.stores import (Shared, open_artifacts, open_exchange, open_ledger, open_purse, open_vectors, open_zone, shared, tracking_store)
+from connectors.interfaces.content_keys import digest
+from connectors.interfaces.embedding import Embedder, VectorStore
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.federation import Exchange
+from connectors.interfaces.models import LanguageModel, Weights
+from connectors.interfaces.progress import Advance
+from connectors.interfaces.rows import PrivateRef, RowsRef, TermsRef
+from flows.config.base import AnyConfig
+from flows.config.models import Plm
 from flows.config.task_files import load_task
+from flows.runtime.paid_models import in_batches, load_secret
+from flows.runtime.paths import default_name, embedder_of, model_spec, place, rows_ref
+from flows.runtime.prefect_progress import shown
+from flows.runtime.stores import (
+    Shared,
+    open_artifacts,
+    open_exchange,
+    open_ledger,
+    open_purse,
+    open_vectors,
+    open_zone,
+    shared,
+    tracking_store,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -242,7 +259,8 @@ class RunTools:
         return self._once(f"open {plm.name}", partial(open_model, model_spec(plm, self.config.data_root)))
 
     def _open_model(self, name: str) -> LanguageModel:
-        from connectors.models.base.completion_cache import (CompletionStore, Recording)
+        from connectors.models.base.completion_cache import Recording
+        from connectors.models.base.completion_store import CompletionStore
 
         plm = next(model for model in self.config.models if model.name == name)
         if plm.key is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flows.config.base import (PACE, AnyConfig)
+from flows.config.base import AnyConfig
+from flows.config.execution import PACE
 from tasks.accounting.no_noise import finite
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from connectors.interfaces.base import (FinalError, TooFewTextsError, in_step)
+from connectors.interfaces.errors import FinalError, TooFewTextsError, in_step
 from connectors.ledger.state import RELEASING
 from tasks.core.refs import Written
 from tasks.text.usable_texts import require_usable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def require_texts(run: Run, iteration: int, written: Sequence[Written]) -> None:
     """Raise FinalError when every PLM is down, TooFewTextsError when too few texts are usable.
 
-    The release itself checks again (`tasks.steps.release_artifact.write_release`); this comes before anything else is computed.
+    The release checks again (`tasks.steps.release_artifact.write_release`); this check saves the steps between.
     """
     new = [table for table in written if table.iteration == iteration]
     if new and all(table.down for table in new):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tasks.metrics.usefulness import (Accuracy, Usefulness)
+from tasks.metrics.usefulness import Accuracy, Usefulness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from connectors.interfaces.base import ArtifactRef
+    from connectors.interfaces.artifacts import ArtifactRef
     from flows.engine.run import Run
     from tasks.core.refs import Written
-    from tasks.reporting.report_model import Scores
     from tasks.metrics.usefulness import Baseline
+    from tasks.reporting.report_model import Scores
 
 NO_TEXTS = "this run wrote no texts"
 NO_RELEASE = "this run released nothing of private rows, its texts are such texts"
@@ -42,8 +42,8 @@ def usefulness(
 
 
 def _baseline(run: Run, asked: Sequence[Written], releases: Sequence[ArtifactRef]) -> tuple[Baseline | None, str]:
-    from tasks.steps.baseline import (BaselineJob, read_baseline)  # no command that only reads a summary needs steps
-    from tasks.prefect.runtime import (measure_baseline, now)
+    from tasks.prefect.runtime import measure_baseline, now
+    from tasks.steps.baseline import BaselineJob, read_baseline  # no command that only reads a summary needs steps
 
     if run.trained is None:
         return None, NO_TEXTS

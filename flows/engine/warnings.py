@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flows.releases.teachers import warnings_of_parts
-from flows.releases.density import (about_density, instead_of_votes)
-from flows.runtime.state_folder import open_to_others
+from flows.config.base import AnyConfig, RunConfig, WaspConfig
+from flows.config.rows import PrivateRows
 from flows.methods.dp_kps.releases import warnings_of_keyphrases
-from flows.config.base import (AnyConfig, PrivateRows, RunConfig, WaspConfig)
+from flows.releases.density import about_density, instead_of_votes
+from flows.releases.teachers import warnings_of_parts
 from flows.runtime.paths import rows_ref
-from tasks.accounting.votes import (Noise, signal_index)
+from flows.runtime.state_folder import open_to_others
 from tasks.accounting.density import GuidanceNoise
+from tasks.accounting.votes import Noise, signal_index
 from tasks.text.prompts import TaskCard
 
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from flows.config.form import Strict
 from flows.config.models import EmbedderChoice
-from flows.config.privacy import (Delta, Epsilon)
+from flows.config.privacy import Delta, Epsilon
 from flows.config.rows import PrivateRows
 
 

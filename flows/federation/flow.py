@@ -7,10 +7,11 @@ from uuid import UUID
 from prefect import flow, get_client, runtime
 from prefect.states import Cancelled, Completed, Running
 
-from connectors.interfaces.base import (ConfigError, redact)
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.redaction import redact
 from flows.federation.party import Party
-from tasks.steps.federation.party_round import PartyRound
 from tasks.federation.messages import RoundId
+from tasks.steps.federation.party_round import PartyRound
 
 WORDS = {"joined": "Joined", "ready": "Voted", "masked": "Masked"}
 _HERE: list[Party] = []

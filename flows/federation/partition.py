@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.base import RowsRef
+from connectors.interfaces.rows import RowsRef
 from flows.runtime.state_folder import state_folder
 from tasks.federation.partition import Partition
-from tasks.private.federation.party_rows import (ROWS, Target, write_parties)
+from tasks.private.federation.party_rows import ROWS, Target, write_parties
 
 PARTY_FILE = "party.yaml"
 REGISTRY = "parties.yaml"
@@ -65,8 +65,8 @@ def partition(where: RowsRef, folder: Path, wanted: Partition, file: PartyFile) 
     Each party has its file, its rows and its long-term key; the registry of all keys lies beside their folders.
     """
     from connectors.rows.reader import read_rows
-    from connectors.security.signing import (open_signing_key, public_line)
-    from flows.engine.federation import PARTY_KEY
+    from connectors.security.signing import open_signing_key, public_line
+    from flows.runtime.state_folder import PARTY_KEY
 
     about = {PARTY_FILE: file.text(where.person is not None)}
     target = Target(folder, about, state_folder() / "private" / "problems")

@@ -8,20 +8,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import (ConfigError, Embedder, PrivateRef)
+from connectors.interfaces.embedding import Embedder
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.rows import PrivateRef
 from flows.config.files import load_config
-from flows.engine.federation import (PARTY_KEY, check_name, read_registry)
-from flows.runtime.state_folder import (check_closed, state_place, who)
+from flows.engine.federation import check_name, read_registry
 from flows.federation.config import PartyConfig
-from flows.runtime.paths import (default_name, embedder_of, place, rows_ref)
-from flows.runtime.stores import (open_exchange, open_ledger, open_zone)
-from tasks.steps.federation.party import (BUSY, Member)
+from flows.runtime.paths import default_name, embedder_of, place, rows_ref
+from flows.runtime.state_folder import PARTY_KEY, check_closed, state_place, who
+from flows.runtime.stores import open_exchange, open_ledger, open_zone
+from tasks.steps.federation.party import BUSY, Member
 from tasks.steps.federation.party_round import Keys
 
 if TYPE_CHECKING:
+    from connectors.artifacts.shared_store import RemoteFiles
     from connectors.artifacts.store import Artifacts
     from connectors.ledger.ledger import BudgetBook
-    from connectors.artifacts.remote_files import RemoteFiles
     from tasks.private.data.rows import Zone
 
 

@@ -33,9 +33,10 @@ from prefect.settings import temporary_settings
 from prefect.states import AwaitingRetry
 from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker, BaseWorkerResult
 
-from connectors.interfaces.base import (ConfigError, chunks)
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.progress import chunks
+from flows.federation.flow import party_round, settle
 from flows.federation.party import Party
-from flows.federation.flow import (party_round, settle)
 from tasks.steps.federation.party_round import give_back_ended
 
 TYPE = "wasp-party"

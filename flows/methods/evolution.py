@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from flows.engine.run import Run
-from tasks.text.class_balance import dealt
-from tasks.prefect.evolution import (look_ahead, vary)
-from tasks.steps.evolution import SURVIVORS
-from tasks.core.refs import (AHEAD, SurviveJob, WriteJob, Written)
-from tasks.prefect.runtime import (embedded, now)
+from tasks.core.refs import AHEAD, Written
+from tasks.prefect.evolution import look_ahead, vary
+from tasks.prefect.runtime import embedded, now
 from tasks.selection.survivors import Survival
+from tasks.steps.evolution import SURVIVORS, SurviveJob
+from tasks.steps.texts import WriteJob
+from tasks.text.class_balance import dealt
 from tasks.text.variation import Manner
 
 VARIED = "varied"

@@ -7,10 +7,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import (ArtifactError, AuditError, Charge)
+from connectors.interfaces.errors import ArtifactError, AuditError
+from connectors.interfaces.ledger import Charge
 from flows.catalog import find_flow
-from tasks.reporting.ledger_page_model import AuditLine
 from tasks.accounting.teachers import PARTS as BESIDE
+from tasks.reporting.ledger_page_model import AuditLine
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
@@ -99,11 +100,11 @@ def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple
     from flows.audit.claims import claims
     from flows.config.files import check_config
     from flows.engine.prepare import make_noise
-    from tasks.audit.attacks import Attack
-    from tasks.accounting.dp_sgd import TrainingNoise
     from tasks.accounting.density import GuidanceNoise
+    from tasks.accounting.dp_sgd import TrainingNoise
+    from tasks.accounting.keyphrase_budget import KeyphrasesNoise, WordsNoise
     from tasks.accounting.keyphrases import part_charge
-    from tasks.accounting.keyphrase_budget import (KeyphrasesNoise, WordsNoise)
+    from tasks.audit.attacks import Attack
 
     config: Any = check_config(find_flow(book["flow"]).config_class(), book["config"], f"manifest of {book['run_id']}")
     noise = make_noise(config)

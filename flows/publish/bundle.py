@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from connectors.interfaces.base import (ArtifactError, ConfigError)
 from connectors.artifacts.atomic_files import file_sha256
-from connectors.security.signing import (is_signed, key_mark, own_public, public_pem, read_public, sign)
+from connectors.interfaces.errors import ArtifactError, ConfigError
+from connectors.security.signing import is_signed, key_mark, own_public, public_pem, read_public, sign
 
 MANIFEST, SIGNATURE, PUBLIC_KEY = "manifest.json", "manifest.sig", "public_key.pem"
 FORMAT = "wasp bundle 1"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.artifacts.atomic_files import file_sha256
-from flows.publish.dataset_card import (COLUMNS, Told)
+from flows.publish.dataset_card import COLUMNS, Told
 from tasks.reporting.text import uncovered
 
 _TYPES: Final = {"text": "sc:Text", "integer": "sc:Integer"}

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from tasks.core.refs import Overlap
 from tasks.reporting.ledger_page_model import AuditLine
-from tasks.private.diagnostics.overlap import Overlap
-from tasks.text.prompts import TaskCard
 from tasks.reporting.report_model import Report
-from tasks.reporting.text import (added, charged, epsilon, promise, uncovered)
+from tasks.reporting.text import added, charged, epsilon, promise, uncovered
+from tasks.text.prompts import TaskCard
 
 if TYPE_CHECKING:
     from flows.engine.approval import Approval

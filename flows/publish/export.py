@@ -9,19 +9,19 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import (ArtifactError, ConfigError, canonical)
-from connectors.artifacts.atomic_files import (file_sha256, write_folder_whole)
-from connectors.ledger.state import (EXPORT, Entry)
+from connectors.artifacts.atomic_files import file_sha256, write_folder_whole
+from connectors.interfaces.content_keys import canonical
+from connectors.interfaces.errors import ArtifactError, ConfigError
+from connectors.ledger.state import EXPORT, Entry
 from connectors.security.signing import open_signing_key
-from flows.publish import bundle
-from flows.publish import gate
+from flows.config.task_files import load_task
+from flows.publish import bundle, gate
 from flows.publish.audits import require_no_red_audit
 from flows.publish.croissant import croissant
-from flows.publish.dataset_card import (COLUMNS, Told, dataset_card)
-from flows.runtime.state_folder import who
+from flows.publish.dataset_card import COLUMNS, Told, dataset_card
 from flows.runtime.manifest import now
+from flows.runtime.state_folder import who
 from flows.runtime.stores import open_ledger
-from flows.config.task_files import load_task
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,16 +10,17 @@ from prefect import flow
 from prefect.settings import get_current_settings
 from pydantic import Field
 
-from connectors.interfaces.base import (ApprovalError, ConfigError, digest)
+from connectors.interfaces.content_keys import digest
+from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.engine.approval import Approval
-from flows.publish.dataset_card import Told
-from flows.publish.export import (Wish, export_run)
-from flows.runtime.state_folder import (state_folder, who)
-from flows.runtime.pausing import (Answer, Question, ask_in_prefect)
-from flows.runtime.manifest import read_book
-from flows.runtime.stores import open_artifacts
 from flows.engine.text import epsilon
-from tasks.reporting.text import (added, charged)
+from flows.publish.dataset_card import Told
+from flows.publish.export import Wish, export_run
+from flows.runtime.manifest import read_book
+from flows.runtime.pausing import Answer, Question, ask_in_prefect
+from flows.runtime.state_folder import state_folder, who
+from flows.runtime.stores import open_artifacts
+from tasks.reporting.text import added, charged
 
 NOTHING = "Nothing was exported."
 

@@ -7,22 +7,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import (ArtifactError, ConfigError, LedgerError, Look, PlaceError, PrivateInputError)
+from connectors.interfaces.errors import ArtifactError, ConfigError, LedgerError, PlaceError, PrivateInputError
+from connectors.interfaces.ledger import Look
 from flows.catalog import find_flow
 from flows.config.files import check_config
-from flows.runtime.state_folder import who
+from flows.config.task_files import load_task
+from flows.config.vocabulary import terms_ref, vocabulary_of
+from flows.engine.tools import RunName, RunTools
 from flows.methods.dp_kps.releases import few_shot_of
-from flows.storage.lost_releases import RELEASES
-from flows.config.vocabulary import (terms_ref, vocabulary_of)
 from flows.runtime.paths import rows_ref
+from flows.runtime.state_folder import who
+from flows.runtime.stores import open_ledger
+from flows.storage.lost_releases import RELEASES
 from flows.storage.release_check import verify
 from flows.storage.removal import lost
-from flows.runtime.stores import open_ledger
-from flows.config.task_files import load_task
-from flows.engine.tools import (RunName, RunTools)
-from tasks.private.diagnostics.overlap import (Overlap, search_copies)
-from tasks.text.prompts import (TaskCard, zero_shot)
-from tasks.reporting.report_model import (Report, from_json)
+from tasks.core.refs import Overlap
+from tasks.private.diagnostics.overlap import search_copies
+from tasks.reporting.report_model import Report, from_json
+from tasks.text.prompts import TaskCard, zero_shot
 
 if TYPE_CHECKING:
     import pandas as pd

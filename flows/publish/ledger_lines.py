@@ -6,10 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from connectors.interfaces.base import canonical
-from connectors.ledger.state import (EXPORT, EXPOSED, GROUP, LOOK, RELEASING, Entry, drawn_releases)
-from tasks.reporting.ledger_page_model import (Among, Exported, Line, RunLine, Shared, Touch)
+from connectors.interfaces.content_keys import canonical
+from connectors.ledger.state import EXPORT, EXPOSED, GROUP, LOOK, RELEASING, Entry, drawn_releases
 from tasks.accounting.federated import parties_of
+from tasks.reporting.ledger_page_model import Among, Exported, Line, RunLine, Shared, Touch
 
 UNTOLD = ("charges", "extra", "key", "fingerprint", "records", "entry", "line", "carried")
 """What a line holds for programs."""

@@ -9,23 +9,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import (Charge, ConfigError, LedgerError)
 from connectors.artifacts.atomic_files import write_text_whole
-from connectors.ledger.state import (GROUP, Entry)
-from flows.publish import ledger_lines as lines
-from flows.publish.audits import (PARTS, audits_of, audits_of_parts)
-from flows.runtime.state_folder import (is_party, state_folder)
-from flows.runtime.manifest import now
-from flows.storage.release_check import verify
+from connectors.interfaces.errors import ConfigError, LedgerError
+from connectors.interfaces.ledger import Charge
+from connectors.ledger.state import GROUP, Entry
 from flows.engine.spending import output_of
-from flows.runtime.stores import (open_artifacts, open_ledger)
-from tasks.reporting import ledger_page
-from tasks.accounting.votes import (epsilon_of, sides_of)
-from tasks.reporting.ledger_page_model import (AuditLine, Noise, OfficerPage, RunLine, Sent)
-from tasks.reporting.report_model import (Report, from_json)
-from tasks.reporting.text import certainty
+from flows.publish import ledger_lines as lines
+from flows.publish.audits import PARTS, audits_of, audits_of_parts
+from flows.runtime.manifest import now
+from flows.runtime.state_folder import is_party, state_folder
+from flows.runtime.stores import open_artifacts, open_ledger
+from flows.storage.release_check import verify
+from tasks.accounting.composition import epsilon_of
 from tasks.accounting.federated import parties_of
 from tasks.accounting.no_noise import finite
+from tasks.accounting.votes import sides_of
+from tasks.reporting import ledger_page
+from tasks.reporting.ledger_page_model import AuditLine, Noise, OfficerPage, RunLine, Sent
+from tasks.reporting.report_model import Report, from_json
+from tasks.reporting.text import certainty
 
 if TYPE_CHECKING:
     from connectors.ledger.ledger import BudgetBook

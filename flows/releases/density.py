@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flows.config.base import WaspConfig
-from tasks.accounting.density import (GuidanceNoise, calibrate_density)
+from tasks.accounting.density import GuidanceNoise, calibrate_density
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flows.config.base import AnyConfig
-    from tasks.accounting.votes import (Noise, VotePrivacy)
+    from tasks.accounting.sensitivity import VotePrivacy
+    from tasks.accounting.votes import Noise
 
 KERNELS = {
     "cosine": "the average of their vectors",

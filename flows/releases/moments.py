@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tasks.steps.moments import MomentsSpec
-from tasks.accounting.moments import (MomentsNoise, MomentsPrivacy, calibrate_moments, with_moments)
+from tasks.accounting.moments import MomentsNoise, MomentsPrivacy, calibrate_moments, with_moments
 from tasks.accounting.teachers import left_of
+from tasks.steps.moments import MomentsSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from flows.config.base import RunConfig
     from flows.engine.run import Run
     from tasks.accounting.votes import Noise
-    from tasks.core.refs import TrainJob
+    from tasks.steps.evaluation import TrainJob
 
 TOO_FAINT = (
     "the noise on the moments was louder than the private rows, so that the student was trained without adaptation"

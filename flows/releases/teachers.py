@@ -7,15 +7,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flows.config.base import (AnyConfig, RunConfig)
+from flows.config.base import AnyConfig, RunConfig
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.kd_tutor.config import KdTutorConfig
-from tasks.accounting.votes import Noise
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.dp_sgd import TrainingNoise
-from tasks.reporting.report_model import Touched
-from tasks.accounting.teachers import (PartNoise, PartPrivacy, answers_bought, calibrate_part, left_of, paper_part, part_of, survival)
 from tasks.accounting.no_noise import finite
+from tasks.accounting.teachers import (
+    PartNoise,
+    PartPrivacy,
+    answers_bought,
+    calibrate_part,
+    left_of,
+    paper_part,
+    part_of,
+    survival,
+)
+from tasks.accounting.votes import Noise
+from tasks.reporting.report_model import Touched
 
 if TYPE_CHECKING:
     from flows.config.discriminator import Discriminator

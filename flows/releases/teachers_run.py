@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from connectors.interfaces.base import ArtifactRef
-from flows.releases.teachers import expected
+from connectors.interfaces.artifacts import ArtifactRef
 from flows.config.base import RunConfig
-from tasks.prefect.teachers import (select_texts, train_discriminator)
-from tasks.steps.tutor_student import SelectSpec
+from flows.releases.teachers import expected
 from tasks.core.refs import Written
-from tasks.prefect.private import (ask_teachers, check_teachers, count_labels, teach)
+from tasks.prefect.private import ask_teachers, check_teachers, count_labels, teach
+from tasks.prefect.runtime import embed_samples, now, results, start
+from tasks.prefect.teachers import select_texts, train_discriminator
 from tasks.reporting.report_model import ClassShare
-from tasks.prefect.runtime import (embed_samples, now, results, start)
+from tasks.steps.label_counts import LabelSpec, read_shares
 from tasks.steps.teachers import TeacherSpec
-from tasks.steps.label_counts import (LabelSpec, read_shares)
 from tasks.steps.texts import read_samples
+from tasks.steps.tutor_student import SelectSpec
 
 if TYPE_CHECKING:
     from flows.engine.run import Run
-    from tasks.accounting.teachers import (Part, PartNoise)
+    from tasks.accounting.teachers import Part, PartNoise
 
 
 def release_labels(run: Run) -> list[ArtifactRef]:

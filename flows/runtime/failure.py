@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.interfaces import cancellation
-from connectors.interfaces.base import (ApprovalError, ArtifactError, WaspError, guard_logs, redact, step_of)
+from connectors.interfaces.errors import ApprovalError, ArtifactError, WaspError, step_of
+from connectors.interfaces.redaction import guard_logs, redact
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 LITTLE_BYTES = 1_000_000

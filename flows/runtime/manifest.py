@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import (ArtifactError, ConfigError, redact)
+from connectors.interfaces.errors import ArtifactError, ConfigError
+from connectors.interfaces.redaction import redact
 from flows.config.task_files import task_place
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import (ConfigError, LanguageModel)
-from flows.config.base import Plm
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.models import LanguageModel
+from flows.config.models import Plm
 from flows.runtime.terminal_progress import display
 
 if TYPE_CHECKING:

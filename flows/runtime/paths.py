@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from connectors.interfaces.base import (Embedder, ModelSpec, RowsRef)
-from flows.config.base import (EmbedderChoice, Plm, PrivateRows, Rows)
+from connectors.interfaces.embedding import Embedder
+from connectors.interfaces.models import ModelSpec
+from connectors.interfaces.rows import RowsRef
+from flows.config.models import EmbedderChoice, Plm
+from flows.config.rows import PrivateRows, Rows
 
 FILES = {"recorded"}
 """Connectors whose `model` is always a file."""

@@ -13,9 +13,9 @@ from prefect.input import RunInput, keyset_from_paused_state, read_flow_run_inpu
 from prefect.states import Paused
 from pydantic import Field
 
-from connectors.interfaces.base import ApprovalError
-from flows.runtime.terminal_progress import display
+from connectors.interfaces.errors import ApprovalError
 from flows.runtime.manifest import now
+from flows.runtime.terminal_progress import display
 
 LOOK_EVERY_SECONDS = 5
 GRACE_SECONDS = 600

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from connectors.interfaces import cancellation
-from connectors.interfaces.base import Advance
-from flows.runtime.terminal_progress import (Note, display, nothing_more, rate_and_rest)
+from connectors.interfaces.progress import Advance
+from flows.runtime.terminal_progress import Note, display, nothing_more, rate_and_rest
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from connectors.interfaces.errors import (ArtifactError, ConfigError)
+from connectors.interfaces.errors import ArtifactError, ConfigError
 
 LEAST_FREE_BYTES = 100_000_000
 PARTY_KEY = "party"

@@ -12,16 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from connectors.interfaces.base import (ConfigError, LedgerError, digest)
+from connectors.interfaces.content_keys import digest
+from connectors.interfaces.errors import ConfigError, LedgerError
 from flows.runtime.state_folder import book_address
 from flows.storage.inventory import VECTORS
 
 if TYPE_CHECKING:
+    from connectors.artifacts.shared_store import RemoteFiles
     from connectors.artifacts.store import Artifacts
+    from connectors.embedders.vector_cache import VectorStore
     from connectors.ledger.ledger import BudgetBook
     from connectors.models.base.cost_limit import Purse
-    from connectors.artifacts.remote_files import RemoteFiles
-    from connectors.embedders.vector_cache import VectorStore
     from tasks.private.data.rows import Zone
 
 
@@ -82,14 +83,14 @@ def open_artifacts(home: Path, address: str | None = None) -> Artifacts:
 
 def open_exchange(address: str) -> RemoteFiles:
     """Open the place where a coordinator and parties leave messages for each other."""
-    from connectors.artifacts.remote_files import RemoteFiles
+    from connectors.artifacts.shared_store import RemoteFiles
 
     return RemoteFiles(address, "exchange")
 
 
 def open_key(home: Path) -> bytes:
     """Open the key that names private rows: the file WASP_LEDGER_KEY_FILE, else the one of the state folder."""
-    from connectors.security.record_hashes import (open_secret, read_secret)
+    from connectors.security.record_hashes import open_secret, read_secret
 
     file = os.environ.get("WASP_LEDGER_KEY_FILE")
     return read_secret(Path(file).expanduser()) if file else open_secret(home)
@@ -97,8 +98,8 @@ def open_key(home: Path) -> bytes:
 
 def open_zone(home: Path) -> Zone:
     """Open what the private zone needs to open rows and to name them."""
-    from connectors.security.record_hashes import (choice_key, dataset_fingerprint, key_name, record_hash)
     from connectors.rows.reader import read_rows
+    from connectors.security.record_hashes import choice_key, dataset_fingerprint, key_name, record_hash
     from tasks.private.data.rows import Zone
 
     secret = open_key(home)
@@ -115,7 +116,7 @@ def open_zone(home: Path) -> Zone:
 def open_ledger(home: Path) -> BudgetBook:
     """Open the budget book of a state folder (`flows.runtime.state_folder.book_address` says where it lies)."""
     from connectors.ledger.ledger import BudgetBook
-    from tasks.accounting.votes import filter_epsilon
+    from tasks.accounting.composition import filter_epsilon
 
     return BudgetBook(book_address(home), filter_epsilon)
 
@@ -139,7 +140,7 @@ def open_purse(home: Path, run_id: str, most: float | None, artifacts: Artifacts
 
 def tracking_store(uri: str | None, home: Path) -> tuple[str, str | None]:
     """Return address and artifact folder of MLflow: as configured, MLFLOW_TRACKING_URI, or below the state folder."""
-    from connectors.tracking.tracker import (default_artifact_root, default_uri)
+    from connectors.tracking.address import default_artifact_root, default_uri
 
     chosen = uri or os.environ.get("MLFLOW_TRACKING_URI")
     return (chosen, None) if chosen else (default_uri(home), default_artifact_root(home))

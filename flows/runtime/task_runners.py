@@ -20,8 +20,8 @@ from prefect.tasks import Task
 from prefect.utilities.annotations import BaseAnnotation, allow_failure, opaque, quote, unmapped
 from prefect.utilities.collections import visit_collection
 
-from connectors.interfaces.base import (ConfigError, MissingPackageError)
-from flows.config.base import Execution
+from connectors.interfaces.errors import ConfigError, MissingPackageError
+from flows.config.execution import Execution
 
 PACKAGES = {"dask": "prefect_dask", "ray": "prefect_ray"}
 AnyRunner = TaskRunner[PrefectFuture[Any]]

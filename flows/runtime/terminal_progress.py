@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TextIO
 
-from connectors.interfaces.base import Advance
+from connectors.interfaces.progress import Advance
 
 EVERY_SECONDS = 5.0
 Note = Callable[[], str]

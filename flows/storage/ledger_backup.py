@@ -6,13 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import (ConfigError, LedgerError)
-from flows.runtime.state_folder import (book_address, state_folder)
-from flows.storage.lost_releases import RELEASES
+from connectors.interfaces.errors import ConfigError, LedgerError
 from flows.runtime.manifest import alone
+from flows.runtime.state_folder import book_address, state_folder
 from flows.runtime.stores import open_artifacts
-from tasks.accounting.votes import filter_epsilon
-from tasks.accounting.composition import second_opinion
+from flows.storage.lost_releases import RELEASES
+from tasks.accounting.composition import filter_epsilon, second_opinion
 
 if TYPE_CHECKING:
     from connectors.ledger.ledger import BudgetBook
@@ -22,7 +21,7 @@ SHOWN = 3
 
 def backup(file: Path) -> dict[str, Any]:
     """Write a checked copy of the budget book into a new file; runs go on meanwhile."""
-    from connectors.ledger.backup import (close_up, copy_book, lines)
+    from connectors.ledger.backup import close_up, copy_book, lines
 
     place = _place(state_folder())
     if file.exists():
@@ -46,7 +45,7 @@ def restore(file: Path) -> dict[str, Any]:
     Refused while a run is carried out, for a backup that does not verify, and for one that lacks a line of the book
     here or a release among the artifacts: what they spent would be forgotten.
     """
-    from connectors.ledger.backup import (lines, put_back, scratch_copy)
+    from connectors.ledger.backup import lines, put_back, scratch_copy
 
     home = state_folder()
     place = _place(home)

@@ -6,7 +6,7 @@ import json
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import LedgerError
+from connectors.interfaces.errors import LedgerError
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts

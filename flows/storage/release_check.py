@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import ArtifactError
-from connectors.ledger.state import (RELEASING, Entry)
+from connectors.interfaces.errors import ArtifactError
+from connectors.ledger.state import RELEASING, Entry
 from flows.runtime.state_folder import is_party
-from flows.storage.lost_releases import (RELEASES, is_of, release_file)
-from flows.storage.retention import REMOVED
 from flows.storage.inventory import read_json
+from flows.storage.lost_releases import RELEASES, is_of, release_file
+from flows.storage.retention import REMOVED
 from tasks.accounting.composition import second_opinion
 
 if TYPE_CHECKING:

@@ -16,14 +16,14 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import (ConfigError, LostArtifactsError)
-from connectors.artifacts.atomic_files import (explained, write_text_whole)
+from connectors.artifacts.atomic_files import explained, write_text_whole
 from connectors.artifacts.manifests import manifest_path
-from flows.storage import inventory as kinds
+from connectors.interfaces.errors import ConfigError, LostArtifactsError
+from flows.runtime.manifest import held_here, now, read_book
 from flows.runtime.terminal_progress import display
-from flows.runtime.manifest import (held_here, now, read_book)
-from flows.storage.retention import (REMOVED, Going)
+from flows.storage import inventory as kinds
 from flows.storage.inventory import read_json
+from flows.storage.retention import REMOVED, Going
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts

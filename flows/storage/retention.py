@@ -11,9 +11,9 @@ from typing import Annotated
 from pydantic import Field
 
 from connectors.artifacts.atomic_files import STALE_SECONDS
-from flows.storage import inventory as kinds
 from flows.config.form import Strict
-from flows.storage.inventory import (RunState, StateFile, makers, read_json, run_states, state_files)
+from flows.storage import inventory as kinds
+from flows.storage.inventory import RunState, StateFile, makers, read_json, run_states, state_files
 
 AGE = r"^[0-9]{1,5}[mhdw]$"
 Age = Annotated[str, Field(pattern=AGE)]

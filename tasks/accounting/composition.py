@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from connectors.interfaces.base import LedgerError
+from connectors.interfaces.errors import LedgerError
 
 Event = dict[str, Any]
 """One release, plain JSON values only."""
@@ -110,7 +110,7 @@ def filter_epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     Stopping before the sum of mu^2 passes a fixed bound is free under full adaptivity (Smith and Thakurta 2022;
     Koskela, Tobaben and Honkela 2023). Pure epsilon-DP events enter with the mu whose trade-off curve lies below
     theirs everywhere, so they share the currency. Each training adds its own epsilon and takes its own delta out of
-    `delta`; infinite where too little is left of it. Has the type `connectors.interfaces.base.Compose`.
+    `delta`; infinite where too little is left of it. Has the type `connectors.interfaces.ledger.Compose`.
     """
     own, shared = _apart(events)
     mu_squared = sum(mu_squared_of(event) for event in shared)

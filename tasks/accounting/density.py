@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.interfaces.base import Charge
-from tasks.accounting.votes import (LEAST_SIGMA_INT, Noise, VotePrivacy, need)
-from tasks.accounting.composition import (discrete_gaussian_event, epsilon_of, gaussian_sigma)
+from connectors.interfaces.ledger import Charge
+from tasks.accounting.composition import discrete_gaussian_event, epsilon_of, gaussian_sigma
+from tasks.accounting.sensitivity import VotePrivacy, need
+from tasks.accounting.votes import LEAST_SIGMA_INT, Noise
 
 FEATURE_STEPS: Final = 2**14
 """Integer steps of a feature; features are cut down to whole steps, so that nothing gets longer."""

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from connectors.interfaces.base import (Charge, ConfigError)
-from tasks.accounting.votes import (Event, Noise, VotePrivacy, dp_sgd_event, epsilon_of, gaussian_sigma, non_private_event)
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.ledger import Charge
+from tasks.accounting.composition import Event, dp_sgd_event, epsilon_of, gaussian_sigma, non_private_event
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import Noise
 
 Clipping = Literal["hooks", "ghost"]
 
@@ -172,7 +175,7 @@ def require_opacus() -> None:
     """Raise MissingPackageError, whose words are the install command, where Opacus is not installed."""
     import importlib.util
 
-    from connectors.interfaces.base import MissingPackageError
+    from connectors.interfaces.errors import MissingPackageError
 
     if importlib.util.find_spec("opacus") is None:
         raise MissingPackageError("opacus", "dpsgd")

@@ -19,9 +19,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.interfaces.base import (ABOUT, Charge, ConfigError)
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.ledger import ABOUT, Charge
+from tasks.accounting.composition import Event, discrete_gaussian_event, epsilon_of, non_private_event
 from tasks.accounting.votes import vote_charge
-from tasks.accounting.composition import (Event, discrete_gaussian_event, epsilon_of, non_private_event)
 
 if TYPE_CHECKING:
     from tasks.accounting.votes import Noise

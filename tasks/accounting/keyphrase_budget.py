@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
-from connectors.interfaces.base import Charge
-from tasks.accounting.votes import (Noise, VotePrivacy, calibrate, need, vote_charge)
-from tasks.accounting.composition import (epsilon_of, gaussian_epsilon, mu_of)
-from tasks.accounting.keyphrases import (KeyphraseNoise, PartPrivacy, calibrate_part, part_charge, shares)
+from connectors.interfaces.ledger import Charge
+from tasks.accounting.composition import epsilon_of, gaussian_epsilon, mu_of
+from tasks.accounting.keyphrases import KeyphraseNoise, PartPrivacy, calibrate_part, part_charge, shares
+from tasks.accounting.sensitivity import VotePrivacy, need
+from tasks.accounting.votes import Noise, calibrate, vote_charge
 
 SETTING_IN_WORDS = {
     "gaussian": "integer Gaussian noise on averages of each document",

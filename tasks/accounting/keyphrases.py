@@ -14,9 +14,20 @@ import math
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from connectors.interfaces.base import (Charge, ConfigError)
-from tasks.accounting.votes import (LEAST_SIGMA_INT, need)
-from tasks.accounting.composition import (Adjacency, Event, discrete_gaussian_event, discrete_laplace_event, epsilon_of, gaussian_epsilon, gaussian_sigma, mu_of)
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.ledger import Charge
+from tasks.accounting.composition import (
+    Adjacency,
+    Event,
+    discrete_gaussian_event,
+    discrete_laplace_event,
+    epsilon_of,
+    gaussian_epsilon,
+    gaussian_sigma,
+    mu_of,
+)
+from tasks.accounting.sensitivity import need
+from tasks.accounting.votes import LEAST_SIGMA_INT
 
 Part = Literal["vocabulary", "density"]
 Setting = Literal["gaussian", "pure", "paper"]

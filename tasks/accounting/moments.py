@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from connectors.interfaces.base import Charge
-from tasks.accounting.votes import (LEAST_SIGMA_INT, need)
-from tasks.accounting.composition import (Event, discrete_gaussian_event, epsilon_of, gaussian_sigma)
+from connectors.interfaces.ledger import Charge
+from tasks.accounting.composition import Event, discrete_gaussian_event, epsilon_of, gaussian_sigma
+from tasks.accounting.sensitivity import need
+from tasks.accounting.votes import LEAST_SIGMA_INT
 
 if TYPE_CHECKING:
     from typing import TypeVar
 
     from numpy.typing import NDArray
 
-    from tasks.accounting.votes import Noise
     from tasks.accounting.composition import Adjacency
     from tasks.accounting.sensitivity import Protects
+    from tasks.accounting.votes import Noise
 
     Floats = NDArray[np.float64]
     SomeNoise = TypeVar("SomeNoise", bound=Noise)

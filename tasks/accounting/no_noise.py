@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from connectors.interfaces.base import Charge
-from tasks.accounting.votes import (Noise, VotePrivacy)
+from connectors.interfaces.ledger import Charge
 from tasks.accounting.composition import non_private_event
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import Noise
 
 
 def finite(epsilon: float) -> float | None:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 from tasks.accounting.composition import Adjacency
 
 Aggregation = Literal["sum", "max", "mean"]

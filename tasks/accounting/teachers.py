@@ -16,8 +16,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from connectors.interfaces.base import Charge
-from tasks.accounting.composition import (Adjacency, Event, discrete_gaussian_event, discrete_laplace_event, epsilon_of, gaussian_epsilon, gaussian_sigma, mu_of, non_private_event)
+from connectors.interfaces.ledger import Charge
+from tasks.accounting.composition import (
+    Adjacency,
+    Event,
+    discrete_gaussian_event,
+    discrete_laplace_event,
+    epsilon_of,
+    gaussian_epsilon,
+    gaussian_sigma,
+    mu_of,
+    non_private_event,
+)
 from tasks.accounting.sensitivity import need
 
 Part = Literal["labels", "checks", "answers"]

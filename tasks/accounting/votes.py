@@ -12,35 +12,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.interfaces.base import (ABOUT, Charge)
-from tasks.accounting.composition import Adjacency as Adjacency
-from tasks.accounting.composition import Event as Event
-from tasks.accounting.composition import discrete_gaussian_event as discrete_gaussian_event
-from tasks.accounting.composition import discrete_laplace_event as discrete_laplace_event
-from tasks.accounting.composition import dp_sgd_event as dp_sgd_event
-from tasks.accounting.composition import epsilon_of as epsilon_of
-from tasks.accounting.composition import filter_epsilon as filter_epsilon
-from tasks.accounting.composition import gaussian_event as gaussian_event
-from tasks.accounting.composition import gaussian_sigma as gaussian_sigma
-from tasks.accounting.composition import laplace_event as laplace_event
-from tasks.accounting.composition import non_private_event as non_private_event
-from tasks.accounting.composition import rho_of as rho_of
-from tasks.accounting.composition import zcdp_epsilon as zcdp_epsilon
-from tasks.accounting.sensitivity import MOST_CHOICE_SHARE as MOST_CHOICE_SHARE
-from tasks.accounting.sensitivity import MOST_ROWS_PER_PERSON as MOST_ROWS_PER_PERSON
-from tasks.accounting.sensitivity import MOST_VOTES as MOST_VOTES
-from tasks.accounting.sensitivity import Aggregation as Aggregation
-from tasks.accounting.sensitivity import Calibration as Calibration
-from tasks.accounting.sensitivity import Paper as Paper
-from tasks.accounting.sensitivity import Protects as Protects
-from tasks.accounting.sensitivity import VotePrivacy as VotePrivacy
-from tasks.accounting.sensitivity import choice_steps as choice_steps
-from tasks.accounting.sensitivity import need as need
-from tasks.accounting.sensitivity import person_factor as person_factor
-from tasks.accounting.sensitivity import scale_of as scale_of
-from tasks.accounting.sensitivity import total_sensitivity as total_sensitivity
-from tasks.accounting.sensitivity import vote_scale as vote_scale
-from tasks.accounting.sensitivity import vote_sensitivity as vote_sensitivity
+from connectors.interfaces.ledger import ABOUT, Charge
+from tasks.accounting.composition import (
+    Event,
+    discrete_gaussian_event,
+    epsilon_of,
+    gaussian_sigma,
+    non_private_event,
+)
+from tasks.accounting.sensitivity import (
+    MOST_CHOICE_SHARE,
+    MOST_ROWS_PER_PERSON,
+    VotePrivacy,
+    choice_steps,
+    need,
+    person_factor,
+    scale_of,
+    total_sensitivity,
+    vote_sensitivity,
+)
 
 if TYPE_CHECKING:
     from tasks.accounting.moments import MomentsNoise

@@ -17,21 +17,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.base import Advance
-from tasks.accounting.votes import Noise
-from tasks.audit.bounds import (CONFIDENCE, Finding, fresh_and_counted, gaussian_finding, sides_seen, silent)
-from tasks.audit.bounds import likely_bound as likely_bound
-from tasks.audit.bounds import lower_bound as lower_bound
-from tasks.audit.federated import FederatedRun
+from connectors.interfaces.progress import Advance
 from tasks.accounting.density import GuidanceNoise
-from tasks.private.voting.votes import (Ballot, Candidates, NoisyVotes, RawVotes, clean_votes, noisy_votes)
 from tasks.accounting.teachers import PartNoise
+from tasks.accounting.votes import Noise
+from tasks.audit.bounds import (
+    CONFIDENCE,
+    Finding,
+    fresh_and_counted,
+    gaussian_finding,
+    sides_seen,
+    silent,
+)
+from tasks.audit.federated import FederatedRun
+from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.votes import NoisyVotes, RawVotes, clean_votes, noisy_votes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tasks.accounting.keyphrases import KeyphraseNoise
     from tasks.accounting.federated import Parties
+    from tasks.accounting.keyphrases import KeyphraseNoise
 
     Ints = NDArray[np.int64]
 

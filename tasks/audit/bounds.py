@@ -18,7 +18,7 @@ from tasks.accounting.composition import gaussian_epsilon
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from connectors.interfaces.base import Advance
+    from connectors.interfaces.progress import Advance
 
     Floats = NDArray[np.float64]
 

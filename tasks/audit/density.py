@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from connectors.interfaces.base import Advance
-from tasks.audit.bounds import (CONFIDENCE, Finding, fresh_and_counted, gaussian_finding, sides_seen, silent)
+from connectors.interfaces.progress import Advance
 from tasks.accounting.density import GuidanceNoise
+from tasks.audit.bounds import CONFIDENCE, Finding, fresh_and_counted, gaussian_finding, sides_seen, silent
 from tasks.density.kernels import Kernel
-from tasks.private.voting.ballot import Ballot
-from tasks.private.releases.density import (clean_sums, noisy_density)
+from tasks.private.releases.density import clean_sums, noisy_density
 from tasks.private.releases.keyphrase_release import NoisySums
+from tasks.private.voting.ballot import Ballot
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tasks.federation.masked_round import (Round, check_announcements)
+from tasks.accounting.federated import Parties, SharedNoise, shared
+from tasks.federation.masked_round import Round, check_announcements
 from tasks.federation.masked_sum import unmasked
-from tasks.private.federation.masking import (RoundKey, masked)
+from tasks.private.federation.masking import RoundKey, masked
 from tasks.private.noise.discrete import add_noise_share
-from tasks.private.voting.votes import (Ballot, Candidates, NoisyVotes, clean_votes)
-from tasks.accounting.federated import (Parties, SharedNoise, shared)
+from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.votes import NoisyVotes, clean_votes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class FederatedRun:
-    """A mechanism to attack (`tasks.audit.attacks.Mechanism`): what all rounds of a run tell whom the colluders help."""
+    """A mechanism to attack (`tasks.audit.attacks.Mechanism`): all rounds of a run, as the colluders see them."""
 
     def __init__(self, parties: Parties) -> None:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -1,7 +1,7 @@
 """Attacks on the two releases of DP-KPS with a made-up document that adds as much as one may.
 
-Under Gaussian noise the attacker projects on what the document adds, as in tasks/audit/attacks.py. Under Laplace noise the
-likelihood ratio is summed over all numbers and compared with a threshold that was fixed beforehand, on noise of the
+Under Gaussian noise the attacker projects on what the document adds, as in tasks/audit/attacks.py. Under Laplace noise
+the likelihood ratio is summed over all numbers and compared with a threshold that was fixed beforehand, on noise of the
 claimed scale; the bound is on epsilon itself. `terms` and `frequencies` of the promise are best small here: the
 promise holds for any number of them, and the fewer there are the more an attack can prove.
 """
@@ -14,11 +14,29 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from connectors.interfaces.base import Advance
-from tasks.audit.bounds import (CONFIDENCE, Finding, epsilon_bound, fresh_and_counted, gaussian_finding, in_words, likely_bound, sides_seen, silent)
+from connectors.interfaces.progress import Advance
 from tasks.accounting.composition import gaussian_epsilon
-from tasks.accounting.keyphrases import (KeyphraseNoise, PartPrivacy)
-from tasks.private.releases.keyphrase_release import (Frequencies, NoisySums, clean_density, clean_vocabulary, document_features, noisy_density, noisy_vocabulary)
+from tasks.accounting.keyphrases import KeyphraseNoise, PartPrivacy
+from tasks.audit.bounds import (
+    CONFIDENCE,
+    Finding,
+    epsilon_bound,
+    fresh_and_counted,
+    gaussian_finding,
+    in_words,
+    likely_bound,
+    sides_seen,
+    silent,
+)
+from tasks.private.releases.keyphrase_release import (
+    Frequencies,
+    NoisySums,
+    clean_density,
+    clean_vocabulary,
+    document_features,
+    noisy_density,
+    noisy_vocabulary,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tasks.audit.pipeline_evidence import (Evidence, SeenVote)
+from tasks.audit.pipeline_evidence import Evidence, SeenVote
 from tasks.private.nearest.search import rank
-from tasks.private.voting.votes import (Ballot, Candidates)
+from tasks.private.voting.ballot import Ballot, Candidates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.base import Embedder
+from connectors.interfaces.embedding import Embedder
 from tasks.audit.canaries import Canary
-from tasks.private.voting.votes import (Ballot, Candidates)
+from tasks.private.voting.ballot import Ballot, Candidates
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,14 +14,22 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from connectors.interfaces.base import Advance
-from tasks.audit.bounds import (CONFIDENCE, Finding, fresh_and_counted, gaussian_finding, likely_bound, sides_seen, silent)
-from tasks.audit.keyphrases import (laplace_finding, laplace_threshold)
+from connectors.interfaces.progress import Advance
 from tasks.accounting.composition import gaussian_epsilon
-from tasks.private.releases.keyphrase_release import (CleanSums, NoisySums)
-from tasks.private.releases.label_counts import (clean_labels, noisy_labels)
-from tasks.private.releases.teachers import (clean_answers, clean_checks, noisy_answers, noisy_checks)
-from tasks.accounting.teachers import (PartNoise, PartPrivacy)
+from tasks.accounting.teachers import PartNoise, PartPrivacy
+from tasks.audit.bounds import (
+    CONFIDENCE,
+    Finding,
+    fresh_and_counted,
+    gaussian_finding,
+    likely_bound,
+    sides_seen,
+    silent,
+)
+from tasks.audit.keyphrases import laplace_finding, laplace_threshold
+from tasks.private.releases.keyphrase_release import CleanSums, NoisySums
+from tasks.private.releases.label_counts import clean_labels, noisy_labels
+from tasks.private.releases.teachers import clean_answers, clean_checks, noisy_answers, noisy_checks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 
-from connectors.interfaces.base import (Header, HeaderReader, InputError, PlaceError, ProblemsError, RowsRef, redact)
+from connectors.interfaces.errors import InputError, PlaceError, ProblemsError
+from connectors.interfaces.redaction import redact
+from connectors.interfaces.rows import Header, HeaderReader, RowsRef
 
 COLUMNS = ("text", "label", "person")
 """Fields of a configuration that name a column."""

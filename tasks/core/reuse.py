@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from connectors.interfaces.base import (ArtifactRef, ArtifactStore, StepKey)
+from connectors.interfaces.artifacts import ArtifactRef, ArtifactStore, StepKey
 
 VERSIONS = {
     "generate": 2,

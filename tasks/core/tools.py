@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from connectors.interfaces.base import (Advance, ArtifactStore, Embedder, Exchange, LanguageModel, Ledger, PrivateRef, RowsRef, TermsRef, VectorStore, Weights)
+from connectors.interfaces.artifacts import ArtifactStore
+from connectors.interfaces.embedding import Embedder, VectorStore
+from connectors.interfaces.federation import Exchange
+from connectors.interfaces.ledger import Ledger
+from connectors.interfaces.models import LanguageModel, Weights
+from connectors.interfaces.progress import Advance
+from connectors.interfaces.rows import PrivateRef, RowsRef, TermsRef
 from tasks.private.data.rows import Zone
 
 if TYPE_CHECKING:

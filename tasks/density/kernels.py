@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

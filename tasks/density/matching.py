@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tasks.selection.hubs import spaced
-from tasks.density.kernels import (COUNTING, body, counted)
+from tasks.density.kernels import COUNTING, body, counted
 from tasks.selection.examples import bad_of
+from tasks.selection.hubs import spaced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.interfaces.base import (ArtifactError, ConfigError, PartyError, canonical)
+from connectors.interfaces.content_keys import canonical
+from connectors.interfaces.errors import ArtifactError, ConfigError, PartyError
 
 MODULUS: Final = 2**32
 """Sums are taken modulo this number; four bytes for each value."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.base import PartyError
-from tasks.federation.masked_round import (MODULUS, Round)
+from connectors.interfaces.errors import PartyError
+from tasks.federation.masked_round import MODULUS, Round
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from connectors.interfaces.base import (ArtifactError, Exchange, PartyError, canonical)
-from tasks.accounting.votes import (Noise, VotePrivacy, calibrate)
+from connectors.interfaces.content_keys import canonical
+from connectors.interfaces.errors import ArtifactError, PartyError
+from connectors.interfaces.federation import Exchange
+from tasks.accounting.federated import Parties, SharedNoise, shared
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import Noise, calibrate
 from tasks.federation.masked_round import Round
-from tasks.private.voting.ballot import Candidates
-from tasks.accounting.federated import (Parties, SharedNoise, shared)
 from tasks.federation.wire import unpacked
+from tasks.private.voting.ballot import Candidates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

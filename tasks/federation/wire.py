@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from connectors.interfaces.base import (ArtifactError, InputError, canonical)
+from connectors.interfaces.content_keys import canonical
+from connectors.interfaces.errors import ArtifactError, InputError
 from tasks.private.voting.ballot import Candidates
 
 if TYPE_CHECKING:

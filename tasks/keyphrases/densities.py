@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 from tasks.text.prompts import seed_of
 
 if TYPE_CHECKING:

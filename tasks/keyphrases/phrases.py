@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from connectors.interfaces.base import (ConfigError, InputError, digest)
+from connectors.interfaces.content_keys import digest
+from connectors.interfaces.errors import ConfigError, InputError
 
 MOST_TERMS: Final = 500_000
 """Terms of a vocabulary; the noisy count of each lies in the budget book, 8 bytes a term."""

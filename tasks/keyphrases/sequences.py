@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from connectors.interfaces.base import ConfigError
-from tasks.keyphrases.densities import (Member, Shape)
+from connectors.interfaces.errors import ConfigError
+from tasks.keyphrases.densities import Member, Shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

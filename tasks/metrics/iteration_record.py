@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from connectors.interfaces.base import Usage
-from tasks.core.refs import (Weights, Written)
+from connectors.interfaces.models import Usage
+from tasks.core.refs import Weights, Written
 from tasks.core.tools import Tools
 
 GUIDED = ("picks", "overlap", "weights_tv", "equal_tv")

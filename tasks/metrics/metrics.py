@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connectors.interfaces.base import InputError
+from connectors.interfaces.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from prefect.artifacts import create_image_artifact, create_markdown_artifact, create_table_artifact
 from prefect.states import Completed
 
-from connectors.interfaces.base import Advance
-from tasks.audit.attacks import (Attack, carry_out)
+from connectors.interfaces.progress import Advance
+from tasks.audit.attacks import Attack, carry_out
 from tasks.prefect.runtime import step
 
 Progress = Callable[[str, int], AbstractContextManager[Advance]]

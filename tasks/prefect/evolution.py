@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from connectors.interfaces.base import ArtifactRef
-from tasks.steps import evolution
-from tasks.core.refs import (SurviveJob, WriteJob, Written)
-from tasks.prefect.runtime import (asks_a_vendor, outcome, step, write)
+from connectors.interfaces.artifacts import ArtifactRef
+from tasks.core.refs import Written
 from tasks.core.tools import Tools
+from tasks.prefect.runtime import asks_a_vendor, outcome, step, write
+from tasks.steps import evolution
+from tasks.steps.evolution import SurviveJob
+from tasks.steps.texts import WriteJob
 
 
 @step("vary {job.plm} t={job.iteration} {job.part}", stays=asks_a_vendor)

@@ -19,14 +19,14 @@ from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_CLIENT_RETRY_EXTRA_CODES, temporary_settings
 from prefect.states import Cancelled
 
+from tasks.core.refs import Written
+from tasks.core.tools import Tools
+from tasks.federation.messages import RoundId
+from tasks.prefect.runtime import beside_the_flow, outcome, step
 from tasks.steps.federation import vote
 from tasks.steps.federation.coordinator import Dropped
-from tasks.steps.federation.vote import FederatedVote
-from tasks.core.refs import Written
 from tasks.steps.federation.party import BUSY
-from tasks.federation.messages import RoundId
-from tasks.prefect.runtime import (beside_the_flow, outcome, step)
-from tasks.core.tools import Tools
+from tasks.steps.federation.vote import FederatedVote
 
 LOOK_SECONDS: Final = 2.0
 """Between two questions to Prefect how the parties' runs stand."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from connectors.interfaces.base import ArtifactRef
-from tasks.steps import fusegen
-from tasks.core.refs import (FuseJob, JudgeJob, Written)
-from tasks.prefect.runtime import (outcome, step)
+from connectors.interfaces.artifacts import ArtifactRef
+from tasks.core.refs import Written
 from tasks.core.tools import Tools
+from tasks.prefect.runtime import outcome, step
+from tasks.steps import fusegen
+from tasks.steps.fusegen import FuseJob, JudgeJob
 
 
 @step("judge by {job.plm} t={job.iteration}")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from connectors.interfaces.base import ArtifactRef
-from tasks.steps import keyphrases
-from tasks.steps import phrase_texts
-from tasks.steps.keyphrases import (DensitySpec, Terms, VocabularySpec)
-from tasks.steps.phrase_texts import PhraseRows
-from tasks.prefect.runtime import (outcome, step)
+from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.tools import Tools
+from tasks.prefect.runtime import outcome, step
+from tasks.steps import keyphrases, phrase_texts
+from tasks.steps.keyphrases import DensitySpec, Terms, VocabularySpec
+from tasks.steps.phrase_texts import PhraseRows
 
 
 @step("choose terms")

@@ -7,25 +7,22 @@ from typing import Any
 
 from prefect.states import Completed
 
-from connectors.interfaces.base import ArtifactRef
-from tasks.steps import moments as adapting
-from tasks.steps import dp_classifier
-from tasks.steps import keyphrases
-from tasks.steps import density
-from tasks.steps import teachers
-from tasks.steps import dp_sgd
-from tasks.steps import label_counts
-from tasks.steps import vote as voting
-from tasks.steps.moments import MomentsSpec
-from tasks.steps.dp_classifier import ClassifySpec
-from tasks.core.refs import (GuideSpec, VoteSpec, Written)
-from tasks.steps.keyphrases import (DensitySpec, Terms, VocabularySpec)
-from tasks.private.training.plain_train import (PlainJob, train_on_rows)
-from tasks.prefect.runtime import (beside_the_flow, outcome, step)
-from tasks.steps.teachers import TeacherSpec
+from connectors.interfaces.artifacts import ArtifactRef
+from tasks.core.refs import Written
 from tasks.core.tools import Tools
+from tasks.prefect.runtime import beside_the_flow, outcome, step
+from tasks.steps import density, dp_classifier, dp_sgd, keyphrases, label_counts, teachers
+from tasks.steps import moments as adapting
+from tasks.steps import vote as voting
+from tasks.steps.density import GuideSpec
+from tasks.steps.dp_classifier import ClassifySpec
 from tasks.steps.dp_sgd import TuneSpec
+from tasks.steps.keyphrases import DensitySpec, Terms, VocabularySpec
 from tasks.steps.label_counts import LabelSpec
+from tasks.steps.moments import MomentsSpec
+from tasks.steps.plain_student import PlainJob, train_on_rows
+from tasks.steps.teachers import TeacherSpec
+from tasks.steps.vote import VoteSpec
 
 
 @step("vote t={spec.iteration}", retries=0)

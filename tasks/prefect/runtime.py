@@ -27,19 +27,21 @@ from prefect.utilities.annotations import opaque
 from prefect.utilities.engine import get_state_for_result
 
 from connectors.interfaces import cancellation
-from connectors.interfaces.base import (ArtifactRef, guard_logs, in_step, redact_error)
-from tasks.steps import appraisal
-from tasks.steps import baseline
-from tasks.steps import selection as guiding
-from tasks.steps import evaluation
+from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.errors import in_step
+from connectors.interfaces.redaction import guard_logs, redact_error
+from tasks.core.refs import Written
+from tasks.core.tools import Tools
+from tasks.metrics.iteration_record import Facts, sentence, table
 from tasks.prefect import page
-from tasks.steps import density
-from tasks.steps import texts
+from tasks.steps import appraisal, baseline, density, evaluation, texts
+from tasks.steps import selection as guiding
 from tasks.steps.appraisal import AppraiseJob
 from tasks.steps.baseline import BaselineJob
-from tasks.metrics.iteration_record import (Facts, sentence, table)
-from tasks.core.refs import (MeasureJob, SelectJob, SettleJob, TrainJob, WeighJob, WriteJob, Written)
-from tasks.core.tools import Tools
+from tasks.steps.density import SettleJob
+from tasks.steps.evaluation import MeasureJob, TrainJob
+from tasks.steps.selection import SelectJob, WeighJob
+from tasks.steps.texts import WriteJob
 
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from connectors.interfaces.base import ArtifactRef
-from tasks.steps import dp_classifier
-from tasks.steps import tutor_student
-from tasks.steps.dp_classifier import ClassifySpec
-from tasks.steps.tutor_student import SelectSpec
-from tasks.core.refs import (Reference, Written)
-from tasks.prefect.runtime import (outcome, step)
-from tasks.steps.teachers import TeacherSpec
+from connectors.interfaces.artifacts import ArtifactRef
+from tasks.core.refs import Reference, Written
 from tasks.core.tools import Tools
+from tasks.prefect.runtime import outcome, step
+from tasks.steps import dp_classifier, tutor_student
+from tasks.steps.dp_classifier import ClassifySpec
 from tasks.steps.dp_sgd import Tuned
+from tasks.steps.teachers import TeacherSpec
+from tasks.steps.tutor_student import SelectSpec
 
 
 @step("train discriminator")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.reporting.plot_style import (MARKERS, PALETTE, Form, legend_below, lines_of, picture)
+from tasks.reporting.plot_style import MARKERS, PALETTE, Form, legend_below, lines_of, picture
 
 _WIDE = 6.4
 _SQUARE = (5.0, 4.8)

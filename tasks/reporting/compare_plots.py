@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tasks.metrics.comparison import (is_unnoised, mean_curve, mean_of, shared_columns)
-from tasks.reporting.plot_style import (MARKERS, PALETTE, Form, legend_below, lines_of, picture)
+from tasks.metrics.comparison import is_unnoised, mean_curve, mean_of, shared_columns
+from tasks.reporting.plot_style import MARKERS, PALETTE, Form, legend_below, lines_of, picture
 
 if TYPE_CHECKING:
     from tasks.reporting.compare_report import Comparison

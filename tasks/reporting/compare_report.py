@@ -6,7 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.metrics.comparison import (Answer, Difference, Mean, Verdict, difference, is_unnoised, mean_of, shared_columns, verdict)
+from tasks.metrics.comparison import (
+    Answer,
+    Difference,
+    Mean,
+    Verdict,
+    difference,
+    is_unnoised,
+    mean_of,
+    shared_columns,
+    verdict,
+)
 from tasks.reporting.templates import template
 
 TITLES = {
@@ -219,7 +229,7 @@ def warnings_of_cells(comparison: Comparison) -> list[tuple[str, str]]:
 
 def drawings(comparison: Comparison, form: Any) -> dict[str, bytes]:
     """Return the pictures of a comparison by name."""
-    from tasks.reporting.compare_plots import (curves_plot, metric_plot)
+    from tasks.reporting.compare_plots import curves_plot, metric_plot
 
     found = {metric: metric_plot(comparison, metric, form) for metric in comparison.metrics}
     found |= {f"{metric}_over_iterations": curves_plot(comparison, metric, form) for metric in comparison.metrics}

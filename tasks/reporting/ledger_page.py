@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 from tasks.reporting import text as report_words
 from tasks.reporting.ledger_page_model import OfficerPage
 from tasks.reporting.templates import template

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tasks.reporting.plot_style import (MARKERS, PALETTE, Form, bare, legend_below, lines_of, picture)
+from tasks.reporting.plot_style import MARKERS, PALETTE, Form, bare, legend_below, lines_of, picture
 from tasks.reporting.report_model import Report
 
 _TALL = (5.0, 3.9)

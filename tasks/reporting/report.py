@@ -6,20 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.interfaces.base import (Charge, Usage)
+from connectors.interfaces.ledger import Charge
+from connectors.interfaces.models import Usage
+from tasks.metrics.iteration_record import Facts
 from tasks.reporting import plots
 from tasks.reporting import text as words
-from tasks.metrics.iteration_record import Facts
+from tasks.reporting.report_model import Happened, Plan, Report, Sample
 from tasks.reporting.templates import template
-from tasks.reporting.report_model import Happened as Happened
-from tasks.reporting.report_model import MapPoints as MapPoints
-from tasks.reporting.report_model import Plan as Plan
-from tasks.reporting.report_model import Report as Report
-from tasks.reporting.report_model import Sample as Sample
-from tasks.reporting.report_model import Scores as Scores
-from tasks.reporting.report_model import Touched as Touched
-from tasks.reporting.report_model import from_json as from_json
-from tasks.reporting.report_model import to_json as to_json
 
 _MEASURED = ("FID", "null FID", "precision", "recall", "accuracy")
 _COLUMNS = ("iteration", "samples", *_MEASURED, "epsilon", "missing", "left out")

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from connectors.interfaces.base import (Charge, Usage)
+from connectors.interfaces.ledger import Charge
+from connectors.interfaces.models import Usage
 from tasks.metrics.iteration_record import Facts
-from tasks.metrics.usefulness import (Usefulness, usefulness_of)
+from tasks.metrics.usefulness import Usefulness, usefulness_of
 
 Point = tuple[float, float]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from connectors.interfaces.base import Usage
-from tasks.reporting.report_model import (Happened, Plan, Report)
+from connectors.interfaces.models import Usage
+from tasks.reporting.report_model import Happened, Plan, Report
 
 ABSENT = "not measured"
 NOT_RECORDED = "not recorded"

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from connectors.interfaces.base import ArtifactError
+from connectors.interfaces.errors import ArtifactError
 from tasks.text.cleaning import normalised
 
 COLUMNS = ["label", "kind", "rank", "sample_id", "plm", "text", "score"]

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tasks.students.heads import (PROBE_STRENGTH, fit_logistic)
+from tasks.students.heads import PROBE_STRENGTH, fit_logistic
 from tasks.students.loop import softmax
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from connectors.interfaces.base import Matrix
+    from connectors.interfaces.embedding import Matrix
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tasks.density.kernels import (Kernel, body)
-from tasks.selection.examples import (joined, select)
+from tasks.density.kernels import Kernel, body
+from tasks.selection.examples import joined, select
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from connectors.interfaces.base import Matrix
+    from connectors.interfaces.embedding import Matrix
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -42,7 +42,7 @@ def spaced(points: Floats, order: Ints, count: int, per_hub: int) -> Ints:
 def select_spaced(
     release: pd.DataFrame, samples: pd.DataFrame, vectors: Matrix, top: int, per_hub: int
 ) -> pd.DataFrame:
-    """Return what `tasks.selection.examples.select` takes by votes, with at most `per_hub` bad examples of any hub of a class.
+    """Return the examples of `select` by votes, with at most `per_hub` bad examples of any hub of a class.
 
     `vectors` (n, d): of `samples`, row by row.
     """

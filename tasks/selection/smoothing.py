@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from tasks.density.kernels import Kernel, body
+from tasks.density.matching import AT_ONCE, TEMPTING, herd
+from tasks.selection.examples import bad_of, joined, listed, together
 from tasks.selection.hubs import spaced
-from tasks.density.kernels import (Kernel, body)
-from tasks.density.matching import (AT_ONCE, TEMPTING, herd)
-from tasks.selection.examples import (bad_of, joined, listed, together)
-from tasks.selection.weights import (Weighting, totals_of, transformed)
+from tasks.selection.weights import Weighting, totals_of, transformed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from connectors.interfaces.base import Matrix
+    from connectors.interfaces.embedding import Matrix
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -77,7 +77,7 @@ def drawn_together(totals: Floats, sizes: Floats, sigma: float) -> Floats:
 def select_smoothly(
     release: pd.DataFrame, samples: pd.DataFrame, vectors: Matrix, top: int, per_hub: int = 0
 ) -> pd.DataFrame:
-    """Return the examples of each class by smoothed votes, as `tasks.selection.examples.select` has them by votes (Eq. 7).
+    """Return the examples of each class by smoothed votes, in the form of `select` (Eq. 7).
 
     `vectors` (n, d): of `samples`, row by row.
     """

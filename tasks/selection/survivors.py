@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tasks.text.prompts import seed_of
 from tasks.selection.examples import joined
+from tasks.text.prompts import seed_of
 
 Rule = Literal["rank", "draw"]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from connectors.interfaces.base import (ArtifactError, ConfigError)
+from connectors.interfaces.errors import ArtifactError, ConfigError
 from tasks.selection.examples import placed
 
 Floats = NDArray[np.float64]

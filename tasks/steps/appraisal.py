@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from connectors.interfaces.base import (ArtifactRef, Matrix)
-from tasks.steps.selection import candidates
-from tasks.core.refs import (Reference, SelectJob, WeighJob, Weights, Written)
-from tasks.density.matching import Density
-from tasks.private.voting.votes import (Ballot, clean_votes)
-from tasks.core.reuse import (make_once, step_key)
-from tasks.selection.examples import select
-from tasks.selection.smoothing import (select_smoothly, weigh_smoothly)
-from tasks.steps.density import (Texts, among, chosen, features_of, mapped, weighed)
+from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.embedding import Matrix
+from tasks.core.refs import Reference, Weights, Written
+from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
-from tasks.selection.weights import (Weighting, weigh)
-from tasks.steps.texts import (content, read_samples, read_vectors, reference_rows)
+from tasks.density.matching import Density
+from tasks.private.voting.ballot import Ballot
+from tasks.private.voting.votes import clean_votes
+from tasks.selection.examples import select
+from tasks.selection.smoothing import select_smoothly, weigh_smoothly
+from tasks.selection.weights import Weighting, weigh
+from tasks.steps.density import Texts, among, chosen, features_of, mapped, weighed
+from tasks.steps.selection import SelectJob, WeighJob, candidates
+from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 
 if TYPE_CHECKING:
     from tasks.accounting.votes import Noise

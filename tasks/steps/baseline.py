@@ -12,22 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connectors.interfaces.base import ArtifactRef
-from tasks.steps.moments import unlabelled_of
-from tasks.core.refs import (TrainJob, Written)
-from tasks.core.reuse import (make_once, step_key)
-from tasks.steps.density import moved
-from tasks.students.spec import (StudentSpec, TrainingRows, settings)
+from connectors.interfaces.artifacts import ArtifactRef
+from tasks.core.refs import Written
+from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
-from tasks.students.train import (load_student, train_student)
-from tasks.metrics.usefulness import (Accuracy, Baseline)
-from tasks.steps.texts import (content, read_samples, read_vectors, reference_rows)
+from tasks.metrics.usefulness import Accuracy, Baseline
+from tasks.steps.density import moved
+from tasks.steps.evaluation import TrainJob
+from tasks.steps.moments import unlabelled_of
+from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
+from tasks.students.spec import StudentSpec, TrainingRows, settings
+from tasks.students.train import load_student, train_student
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from connectors.interfaces.base import Matrix
+    from connectors.interfaces.embedding import Matrix
 
 TOO_FEW = "the zero-shot texts cover fewer than two classes"
 

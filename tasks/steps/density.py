@@ -1,33 +1,38 @@
 """The steps of guidance by a released density: the release, then examples, weights and the final set from it.
 
-Private rows are opened once, in tasks/private/releases/density.py. Where rows vote instead, the steps of tasks/steps/selection.py are
-taken.
+Private rows are opened once, in tasks/private/releases/density.py. Where rows vote instead, the steps of
+tasks/steps/selection.py run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from connectors.interfaces.base import (ArtifactRef, Matrix, Release)
-from tasks.steps import selection
-from tasks.text.cleaning import normalised
-from tasks.steps.generate import ROW_TYPES
-from tasks.core.refs import (GuideSpec, SelectJob, SettleJob, Shift, WeighJob, Written)
-from tasks.density.kernels import (Kernel, body)
-from tasks.density.matching import (Density, Expected, examples, expect, lifted, matched, tilted, witness)
-from tasks.private.releases.density import (SLOT, GuidanceJob, release_guidance)
-from tasks.steps.release_artifact import (sums_told, write_release)
-from tasks.core.reuse import (make_once, step_key)
-from tasks.selection.examples import (listed, together)
+from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.embedding import Matrix
+from connectors.interfaces.ledger import Release
+from tasks.accounting.density import GuidanceNoise
+from tasks.core.refs import Written
+from tasks.core.reuse import make_once, step_key
+from tasks.core.slots import GUIDANCE
 from tasks.core.tools import Tools
+from tasks.density.kernels import Kernel, body
+from tasks.density.matching import Density, Expected, examples, expect, lifted, matched, tilted, witness
+from tasks.private.releases.density import GuidanceJob, release_guidance
+from tasks.selection.examples import listed, together
+from tasks.selection.weights import Weighting, allocate, weigh
+from tasks.steps import selection
+from tasks.steps.generate import ROW_TYPES
+from tasks.steps.release_artifact import sums_told, write_release
+from tasks.steps.selection import SelectJob, WeighJob
+from tasks.steps.texts import content, read_samples, read_vectors
+from tasks.text.cleaning import normalised
 from tasks.text.usable_texts import require_usable
-from tasks.selection.weights import (Weighting, allocate, weigh)
-from tasks.steps.texts import (content, read_samples, read_vectors)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,6 +42,37 @@ PARTING = 3
 
 MATCHED = "matched"
 """What stands in place of a PLM's name for texts of several that were kept as the final set."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuideSpec:
+    """The density of the private rows: its noise, its kernel, its classes; other fields as in VoteSpec."""
+
+    dataset: str
+    fingerprint: str
+    noise: GuidanceNoise
+    kernel: Kernel
+    labels: tuple[str, ...]
+    respend: bool
+    needed: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SettleJob:
+    """Keep the part `keep` of all texts, the set that matches the released density best; `seed` deals large classes."""
+
+    iteration: int
+    kernel: Kernel
+    keep: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Move vectors of texts, class by class, to where a released density (`release`, of `kernel`) expects rows."""
+
+    release: ArtifactRef
+    kernel: Kernel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +141,7 @@ def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) 
     def draw() -> Release:
         return release_guidance(tools, job)
 
-    place = f"runs/{tools.run_id}/{SLOT}/release.parquet", key
+    place = f"runs/{tools.run_id}/{GUIDANCE}/release.parquet", key
     return write_release(tools, spec.dataset, place, draw, told, lambda: require_usable(tools, written, spec.needed))
 
 
@@ -113,7 +149,7 @@ def _learned(tools: Tools, kernel: Kernel, written: Sequence[Written]) -> tuple[
     """Return the map as public texts make it, and where what it learned lies; None where it learns nothing."""
     if not kernel.learns:
         return kernel, None
-    path = f"runs/{tools.run_id}/{SLOT}/basis.parquet"
+    path = f"runs/{tools.run_id}/{GUIDANCE}/basis.parquet"
     key = step_key("basis", {"map": kernel.name}, {"texts": _content(written)})
 
     def make() -> ArtifactRef:

@@ -1,4 +1,4 @@
-"""The step around a classifier that learns by DP-SGD. What is private happens in tasks/private/training/tuned_classifier.py."""
+"""The step that trains a classifier by DP-SGD (tasks/private/training/tuned_classifier.py)."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from connectors.interfaces.base import (ArtifactRef, StepKey)
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from tasks.accounting.dp_sgd import TrainingNoise
-from tasks.core.refs import (Reference, Written)
-from tasks.steps.evaluation import test_on
-from tasks.private.training.dp_train import Recipe
-from tasks.private.releases.teachers import (CLASSES, PublicTexts)
-from tasks.private.training.tuned_classifier import (ClassifierJob, train_classifier)
-from tasks.text.prompts import seed_of
-from tasks.core.reuse import (make_once, step_key)
-from tasks.students.spec import (StudentSpec, settings)
+from tasks.core.refs import Reference, Written
+from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
-from tasks.steps.dp_sgd import (Tuned, recipe_of, trained_once)
+from tasks.private.releases.teachers import CLASSES, PublicTexts
+from tasks.private.training.tuned_classifier import ClassifierJob, train_classifier
+from tasks.steps.dp_sgd import Tuned, recipe_of, trained_once
+from tasks.steps.evaluation import test_on
+from tasks.steps.texts import content, read_samples, read_vectors
+from tasks.students.recipe import Recipe
+from tasks.students.spec import StudentSpec, settings
+from tasks.text.prompts import seed_of
 from tasks.text.usable_texts import require_usable
-from tasks.steps.texts import (content, read_samples, read_vectors)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The step around a training: key, ledger, artifacts. What is private happens in tasks/private/training/tuned_writer.py."""
+"""The step that trains a language model by DP-SGD (tasks/private/training/tuned_writer.py): key, ledger, artifacts."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from connectors.interfaces.base import (ArtifactRef, LedgerError, StepKey)
-from tasks.accounting.dp_sgd import (TrainingNoise, accounted)
-from tasks.private.training.dp_train import Recipe
-from tasks.private.training.progress import StepsTaken
-from tasks.private.training.tuned_writer import (TOLD, Adapter, Payable, TuneJob, pay, payments, train_writer)
-from tasks.text.prompts import (TaskCard, zero_shot)
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.errors import LedgerError
+from tasks.accounting.dp_sgd import TrainingNoise, accounted
 from tasks.core.reuse import step_key
 from tasks.core.tools import Tools
+from tasks.private.training.progress import StepsTaken
+from tasks.private.training.tuned_writer import TOLD, Payable, TuneJob, pay, payments, train_writer
+from tasks.students.recipe import Adapter, Recipe
+from tasks.text.prompts import TaskCard, zero_shot
 
 CONTROL = "Text about {label}:\n"
 """What stands before each text while the model learns, and is asked afterwards: the class, in words."""

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.base import (Advance, Embedder, FinalError, VectorStore)
+from connectors.interfaces.embedding import Embedder, VectorStore
+from connectors.interfaces.errors import FinalError
+from connectors.interfaces.progress import Advance
 
 if TYPE_CHECKING:
-    from connectors.interfaces.base import Matrix
+    from connectors.interfaces.embedding import Matrix
 
 BLOCK = 8192
 """Texts that are looked up, embedded and kept together: enough to form batches by length, and 12 MB of vectors."""

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from connectors.interfaces.base import (ArtifactRef, Matrix, StepKey)
-from tasks.steps.moments import unlabelled_of
-from tasks.students.heads import probe_accuracy
-from tasks.core.refs import (MeasureJob, Reference, TrainJob, Written)
-from tasks.metrics.metrics import (NEIGHBOURS, fid, map_2d, null_fid, null_sizes, precision_recall)
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.embedding import Matrix
+from connectors.interfaces.ledger import Look
+from tasks.core.refs import Reference, Written
+from tasks.core.reuse import make_once, step_key
+from tasks.core.tools import Tools
+from tasks.metrics.metrics import NEIGHBOURS, fid, map_2d, null_fid, null_sizes, precision_recall
 from tasks.private.diagnostics.internal import fid_against_private
 from tasks.reporting.report_model import MapPoints
-from tasks.core.reuse import (make_once, step_key)
-from tasks.steps.density import moved
-from tasks.students.spec import settings
-from tasks.core.tools import Tools
-from tasks.students.train import (TrainingRows, evaluate, load_student, train_student, units_of_work)
-from tasks.steps.texts import (content, read_samples, read_vectors, reference_rows)
+from tasks.steps.density import Shift, moved
+from tasks.steps.moments import Moments, unlabelled_of
+from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
+from tasks.students.heads import probe_accuracy
+from tasks.students.spec import StudentSpec, TrainingRows, settings
+from tasks.students.train import evaluate, load_student, train_student, units_of_work
 
 MAP_POINTS = 600
 """Most points of each kind on the map; more hide each other."""
@@ -32,6 +34,41 @@ COVERED = 5000
 
 MOST_NULLS = 1000
 _NULLS: dict[tuple[object, ...], float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureJob:
+    """Measure the texts of `written` against real rows.
+
+    `fid`: the reference of FID, test | public | private | none; `fingerprint` names the private dataset; `look` is what
+    the budget book is told when FID is taken against private rows, None else.
+    """
+
+    iteration: int
+    written: tuple[Written, ...]
+    fid: str
+    test: Reference | None
+    public: Reference | None
+    fingerprint: str
+    seed: int
+    look: Look | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainJob:
+    """Train the student on all texts and test it on real rows.
+
+    `unlabelled`: public rows that it adapts to; `moments`: those of private rows, which it adapts to in their place.
+    `shift`: how the vectors that it learns from are moved.
+    """
+
+    written: tuple[Written, ...]
+    student: StudentSpec
+    labels: tuple[str, ...]
+    test: Reference | None
+    unlabelled: Reference | None = None
+    moments: Moments | None = None
+    shift: Shift | None = None
 
 
 def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from connectors.interfaces.base import (ArtifactRef, Matrix, digest)
-from tasks.steps.generate import ROW_TYPES
-from tasks.core.refs import (SurviveJob, Written)
-from tasks.core.reuse import (make_once, step_key)
-from tasks.selection.survivors import survivors
+from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.content_keys import digest
+from connectors.interfaces.embedding import Matrix
+from tasks.core.refs import Written
+from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
-from tasks.steps.texts import (content, read_samples, read_vectors)
+from tasks.selection.survivors import Survival, survivors
+from tasks.steps.generate import ROW_TYPES
+from tasks.steps.texts import content, read_samples, read_vectors
 
 SURVIVORS = "survivors"
 """What stands in place of a PLM's name for texts of several that were kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class SurviveJob:
+    """Choose the texts of a population that live on by the release of `iteration`."""
+
+    iteration: int
+    survival: Survival
 
 
 def look_ahead(tools: Tools, one: Written, ahead: Sequence[Written], with_own: bool) -> tuple[Written, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -11,23 +12,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from connectors.interfaces.base import ArtifactRef
-from tasks.text.cleaning import normalised
-from tasks.selection.fusegen import (Labelled, agreement, candidates, influence)
-from tasks.core.refs import (FuseJob, JudgeJob, Written)
-from tasks.text.prompts import seed_of
-from tasks.core.reuse import (make_once, step_key)
-from tasks.selection.examples import COLUMNS
-from tasks.students.spec import (TrainingRows, settings)
+from connectors.interfaces.artifacts import ArtifactRef
+from tasks.core.refs import Written
+from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
-from tasks.students.train import (load_student, train_student, units_of_work)
+from tasks.selection.examples import COLUMNS
+from tasks.selection.fusegen import Labelled, agreement, candidates, influence
+from tasks.steps.texts import content, read_samples, read_vectors
 from tasks.students.loop import split
-from tasks.steps.texts import (content, read_samples, read_vectors)
+from tasks.students.spec import StudentSpec, TrainingRows, settings
+from tasks.students.train import load_student, train_student, units_of_work
+from tasks.text.cleaning import normalised
+from tasks.text.prompts import seed_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from connectors.interfaces.base import (Advance, Matrix)
+    from connectors.interfaces.embedding import Matrix
+    from connectors.interfaces.progress import Advance
 
 VALIDATION = 0.1
 """Share of each PLM's texts that its student does not see: influence is measured on them."""
@@ -48,6 +50,34 @@ POOL = {
     "influence": "float64",
 }
 """Columns of the candidates: `shown_to` is the class whose prompts they are for, empty: all; kind easy, ambiguous."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeJob:
+    """Train a student on the texts of one PLM and let it judge those of all; `student` says how."""
+
+    plm: str
+    iteration: int
+    written: tuple[Written, ...]
+    student: StudentSpec
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FuseJob:
+    """Choose `examples` (S) texts among `pool` times as many candidates, of which the share `ambiguous` is ambiguous.
+
+    `by_class`: for each class among its own texts; else once among all, shown to every class. `with_own`: whether the
+    student that was trained on a text has a say in its confidence and variability.
+    """
+
+    iteration: int
+    labels: tuple[str, ...]
+    examples: int
+    pool: int
+    ambiguous: float
+    by_class: bool
+    with_own: bool
 
 
 def judge(tools: Tools, job: JudgeJob) -> tuple[ArtifactRef, str]:

@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from connectors.interfaces.base import (Advance, Completion, ConfigError, FinalError, LanguageModel, Prompt, Usage)
-from tasks.text.cleaning import (clean, normalised)
-from tasks.text.prompts import (Call, TaskCard, place_of, prompt_for, seed_of)
-from tasks.text.keyphrase_prompts import (Seeding, seeded)
-from tasks.text.variation import (USUAL, Manner, Parent, keyword, told)
+from connectors.interfaces.errors import ConfigError, FinalError
+from connectors.interfaces.models import Completion, LanguageModel, Usage
+from connectors.interfaces.progress import Advance
+from connectors.interfaces.prompts import Prompt
+from tasks.text.cleaning import clean, normalised
+from tasks.text.keyphrase_prompts import Seeding, seeded
+from tasks.text.prompts import Call, TaskCard, place_of, prompt_for, seed_of
+from tasks.text.variation import USUAL, Manner, Parent, keyword, told
 
 ROW_TYPES = {
     "sample_id": "int64",
@@ -51,8 +54,8 @@ class Request:
 
     `counts`: texts per class. `good`, `bad`: the selected samples per class, best first; a class without them gets
     the zero-shot prompt. `examples` is S in the paper. `attempts`: rounds of topping up after the first.
-    `earlier`: the normalised texts (tasks.text.cleaning.normalised) of the data set so far. `manner`: what prompts tell, and
-    how texts are varied. `parents`: the texts of each class that are varied, in turn; none: new ones are written.
+    `earlier`: the normalised texts (tasks.text.cleaning.normalised) of the data set so far. `manner`: what prompts
+    tell, and how texts are varied. `parents`: the texts of each class that are varied, in turn; none: new ones.
     `seeding`: each prompt asks for phrases of its own instead. `words`: terms of which each prompt for a new text names
     `words_per_prompt`, drawn at random.
     """

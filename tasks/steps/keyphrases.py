@@ -1,4 +1,4 @@
-"""The steps of DP-KPS: two releases, and what is made of them. What is private happens in tasks/private/releases/keyphrases.py.
+"""The steps of DP-KPS: two releases (tasks/private/releases/keyphrases.py) and the texts made from them.
 
 Nagesh et al. 2025: vocabulary -> density -> sequences. Between and after the releases nothing costs privacy.
 """
@@ -12,17 +12,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from connectors.interfaces.base import (ArtifactRef, InputError, Release, StepKey, TermsRef)
-from tasks.keyphrases.densities import (Member, Shape, members_of)
-from tasks.steps.embed import embed_texts
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.errors import InputError
+from connectors.interfaces.ledger import Release
+from connectors.interfaces.rows import TermsRef
 from tasks.accounting.keyphrases import KeyphraseNoise
-from tasks.keyphrases.phrases import (Vocabulary, vocabulary_of)
-from tasks.private.releases.keyphrases import (PartJob, release_density, release_vocabulary)
-from tasks.text.prompts import seed_of
-from tasks.steps.release_artifact import (sums_told, write_release)
-from tasks.core.reuse import (make_once, step_key)
-from tasks.keyphrases.sequences import (Choice, draw_sequences)
+from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
+from tasks.keyphrases.densities import Member, Shape, members_of
+from tasks.keyphrases.phrases import Vocabulary, vocabulary_of
+from tasks.keyphrases.sequences import Choice, draw_sequences
+from tasks.private.releases.keyphrases import PartJob, release_density, release_vocabulary
+from tasks.steps.embed import embed_texts
+from tasks.steps.release_artifact import sums_told, write_release
+from tasks.text.prompts import seed_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from connectors.interfaces.base import (ArtifactRef, StepKey)
-from tasks.text.class_balance import (Shares, shares_of)
-from tasks.private.releases.label_counts import release_labels
-from tasks.private.releases.parts import PartJob
-from tasks.steps.release_artifact import (sums_told, write_release)
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from tasks.core.reuse import step_key
 from tasks.core.tools import Tools
+from tasks.private.releases.label_counts import release_labels
+from tasks.private.releases.parts import PartJob
+from tasks.steps.release_artifact import sums_told, write_release
+from tasks.text.class_balance import Shares, shares_of
 
 if TYPE_CHECKING:
     from tasks.accounting.teachers import PartNoise

@@ -8,19 +8,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.base import (ArtifactRef, Release)
+from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.ledger import Release
+from tasks.accounting.moments import MomentsNoise, Plane, gaussian_of, plane_of, stand_ins
+from tasks.core.refs import Written
+from tasks.core.reuse import make_once, step_key
+from tasks.private.releases.moments import MomentsJob, release_moments
+from tasks.steps.release_artifact import sums_told, write_release
+from tasks.steps.texts import content, read_vectors
 from tasks.students.coral import SHARE
-from tasks.core.refs import (Moments, Written)
-from tasks.accounting.moments import (MomentsNoise, Plane, gaussian_of, plane_of, stand_ins)
-from tasks.private.releases.moments import (MomentsJob, release_moments)
-from tasks.steps.release_artifact import (sums_told, write_release)
-from tasks.core.reuse import (make_once, step_key)
 from tasks.text.usable_texts import require_usable
-from tasks.steps.texts import (content, read_vectors)
 
 if TYPE_CHECKING:
-    from connectors.interfaces.base import Matrix
+    from connectors.interfaces.embedding import Matrix
     from tasks.core.tools import Tools
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Noisy moments of the private rows, `release`, along the directions of `plane`."""
+
+    release: ArtifactRef
+    plane: ArtifactRef
+    noise: MomentsNoise
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,15 @@ from dataclasses import asdict, dataclass
 
 import pandas as pd
 
-from connectors.interfaces.base import (ArtifactRef, Usage)
-from tasks.text.class_balance import (Shares, dealt)
-from tasks.steps.generate import ROW_TYPES
+from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.models import Usage
 from tasks.core.refs import Written
-from tasks.keyphrases.phrases import as_text
-from tasks.core.reuse import (make_once, step_key)
-from tasks.text.keyphrase_prompts import read_sequences
+from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
+from tasks.keyphrases.phrases import as_text
+from tasks.steps.generate import ROW_TYPES
+from tasks.text.class_balance import Shares, dealt
+from tasks.text.keyphrase_prompts import read_sequences
 
 WRITER = "phrases"
 """Who wrote them, in the column of language models."""

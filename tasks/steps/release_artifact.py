@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import (ArtifactRef, LedgerError, Release, StepKey)
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.errors import LedgerError
+from connectors.interfaces.ledger import Release
+from tasks.core.tools import Tools
 from tasks.private.releases.keyphrase_release import MAGIC as SUMS
 from tasks.private.releases.keyphrase_release import NoisySums
 from tasks.private.voting.votes import MAGIC as VOTES
 from tasks.private.voting.votes import NoisyVotes
-from tasks.core.tools import Tools
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,23 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pandas as pd
 
-from connectors.interfaces.base import ArtifactRef
-from tasks.text.cleaning import normalised
-from tasks.selection.hubs import select_spaced
-from tasks.core.refs import (SelectJob, WeighJob, Weights, Written)
-from tasks.private.voting.votes import Candidates
-from tasks.core.reuse import (make_once, step_key)
-from tasks.selection.examples import select
-from tasks.selection.smoothing import (select_smoothly, weigh_smoothly)
+from connectors.interfaces.artifacts import ArtifactRef
+from tasks.core.refs import Weights, Written
+from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
-from tasks.selection.weights import (Source, Weighting, allocate, weigh)
-from tasks.steps.texts import (content, read_samples, read_vectors, read_writers)
+from tasks.density.kernels import Kernel
+from tasks.private.voting.ballot import Candidates
+from tasks.selection.examples import select
+from tasks.selection.hubs import select_spaced
+from tasks.selection.smoothing import select_smoothly, weigh_smoothly
+from tasks.selection.weights import Source, Transform, Weighting, allocate, weigh
+from tasks.steps.texts import content, read_samples, read_vectors, read_writers
+from tasks.text.cleaning import normalised
+
+
+@dataclass(frozen=True, slots=True)
+class SelectJob:
+    """Take `examples` (S) good and bad texts per class from the release of `iteration`.
+
+    `kernel`: of the density that was released; None where rows voted. `smooth`: neighbours tell of a text's votes too.
+    `per_hub`: so many bad examples, at most, lie close together; 0: any number.
+    """
+
+    iteration: int
+    examples: int
+    kernel: Kernel | None = None
+    smooth: bool = False
+    per_hub: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WeighJob:
+    """Turn the release of `iteration` into weights; `previous` stay if the noisy votes say nothing.
+
+    `transform`, `temperature`: linear, or softmax(w / temperature). `kernel`, `smooth` as in SelectJob.
+    """
+
+    iteration: int
+    plms: tuple[str, ...]
+    weighting: bool
+    previous: Mapping[str, float]
+    transform: Transform = "linear"
+    temperature: float = 1.0
+    kernel: Kernel | None = None
+    smooth: bool = False
 
 
 def candidates(tools: Tools, written: Sequence[Written]) -> Candidates:

@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.base import (ArtifactRef, InputError, Release, StepKey)
-from tasks.core.refs import Written
-from tasks.private.releases.parts import PartJob
-from tasks.private.releases.teachers import (PublicTexts, TeacherJob, ask_teacher, release_answers, train_teacher)
-from tasks.text.prompts import seed_of
-from tasks.steps.release_artifact import (sums_told, write_release)
-from tasks.core.reuse import step_key
-from tasks.students.spec import (StudentSpec, settings)
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.errors import InputError
+from connectors.interfaces.ledger import Release
 from tasks.accounting.teachers import PartNoise
+from tasks.core.refs import Written
+from tasks.core.reuse import step_key
 from tasks.core.tools import Tools
+from tasks.private.releases.parts import PartJob
+from tasks.private.releases.teachers import PublicTexts, TeacherJob, ask_teacher, release_answers, train_teacher
 from tasks.steps.label_counts import release_key
+from tasks.steps.release_artifact import sums_told, write_release
+from tasks.steps.texts import content, read_samples, read_vectors
+from tasks.students.spec import StudentSpec, settings
+from tasks.text.prompts import seed_of
 from tasks.text.usable_texts import require_usable
-from tasks.steps.texts import (content, read_samples, read_vectors)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,24 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from connectors.interfaces.base import (ArtifactRef, FinalError, Matrix, TemporaryError, digest)
-from tasks.text.class_balance import dealt
-from tasks.text.cleaning import normalised
-from tasks.steps.embed import (embed_blocks, embed_texts)
-from tasks.steps.generate import (ROW_TYPES, Generated, Request, generate, nothing)
-from tasks.core.refs import (Reference, Seeds, WriteJob, Written)
-from tasks.keyphrases.phrases import (Vocabulary, as_text)
-from tasks.core.reuse import (make_once, step_key)
-from tasks.text.keyphrase_prompts import (Seeding, read_sequences)
-from tasks.selection.examples import (examples_of, in_order)
+from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.content_keys import digest
+from connectors.interfaces.embedding import Matrix
+from connectors.interfaces.errors import FinalError, TemporaryError
+from tasks.core.refs import Reference, Written
+from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
+from tasks.keyphrases.phrases import Vocabulary, as_text
+from tasks.selection.examples import examples_of, in_order
+from tasks.steps.embed import embed_blocks, embed_texts
+from tasks.steps.generate import ROW_TYPES, Generated, Request, generate, nothing
+from tasks.text.class_balance import Shares, dealt
+from tasks.text.cleaning import normalised
+from tasks.text.keyphrase_prompts import Seeding, read_sequences
+from tasks.text.prompts import TaskCard
 from tasks.text.usable_texts import stops_of
-from tasks.text.variation import (USUAL, Parent)
+from tasks.text.variation import USUAL, Manner, Parent
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """What prompts are seeded with: a table of sequences (label, phrases), real texts that are shown in prompts.
+
+    `shown`: rows that their owner gave away for prompts; `examples` of them in each. `disclose`: the class is named.
+    `first`, `models`: the place of the PLM among those that share the sequences, and how many they are.
+    """
+
+    sequences: ArtifactRef
+    shown: Reference | None = None
+    examples: int = 0
+    disclose: bool = False
+    first: int = 0
+    models: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob:
+    """One PLM writes `count` texts in one iteration, balanced over the classes of `card`, or dealt by `shares`.
+
+    `offset`: texts dealt to classes before, so that spare ones rotate. `examples`: the selection of the iteration
+    before, None for zero-shot; `examples_per_prompt` of them (S) per prompt. `earlier`: what must not be repeated.
+
+    `manner`: what prompts tell, and how texts are varied. With `parents` the PLM varies texts of these tables, those
+    of the PLM `only` if one is named: `copies` of each (as often as its column `times` says), or, without copies,
+    `count` in all, parents in turn. `part`: a folder of its own within the iteration. With `seeds` each prompt asks for
+    phrases of its own; with `words`, a table of terms, each for a new text names some, drawn at random.
+    """
+
+    plm: str
+    plm_index: int
+    iteration: int
+    count: int
+    offset: int
+    card: TaskCard
+    examples_per_prompt: int
+    contrast: bool
+    seed: int
+    examples: ArtifactRef | None = None
+    earlier: tuple[ArtifactRef, ...] = ()
+    manner: Manner = USUAL
+    parents: tuple[ArtifactRef, ...] = ()
+    copies: int = 0
+    only: str = ""
+    part: str = ""
+    seeds: Seeds | None = None
+    words: ArtifactRef | None = None
+    words_per_prompt: int = 1
+    shares: Shares = ()
 
 
 def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:

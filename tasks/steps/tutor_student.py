@@ -15,17 +15,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from connectors.interfaces.base import (ArtifactRef, StepKey, Usage)
-from tasks.text.class_balance import (Shares, dealt)
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.models import Usage
 from tasks.core.refs import Written
-from tasks.private.releases.teachers import CLASSES
-from tasks.text.prompts import seed_of
-from tasks.core.reuse import (make_once, step_key)
-from tasks.students.spec import (TrainingRows, settings)
-from tasks.steps.teachers import (TeacherSpec, embedder_of, shown_to, sure_of, texts_of)
+from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
-from tasks.students.train import (load_student, train_student)
-from tasks.steps.texts import (content, read_samples, read_vectors)
+from tasks.private.releases.teachers import CLASSES
+from tasks.steps.teachers import TeacherSpec, embedder_of, shown_to, sure_of, texts_of
+from tasks.steps.texts import content, read_samples, read_vectors
+from tasks.students.spec import TrainingRows, settings
+from tasks.students.train import load_student, train_student
+from tasks.text.class_balance import Shares, dealt
+from tasks.text.prompts import seed_of
 
 TOLD = "told.json"
 """Beside the student: how many queries it learned from, and how many of them were answered 'private'."""

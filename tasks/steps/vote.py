@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
-from connectors.interfaces.base import (ArtifactRef, Release, StepKey, digest)
-from tasks.accounting.votes import (VotePrivacy, choice_steps, vote_charge)
-from tasks.steps.selection import candidates
-from tasks.core.refs import (VoteSpec, Written)
-from tasks.private.voting.release import (VoteJob, release_votes)
-from tasks.private.voting.votes import NoisyVotes
-from tasks.steps.release_artifact import write_release
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.content_keys import digest
+from connectors.interfaces.ledger import Release
+from tasks.accounting.sensitivity import VotePrivacy, choice_steps
+from tasks.accounting.votes import Noise, vote_charge
+from tasks.core.refs import Written
 from tasks.core.reuse import step_key
 from tasks.core.tools import Tools
-from tasks.text.usable_texts import require_usable
+from tasks.private.voting.release import VoteJob, release_votes
+from tasks.private.voting.votes import NoisyVotes
+from tasks.steps.release_artifact import write_release
+from tasks.steps.selection import candidates
 from tasks.steps.texts import content
+from tasks.text.usable_texts import require_usable
+
+
+@dataclass(frozen=True, slots=True)
+class VoteSpec:
+    """One vote of the private rows: its noise, Q, and what of the texts so far stands for election.
+
+    `fingerprint`: keyed name of the private dataset; `dataset`: its name in the budget book. `needed`: usable texts of
+    each class without which nothing is released (`tasks.text.usable_texts`).
+    """
+
+    iteration: int
+    dataset: str
+    fingerprint: str
+    noise: Noise
+    scope: str
+    respend: bool
+    needed: Mapping[str, int] = field(default_factory=dict)
 
 
 def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
-    """Release the noisy votes for `written` once, and write them as release.parquet (see tasks/steps/release_artifact.py)."""
+    """Release the noisy votes for `written` once; write release.parquet (tasks/steps/release_artifact.py)."""
     path = f"runs/{tools.run_id}/iteration={spec.iteration}/release.parquet"
     key = _key(tools, spec, written)
 

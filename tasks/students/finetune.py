@@ -14,17 +14,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.students.coral import (Adaptation, used)
-from tasks.students.heads import (PROBE_STRENGTH, fit_logistic)
-from tasks.students.onednn import (by_onednn, use_onednn)
-from tasks.students.transformer import (Network, load_network, open_network, save_network)
-from tasks.students.spec import (Predict, Prediction, StudentSpec)
-from tasks.students.loop import (BestEpoch, Boost, Job, Outcome, Reporter, accuracy_and_loss, batch_of, computes_bfloat16, import_torch, seeded, softmax)
+from tasks.students.coral import Adaptation, used
+from tasks.students.heads import PROBE_STRENGTH, fit_logistic
+from tasks.students.loop import (
+    BestEpoch,
+    Boost,
+    Job,
+    Outcome,
+    Reporter,
+    accuracy_and_loss,
+    batch_of,
+    computes_bfloat16,
+    import_torch,
+    seeded,
+    softmax,
+)
+from tasks.students.onednn import by_onednn, use_onednn
+from tasks.students.spec import Predict, Prediction, StudentSpec
+from tasks.students.transformer import Network, load_network, open_network, save_network
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from connectors.interfaces.base import Matrix
+    from connectors.interfaces.embedding import Matrix
 
 _RATE_POOLED, _RATE_STANDARD = 1e-4, 5e-5
 _PATIENCE, _WARM_UP, _BUCKET = 2, 0.1, 50

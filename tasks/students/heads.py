@@ -14,15 +14,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connectors.interfaces.base import (ArtifactError, InputError)
-from tasks.students.coral import (Adaptation, used)
-from tasks.students.spec import (Predict, Prediction)
-from tasks.students.loop import (BestEpoch, Boost, Job, Outcome, Reporter, accuracy_and_loss, batch_of, import_torch, seeded, softmax)
+from connectors.interfaces.errors import ArtifactError, InputError
+from tasks.students.coral import Adaptation, used
+from tasks.students.loop import (
+    BestEpoch,
+    Boost,
+    Job,
+    Outcome,
+    Reporter,
+    accuracy_and_loss,
+    batch_of,
+    import_torch,
+    seeded,
+    softmax,
+)
+from tasks.students.spec import Predict, Prediction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from connectors.interfaces.base import Matrix
+    from connectors.interfaces.embedding import Matrix
 
 Layers = list[tuple["NDArray[np.float32]", "NDArray[np.float32]"]]
 """(weights of shape (out, in), bias of shape (out,)) per layer, first to last, with ReLU between."""

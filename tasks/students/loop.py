@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connectors.interfaces.base import (Advance, MissingPackageError)
-from tasks.students.boosting import (adjusted, beta_of)
-from tasks.students.spec import (StudentSpec, TrainingRows)
+from connectors.interfaces.errors import MissingPackageError
+from connectors.interfaces.progress import Advance
+from tasks.students.boosting import adjusted, beta_of
+from tasks.students.spec import StudentSpec, TrainingRows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from connectors.interfaces.base import (ConfigError, InputError)
+from connectors.interfaces.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from connectors.interfaces.base import Matrix
+    from connectors.interfaces.embedding import Matrix
 
 Kind = Literal["finetune", "linear", "mlp"]
 
@@ -28,9 +28,10 @@ class StudentSpec:
     precision: `auto` computes in bfloat16 where the processor has it (a third of the time; 1 of 1,200 predictions
     differed on dbpedia14), weights stay float32; `float32` gives the same student on processors of either sort.
     device: `auto` takes an accelerator if there is one. boost: adjust the rows' weights after every pass
-    (tasks/students/boosting.py). head: sentence encoders start from a fitted head, or, as other models do, from a random one.
-    adaptation: `coral` fits the scores to unlabelled texts as well (tasks/students/coral.py), `adaptation_weight` times;
-    not for `linear`. `density` learns from vectors that were moved (see TrainJob); not for `finetune`.
+    (tasks/students/boosting.py). head: sentence encoders start from a fitted head, or, as other models do, from a
+    random one. adaptation: `coral` fits the scores to unlabelled texts as well (tasks/students/coral.py),
+    `adaptation_weight` times; not for `linear`. `density` learns from vectors that were moved (see TrainJob); not for
+    `finetune`.
     """
 
     kind: Kind = "finetune"

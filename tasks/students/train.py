@@ -15,13 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connectors.interfaces.base import (Advance, ArtifactError, InputError)
-from tasks.students.spec import Predict as Predict
-from tasks.students.spec import Prediction as Prediction
-from tasks.students.spec import StudentSpec as StudentSpec
-from tasks.students.spec import Trained as Trained
-from tasks.students.spec import TrainingRows as TrainingRows
-from tasks.students.loop import (Job, Reporter, split)
+from connectors.interfaces.errors import ArtifactError, InputError
+from connectors.interfaces.progress import Advance
+from tasks.students.loop import Job, Reporter, split
+from tasks.students.spec import Predict, Prediction, StudentSpec, Trained, TrainingRows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

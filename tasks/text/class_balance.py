@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 from tasks.selection.weights import per_class
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from connectors.interfaces.base import Prompt
+from connectors.interfaces.prompts import Prompt
 from tasks.text import cleaning_rules as patterns
 
 MIN_WORDS = 3

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.base import (Prompt, Seeded)
-from tasks.text.prompts import (Call, TaskCard, about, fill, named, place_of, seed_of)
+from connectors.interfaces.prompts import Prompt, Seeded
+from tasks.text.prompts import Call, TaskCard, about, fill, named, place_of, seed_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from connectors.interfaces.base import (ConfigError, Prompt, digest)
+from connectors.interfaces.content_keys import digest
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.prompts import Prompt
 
 ZERO_SHOT = """\
 Write one {item} of the class {label}{attribute}.
@@ -70,7 +72,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class TaskCard:
-    """What is to be written: the item, its classes, an attribute to vary, the instructions (see flows/config/task_files)."""
+    """A task: the item, its classes, an attribute to vary, the instructions (see flows/config/task_files)."""
 
     name: str
     item: str

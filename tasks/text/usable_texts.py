@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from connectors.interfaces.base import TooFewTextsError
-from tasks.text.cleaning import normalised
+from connectors.interfaces.errors import TooFewTextsError
 from tasks.core.refs import Written
 from tasks.core.tools import Tools
+from tasks.text.cleaning import normalised
 
 AT_LEAST: Final = 2
 """Texts of a class that a release needs where the method asks for no more: of one text nothing can be chosen."""

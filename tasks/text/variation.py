@@ -11,8 +11,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from connectors.interfaces.base import (Cloze, Prompt)
-from tasks.text.prompts import (Call, TaskCard, about, fill, marked, named, place_of, seed_of, zero_shot)
+from connectors.interfaces.prompts import Cloze, Prompt
+from tasks.text.prompts import Call, TaskCard, about, fill, marked, named, place_of, seed_of, zero_shot
 
 Way = Literal["", "paraphrase", "blanks"]
 

@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from connectors.interfaces.models import ModelSpec
+from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.anthropic import AnthropicModel
-from connectors.interfaces.base import (ModelSpec, Prompt)
 from connectors.models.vendors.openai import OpenAIModel
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, line

@@ -9,7 +9,7 @@ import pandas as pd
 
 from connectors.artifacts import hash_cache
 from connectors.artifacts.store import Artifacts
-from connectors.interfaces.base import StepKey
+from connectors.interfaces.artifacts import StepKey
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, compare
 

@@ -34,8 +34,9 @@ def carry_out(kind: str, tokens: int, steps: int) -> tuple[float, float]:
     from transformers import BertConfig, BertForSequenceClassification
 
     from tasks.accounting.dp_sgd import Training
-    from tasks.private.training.dp_train import (EncodedRows, Recipe, train_privately)
+    from tasks.private.training.dp_train import EncodedRows, train_privately
     from tasks.private.training.progress import StepsTaken
+    from tasks.students.recipe import Recipe
 
     class Nowhere:
         """Keeps no checkpoint."""

@@ -16,8 +16,8 @@ import torch
 
 import connectors
 from connectors.embedders.registry import open_embedder
-from connectors.interfaces.threads import NUMBER
 from connectors.embedders.vector_cache import VectorStore
+from connectors.interfaces.threads import NUMBER
 from tasks.steps.embed import embed_texts
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, Work, in_turns, line, seconds

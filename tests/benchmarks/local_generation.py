@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from connectors.interfaces.base import (ModelSpec, Prompt)
+from connectors.interfaces.models import ModelSpec
+from connectors.interfaces.prompts import Prompt
 from connectors.models.transformers.model import HfModel
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, line

@@ -6,7 +6,7 @@ import numpy as np
 
 from tasks.federation.masked_round import check_announcements
 from tasks.federation.masked_sum import unmasked
-from tasks.private.federation.masking import (RoundKey, masked)
+from tasks.private.federation.masking import RoundKey, masked
 from tests.benchmarks.race import Line, compare, seconds
 from tests.tasks.rounds import Federation
 

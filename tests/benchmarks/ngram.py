@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from connectors.interfaces.base import (ModelSpec, Prompt)
-from connectors.models.ngram.model import (CORPORA, NgramModel)
+from connectors.interfaces.models import ModelSpec
+from connectors.interfaces.prompts import Prompt
+from connectors.models.ngram.model import CORPORA, NgramModel
 from connectors.models.ngram.tokens import tokenise
 from tests.benchmarks.race import Line, compare
 

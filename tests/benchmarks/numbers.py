@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tasks.metrics.metrics import fid
-from tasks.private.noise.discrete import (VERY_MANY, add_discrete_gaussian)
+from tasks.private.noise.discrete import VERY_MANY, add_discrete_gaussian
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, compare
 from tests.tasks.test_measure import by_sixty_digits

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from connectors.interfaces.base import RowsRef
-from flows.federation.partition import (PartyFile, partition)
+from connectors.interfaces.rows import RowsRef
+from flows.federation.partition import PartyFile, partition
 from tasks.federation.partition import Partition
 from tests.benchmarks.race import Line, line
 from tests.benchmarks.rounds import FLOOR, ROWS_EACH, arithmetic, made_up, words

@@ -24,8 +24,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from flows.config.files import load_config
 from flows.config.base import WaspConfig
+from flows.config.files import load_config
 from tests.benchmarks.flow_clock import Clock, more, parts
 from tests.benchmarks.race import seconds
 from tests.served import ask
@@ -84,7 +84,9 @@ def clocked(carry_out: Callable[..., Any]) -> Iterator[Clock]:
             stack.enter_context(patch.object(page, name, clock.timed("page", getattr(page, name))))
         for module in WAITING:
             stack.enter_context(patch(f"{module}.now", clock.waits(carry_out, lambda step, *_: step.name)))
-        stack.enter_context(patch("flows.methods.wasp.flow.embedded", clock.waits(embedded, lambda *_: "generate, embed")))
+        stack.enter_context(
+            patch("flows.methods.wasp.flow.embedded", clock.waits(embedded, lambda *_: "generate, embed"))
+        )
         for _, _, task in steps():
             stack.enter_context(patch.object(task, "fn", functools.wraps(task.fn)(clock.step(task.fn))))
         yield clock
@@ -122,8 +124,8 @@ def with_prefect(config: WaspConfig) -> Clock:
     """Carry a run out as the command does, beside a server that runs."""
     from prefect.task_runners import ThreadPoolTaskRunner
 
-    from flows.runtime.heartbeat import own_heartbeat
     from flows.methods.wasp.flow import wasp
+    from flows.runtime.heartbeat import own_heartbeat
     from tasks.prefect.runtime import now
 
     runner: Any = ThreadPoolTaskRunner(max_workers=config.execution.max_workers)

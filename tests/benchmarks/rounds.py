@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from connectors.interfaces.base import StepKey
-from tasks.steps.generate import ROW_TYPES
+from connectors.interfaces.artifacts import StepKey
 from tasks.core.refs import Written
-from tasks.federation.masked_round import (Round, check_announcements)
+from tasks.federation.masked_round import Round, check_announcements
 from tasks.federation.masked_sum import unmasked
-from tasks.private.federation.masking import (RoundKey, masked)
 from tasks.federation.traffic import totals
+from tasks.private.federation.masking import RoundKey, masked
+from tasks.steps.generate import ROW_TYPES
 from tests.benchmarks.race import Line, line
 from tests.federated import LABELS, Federated, open_federated, write_rows
 

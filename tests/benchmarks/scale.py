@@ -19,10 +19,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tasks.accounting.votes import (Noise, VotePrivacy, calibrate)
-from tasks.reporting.plot_style import (MARKERS, PALETTE, picture)
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import Noise, calibrate
+from tasks.private.nearest.search import rank
 from tasks.private.noise.discrete import add_discrete_gaussian
-from tasks.private.voting.votes import (Ballot, Candidates, _count, rank)
+from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.votes import _count
+from tasks.reporting.plot_style import MARKERS, PALETTE, picture
 from tasks.selection.examples import select
 from tasks.selection.weights import weigh
 from tests.conftest import OUTPUT

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tasks.keyphrases.densities import (Shape, members_of)
-from tasks.keyphrases.sequences import (Choice, draw_sequences)
+from tasks.keyphrases.densities import Shape, members_of
+from tasks.keyphrases.sequences import Choice, draw_sequences
 from tests.benchmarks.race import Line, compare
 
 LENGTH = 10

@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 from connectors.embedders.registry import open_embedder
-from connectors.interfaces.threads import (BLAS, WAITING, usable_cores)
+from connectors.interfaces.threads import BLAS, WAITING, usable_cores
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, line
 from tests.pipeline import ROOT

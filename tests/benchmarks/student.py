@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from tasks.students import finetune
+from tasks.students.loop import BestEpoch, Boost, Job, Reporter
 from tasks.students.onednn import by_onednn
+from tasks.students.spec import StudentSpec, TrainingRows
 from tasks.students.transformer import open_network
-from tasks.students.spec import (StudentSpec, TrainingRows)
-from tasks.students.loop import (BestEpoch, Boost, Job, Reporter)
 from tests.benchmarks.embed import has_bfloat16, processor_seconds, short_texts, threads
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, Work, line

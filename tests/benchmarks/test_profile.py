@@ -21,7 +21,11 @@ def code(file: Path | str, name: str) -> CodeType:
 
 
 RUN = code(ROOT / "flows/cli/main.py", "<module>")
-STEP = (RUN, code(ROOT / "tasks/prefect/runtime.py", "carried_out"), code(ROOT / "tasks/prefect/runtime.py", "measure_iteration"))
+STEP = (
+    RUN,
+    code(ROOT / "tasks/prefect/runtime.py", "carried_out"),
+    code(ROOT / "tasks/prefect/runtime.py", "measure_iteration"),
+)
 FID = (*STEP, code(ROOT / "tasks/steps/evaluation.py", "measure"), code(ROOT / "tasks/metrics/metrics.py", "fid"))
 IMPORTING = code("<frozen importlib._bootstrap>", "_find_and_load")
 PANDAS, ARROW = (code(SITE / name / "__init__.py", "<module>") for name in ("pandas", "pyarrow"))
@@ -56,7 +60,8 @@ def test_processor_time_goes_to_the_thread_that_used_it_and_not_to_one_that_wait
         (FID, "measure_iteration", "FID"),
         ((*FID, code(ROOT / "tasks/metrics/metrics.py", "_factor"), code(SITE / "numpy/linalg/_linalg.py", "qr")),
          "measure_iteration", "FID"),
-        ((RUN, code(ROOT / "flows/engine/finish.py", "finish_run"), code(ROOT / "tasks/reporting/plot_style.py", "picture"),
+        ((RUN, code(ROOT / "flows/engine/finish.py", "finish_run"),
+          code(ROOT / "tasks/reporting/plot_style.py", "picture"),
           code(SITE / "matplotlib/figure.py", "savefig")), "end of the run", "pictures"),
         ((RUN, IMPORTING, code(ROOT / "flows/methods/wasp/flow.py", "<module>"), IMPORTING, PANDAS, IMPORTING, ARROW),
          "command", "import of pandas"),

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tasks.accounting.votes import (Noise, VotePrivacy, calibrate)
-from tasks.private.nearest.search import (Running, Way, rank)
-from tasks.private.voting.votes import (Ballot, Candidates, clean_votes)
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import Noise, calibrate
+from tasks.private.nearest.search import Running, Way, rank
+from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.votes import clean_votes
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, Work, in_turns, line
 

@@ -9,10 +9,12 @@ import pandas as pd
 
 import connectors
 from connectors.embedders.sentence import SentenceEmbedder
-from tasks.accounting.votes import (Noise, VotePrivacy, calibrate)
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import Noise, calibrate
+from tasks.federation.wire import FORMS, Form, packed, seen, unpacked
 from tasks.private.nearest.search import rank
-from tasks.private.voting.votes import (Ballot, Candidates, clean_votes)
-from tasks.federation.wire import (FORMS, Form, packed, seen, unpacked)
+from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.votes import clean_votes
 from tests.benchmarks.race import Line, compare
 
 DATA = Path(connectors.__file__).parent / "data"

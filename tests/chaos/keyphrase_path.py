@@ -5,18 +5,17 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from connectors.interfaces.base import ArtifactRef
+from connectors.interfaces.artifacts import ArtifactRef
 from flows.config.files import check_config
-from flows.methods.dp_kps.run import DpKpsRun
-from flows.methods.dp_kps.config import DpKpsConfig
 from flows.engine.prepare import prepare
+from flows.methods.dp_kps.config import DpKpsConfig
+from flows.methods.dp_kps.run import DpKpsRun
 from flows.runtime.manifest import open_book
+from tasks.core.refs import Written
+from tasks.steps import keyphrases, phrase_texts
 from tasks.steps import moments as adapting
-from tasks.steps import keyphrases
-from tasks.steps import phrase_texts
 from tasks.steps import texts as writing
 from tasks.steps.moments import MomentsSpec
-from tasks.core.refs import Written
 from tasks.steps.phrase_texts import PhraseRows
 from tests.chaos.release_path import Tell
 

@@ -23,12 +23,12 @@ from typing import Any
 
 from sqlalchemy.engine import default
 
-from connectors.interfaces.base import (ArtifactRef, StepKey)
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from flows.engine.prepare import Prepared
 from flows.runtime.manifest import open_book
+from tasks.core.refs import Written
 from tasks.steps.generate import ROW_TYPES
-from tasks.core.refs import (VoteSpec, Written)
-from tasks.steps.vote import vote
+from tasks.steps.vote import VoteSpec, vote
 from tests.connectors.ledger_tools import ROOT
 from tests.flows.test_bad_input import start
 
@@ -49,9 +49,18 @@ WORDS = (
     "bill",
 )
 FILES = (
-    *("connectors/ledger*.py", "connectors/artifacts/store.py", "connectors/artifacts/atomic_files.py", "connectors/artifacts/manifests.py"),
-    *("connectors/artifacts/parquet.py", "tasks/private/*.py", "tasks/steps/vote.py", "flows/storage/lost_releases.py", "flows/engine/prepare.py"),
-    *("tasks/steps/keyphrases.py", "tasks/steps/moments.py", "tasks/steps/release_artifact.py"),
+    "connectors/ledger/*.py",
+    "connectors/artifacts/store.py",
+    "connectors/artifacts/atomic_files.py",
+    "connectors/artifacts/manifests.py",
+    "connectors/artifacts/parquet.py",
+    "tasks/private/**/*.py",
+    "tasks/steps/vote.py",
+    "tasks/steps/keyphrases.py",
+    "tasks/steps/moments.py",
+    "tasks/steps/release_artifact.py",
+    "flows/storage/lost_releases.py",
+    "flows/engine/prepare.py",
 )
 TRACED = {str(path) for pattern in FILES for path in ROOT.glob(pattern)} | {str(default.__file__)}
 """Files at whose lines a child may die: budget book, private zone, artifacts, where SQLAlchemy executes and commits."""

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from connectors.interfaces.base import (Completion, FinalError, TemporaryError)
+from connectors.interfaces.errors import FinalError, TemporaryError
+from connectors.interfaces.models import Completion
 from connectors.models.base.completion_cache import Recording
 from tests.connectors.test_paid_once import VENDORS, recording, writings
 from tests.vendor_server import VendorServer

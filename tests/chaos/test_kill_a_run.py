@@ -25,7 +25,7 @@ def kill_after(pipeline: Pipeline, config: Path, seconds: float) -> bool:
 
 def answers_per_prompt(pipeline: Pipeline) -> list[int]:
     """Return how many answers the models gave to each prompt, over all starts."""
-    from connectors.models.base.completion_cache import CompletionStore
+    from connectors.models.base.completion_store import CompletionStore
 
     store = CompletionStore(pipeline.home / "completions")
     return [count for identity in store.identities() for count in store.asked(identity).values()]

@@ -19,9 +19,9 @@ import pytest
 
 from connectors.artifacts.store import Artifacts
 from connectors.ledger.state import RELEASING
-from flows.storage.release_check import (RELEASES, Compared, verify)
 from flows.runtime.stores import open_ledger
-from tasks.accounting.votes import epsilon_of
+from flows.storage.release_check import RELEASES, Compared, verify
+from tasks.accounting.composition import epsilon_of
 from tests.connectors.ledger_tools import DELTA, ROOT
 from tests.flows.test_bad_input import good_rows, table
 from tests.output import table as written_table

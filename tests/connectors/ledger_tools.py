@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.base import (BudgetPlan, Charge, ReleaseRequest)
+from connectors.interfaces.ledger import BudgetPlan, Charge, ReleaseRequest
 from connectors.ledger.ledger import BudgetBook
 
 ROOT = Path(__file__).resolve().parents[2]

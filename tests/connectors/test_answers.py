@@ -1,6 +1,6 @@
 import pytest
 
-from connectors.models.vendors.answers import (ask_for_several, plain_text, several_texts)
+from connectors.models.vendors.answers import ask_for_several, plain_text, several_texts
 
 PLAIN = {
     "A text.": "A text.",

@@ -1,5 +1,5 @@
+from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.anthropic import AnthropicModel
-from connectors.interfaces.base import Prompt
 from tests.connectors.vendor_promises import KEY, VendorPromises
 from tests.vendor_wire import ok
 

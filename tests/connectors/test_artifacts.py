@@ -18,9 +18,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from connectors.artifacts.atomic_files import BLOCK_BYTES, STALE_SECONDS, explain, file_sha256, write_whole
 from connectors.artifacts.store import Artifacts
-from connectors.interfaces.base import (ArtifactError, StepKey)
-from connectors.artifacts.atomic_files import (BLOCK_BYTES, STALE_SECONDS, explain, file_sha256, write_whole)
+from connectors.interfaces.artifacts import StepKey
+from connectors.interfaces.errors import ArtifactError
 from tests.contracts import ArtifactStoreContract
 
 KEY = StepKey("vote", 1, {"votes": 8, "method": {"examples": 4}}, {"samples": "a" * 64})
@@ -334,7 +335,8 @@ class TestDisk:
         script = f"""
             import resource, numpy as np, pandas as pd
             from connectors.artifacts.store import Artifacts
-            from connectors.interfaces.base import ArtifactError, StepKey
+            from connectors.interfaces.artifacts import StepKey
+            from connectors.interfaces.errors import ArtifactError
             store, key = Artifacts({str(tmp_path)!r}), StepKey("s", 1)
             old = store.write_matrix("m.parquet", np.ones((2, 2), np.float32), key)
             resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))

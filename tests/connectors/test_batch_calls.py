@@ -2,12 +2,15 @@ import pickle
 
 import pytest
 
-from connectors.models.vendors.anthropic import AnthropicModel
-from connectors.interfaces.base import (ConfigError, FinalError, ModelSpec, Prompt)
-from connectors.models.vendors.batches import BatchModel
-from connectors.models.base.completion_cache import (CompletionStore, Recording)
-from connectors.models.vendors.openai import OpenAIModel
+from connectors.interfaces.errors import ConfigError, FinalError
+from connectors.interfaces.models import ModelSpec
+from connectors.interfaces.prompts import Prompt
+from connectors.models.base.completion_cache import Recording
+from connectors.models.base.completion_store import CompletionStore
 from connectors.models.base.cost_limit import Purse
+from connectors.models.vendors.anthropic import AnthropicModel
+from connectors.models.vendors.batches import BatchModel
+from connectors.models.vendors.openai import OpenAIModel
 from tests.contracts import LanguageModelContract
 from tests.vendor_batches import BatchBook
 from tests.vendor_server import VendorServer

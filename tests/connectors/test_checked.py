@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 
 from connectors.artifacts import hash_cache
+from connectors.artifacts.hash_cache import TICK_NS, Hashes, Recent
 from connectors.artifacts.store import Artifacts
-from connectors.interfaces.base import (ArtifactError, ArtifactRef, StepKey)
-from connectors.artifacts.hash_cache import (TICK_NS, Hashes, Recent)
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.errors import ArtifactError
 
 KEY = StepKey("embed", 1, {}, {})
 TABLE = pd.DataFrame({"text": ["x", "y"], "n": [1, 2]})

@@ -14,8 +14,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from connectors.interfaces.base import (ArtifactError, Completion, FinalError, Keep, Prompt, TemporaryError, Usage, keep_nothing)
-from connectors.models.base.completion_cache import (CompletionStore, Recording)
+from connectors.interfaces.errors import ArtifactError, FinalError, TemporaryError
+from connectors.interfaces.models import Completion, Keep, Usage, keep_nothing
+from connectors.interfaces.prompts import Prompt
+from connectors.models.base.completion_cache import Recording
+from connectors.models.base.completion_store import CompletionStore
 from tests.contracts import UNICODE, LanguageModelContract
 
 

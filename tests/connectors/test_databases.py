@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-from connectors.interfaces.base import PlaceError
-from connectors.rows.databases import (_open, _reading, read_sql)
-from connectors.rows.queries import (READING, check_query)
+from connectors.interfaces.errors import PlaceError
+from connectors.rows.databases import _open, _reading, read_sql
+from connectors.rows.queries import READING, check_query
 from tests.connectors.postgres_server import execute, postgres_server
 
 ROWS = "SELECT text, label FROM notes ORDER BY text"

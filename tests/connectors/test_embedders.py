@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from connectors.interfaces.base import (ConfigError, MissingPackageError)
-from connectors.embedders.registry import (HashingEmbedder, open_embedder)
+from connectors.embedders.registry import HashingEmbedder, open_embedder
+from connectors.interfaces.errors import ConfigError, MissingPackageError
 from tests.contracts import UNICODE, EmbedderContract
 
 TEXTS = [

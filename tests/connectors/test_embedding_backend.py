@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from connectors.embedders import backend
-from connectors.interfaces.base import ConfigError
 from connectors.embedders.registry import open_embedder
+from connectors.interfaces.errors import ConfigError
 from tests.contracts import UNICODE, EmbedderContract
 
 torch = pytest.importorskip("torch")

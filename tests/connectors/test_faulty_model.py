@@ -7,10 +7,11 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from connectors.interfaces.base import (ConfigError, FinalError, ModelSpec, TemporaryError)
-from connectors.models.base.completion_store import CompletionStore
+from connectors.interfaces.errors import ConfigError, FinalError, TemporaryError
+from connectors.interfaces.models import ModelSpec
 from connectors.models.base.completion_cache import Recording
-from connectors.models.base.faulty import (GARBAGE, REFUSAL, FaultyModel)
+from connectors.models.base.completion_store import CompletionStore
+from connectors.models.base.faulty import GARBAGE, REFUSAL, FaultyModel
 from connectors.models.base.registry import open_model
 from tests.contracts import LanguageModelContract
 

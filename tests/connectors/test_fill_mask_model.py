@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from connectors.interfaces.base import (Cloze, ConfigError, FinalError, ModelSpec, Prompt)
-from connectors.models.transformers.fill_mask import FillMaskModel
+from connectors.interfaces.errors import ConfigError, FinalError
+from connectors.interfaces.models import ModelSpec
+from connectors.interfaces.prompts import Cloze, Prompt
 from connectors.models.base.registry import open_model
+from connectors.models.transformers.fill_mask import FillMaskModel
 from tests.tiny_models import SENTENCES, save_gpt2, tokenizer
 
 OFFLINE = {"offline": True, "dtype": "float32", "device": "cpu"}

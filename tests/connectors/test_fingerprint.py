@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.interfaces.base import LedgerError
-from connectors.security.record_hashes import (dataset_fingerprint, key_name, open_secret, record_hash)
+from connectors.interfaces.errors import LedgerError
+from connectors.security.record_hashes import dataset_fingerprint, key_name, open_secret, record_hash
 from tests.connectors.ledger_tools import ROOT
 
 KEY, OTHER = b"k" * 32, b"o" * 32
@@ -32,8 +32,9 @@ def test_the_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_processes_that_start_together_get_the_same_key(tmp_path: Path) -> None:
-    code = "import sys, pathlib; from connectors.security.record_hashes import open_secret as o; sys.stdin.readline(); " + (
-        "print(o(pathlib.Path(sys.argv[1])).hex())"
+    code = (
+        "import sys, pathlib; from connectors.security.record_hashes import open_secret as o; sys.stdin.readline(); "
+        + ("print(o(pathlib.Path(sys.argv[1])).hex())")
     )
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
     children = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], **pipes) for _ in range(4)]

@@ -13,7 +13,9 @@ from threading import Thread
 
 import pytest
 
-from connectors.interfaces.base import (FinalError, ModelSpec, Prompt, TemporaryError)
+from connectors.interfaces.errors import FinalError, TemporaryError
+from connectors.interfaces.models import ModelSpec
+from connectors.interfaces.prompts import Prompt
 from connectors.models.transformers.model import HfModel
 from tests.conftest import ROOT
 from tests.tiny_models import tiny_models as tiny_models
@@ -176,7 +178,8 @@ def test_threads_that_open_models_first_thing_do_not_see_a_half_imported_library
     program = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from connectors.interfaces.base import ModelSpec, Prompt
+from connectors.interfaces.models import ModelSpec
+from connectors.interfaces.prompts import Prompt
 from connectors.models.transformers.model import HfModel
 
 def reason(folder):

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from connectors.interfaces.base import (ConfigError, FinalError, MissingPackageError, ModelSpec, Prompt)
-from connectors.models.base.completion_store import CompletionStore
+from connectors.interfaces.errors import ConfigError, FinalError, MissingPackageError
+from connectors.interfaces.models import ModelSpec
+from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_cache import Recording
+from connectors.models.base.completion_store import CompletionStore
 from connectors.models.transformers.model import HfModel
 from tests.contracts import LanguageModelContract
 from tests.tiny_models import tiny_models as tiny_models

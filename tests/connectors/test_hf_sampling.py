@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from connectors.models.transformers.options import HfOptions  # noqa: E402
-from connectors.models.transformers.sampling import (Request, RowSampler, nucleus)  # noqa: E402
+from connectors.models.transformers.sampling import Request, RowSampler, nucleus  # noqa: E402
 
 CPU = torch.device("cpu")
 

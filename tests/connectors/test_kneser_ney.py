@@ -9,9 +9,9 @@ from nltk.lm import KneserNeyInterpolated
 from nltk.util import everygrams
 
 import connectors
-from connectors.interfaces.base import ConfigError
-from connectors.models.ngram.kneser_ney import (END, START, KneserNey, draw)
-from connectors.models.ngram.tokens import (Truecaser, detokenise, tokenise)
+from connectors.interfaces.errors import ConfigError
+from connectors.models.ngram.kneser_ney import END, START, KneserNey, draw
+from connectors.models.ngram.tokens import Truecaser, detokenise, tokenise
 
 CORPORA = Path(connectors.__file__).parent / "data" / "corpora"
 LINES = """the cat sat on the mat . the dog sat on the log .

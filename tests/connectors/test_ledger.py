@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.interfaces.base import LedgerError
-from connectors.ledger.ledger import BudgetBook
+from connectors.interfaces.errors import LedgerError
 from connectors.ledger.database import parse_url
+from connectors.ledger.ledger import BudgetBook
 from tests.connectors.ledger_promises.grouping import Grouping
 from tests.connectors.ledger_promises.keeping import Keeping, alter
 from tests.connectors.ledger_promises.racing import Racing

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import create_engine, text
 
-from connectors.interfaces.base import LedgerError
+from connectors.interfaces.errors import LedgerError
 from connectors.ledger.ledger import BudgetBook
 from tests.connectors.ledger_promises.grouping import Grouping
 from tests.connectors.ledger_promises.keeping import Keeping

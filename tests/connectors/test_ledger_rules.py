@@ -13,7 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from connectors.interfaces.base import (BudgetError, BudgetPlan, LedgerError, LostArtifactsError, ReleaseRequest)
+from connectors.interfaces.errors import BudgetError, LedgerError, LostArtifactsError
+from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
 from connectors.ledger.ledger import BudgetBook
 from tests.connectors.ledger_tools import DELTA, charge, never, new_book, zcdp
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from connectors.interfaces.base import (Cloze, Prompt)
-from connectors.models.ngram.kneser_ney import (END_ID, KneserNey)
-from connectors.models.ngram.model import (NgramModel, NgramOptions)
+from connectors.interfaces.prompts import Cloze, Prompt
+from connectors.models.ngram.kneser_ney import END_ID, KneserNey
+from connectors.models.ngram.model import NgramModel, NgramOptions
 
 TEXTS = [text.split() for text in ("the red fox ran home", "the red dog ran off", "a cat sat at home", "the cat ran")]
 SOURCE = "I was charged twice for the same parcel, please send the money back."

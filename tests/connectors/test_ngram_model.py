@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 import connectors
-from connectors.interfaces.base import (ConfigError, InputError, ModelSpec, Prompt)
+from connectors.interfaces.errors import ConfigError, InputError
+from connectors.interfaces.models import ModelSpec
+from connectors.interfaces.prompts import Prompt
 from connectors.models.ngram.model import NgramModel
 from connectors.models.ngram.tokens import tokenise
 

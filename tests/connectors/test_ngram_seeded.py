@@ -2,7 +2,8 @@
 
 import pytest
 
-from connectors.interfaces.base import (ModelSpec, Seeded)
+from connectors.interfaces.models import ModelSpec
+from connectors.interfaces.prompts import Seeded
 from connectors.models.ngram.model import NgramModel
 
 PHRASES = ("router", "light bulb", "Lisbon", "invoice", "parcel")

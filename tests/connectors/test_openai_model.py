@@ -1,6 +1,8 @@
 import pytest
 
-from connectors.interfaces.base import (ConfigError, ModelSpec, Prompt)
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.models import ModelSpec
+from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.openai import OpenAIModel
 from tests.connectors.vendor_promises import KEY, VendorPromises, asked
 from tests.vendor_wire import failure, ok

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from connectors.interfaces.base import (FinalError, TemporaryError)
+from connectors.interfaces.errors import FinalError, TemporaryError
 from connectors.models.vendors.event_loop import run_here
-from connectors.models.vendors.pacing import (Endpoint, Pace, SlowDown, Unusable)
+from connectors.models.vendors.pacing import Endpoint, Pace, SlowDown, Unusable
 from connectors.models.vendors.request_window import Window
 
 QUICK = Pace(cap=8, tries=3, first_wait=0.002, longest_wait=0.01, open_after=3, open_seconds=0.02, probes=2)

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from connectors.interfaces.models import ModelSpec
+from connectors.interfaces.prompts import Prompt
+from connectors.models.base.completion_cache import Recording
+from connectors.models.base.completion_store import CompletionStore
 from connectors.models.vendors.anthropic import AnthropicModel
-from connectors.interfaces.base import (ModelSpec, Prompt)
-from connectors.models.base.completion_cache import (CompletionStore, Recording)
 from connectors.models.vendors.openai import OpenAIModel
 from tests.vendor_server import VendorServer
 from tests.vendor_wire import Reply, failure, no_choices

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from connectors.interfaces.base import (Completion, MoneyError, Prompt, keep_nothing)
-from connectors.models.base.completion_cache import (CompletionStore, Recording)
+from connectors.interfaces.errors import MoneyError
+from connectors.interfaces.models import Completion, keep_nothing
+from connectors.interfaces.prompts import Prompt
+from connectors.models.base.completion_cache import Recording
+from connectors.models.base.completion_store import CompletionStore
 from connectors.models.base.cost_limit import Purse
 
 

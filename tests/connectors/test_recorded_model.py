@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.interfaces.base import (Completion, ConfigError, InputError, ModelSpec, Prompt)
+from connectors.interfaces.errors import ConfigError, InputError
+from connectors.interfaces.models import Completion, ModelSpec
+from connectors.interfaces.prompts import Prompt
 from connectors.models.base.recorded import RecordedModel
 
 REAL = Path(os.environ.get("WASP_DATA", Path(__file__).resolve().parents[2] / ".." / "shared" / "data"))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from connectors.interfaces.redaction import (guard_logs, redact, redact_words)
+from connectors.interfaces.redaction import guard_logs, redact, redact_words
 from connectors.security.secrets import read_secret
 
 KEY = "sk-planted-0123456789abcdef"

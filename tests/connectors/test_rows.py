@@ -10,8 +10,10 @@ import fsspec
 import pandas as pd
 import pytest
 
-from connectors.interfaces.base import (InputError, MissingPackageError, RowsRef, normal_form)
-from connectors.rows.reader import (RowProblem, check_public, find_problems, read_rows)
+from connectors.interfaces.errors import InputError, MissingPackageError
+from connectors.interfaces.rows import RowsRef
+from connectors.interfaces.text_forms import normal_form
+from connectors.rows.reader import RowProblem, check_public, find_problems, read_rows
 
 SECRET = "my salary is 91234 euros"
 

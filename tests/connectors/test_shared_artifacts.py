@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.artifacts import remote_files
+from connectors.artifacts import shared_store
+from connectors.artifacts.shared_store import MARK, RemoteFiles, SharedArtifacts, checked, open_artifacts
 from connectors.artifacts.store import Artifacts
-from connectors.interfaces.base import (ArtifactError, ConfigError, MissingPackageError, StepKey)
-from connectors.artifacts.remote_files import (MARK, RemoteFiles, checked)
-from connectors.artifacts.shared_store import (SharedArtifacts, open_artifacts)
+from connectors.interfaces.artifacts import StepKey
+from connectors.interfaces.errors import ArtifactError, ConfigError, MissingPackageError
 from tests.connectors.s3_server import S3Server, s3_server
 
 KEY = StepKey("step", 1, {"size": 3})
@@ -193,7 +193,7 @@ def test_a_store_that_hangs_does_not_hold_a_write_forever(
 ) -> None:
     for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(remote_files, "SECONDS", 2.0)
+    monkeypatch.setattr(shared_store, "SECONDS", 2.0)
     store = open_artifacts(tmp_path / "a", s3.bucket("bucket-that-hangs"))
     store.check()
     os.kill(s3.process.pid, signal.SIGSTOP)

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.interfaces.base import (ConfigError, InputError, TermsRef)
 from connectors.embedders.registry import open_embedder
 from connectors.embedders.vocabularies import read_terms
+from connectors.interfaces.errors import ConfigError, InputError
+from connectors.interfaces.rows import TermsRef
 
 
 def test_terms_come_in_order_of_rank_from_every_kind_of_file(tmp_path: Path) -> None:

@@ -13,9 +13,18 @@ import numpy as np
 import pytest
 import torch
 
-from connectors.interfaces import threads
 from connectors.embedders.registry import open_embedder
-from connectors.interfaces.threads import (AHEAD, BLAS, SLEEPING, WAITING, compute, cpu_quota, settle_environment, usable_cores)
+from connectors.interfaces import threads
+from connectors.interfaces.threads import (
+    AHEAD,
+    BLAS,
+    SLEEPING,
+    WAITING,
+    compute,
+    cpu_quota,
+    settle_environment,
+    usable_cores,
+)
 from tests.pipeline import ROOT
 
 ENTRIES = {

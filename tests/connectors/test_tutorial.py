@@ -10,10 +10,12 @@ import pytest
 import yaml
 
 import connectors
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.models import ModelSpec
+from connectors.interfaces.prompts import Prompt
+from connectors.models.base.registry import check_connector, open_model
 from connectors.models.vendors.anthropic import AnthropicModel
-from connectors.interfaces.base import (ConfigError, ModelSpec, Prompt)
 from connectors.models.vendors.openai import OpenAIModel
-from connectors.models.base.registry import (check_connector, open_model)
 from tests.contracts import LanguageModelContract
 
 TEXT = (Path(connectors.__file__).parent / "README.md").read_text(encoding="utf-8")

@@ -4,8 +4,8 @@ import sqlite3
 import numpy as np
 import pytest
 
-from connectors.interfaces.base import ArtifactError
 from connectors.embedders.vector_cache import VectorStore
+from connectors.interfaces.errors import ArtifactError
 from tests.contracts import UNICODE
 
 TEXTS = ["a", "", UNICODE, "lone \ud800 surrogate"]

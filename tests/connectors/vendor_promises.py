@@ -11,8 +11,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from connectors.interfaces.base import (Completion, ConfigError, FinalError, ModelSpec, MoneyError, Prompt, TemporaryError, Usage)
-from connectors.models.base.completion_cache import (CompletionStore, Recording)
+from connectors.interfaces.errors import ConfigError, FinalError, MoneyError, TemporaryError
+from connectors.interfaces.models import Completion, ModelSpec, Usage
+from connectors.interfaces.prompts import Prompt
+from connectors.models.base.completion_cache import Recording
+from connectors.models.base.completion_store import CompletionStore
 from connectors.models.base.cost_limit import Purse
 from tests.contracts import LanguageModelContract
 from tests.vendor_server import VendorServer

@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 from deployments.stack.book_place import place_book
 from deployments.stack.settings import Settings
 from flows.cli import budget_commands

@@ -8,9 +8,9 @@ import yaml
 from prefect import Flow
 
 from deployments.prefect_file import PLACE, render
+from deployments.registry import CONFIGS, Deployment, deployments, enter_data_folder, form_values
 from flows.catalog import FLOWS
-from flows.config.files import (check_config, load_config)
-from deployments.registry import (CONFIGS, Deployment, deployments, enter_data_folder, form_values)
+from flows.config.files import check_config, load_config
 
 FILE = yaml.safe_load(PLACE.read_text(encoding="utf-8"))
 ALL = pytest.mark.parametrize("one", deployments(), ids=lambda one: f"{one.flow}/{one.name}")
@@ -88,7 +88,7 @@ def test_relative_paths_start_in_the_workers_data_folder(tmp_path, monkeypatch) 
 
 
 def test_a_data_folder_that_is_not_there_is_named(tmp_path, monkeypatch) -> None:
-    from connectors.interfaces.base import ConfigError
+    from connectors.interfaces.errors import ConfigError
 
     monkeypatch.setenv("WASP_DATA", str(tmp_path / "gone"))
     with pytest.raises(ConfigError, match="WASP_DATA of the worker: .*gone cannot be entered"):

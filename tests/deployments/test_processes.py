@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-from connectors.interfaces.base import (ConfigError, WaspError)
+from connectors.interfaces.errors import ConfigError, WaspError
 from deployments.stack import processes
 from deployments.stack.processes import Service, Started
 from tests.pipeline import free_port

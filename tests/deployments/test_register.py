@@ -9,10 +9,10 @@ import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 from deployments.edits import ABSENT, RECORD, catalogue_values, merge, server_values
 from deployments.register import _make_pool, main, register, report
-from deployments.registry import (Deployment, deployments)
+from deployments.registry import Deployment, deployments
 from tests.pipeline import prefect_server
 from tests.served import Refused, ask
 

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 from deployments.stack import processes, services
 from deployments.stack.postgres import postgres_service
 from deployments.stack.settings import Settings, kept_values, settings_of

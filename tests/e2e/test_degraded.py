@@ -17,7 +17,7 @@ def broken_model(folder: Path) -> dict[str, str]:
     (folder / "sitecustomize.py").write_text(
         "import pathlib\n"
         "import connectors.models.ngram.model as m\n"
-        "from connectors.interfaces.base import FinalError\n"
+        "from connectors.interfaces.errors import FinalError\n"
         "whole = m.NgramModel.complete\n"
         "def complete(self, prompts, *rest):\n"
         f"    if self.name == 'novelist' and not pathlib.Path({str(folder / 'back')!r}).exists():\n"

@@ -18,7 +18,7 @@ import errno, pathlib
 import connectors.artifacts.atomic_files as files
 import connectors.models.ngram.model as models
 import tasks.steps.evaluation as judging
-from connectors.interfaces.base import FinalError
+from connectors.interfaces.errors import FinalError
 here = pathlib.Path(__file__).parent
 whole, sync, distance = models.NgramModel.complete, files.os.fsync, judging._distance
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from connectors.interfaces.base import RowsRef
+from connectors.interfaces.rows import RowsRef
 from connectors.rows.reader import read_rows
-from flows.federation.partition import (PartyFile, partition)
+from flows.federation.partition import PartyFile, partition
 from flows.runtime.stores import open_ledger
 from tasks.federation.partition import Partition
 from tests.federated import PLANTED

@@ -20,8 +20,9 @@ import numpy as np
 import pytest
 import yaml
 
-from connectors.interfaces.base import (ArtifactError, RowsRef)
-from flows.federation.partition import (PartyFile, partition)
+from connectors.interfaces.errors import ArtifactError
+from connectors.interfaces.rows import RowsRef
+from flows.federation.partition import PartyFile, partition
 from flows.runtime.stores import open_ledger
 from tasks.federation.partition import Partition
 from tests.connectors.s3_server import s3_server

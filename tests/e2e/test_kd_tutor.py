@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from flows.cli import commands
-from tasks.accounting.votes import filter_epsilon
+from tasks.accounting.composition import filter_epsilon
 from tests.pipeline import Pipeline, last_json
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connectors.interfaces.base import format_dollars
+from connectors.interfaces.money import format_dollars
 from tests.pipeline import WAIT_SECONDS, Pipeline, last_json
 from tests.vendor_server import VendorServer
 from tests.vendor_wire import failure, with_usage

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows.config.task_files import (SHIPPED, load_task)
+from flows.config.task_files import SHIPPED, load_task
 from tests.pipeline import ROOT, Pipeline, last_json
 
 

@@ -9,15 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.interfaces.base import (ArtifactRef, ConfigError)
-from flows.config.files import check_config
+from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.errors import ConfigError
 from flows.config.base import WaspConfig
-from flows.engine.prepare import (make_noise, prepare, vote_privacy_of)
-from flows.runtime.manifest import RunBook
+from flows.config.files import check_config
+from flows.engine.prepare import make_noise, prepare, vote_privacy_of
 from flows.methods.wasp.run import WaspRun
-from tasks.accounting.votes import vote_sensitivity
+from flows.runtime.manifest import RunBook
+from tasks.accounting.sensitivity import vote_sensitivity
 from tasks.core.refs import Written
-from tasks.selection.weights import (Weighting, weigh)
+from tasks.selection.weights import Weighting, weigh
 from tests.pipeline import SMALL
 
 REF = ArtifactRef("runs/x/selection.parquet", "0" * 64, "1" * 64, "select", 8)

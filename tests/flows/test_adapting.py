@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from connectors.interfaces.base import ConfigError
-from flows.releases.moments import moments_remarks
+from connectors.interfaces.errors import ConfigError
 from flows.config.base import WaspConfig
-from flows.methods.dp_kps.config import DpKpsConfig
-from flows.methods.fusegen.config import FuseGenConfig
-from flows.methods.only_private.config import OnlyPrivateConfig
 from flows.engine.plan import planned
 from flows.engine.prepare import make_noise
 from flows.engine.text import plan as plan_words
+from flows.methods.dp_kps.config import DpKpsConfig
+from flows.methods.fusegen.config import FuseGenConfig
+from flows.methods.only_private.config import OnlyPrivateConfig
+from flows.releases.moments import moments_remarks
 from tasks.accounting.composition import epsilon_of
 from tests.pipeline import FURTHER, METHODS, SMALL
 

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from connectors.interfaces.base import (ApprovalError, ConfigError, PrivateInputError)
-from flows.engine import approval
-from flows.engine import text
-from flows.engine.approval import (Approval, ask, contract_of)
+from connectors.interfaces.errors import ApprovalError, ConfigError, PrivateInputError
+from flows.config.base import WaspConfig
+from flows.config.execution import PACE
 from flows.config.files import check_config
-from flows.config.base import (PACE, WaspConfig)
-from flows.engine.plan import plan_of
-from flows.engine.prepare import (make_noise, prepare)
 from flows.config.task_files import load_task
+from flows.engine import approval, text
+from flows.engine.approval import Approval, ask, contract_of
+from flows.engine.plan import plan_of
+from flows.engine.prepare import make_noise, prepare
 from tests.served import values
 
 CARD = load_task("support_desk")

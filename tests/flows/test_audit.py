@@ -11,14 +11,14 @@ import pytest
 import yaml
 from prefect.utilities.callables import parameter_schema
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 from flows.audit import text
-from flows.cli import commands
-from flows.audit.flow import audit
 from flows.audit.claims import attacks_of
-from flows.config.files import (check_config, load_config)
-from flows.config.base import WaspConfig
 from flows.audit.config import AuditConfig
+from flows.audit.flow import audit
+from flows.cli import commands
+from flows.config.base import WaspConfig
+from flows.config.files import check_config, load_config
 from flows.engine.prepare import make_noise
 from tests.conftest import ROOT
 from tests.pipeline import Pipeline, last_json

@@ -11,21 +11,22 @@ from typing import Any
 import pytest
 import yaml
 
-from connectors.interfaces.base import (ArtifactError, AuditError, BudgetPlan, ReleaseRequest)
-from flows.audit.claims import (attacks_of, claims)
-from flows.publish.audits import (audits_of, require_no_red_audit)
-from flows.catalog import find_flow
-from flows.config.files import check_config
-from flows.publish.ledger_page import collect
-from flows.config.base import WaspConfig
+from connectors.interfaces.errors import ArtifactError, AuditError
+from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
+from flows.audit.claims import attacks_of, claims
 from flows.audit.config import AuditConfig
+from flows.catalog import find_flow
+from flows.config.base import WaspConfig
+from flows.config.files import check_config
 from flows.engine.prepare import make_noise
-from flows.runtime.stores import open_artifacts
 from flows.engine.tools import open_ledger
+from flows.publish.audits import audits_of, require_no_red_audit
+from flows.publish.ledger_page import collect
+from flows.runtime.stores import open_artifacts
+from tasks.accounting.federated import Parties, shared, shared_charge
 from tasks.accounting.votes import Noise
 from tasks.audit.attacks import Attack
-from tasks.reporting.ledger_page import (LANGUAGES, render)
-from tasks.accounting.federated import (Parties, shared, shared_charge)
+from tasks.reporting.ledger_page import LANGUAGES, render
 from tests.conftest import ROOT
 from tests.flows.test_audit import SABOTAGED
 from tests.pipeline import METHODS, SMALL, Pipeline, last_json
@@ -270,10 +271,10 @@ def test_the_refusal_names_the_audit_and_what_was_proven(tmp_path: Path) -> None
 def test_an_audit_of_a_part_of_dp_kps_is_found_by_its_noise_for_a_document(tmp_path: Path) -> None:
     from flows.audit.claims import claims
     from flows.config.files import load_config
-    from flows.methods.dp_kps.config import DpKpsConfig
     from flows.engine.prepare import make_noise
-    from tasks.audit.attacks import Attack
+    from flows.methods.dp_kps.config import DpKpsConfig
     from tasks.accounting.keyphrases import calibrate_part
+    from tasks.audit.attacks import Attack
 
     config = load_config(DpKpsConfig, ROOT / "deployments/configs/dp_kps_here.yaml")
     book = {"run_id": "run", "flow": "dp_kps", "config": config.model_dump(mode="json")}
@@ -298,10 +299,10 @@ def test_an_audit_of_a_part_of_dp_kps_is_found_by_its_noise_for_a_document(tmp_p
 def test_an_audit_of_teachers_is_found_by_its_noise_for_a_row_whatever_the_number_of_queries(tmp_path: Path) -> None:
     from flows.audit.claims import claims
     from flows.config.files import load_config
-    from flows.methods.kd_tutor.config import KdTutorConfig
     from flows.engine.prepare import make_noise
-    from tasks.audit.attacks import Attack
+    from flows.methods.kd_tutor.config import KdTutorConfig
     from tasks.accounting.teachers import calibrate_part
+    from tasks.audit.attacks import Attack
 
     config = load_config(KdTutorConfig, ROOT / "deployments/configs/kd_tutor_here.yaml")
     book = {"run_id": "run", "flow": "kd_tutor", "config": config.model_dump(mode="json")}

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from connectors.interfaces.base import (ConfigError, LedgerError)
-from flows.storage import ledger_backup
+from connectors.interfaces.errors import ConfigError, LedgerError
 from flows.cli import budget_commands
 from flows.engine.prepare import Prepared
 from flows.runtime.manifest import in_use
 from flows.runtime.stores import open_ledger
+from flows.storage import ledger_backup
 from tests.connectors.ledger_tools import child
 from tests.flows.test_bad_input import good_rows, start, table
 from tests.flows.test_release_files import release
@@ -39,7 +39,7 @@ def test_backups_taken_while_a_run_writes_are_whole_and_the_latest_goes_into_a_f
     run: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = """
-        from tasks.accounting.votes import filter_epsilon, laplace_event
+        from tasks.accounting.composition import filter_epsilon, laplace_event
         book, one = BudgetBook(sys.argv[1], filter_epsilon), charge(event=laplace_event(0.001))
         say("ready"); sys.stdin.readline()
         for n in range(400):

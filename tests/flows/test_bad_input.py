@@ -12,19 +12,28 @@ import pandas as pd
 import pytest
 import yaml
 
-from connectors.interfaces.base import (ArtifactError, ConfigError, InputError, LedgerError, MissingPackageError, PrivateInputError, ProblemsError, WaspError)
-from flows.runtime import state_folder as home_module
-from flows.engine import text as words
+from connectors.interfaces.errors import (
+    ArtifactError,
+    ConfigError,
+    InputError,
+    LedgerError,
+    MissingPackageError,
+    PrivateInputError,
+    ProblemsError,
+    WaspError,
+)
 from flows.cli.commands import plan
-from flows.config.files import (check_config, load_config)
-from flows.runtime.state_folder import (check_room, state_folder)
-from flows.config.base import WaspConfig
 from flows.compare.config import CompareConfig
-from flows.runtime.paths import default_name
-from flows.engine.prepare import (Prepared, prepare)
-from flows.runtime.stores import open_ledger
+from flows.config.base import WaspConfig
+from flows.config.files import check_config, load_config
 from flows.config.task_files import load_task
 from flows.config.yaml_files import parse_yaml
+from flows.engine import text as words
+from flows.engine.prepare import Prepared, prepare
+from flows.runtime import state_folder as home_module
+from flows.runtime.paths import default_name
+from flows.runtime.state_folder import check_room, state_folder
+from flows.runtime.stores import open_ledger
 from tests.pipeline import SMALL
 
 LABELS = ["login_problem", "billing_question", "slow_internet", "delivery_delay", "cancel_contract", "hardware_fault"]
@@ -392,7 +401,8 @@ def test_taking_exactly_so_many_rows_costs_the_noise_of_a_replacement(home: Path
 
 def test_a_full_disk_is_told_with_the_path(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from connectors.artifacts.store import Artifacts
-    from connectors.interfaces.base import (ArtifactError, StepKey)
+    from connectors.interfaces.artifacts import StepKey
+    from connectors.interfaces.errors import ArtifactError
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

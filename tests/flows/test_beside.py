@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from connectors.interfaces.base import ConfigError
-from flows.config.files import check_config
+from connectors.interfaces.errors import ConfigError
 from flows.config.base import WaspConfig
+from flows.config.files import check_config
 from flows.engine.prepare import make_noise
 from tests.pipeline import SMALL
 

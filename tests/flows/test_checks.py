@@ -16,14 +16,13 @@ import pandas as pd
 import pytest
 import yaml
 
-from connectors.interfaces.base import (ConfigError, MissingPackageError, ProblemsError)
+from connectors.interfaces.errors import ConfigError, MissingPackageError, ProblemsError
 from connectors.interfaces.packages import install_command
-from flows.cli import main
-from flows.cli import commands
-from flows.engine.checks import problems_of
-from flows.config.files import check_config
+from flows.cli import commands, main
 from flows.cli.doctor import examine
 from flows.config.base import WaspConfig
+from flows.config.files import check_config
+from flows.engine.checks import problems_of
 from flows.engine.prepare import prepare
 from flows.engine.preview import preview_rows
 from flows.runtime.stores import open_ledger
@@ -375,7 +374,7 @@ import os, sys
 server = http.server.HTTPServer(("127.0.0.1", 0), Hub)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 os.environ["HF_ENDPOINT"] = f"http://127.0.0.1:{server.server_port}"
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 from connectors.models.transformers.model_checks import find_model
 for model, revision in (("good/model", None), ("no/model", None), ("good/model", "v2")):
     try:

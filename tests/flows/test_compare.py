@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 from flows.compare import text
 from flows.compare.cells import cells_of
-from flows.compare.values import planned
-from flows.config.files import (check_config, load_config)
 from flows.compare.config import CompareConfig
+from flows.compare.values import planned
+from flows.config.files import check_config, load_config
 from tests.conftest import ROOT
 from tests.connectors.tracking.tools import snapshot
 from tests.pipeline import SMALL, Pipeline, last_json

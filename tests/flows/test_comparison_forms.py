@@ -6,10 +6,10 @@ import pytest
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools import is_valid_schema, validate
 
-from connectors.interfaces.base import ConfigError
-from flows.cli import commands
-from flows.catalog import find_flow
+from connectors.interfaces.errors import ConfigError
 from deployments.registry import form_values
+from flows.catalog import find_flow
+from flows.cli import commands
 from tests.conftest import ROOT
 
 HIDDEN = {

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from connectors.interfaces.base import RowsRef
-from flows.engine import text
+from connectors.interfaces.rows import RowsRef
 from flows.cli.party import look_at
-from flows.config.files import check_config
 from flows.cli.party_doctor import coordinator_checks
 from flows.config.base import WaspConfig
-from flows.federation.partition import (PartyFile, partition)
+from flows.config.files import check_config
+from flows.engine import text
+from flows.federation.partition import PartyFile, partition
 from flows.federation.party import load_party
 from tasks.federation.partition import Partition
 from tests.federated import PLANTED, open_federated, write_rows

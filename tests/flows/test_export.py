@@ -11,9 +11,9 @@ import pytest
 from huggingface_hub import DatasetCard
 
 import connectors.data
-from connectors.interfaces.base import ArtifactError
 from connectors.artifacts.atomic_files import file_sha256
-from flows.publish.bundle import (verified_words, verify_bundle)
+from connectors.interfaces.errors import ArtifactError
+from flows.publish.bundle import verified_words, verify_bundle
 from flows.publish.export import check_student
 from tests.pipeline import Pipeline, last_json
 
@@ -187,7 +187,7 @@ def test_verify_bundle_names_what_differs(finished: Finished, bundle: Path, tmp_
 
 def test_another_key_than_the_senders_is_noticed(finished: Finished, bundle: Path, tmp_path: Path) -> None:
     """Whoever signs a changed bundle anew needs a key of their own, and that is not the sender's."""
-    from connectors.security.signing import (open_signing_key, public_pem)
+    from connectors.security.signing import open_signing_key, public_pem
     from flows.publish.bundle import seal
 
     forged = tmp_path / "forged"

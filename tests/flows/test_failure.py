@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 
 from connectors.interfaces import cancellation
-from connectors.interfaces.base import (ArtifactError, BudgetError, ConfigError, FinalError, WaspError, in_step, step_of)
-from flows.runtime.failure import (Story, UnexpectedError, disk_is_full, full_disk_told, told)
+from connectors.interfaces.errors import (
+    ArtifactError,
+    BudgetError,
+    ConfigError,
+    FinalError,
+    WaspError,
+    in_step,
+    step_of,
+)
+from flows.runtime.failure import Story, UnexpectedError, disk_is_full, full_disk_told, told
 
 
 def failing(error: Exception, story: Story) -> WaspError:

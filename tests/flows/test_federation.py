@@ -5,15 +5,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from connectors.interfaces.base import (ConfigError, RowsRef)
-from connectors.security.signing import (open_signing_key, public_line)
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.rows import RowsRef
+from connectors.security.signing import open_signing_key, public_line
 from flows.cli import commands
+from flows.config.base import WaspConfig
 from flows.config.files import check_config
-from flows.engine.federation import (open_federation, read_registry)
-from flows.config.base import (PartiesChoice, WaspConfig)
-from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
-from flows.federation.partition import (PartyFile, partition)
+from flows.config.parties import PartiesChoice
+from flows.engine.federation import open_federation, read_registry
+from flows.federation.partition import PartyFile, partition
 from flows.federation.party import load_party
+from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from tasks.federation.partition import Partition
 from tests.federated import open_federated, write_rows
 from tests.pipeline import SMALL
@@ -130,7 +132,7 @@ def test_giving_a_run_up_returns_what_its_parties_set_aside(tmp_path: Path, monk
 
 def test_export_says_that_rows_of_parties_cannot_be_searched(tmp_path: Path) -> None:
     from flows.publish.gate import search
-    from flows.runtime.manifest import (open_book, read_book)
+    from flows.runtime.manifest import open_book, read_book
 
     found = open_federated(tmp_path / "f", privacy={"epsilon": 4.0})
     found.vote()

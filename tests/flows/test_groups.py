@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from connectors.interfaces.base import (BudgetError, ConfigError, PrivateInputError, ReleaseRequest)
-from flows.cli import budget_commands
-from flows.cli import budget_text
-from flows.engine import text as words
-from flows.config.files import check_config
-from flows.publish.ledger_page import (collect, write_page)
+from connectors.interfaces.errors import BudgetError, ConfigError, PrivateInputError
+from connectors.interfaces.ledger import ReleaseRequest
+from flows.cli import budget_commands, budget_text
 from flows.config.base import WaspConfig
+from flows.config.files import check_config
+from flows.engine import text as words
 from flows.engine.plan import planned
 from flows.engine.prepare import Prepared
+from flows.publish.ledger_page import collect, write_page
 from flows.runtime.stores import open_ledger
 from tasks.accounting.votes import vote_charge
 from tests.flows.test_bad_input import LABELS, good_rows, start, table

@@ -7,13 +7,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from connectors.interfaces.base import ConfigError
-from flows.engine import text
-from flows.audit.claims import (attacks_of, claims)
-from flows.config.files import check_config
-from flows.config.base import WaspConfig
-from flows.audit.config import (AuditConfig, PipelineAttack)
+from connectors.interfaces.errors import ConfigError
+from flows.audit.claims import attacks_of, claims
+from flows.audit.config import AuditConfig, PipelineAttack
 from flows.audit.findings import planned_pipeline
+from flows.config.base import WaspConfig
+from flows.config.files import check_config
+from flows.engine import text
 from flows.engine.plan import planned
 from flows.engine.prepare import make_noise
 from tests.pipeline import SMALL, Pipeline, last_json

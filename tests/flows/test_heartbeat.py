@@ -13,7 +13,7 @@ from prefect.settings import (
 )
 
 from flows.runtime import heartbeat
-from flows.runtime.heartbeat import (beating, own_heartbeat)
+from flows.runtime.heartbeat import beating, own_heartbeat
 from tests.served import ask
 
 BEAT = "prefect.flow-run.heartbeat"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.interfaces.base import ConfigError
-from flows.runtime.state_folder import (check_closed, open_to_others)
+from connectors.interfaces.errors import ConfigError
+from flows.runtime.state_folder import check_closed, open_to_others
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from prefect import flow, runtime, task
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from flows.runtime import prefect_progress
-from flows.runtime.prefect_progress import (LivePage, Piece, shown)
+from flows.runtime.prefect_progress import LivePage, Piece, shown
 from tests.pipeline import free_port
 from tests.served import artifacts
 

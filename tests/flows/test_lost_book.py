@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from connectors.interfaces.base import (ArtifactRef, LedgerError, ReleaseRequest, StepKey)
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.errors import LedgerError
+from connectors.interfaces.ledger import ReleaseRequest
 from flows.engine.prepare import Prepared
-from flows.runtime.manifest import open_book
 from flows.methods.wasp.run import WaspRun
+from flows.runtime.manifest import open_book
 from tasks.accounting.votes import vote_charge
 from tests.flows.test_bad_input import good_rows, start, table
 

@@ -12,14 +12,18 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from connectors.interfaces.base import (BudgetError, BudgetPlan, ConfigError, LedgerError, ReleaseRequest, StepKey)
-from connectors.ledger.ledger import BudgetBook
 from connectors.artifacts.shared_store import open_artifacts
-from flows.publish.ledger_page import (collect, write_page)
+from connectors.interfaces.artifacts import StepKey
+from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
+from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
+from connectors.ledger.ledger import BudgetBook
+from flows.publish.ledger_page import collect, write_page
 from flows.runtime.stores import open_ledger
-from tasks.accounting.votes import (VotePrivacy, calibrate, filter_epsilon, laplace_event, vote_charge)
-from tasks.reporting.ledger_page import (LANGUAGES, render, wording)
-from tasks.reporting.report_model import (Happened, to_json)
+from tasks.accounting.composition import filter_epsilon, laplace_event
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import calibrate, vote_charge
+from tasks.reporting.ledger_page import LANGUAGES, render, wording
+from tasks.reporting.report_model import Happened, to_json
 from tests.connectors.ledger_tools import charge
 from tests.federated import open_federated
 from tests.tasks.report_tools import made_up_report

@@ -18,11 +18,12 @@ from prefect.settings import (
     temporary_settings,
 )
 
-from connectors.interfaces.base import ArtifactRef
+from connectors.interfaces.artifacts import ArtifactRef
+from tasks.core.refs import Written
 from tasks.prefect import page as page_steps
-from tasks.core.refs import (MeasureJob, Written)
 from tasks.prefect.page import Page
-from tasks.prefect.runtime import (now, start, step)
+from tasks.prefect.runtime import now, start, step
+from tasks.steps.evaluation import MeasureJob
 from tests.pipeline import free_port
 from tests.served import artifacts, ask
 

@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 
-from flows.compare.cells import (Cell, cells_of)
-from flows.config.files import load_config
+from flows.compare.cells import Cell, cells_of
 from flows.compare.config import CompareConfig
+from flows.config.files import load_config
 from tests.conftest import ROOT
 
 PAPERS = ROOT / "deployments" / "configs" / "papers"

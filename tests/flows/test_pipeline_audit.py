@@ -11,15 +11,15 @@ import pandas as pd
 import pytest
 import yaml
 
-from connectors.interfaces.base import (AuditError, ConfigError)
-from flows.audit import text
-from flows.cli import commands
+from connectors.interfaces.errors import AuditError, ConfigError
 from flows.audit import pipeline as pipeline_audit
-from flows.audit.run import planned
-from flows.config.files import load_config
-from flows.config.base import WaspConfig
+from flows.audit import text
 from flows.audit.config import AuditConfig
-from flows.audit.pipeline import (PipelineTrial, pipeline_config, run_with_canaries, scratch)
+from flows.audit.pipeline import PipelineTrial, pipeline_config, run_with_canaries, scratch
+from flows.audit.run import planned
+from flows.cli import commands
+from flows.config.base import WaspConfig
+from flows.config.files import load_config
 from tests.conftest import ROOT
 from tests.flows.test_audit import artifacts
 from tests.pipeline import SMALL, Pipeline, last_json
@@ -258,7 +258,7 @@ def test_planted_rows_lie_in_the_private_zone_and_only_included_canaries_are_amo
 
 
 def test_a_leftover_of_a_killed_audit_is_found_by_the_cleaning(tmp_path: Path) -> None:
-    from flows.storage.inventory import (LEFTOVERS, state_files)
+    from flows.storage.inventory import LEFTOVERS, state_files
 
     with scratch(tmp_path) as folder:
         (folder / "rows.parquet").write_bytes(b"rows")

@@ -2,7 +2,7 @@
 
 import io
 
-from flows.runtime.terminal_progress import (Bars, Lines)
+from flows.runtime.terminal_progress import Bars, Lines
 
 
 def test_lines_end_with_what_was_done_and_how_fast() -> None:

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
-from connectors.interfaces.base import ConfigError
-from flows.engine import text as words
-from flows.config.files import check_config
+from connectors.interfaces.errors import ConfigError
 from flows.config.base import WaspConfig
+from flows.config.files import check_config
+from flows.engine import text as words
 from flows.engine.plan import planned
-from flows.engine.prepare import (make_noise, prepare)
+from flows.engine.prepare import make_noise, prepare
 from tasks.private.data.rows import open_rows
 from tests.pipeline import ROOT, SMALL, Pipeline
 

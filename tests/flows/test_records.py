@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.interfaces.base import ArtifactError
+from connectors.interfaces.errors import ArtifactError
 from flows.cli import commands
 
 

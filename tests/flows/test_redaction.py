@@ -10,8 +10,8 @@ import pytest
 from prefect import flow, runtime
 from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_TO_API_ENABLED, temporary_settings
 
-from connectors.interfaces.base import WaspError
-from flows.runtime.failure import (Story, told)
+from connectors.interfaces.errors import WaspError
+from flows.runtime.failure import Story, told
 from tasks.prefect.runtime import step
 
 KEY = "planted-0123456789abcdef"

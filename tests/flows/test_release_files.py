@@ -12,25 +12,26 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from connectors.interfaces.base import (BudgetPlan, LedgerError, ReleaseRequest, StepKey)
 from connectors.artifacts.atomic_files import file_sha256
-from connectors.ledger.ledger import BudgetBook
 from connectors.artifacts.shared_store import open_artifacts
-from flows.publish.gate import ledger_head
-from flows.storage.lost_releases import release_file
+from connectors.interfaces.artifacts import StepKey
+from connectors.interfaces.errors import LedgerError
+from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
+from connectors.ledger.ledger import BudgetBook
 from flows.engine.prepare import Prepared
+from flows.publish.gate import ledger_head
 from flows.runtime.manifest import open_book
-from flows.storage.release_check import (Compared, verify)
+from flows.runtime.stores import open_ledger
+from flows.storage.lost_releases import release_file
+from flows.storage.release_check import Compared, verify
 from flows.storage.removal import remove
 from flows.storage.retention import Going
-from flows.runtime.stores import open_ledger
-from tasks.accounting.votes import (filter_epsilon, vote_charge)
-from tasks.private.releases import density
-from tasks.private.releases import moments
-from tasks.private.training import plain_train
+from tasks.accounting.composition import filter_epsilon
+from tasks.accounting.no_noise import exposure_charge
+from tasks.accounting.votes import vote_charge
+from tasks.core import slots
 from tasks.private.voting.votes import NoisyVotes
 from tasks.steps.release_artifact import table_of
-from tasks.accounting.no_noise import exposure_charge
 from tests.federated import open_federated
 from tests.flows.test_bad_input import good_rows, start, table
 
@@ -144,10 +145,10 @@ def test_a_file_that_no_book_knows_is_red(run: Prepared) -> None:
 
 
 def test_every_slot_leads_to_the_file_that_its_step_writes() -> None:
-    slots = {"vote-12": "iteration=12", density.SLOT: "guidance", moments.SLOT: "adaptation", "labels": "labels"}
-    for slot, folder in slots.items():
+    folders = {"vote-12": "iteration=12", slots.GUIDANCE: "guidance", slots.MOMENTS: "adaptation", "labels": "labels"}
+    for slot, folder in folders.items():
         assert release_file("run", slot) == f"runs/run/{folder}/release.parquet"
-    assert release_file("run", plain_train.SLOT) is None
+    assert release_file("run", slots.PLAIN_TRAINING) is None
 
 
 def test_a_student_in_the_private_zone_has_no_file_that_could_be_missing(tmp_path: Path) -> None:
@@ -155,7 +156,7 @@ def test_a_student_in_the_private_zone_has_no_file_that_could_be_missing(tmp_pat
     book.register("desk", "fingerprint", ["0" * 64], "owner")
     charge = exposure_charge("a student trained on the private rows as they are")
     book.reserve("desk", BudgetPlan("only-0", "only_private", 1e-5, (charge,)), "owner")
-    book.release_once(ReleaseRequest("desk", "only-0", plain_train.SLOT, "key", charge), lambda: b"told")
+    book.release_once(ReleaseRequest("desk", "only-0", slots.PLAIN_TRAINING, "key", charge), lambda: b"told")
     assert verify(open_artifacts(tmp_path, None), book, "desk") == Compared()
 
 
@@ -175,7 +176,7 @@ def test_verify_leaves_no_thread_behind_that_could_abort_the_exit(run: Prepared)
     """A thread of Arrow that holds a Python object while the interpreter ends takes the process with it (SIGABRT)."""
     script = (
         "import os, pandas, pyarrow.dataset\n"
-        "from flows import budget_commands\n"
+        "from flows.cli import budget_commands\n"
         "from tasks.accounting.composition import second_opinion\n"
         "before = set(os.listdir('/proc/self/task'))\n"
         "assert budget_commands.verify(None) == {'problems': [], 'missing': []}\n"

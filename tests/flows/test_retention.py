@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from connectors.artifacts.store import Artifacts
-from connectors.interfaces.base import (Completion, LostArtifactsError, Prompt)
-from connectors.models.base.completion_store import CompletionStore
 from connectors.artifacts.shared_store import SharedArtifacts
-from flows.runtime.manifest import (alone, held_here, in_use)
-from flows.storage.removal import (lost, remove, standing)
-from flows.storage.retention import (Retention, choose)
+from connectors.artifacts.store import Artifacts
+from connectors.interfaces.errors import LostArtifactsError
+from connectors.interfaces.models import Completion
+from connectors.interfaces.prompts import Prompt
+from connectors.models.base.completion_store import CompletionStore
+from flows.runtime.manifest import alone, held_here, in_use
 from flows.storage.inventory import kind_of
+from flows.storage.removal import lost, remove, standing
+from flows.storage.retention import Retention, choose
 
 NOW = datetime(2030, 6, 1, tzinfo=UTC)
 OLD, NEW = NOW - timedelta(days=40), NOW - timedelta(days=1)

@@ -16,14 +16,15 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed
 from prefect.utilities.annotations import opaque, quote
 
-from connectors.interfaces.base import (ConfigError, LedgerError, MissingPackageError, WaspError)
-from flows.runtime import stores
+from connectors.interfaces.errors import ConfigError, LedgerError, MissingPackageError, WaspError
+from flows.config.base import WaspConfig
+from flows.config.execution import Execution
 from flows.config.files import check_config
-from flows.config.base import (Execution, WaspConfig)
-from flows.engine.prepare import (Prepared, prepare)
-from flows.runtime.task_runners import ConfiguredTaskRunner
+from flows.engine.prepare import Prepared, prepare
+from flows.runtime import stores
 from flows.runtime.stores import Shared
-from tasks.prefect.runtime import (generate, now, record_iteration, step, value_of)
+from flows.runtime.task_runners import ConfiguredTaskRunner
+from tasks.prefect.runtime import generate, now, record_iteration, step, value_of
 from tasks.prefect.runtime import start as start_step
 from tests.flows.test_bad_input import values
 

@@ -12,13 +12,13 @@ from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, PREFECT_API_UR
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import validate
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 from connectors.security.secret_patterns import find_secrets
-from flows.catalog import FLOWS
-from flows.config.files import load_config
 from deployments.registry import deployments
+from flows.catalog import FLOWS
 from flows.cli.secret_doctor import check_stored_secrets
 from flows.config.base import WaspConfig
+from flows.config.files import load_config
 from tests.pipeline import Pipeline, prefect_server
 from tests.served import Refused, ask, values
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from connectors.interfaces.base import ConfigError
-from flows.config.task_files import (load_task, shipped_tasks)
-from tasks.text.prompts import (CONTRASTIVE, Call, prompt_for)
+from connectors.interfaces.errors import ConfigError
+from flows.config.task_files import load_task, shipped_tasks
+from tasks.text.prompts import CONTRASTIVE, Call, prompt_for
 
 DATA = Path(os.environ.get("WASP_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 SMALL = "name: teas\nitem: tea review\nlabels: [green, black]\n"

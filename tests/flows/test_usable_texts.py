@@ -7,24 +7,24 @@ from typing import Any
 
 import pytest
 
-from connectors.interfaces.base import (ConfigError, TooFewTextsError, step_of)
-from flows.methods.aug_pe.run import AugPeRun
+from connectors.interfaces.errors import ConfigError, TooFewTextsError, step_of
 from flows.catalog import find_flow
 from flows.config.files import check_config
-from flows.releases.teachers_run import _teacher_spec as teacher_spec
-from flows.methods.kd_tutor.run import KdRun
-from flows.methods.pre_text.run import PreTextRun
 from flows.engine.prepare import prepare
-from flows.runtime.manifest import open_book
 from flows.engine.run import Run
 from flows.engine.usable_texts import return_reservation
+from flows.methods.aug_pe.run import AugPeRun
+from flows.methods.kd_tutor.run import KdRun
+from flows.methods.pre_text.run import PreTextRun
 from flows.methods.wasp.run import WaspRun
+from flows.releases.teachers_run import _teacher_spec as teacher_spec
+from flows.runtime.manifest import open_book
 from tasks.core.refs import Written
-from tasks.steps.release_artifact import READ_BACK
 from tasks.steps.density import estimate_density
+from tasks.steps.release_artifact import READ_BACK
 from tasks.steps.teachers import teach
+from tasks.steps.texts import embed_samples, write_samples
 from tasks.steps.vote import vote
-from tasks.steps.texts import (embed_samples, write_samples)
 from tests.pipeline import FURTHER, METHODS, SMALL
 from tests.vendor_server import VendorServer
 from tests.vendor_wire import Reply, Request, ok, text_for

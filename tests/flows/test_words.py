@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from connectors.interfaces.base import format_dollars
+from connectors.interfaces.money import format_dollars
 from flows.engine import text as words
 
 PLMS = ("gpt2-xl", "llama-2-7b", "vicuna-7b", "opt-6.7b", "chatglm3-6b", "flan-t5-xl")

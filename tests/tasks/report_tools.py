@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from connectors.interfaces.base import (Charge, Usage)
+from connectors.interfaces.ledger import Charge
+from connectors.interfaces.models import Usage
 from tasks.metrics.iteration_record import Facts
-from tasks.reporting.report import (Happened, MapPoints, Plan, Report, Sample, Scores)
-from tasks.reporting.report_model import Outgoing
+from tasks.reporting.report_model import Happened, MapPoints, Outgoing, Plan, Report, Sample, Scores
 
 PLMS = ("ngram-wide", "ngram-narrow", "gpt-4o", "claude")
 CLASSES = ("card lost", "loan", "fees", "transfer")

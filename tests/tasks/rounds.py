@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from connectors.security.signing import public_pem
-from tasks.federation.masked_round import (Round, check_announcements)
-from tasks.private.federation.masking import (RoundKey, masked)
+from tasks.federation.masked_round import Round, check_announcements
+from tasks.private.federation.masking import RoundKey, masked
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tasks.students.train import TrainingRows
+from tasks.students.spec import TrainingRows
 
 CLASSES = ["fruit", "metal", "river"]
 WORDS = {

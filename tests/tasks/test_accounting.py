@@ -10,8 +10,19 @@ from typing import Any
 
 import pytest
 
-from connectors.interfaces.base import (ConfigError, canonical)
-from tasks.accounting.votes import (VotePrivacy, calibrate, epsilon_of, filter_epsilon, gaussian_event, gaussian_sigma, laplace_event, person_factor, rho_of, sides_of, signal_index, vote_charge, vote_scale, vote_sensitivity, zcdp_epsilon)
+from connectors.interfaces.content_keys import canonical
+from connectors.interfaces.errors import ConfigError
+from tasks.accounting.composition import (
+    epsilon_of,
+    filter_epsilon,
+    gaussian_event,
+    gaussian_sigma,
+    laplace_event,
+    rho_of,
+    zcdp_epsilon,
+)
+from tasks.accounting.sensitivity import VotePrivacy, person_factor, vote_scale, vote_sensitivity
+from tasks.accounting.votes import calibrate, sides_of, signal_index, vote_charge
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "golden" / "dp_vectors.json").read_text())
 USUAL = VotePrivacy(epsilon=4, delta=1e-5, releases=4)

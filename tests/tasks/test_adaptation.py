@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from connectors.interfaces.base import ConfigError
-from tasks.students.coral import (coral, used)
-from tasks.students.spec import (StudentSpec, TrainingRows, settings)
-from tasks.students.train import (load_student, train_student)
+from connectors.interfaces.errors import ConfigError
+from tasks.students.coral import coral, used
+from tasks.students.spec import StudentSpec, TrainingRows, settings
+from tasks.students.train import load_student, train_student
 
 torch = pytest.importorskip("torch")
 CLASSES = ("a", "b", "c")

@@ -10,10 +10,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tasks.accounting.votes import (Noise, VotePrivacy, calibrate)
-from tasks.audit.attacks import (Mechanism, audit_votes, canary_election, releases_of_a_run)
-from tasks.audit.bounds import (epsilon_bound, lower_bound, most)
-from tasks.private.voting.votes import (Ballot, Candidates, NoisyVotes, clean_votes, noisy_votes)
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import Noise, calibrate
+from tasks.audit.attacks import Mechanism, audit_votes, canary_election, releases_of_a_run
+from tasks.audit.bounds import epsilon_bound, lower_bound, most
+from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.votes import NoisyVotes, clean_votes, noisy_votes
 from tests.conftest import ROOT
 
 USUAL = calibrate(VotePrivacy(4, 1e-5, 4))

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from connectors.interfaces.base import ConfigError
-from flows.audit.claims import (attacks_of, claims)
-from flows.config.files import check_config
+from connectors.interfaces.errors import ConfigError
+from flows.audit.claims import attacks_of, claims
 from flows.audit.config import AuditConfig
-from tasks.accounting.votes import (Noise, VotePrivacy, calibrate)
-from tasks.audit.attacks import (audit_votes, canary_election, carry_out)
-from tasks.audit.federated import (FederatedRun, divided)
+from flows.config.files import check_config
+from tasks.accounting.federated import Parties, SharedNoise
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import Noise, calibrate
+from tasks.audit.attacks import audit_votes, canary_election, carry_out
+from tasks.audit.federated import FederatedRun, divided
 from tasks.private.voting.votes import clean_votes
-from tasks.accounting.federated import (Parties, SharedNoise)
 
 LOUD = calibrate(VotePrivacy(16, 1e-5, 1, votes=2))
 """Where noise that is a square root of two too small misses the audit once in 10^7 audits of 700 trials."""

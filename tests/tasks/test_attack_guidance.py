@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tasks.accounting.votes import VotePrivacy
-from tasks.audit.density import (Mechanism, audit_guidance, release_of_a_run)
-from tasks.accounting.density import (GuidanceNoise, calibrate_density)
-from tasks.private.voting.ballot import Ballot
+from tasks.accounting.density import GuidanceNoise, calibrate_density
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.audit.density import Mechanism, audit_guidance, release_of_a_run
 from tasks.private.releases.density import clean_sums
 from tasks.private.releases.keyphrase_release import NoisySums
+from tasks.private.voting.ballot import Ballot
 
 TRIALS = 1000
 
@@ -26,7 +26,7 @@ def weak(ballot: Ballot, noise: GuidanceNoise) -> list[NoisySums]:
 
 
 def reused(ballot: Ballot, noise: GuidanceNoise, kept: list[Any] = []) -> list[NoisySums]:  # noqa: B006
-    from tasks.audit.density import (KERNEL, LABELS)
+    from tasks.audit.density import KERNEL, LABELS
 
     (one,) = release_of_a_run(ballot, noise)
     clean = clean_sums(ballot, LABELS, KERNEL, noise).sums

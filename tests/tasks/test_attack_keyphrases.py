@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tasks.audit.keyphrases import (Corpus, Mechanism, audit_keyphrases, canary_corpus, likely_epsilon, release_of_a_run)
-from tasks.accounting.keyphrases import (KeyphraseNoise, PartPrivacy, calibrate_part)
-from tasks.private.releases.keyphrase_release import (NoisySums, clean_density, clean_vocabulary)
+from tasks.accounting.keyphrases import KeyphraseNoise, PartPrivacy, calibrate_part
+from tasks.audit.keyphrases import Corpus, Mechanism, audit_keyphrases, canary_corpus, likely_epsilon, release_of_a_run
+from tasks.private.releases.keyphrase_release import NoisySums, clean_density, clean_vocabulary
 
 TRIALS = 1000
 PARTS = ("vocabulary", "density")

@@ -15,11 +15,22 @@ from scipy.stats import binom, norm
 
 from connectors.embedders.registry import open_embedder
 from connectors.models.ngram.likelihood import fit_likelihood
-from tasks.accounting.votes import (VotePrivacy, calibrate)
-from tasks.audit.pipeline import (Guesses, Question, attack_run, auc_interval, guess, one_run_bound, one_run_chance, votes_of_each)
-from tasks.audit.canaries import (Canary, make_canaries)
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import calibrate
+from tasks.audit.canaries import Canary, make_canaries
+from tasks.audit.pipeline import (
+    Guesses,
+    Question,
+    attack_run,
+    auc_interval,
+    guess,
+    one_run_bound,
+    one_run_chance,
+    votes_of_each,
+)
 from tasks.audit.pipeline_evidence import Evidence
-from tasks.private.voting.votes import (Ballot, Candidates, clean_votes, noisy_votes)
+from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.votes import clean_votes, noisy_votes
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "golden" / "dp_vectors.json").read_text())
 DATA = Path(__file__).parents[2] / "connectors" / "data" / "support_desk"

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tasks.audit.teachers import (Mechanism, Side, audit_teachers, likely_epsilon, release_of_a_run, sides_of)
+from tasks.accounting.teachers import PartNoise, PartPrivacy, calibrate_part, paper_part
+from tasks.audit.teachers import Mechanism, Side, audit_teachers, likely_epsilon, release_of_a_run, sides_of
 from tasks.private.releases.keyphrase_release import NoisySums
-from tasks.private.releases.teachers import (clean_answers, clean_checks)
-from tasks.accounting.teachers import (PartNoise, PartPrivacy, calibrate_part, paper_part)
+from tasks.private.releases.teachers import clean_answers, clean_checks
 
 TRIALS = 400
 

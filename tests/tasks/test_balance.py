@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.interfaces.base import ConfigError
-from tasks.text.class_balance import (dealt, shares_of)
+from connectors.interfaces.errors import ConfigError
+from tasks.text.class_balance import dealt, shares_of
 
 
 def test_noisy_counts_below_zero_are_cut_and_the_rest_adds_up_to_one() -> None:

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from tasks.students.boosting import (adjusted, beta_of)
-from tasks.students.spec import (StudentSpec, settings)
-from tasks.students.train import (load_student, train_student)
+from tasks.students.boosting import adjusted, beta_of
+from tasks.students.spec import StudentSpec, settings
+from tasks.students.train import load_student, train_student
 from tests.tasks.student_rows import CLASSES, vector_rows
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from scipy.stats import binomtest
 
-from tasks.audit.canaries import (RARE_WORDS, make_canaries)
+from tasks.audit.canaries import RARE_WORDS, make_canaries
 
 ROWS = [(f"The router of customer {number} lost its signal since Tuesday", "fault") for number in range(30)]
 ROWS += [(f"Invoice {number} was booked twice and nobody answers", "bill") for number in range(30)]

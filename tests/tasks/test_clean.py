@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.text import cleaning_rules
-from tasks.text.cleaning import (clean, normalised)
-from tasks.text.prompts import (Label, TaskCard, contrastive, zero_shot)
+from tasks.text.cleaning import clean, normalised
+from tasks.text.prompts import Label, TaskCard, contrastive, zero_shot
 
 CARD = TaskCard("films", "movie review", (Label("positive", "the writer liked the movie"), Label("negative")))
 ASKED = zero_shot(CARD, "positive", "", 0)

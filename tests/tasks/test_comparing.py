@@ -9,8 +9,8 @@ from scipy.stats import ttest_rel
 
 from flows.compare import text as compare_words
 from flows.compare.values import summary_of
-from tasks.reporting.compare_report import (Comparison, claims, drawings, markdown, page, tables)
-from tasks.metrics.comparison import (Answer, Difference, difference, mean_curve, mean_of, verdict)
+from tasks.metrics.comparison import Answer, Difference, difference, mean_curve, mean_of, verdict
+from tasks.reporting.compare_report import Comparison, claims, drawings, markdown, page, tables
 
 OURS, THEIRS = [0.81, 0.84, 0.79, 0.86], [0.78, 0.83, 0.80, 0.80]
 

@@ -12,8 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.interfaces.base import LedgerError
-from tasks.accounting.composition import (discrete_gaussian_event, discrete_laplace_event, epsilon_of, filter_epsilon, gaussian_event, laplace_event, mu_of_pure, non_private_event, rho_of, zcdp_epsilon)
+from connectors.interfaces.errors import LedgerError
+from tasks.accounting.composition import (
+    discrete_gaussian_event,
+    discrete_laplace_event,
+    epsilon_of,
+    filter_epsilon,
+    gaussian_event,
+    laplace_event,
+    mu_of_pure,
+    non_private_event,
+    rho_of,
+    zcdp_epsilon,
+)
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "golden" / "dp_vectors.json").read_text())
 SEVERAL = st.lists(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from connectors.interfaces.base import ConfigError
-from tasks.keyphrases.densities import (Member, Shape, members_of, windows)
-from tasks.private.releases.keyphrase_release import features_at
+from connectors.interfaces.errors import ConfigError
+from tasks.keyphrases.densities import Member, Shape, members_of, windows
 from tasks.keyphrases.sequences import estimates
+from tasks.private.releases.keyphrase_release import features_at
 
 TERMS, DIMENSION = 12, 5
 

@@ -6,11 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from connectors.interfaces.base import (ConfigError, DeltaBudgetError)
+from connectors.interfaces.errors import ConfigError, DeltaBudgetError
 from connectors.ledger.ledger import BudgetBook
-from tasks.accounting.votes import (gaussian_event, non_private_event)
-from tasks.accounting.composition import (dp_sgd_event, epsilon_of, filter_epsilon, second_opinion)
-from tasks.accounting.dp_sgd import (NEAR, Training, accounted, calibrate_training, prv_epsilon, steps_epsilon)
+from tasks.accounting.composition import (
+    dp_sgd_event,
+    epsilon_of,
+    filter_epsilon,
+    gaussian_event,
+    non_private_event,
+    second_opinion,
+)
+from tasks.accounting.dp_sgd import NEAR, Training, accounted, calibrate_training, prv_epsilon, steps_epsilon
 from tests.connectors.ledger_tools import BudgetPlan, ReleaseRequest
 
 VECTORS = json.loads((Path(__file__).parents[1] / "golden" / "dp_vectors.json").read_text())["dpsgd"]

@@ -3,10 +3,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from connectors.interfaces.base import FinalError
 from connectors.embedders.vector_cache import VectorStore
+from connectors.interfaces.errors import FinalError
 from tasks.steps import embed
-from tasks.steps.embed import (embed_blocks, embed_texts)
+from tasks.steps.embed import embed_blocks, embed_texts
 
 
 class LetterEmbedder:

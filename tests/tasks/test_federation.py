@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 from scipy.stats import chisquare
 
-from connectors.interfaces.base import FinalError
-from tasks.steps.selection import candidates
-from tasks.steps.federation.party_round import give_back_ended
+from connectors.interfaces.errors import FinalError
+from tasks.private.data.rows import identify, open_rows
 from tasks.private.voting.ballot import Ballot
 from tasks.private.voting.release import private_vectors
-from tasks.private.data.rows import (identify, open_rows)
 from tasks.private.voting.votes import clean_votes
+from tasks.steps.federation.party_round import give_back_ended
+from tasks.steps.selection import candidates
 from tests.federated import PLANTED, Federated, killed_at, lying, open_federated
 
 SHORT = 0.06
@@ -170,7 +170,9 @@ def test_a_coordinator_killed_before_it_wrote_the_sum_forms_the_same_one_again(
 ) -> None:
     found = open_federated(tmp_path / "f", privacy={"epsilon": 4.0})
     with monkeypatch.context() as patched:
-        patched.setattr("tasks.steps.federation.coordinator.unmasked", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patched.setattr(
+            "tasks.steps.federation.coordinator.unmasked", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
         with pytest.raises(KeyboardInterrupt):
             found.vote()
     assert found.releases() == {"party-1": 1, "party-2": 1, "party-3": 1, "coordinator": 0}

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tasks.selection.fusegen import (DAMPING, Labelled, agreement, candidates, influence)
-from tasks.students.heads import (PROBE_STRENGTH, fit_logistic)
+from tasks.selection.fusegen import DAMPING, Labelled, agreement, candidates, influence
+from tasks.students.heads import PROBE_STRENGTH, fit_logistic
 from tests.tasks.student_rows import vector_rows
 
 

@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.interfaces.base import (Completion, ConfigError, FinalError, ModelSpec, keep_nothing)
+from connectors.interfaces.errors import ConfigError, FinalError
+from connectors.interfaces.models import Completion, ModelSpec, keep_nothing
 from connectors.models.ngram.model import NgramModel
+from tasks.steps.generate import FAILURE_TYPES, ROW_TYPES, Request, generate
 from tasks.text.cleaning import normalised
-from tasks.steps.generate import (FAILURE_TYPES, ROW_TYPES, Request, generate)
-from tasks.text.prompts import (Label, TaskCard)
+from tasks.text.prompts import Label, TaskCard
 
 CARD = TaskCard(
     name="gardens",

@@ -3,9 +3,10 @@ import json
 import numpy as np
 import pytest
 
-from connectors.interfaces.base import InputError
+from connectors.interfaces.errors import InputError
 from tasks.students.heads import probe_accuracy
-from tasks.students.train import (StudentSpec, TrainingRows, evaluate, load_student, train_student)
+from tasks.students.spec import StudentSpec, TrainingRows
+from tasks.students.train import evaluate, load_student, train_student
 from tests.tasks.student_rows import CLASSES, clouds, vector_rows
 
 

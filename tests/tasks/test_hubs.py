@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tasks.selection.hubs import (HUB, select_spaced, spaced)
 from tasks.density.matching import examples
 from tasks.selection.examples import select
+from tasks.selection.hubs import HUB, select_spaced, spaced
 from tasks.selection.smoothing import select_smoothly
 
 

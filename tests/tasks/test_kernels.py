@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from connectors.interfaces.base import ConfigError
-from tasks.density.kernels import (LEARNERS, Kernel, body, counted)
-from tasks.density.matching import (Density, expect, lifted)
+from connectors.interfaces.errors import ConfigError
+from tasks.density.kernels import LEARNERS, Kernel, body, counted
+from tasks.density.matching import Density, expect, lifted
 
 NAMES = ["cosine", "gaussian", *LEARNERS]
 

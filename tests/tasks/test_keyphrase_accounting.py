@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.interfaces.base import (BudgetPlan, ConfigError, ReleaseRequest)
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
 from connectors.ledger.ledger import BudgetBook
-from tasks.accounting.composition import (epsilon_of, filter_epsilon, second_opinion)
-from tasks.accounting.keyphrases import (PartPrivacy, calibrate_part, document_sensitivity, part_charge, shares)
+from tasks.accounting.composition import epsilon_of, filter_epsilon, second_opinion
+from tasks.accounting.keyphrases import PartPrivacy, calibrate_part, document_sensitivity, part_charge, shares
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "golden" / "dp_vectors.json").read_text())
 SETTINGS = ("gaussian", "pure", "paper")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tasks.students import onednn
-from tasks.students.onednn import (by_onednn, usable, use_onednn)
+from tasks.students.onednn import by_onednn, usable, use_onednn
 
 torch = pytest.importorskip("torch")
 

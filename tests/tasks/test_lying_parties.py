@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from connectors.interfaces.base import FinalError
-from tasks.federation.messages import (HEAD, RoundId, signed, upload_of)
+from connectors.interfaces.errors import FinalError
+from tasks.federation.messages import HEAD, RoundId, signed, upload_of
 from tests.federated import lying, open_federated
 from tests.tasks.test_federation import SHORT, both_sides, clear_sum
 
@@ -130,7 +130,7 @@ def test_a_second_upload_changes_nothing_that_was_summed(tmp_path: Path) -> None
 
 
 def test_a_header_that_claims_to_be_huge_is_no_message() -> None:
-    from connectors.interfaces.base import PartyError
+    from connectors.interfaces.errors import PartyError
     from tasks.federation.messages import opened
 
     data = HEAD.pack(b"WASPMSG1", 2**32 - 1, bytes(64)) + bytes(200)

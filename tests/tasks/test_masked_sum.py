@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from connectors.interfaces.base import PartyError
-from tasks.federation.masked_sum import (centred, unmasked)
+from connectors.interfaces.errors import PartyError
+from tasks.federation.masked_sum import centred, unmasked
 from tests.tasks.rounds import Federation, ints
 
 FEW = Federation(3)

@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from connectors.interfaces.base import InputError
+from connectors.interfaces.errors import InputError
 from tasks.metrics import metrics
-from tasks.metrics.metrics import (fid, fid_with_null, length_statistics, map_2d, null_fid, precision_recall)
+from tasks.metrics.metrics import fid, fid_with_null, length_statistics, map_2d, null_fid, precision_recall
 
 
 def _whitened(rows, mean, root):

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from connectors.interfaces.base import InputError
+from connectors.interfaces.errors import InputError
 from tasks.keyphrases import phrases
-from tasks.keyphrases.phrases import (as_text, plain_form, vocabulary_of)
+from tasks.keyphrases.phrases import as_text, plain_form, vocabulary_of
 
 
 def found(text: str, *terms: str) -> list[str]:

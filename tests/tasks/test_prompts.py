@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.interfaces.base import ConfigError
-from tasks.text.prompts import (Call, Label, TaskCard, contrastive, examples_for, prompt_for, seed_of, zero_shot)
+from connectors.interfaces.errors import ConfigError
+from tasks.text.prompts import Call, Label, TaskCard, contrastive, examples_for, prompt_for, seed_of, zero_shot
 
 CARD = TaskCard(
     name="teas",

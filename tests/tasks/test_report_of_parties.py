@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from tasks.reporting.report import (from_json, render, to_json)
-from tasks.reporting.text import (promise, uncovered)
+from tasks.reporting.report import render
+from tasks.reporting.report_model import from_json, to_json
+from tasks.reporting.text import promise, uncovered
 from tests.tasks.report_tools import made_up_report as report
 
 TOLD = {

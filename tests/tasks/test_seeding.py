@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from connectors.interfaces.base import (Completion, Seeded)
-from tasks.steps.generate import (Request, generate)
-from tasks.text.prompts import (Call, Label, TaskCard)
-from tasks.text.keyphrase_prompts import (Seeding, seeded)
+from connectors.interfaces.models import Completion
+from connectors.interfaces.prompts import Seeded
+from tasks.steps.generate import Request, generate
+from tasks.text.keyphrase_prompts import Seeding, seeded
+from tasks.text.prompts import Call, Label, TaskCard
 
 CARD = TaskCard("notes", "discharge note", (Label("heart", "of the heart"), Label("lung")), max_tokens=50)
 SEQUENCES = {

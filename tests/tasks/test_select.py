@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.interfaces.base import ArtifactError
-from tasks.selection.examples import (examples_of, placed, select)
+from connectors.interfaces.errors import ArtifactError
+from tasks.selection.examples import examples_of, placed, select
 
 
 def tables(near, far, labels=None, texts=None):

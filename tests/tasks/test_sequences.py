@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from connectors.interfaces.base import ConfigError
-from tasks.keyphrases.densities import (Shape, members_of, windows)
+from connectors.interfaces.errors import ConfigError
+from tasks.keyphrases.densities import Shape, members_of, windows
+from tasks.keyphrases.sequences import Choice, draw, draw_sequences, estimates
 from tasks.private.releases.keyphrase_release import features_at
-from tasks.keyphrases.sequences import (Choice, draw, draw_sequences, estimates)
 
 TERMS = 9
 ALL = Choice(0, 1.0)

@@ -13,14 +13,29 @@ import pytest
 from scipy.signal import fftconvolve
 from scipy.stats import chi2
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 from connectors.ledger.state import cost_of
-from tasks.accounting.votes import (VotePrivacy, calibrate, sides_of, vote_charge)
 from tasks.accounting.composition import epsilon_of
+from tasks.accounting.federated import (
+    LEAST_SHARE_INT,
+    Parties,
+    SharedNoise,
+    guarantee,
+    guarantees,
+    parties_of,
+    require_enough,
+    shared,
+    shared_charge,
+    shared_event,
+    sum_excess,
+    sum_zcdp_epsilon,
+)
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import calibrate, sides_of, vote_charge
 from tasks.federation.masked_sum import unmasked
 from tasks.private.noise.discrete import add_noise_share
-from tasks.private.voting.votes import (Ballot, Candidates, clean_votes, noisy_votes)
-from tasks.accounting.federated import (LEAST_SHARE_INT, Parties, SharedNoise, guarantee, guarantees, parties_of, require_enough, shared, shared_charge, shared_event, sum_excess, sum_zcdp_epsilon)
+from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.votes import clean_votes, noisy_votes
 from tests.tasks.rounds import Federation, ints
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "golden" / "dp_vectors.json").read_text())

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tasks.selection.smoothing import (apart, drawn_together, select_smoothly, smooth, weigh_smoothly)
+from tasks.selection.smoothing import apart, drawn_together, select_smoothly, smooth, weigh_smoothly
 from tasks.selection.weights import Weighting
 
 

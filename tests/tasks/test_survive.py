@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.interfaces.base import ArtifactError
-from tasks.selection.survivors import (Survival, survivors)
+from connectors.interfaces.errors import ArtifactError
+from tasks.selection.survivors import Survival, survivors
 
 
 def population(sizes: dict[str, int]) -> pd.DataFrame:

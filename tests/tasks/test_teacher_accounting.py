@@ -8,11 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 from tasks.accounting.composition import epsilon_of
-from tasks.private.noise.discrete import (add_discrete_gaussian, add_discrete_laplace)
+from tasks.accounting.teachers import (
+    ANSWER_STEPS,
+    PartPrivacy,
+    answers_bought,
+    calibrate_part,
+    left_of,
+    paper_part,
+    part_of,
+    part_sensitivity,
+    survival,
+)
+from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
 from tasks.private.releases.teachers import in_steps
-from tasks.accounting.teachers import (ANSWER_STEPS, PartPrivacy, answers_bought, calibrate_part, left_of, paper_part, part_of, part_sensitivity, survival)
 from tests.tasks.test_accounting import rows
 
 

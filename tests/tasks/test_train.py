@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.interfaces.base import (ArtifactError, ConfigError, InputError, MissingPackageError)
-from tasks.students.train import (StudentSpec, TrainingRows, evaluate, load_student, train_student, units_of_work)
+from connectors.interfaces.errors import ArtifactError, ConfigError, InputError, MissingPackageError
 from tasks.students.loop import split
+from tasks.students.spec import StudentSpec, TrainingRows
+from tasks.students.train import evaluate, load_student, train_student, units_of_work
 from tests.tasks.student_rows import CLASSES, FILLER, WORDS, clouds, sentences, vector_rows
 from tests.tiny_models import save_roberta
 

@@ -9,16 +9,17 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
-from connectors.interfaces.base import RowsRef
-from flows.config.files import check_config
+from connectors.interfaces.rows import RowsRef
 from flows.config.base import WaspConfig
-from flows.engine.tools import (RunName, RunTools)
-from tasks.steps.baseline import (TOO_FEW, BaselineJob, measure_baseline, read_baseline, sampled)
-from tasks.core.refs import (Reference, TrainJob, Written)
+from flows.config.files import check_config
+from flows.engine.tools import RunName, RunTools
+from tasks.core.refs import Reference, Written
 from tasks.core.reuse import step_key
-from tasks.students.spec import StudentSpec
-from tasks.metrics.usefulness import (Accuracy, Baseline, Usefulness, usefulness_of)
+from tasks.metrics.usefulness import Accuracy, Baseline, Usefulness, usefulness_of
+from tasks.steps.baseline import TOO_FEW, BaselineJob, measure_baseline, read_baseline, sampled
+from tasks.steps.evaluation import TrainJob
 from tasks.steps.texts import embed_samples
+from tasks.students.spec import StudentSpec
 from tests.pipeline import SMALL
 from tests.tasks.report_tools import made_up_report
 
@@ -68,7 +69,7 @@ def test_texts_that_teach_no_more_than_those_without_private_data_are_a_warning(
 
 def test_it_survives_json_and_an_older_report_has_none() -> None:
     assert usefulness_of(json.loads(json.dumps(asdict(GOOD)))) == GOOD
-    from tasks.reporting.report import (from_json, to_json)
+    from tasks.reporting.report_model import from_json, to_json
 
     stored = json.loads(json.dumps(to_json(replace(made_up_report(), usefulness=GOOD))))
     assert from_json(stored).usefulness == GOOD

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.interfaces.base import (Cloze, Completion, Prompt)
+from connectors.interfaces.models import Completion
+from connectors.interfaces.prompts import Cloze, Prompt
+from tasks.steps.generate import Request, generate
 from tasks.text.cleaning import clean
-from tasks.steps.generate import (Request, generate)
-from tasks.text.prompts import (Label, TaskCard)
-from tasks.text.variation import (Manner, Parent)
+from tasks.text.prompts import Label, TaskCard
+from tasks.text.variation import Manner, Parent
 
 CARD = TaskCard(
     "desk",

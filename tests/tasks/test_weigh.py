@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.interfaces.base import (ArtifactError, ConfigError)
-from tasks.selection.weights import (Weighting, allocate, per_class, weigh)
+from connectors.interfaces.errors import ArtifactError, ConfigError
+from tasks.selection.weights import Weighting, allocate, per_class, weigh
 
 PLMS = ("x", "y", "z")
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from connectors.interfaces.base import (ArtifactError, InputError)
-from tasks.private.voting.votes import Candidates
-from tasks.federation.wire import (FORMS, Form, packed, seen, unpacked)
+from connectors.interfaces.errors import ArtifactError, InputError
+from tasks.federation.wire import FORMS, Form, packed, seen, unpacked
+from tasks.private.voting.ballot import Candidates
 
 
 def standing(vectors: Any, labels: Any = None) -> Candidates:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from connectors.interfaces.base import (Completion, FinalError, Keep, LanguageModel, Prompt, Usage, keep_nothing)
-from connectors.models.base.completion_store import CompletionStore as CompletionStore
-from connectors.models.base.cost_limit import Purse
+from connectors.interfaces.errors import FinalError
+from connectors.interfaces.models import Completion, Keep, LanguageModel, Usage, keep_nothing
+from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
+from connectors.models.base.completion_store import CompletionStore
+from connectors.models.base.cost_limit import Purse
 
 
 class Recording:

@@ -16,8 +16,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from connectors.interfaces.base import (ArtifactError, Completion, Prompt, canonical, chunks, digest)
-from connectors.artifacts.atomic_files import (explained, make_folder, write_whole)
+from connectors.artifacts.atomic_files import explained, make_folder, write_whole
+from connectors.interfaces.content_keys import canonical, digest
+from connectors.interfaces.errors import ArtifactError
+from connectors.interfaces.models import Completion
+from connectors.interfaces.progress import chunks
+from connectors.interfaces.prompts import Prompt
 
 WAIT_SECONDS = 60.0
 """How long a writer waits for another process."""

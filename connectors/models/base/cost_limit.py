@@ -10,8 +10,9 @@ import math
 import threading
 from pathlib import Path
 
-from connectors.interfaces.base import (MoneyError, format_dollars, of_which_estimated)
 from connectors.artifacts.atomic_files import explained
+from connectors.interfaces.errors import MoneyError
+from connectors.interfaces.money import format_dollars, of_which_estimated
 
 
 class Purse:

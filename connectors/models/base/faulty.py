@@ -10,8 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from connectors.interfaces.base import (Completion, ConfigError, FinalError, Keep, LanguageModel, ModelSpec, Prompt, TemporaryError, canonical, keep_nothing)
-from connectors.models.base.options import refuse_unknown
+from connectors.interfaces.content_keys import canonical
+from connectors.interfaces.errors import ConfigError, FinalError, TemporaryError
+from connectors.interfaces.models import Completion, Keep, LanguageModel, ModelSpec, keep_nothing
+from connectors.interfaces.prompts import Prompt
+from connectors.models.base.registry import refuse_unknown
 
 TEMPORARY: Mapping[str, str] = {
     "rate_limit": "429 too many requests",

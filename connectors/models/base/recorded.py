@@ -10,9 +10,12 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import (Completion, ConfigError, InputError, Keep, ModelSpec, Prompt, canonical, keep_nothing)
-from connectors.models.base.options import refuse_unknown
+from connectors.interfaces.content_keys import canonical
+from connectors.interfaces.errors import ConfigError, InputError
+from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothing
+from connectors.interfaces.prompts import Prompt
 from connectors.models.base.recorded_draws import ClassDraws
+from connectors.models.base.registry import refuse_unknown
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.interfaces.base import (Prompt, chunks)
+from connectors.interfaces.progress import chunks
+from connectors.interfaces.prompts import Prompt
 
 FEATURES = 2**16
 BLOCK = 256

@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from connectors.interfaces.base import Prompt
-from connectors.models.ngram.kneser_ney import (END_ID, Ids, KneserNey, Vector)
+from connectors.interfaces.prompts import Prompt
+from connectors.models.ngram.kneser_ney import END_ID, Ids, KneserNey, Vector
 from connectors.models.ngram.tokens import tokenise
 
 TOPIC_TEXTS = 150

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from connectors.interfaces.base import Cloze
-from connectors.models.ngram.kneser_ney import (END_ID, START_ID, KneserNey, Vector, draw)
+from connectors.interfaces.prompts import Cloze
+from connectors.models.ngram.kneser_ney import END_ID, START_ID, KneserNey, Vector, draw
 from connectors.models.ngram.tokens import detokenise
-from connectors.models.ngram.writer import (Voice, Words)
+from connectors.models.ngram.writer import Voice, Words
 
 MASK_ID = -1
 """Stands for a word that is not known yet; no model has seen it in a context."""

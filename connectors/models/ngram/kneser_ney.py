@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 
 START, END = "<s>", "</s>"
 START_ID, END_ID = 0, 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from connectors.models.ngram.kneser_ney import (START, KneserNey)
+from connectors.models.ngram.kneser_ney import START, KneserNey
 from connectors.models.ngram.tokens import tokenise
 
 ORDER = 4

@@ -11,15 +11,18 @@ from threading import Lock
 
 import numpy as np
 
-from connectors.interfaces.base import (Cloze, Completion, ConfigError, InputError, Keep, ModelSpec, Prompt, Seeded, canonical, digest, keep_nothing)
 from connectors.artifacts.hash_cache import HASHES
-from connectors.models.ngram.kneser_ney import KneserNey
+from connectors.interfaces.content_keys import canonical, digest
+from connectors.interfaces.errors import ConfigError, InputError
+from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothing
+from connectors.interfaces.prompts import Cloze, Prompt, Seeded
+from connectors.models.base.registry import refuse_unknown
+from connectors.models.ngram.conditioning import Topic, TopicIndex, words_in
 from connectors.models.ngram.filler import Filler
-from connectors.models.ngram.conditioning import (Topic, TopicIndex, words_in)
+from connectors.models.ngram.kneser_ney import KneserNey
 from connectors.models.ngram.seeded import SeededWriter
-from connectors.models.ngram.tokens import (Truecaser, tokenise)
-from connectors.models.ngram.writer import (Phrases, Style, Voice, Writer)
-from connectors.models.base.options import refuse_unknown
+from connectors.models.ngram.tokens import Truecaser, tokenise
+from connectors.models.ngram.writer import Phrases, Style, Voice, Writer
 
 VERSION = 1
 """Part of `identity`; raise it whenever the same prompt would get another answer."""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from connectors.models.ngram.conditioning import LEADS, OPENINGS
 from connectors.models.ngram.kneser_ney import END_ID
-from connectors.models.ngram.conditioning import (LEADS, OPENINGS)
-from connectors.models.ngram.tokens import (detokenise, ends_sentence, tokenise)
-from connectors.models.ngram.writer import (Voice, Writer)
+from connectors.models.ngram.tokens import detokenise, ends_sentence, tokenise
+from connectors.models.ngram.writer import Voice, Writer
 
 WEAVING_RATE = 0.6
 LONGEST_SENTENCE = 14

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from connectors.models.ngram.kneser_ney import (END_ID, KneserNey, Vector, draw)
-from connectors.models.ngram.conditioning import (LEADS, OPENINGS, CopyGuard, ExampleCache)
-from connectors.models.ngram.tokens import (detokenise, ends_sentence, tokenise)
+from connectors.models.ngram.conditioning import LEADS, OPENINGS, CopyGuard, ExampleCache
+from connectors.models.ngram.kneser_ney import END_ID, KneserNey, Vector, draw
+from connectors.models.ngram.tokens import detokenise, ends_sentence, tokenise
 
 Phrases = tuple[tuple[str, ...], ...]
 """Label phrases, each a run of words."""

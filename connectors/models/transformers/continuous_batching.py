@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from connectors.interfaces.base import (Completion, FinalError)
+from connectors.interfaces.errors import FinalError
+from connectors.interfaces.models import Completion
+from connectors.models.transformers.hub_files import quiet
 from connectors.models.transformers.loading import Loaded
 from connectors.models.transformers.options import HfOptions
 from connectors.models.transformers.sampling import Request
-from connectors.models.transformers.hub_files import quiet
 
 CPU_ROWS, CPU_TOKENS = 64, 2048
 

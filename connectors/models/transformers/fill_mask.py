@@ -9,14 +9,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from connectors.interfaces.base import (Cloze, Completion, FinalError, ModelSpec, Prompt)
-from connectors.models.transformers.loading import (Loaded, load)
-from connectors.models.transformers.model import (Deliver, HfModel)
-from connectors.models.transformers.options import HfOptions
-from connectors.models.transformers.sampling import (Request, nucleus)
-from connectors.models.transformers.model_checks import Purpose
-from connectors.models.base.options import refuse_unknown
+from connectors.interfaces.errors import FinalError
+from connectors.interfaces.models import Completion, ModelSpec
+from connectors.interfaces.prompts import Cloze, Prompt
 from connectors.interfaces.text_forms import encodable
+from connectors.models.base.registry import refuse_unknown
+from connectors.models.transformers.loading import Loaded, load
+from connectors.models.transformers.model import Deliver, HfModel
+from connectors.models.transformers.model_checks import Purpose
+from connectors.models.transformers.options import HfOptions
+from connectors.models.transformers.sampling import Request, nucleus
 
 OPTIONS = (
     *("temperature", "top_p", "top_k", "max_tokens", "device", "dtype", "batch", "token_budget", "keep_loaded"),

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from connectors.interfaces.base import digest
 from connectors.artifacts.atomic_files import file_sha256
+from connectors.interfaces.content_keys import digest
 
 _LOUD = ("sentence_transformers", "transformers", "huggingface_hub")
 # The voice of a library belongs to the process, and so does what is remembered of it.

@@ -8,10 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.base import (ConfigError, FinalError, TemporaryError)
+from connectors.interfaces.errors import ConfigError, FinalError, TemporaryError
+from connectors.models.transformers.hub_files import digest_of, files_of, loading, quiet
+from connectors.models.transformers.model_checks import Purpose, check_device, find_model, open_settings
 from connectors.models.transformers.options import HfOptions
-from connectors.models.transformers.hub_files import (digest_of, files_of, loading, quiet)
-from connectors.models.transformers.model_checks import (Purpose, check_device, find_model, open_settings)
 
 _SETTINGS = (".json", ".txt", ".model", ".jinja")
 _WANTED = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]

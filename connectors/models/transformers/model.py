@@ -11,13 +11,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from connectors.interfaces.base import (Completion, Keep, MissingPackageError, ModelSpec, Prompt, Weights, canonical, keep_nothing)
-from connectors.models.transformers.continuous_batching import answer_continuously
-from connectors.models.transformers.loading import (Loaded, check_files, content_of, dtype_of, load, model_folder)
-from connectors.models.transformers.options import HfOptions
-from connectors.models.transformers.sampling import (Request, RowEnd, RowSampler)
-from connectors.models.transformers.model_checks import Purpose
+from connectors.interfaces.content_keys import canonical
+from connectors.interfaces.errors import MissingPackageError
+from connectors.interfaces.models import Completion, Keep, ModelSpec, Weights, keep_nothing
+from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
+from connectors.models.transformers.continuous_batching import answer_continuously
+from connectors.models.transformers.loading import Loaded, check_files, content_of, dtype_of, load, model_folder
+from connectors.models.transformers.model_checks import Purpose
+from connectors.models.transformers.options import HfOptions
+from connectors.models.transformers.sampling import Request, RowEnd, RowSampler
 
 VERSION = 1
 """Part of `identity`; raise it whenever the same prompt would get another answer."""
@@ -251,7 +254,7 @@ def _too_long(length: int, answer: int, context: int) -> Completion:
 
 
 def _chat(tokenizer: Any, text: str, options: Mapping[str, Any]) -> str:
-    from connectors.interfaces.base import FinalError
+    from connectors.interfaces.errors import FinalError
 
     if not tokenizer.chat_template:
         raise FinalError("The tokenizer has no chat template; set options.chat to auto, or options.template.")

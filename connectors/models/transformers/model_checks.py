@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from connectors.interfaces.base import (ConfigError, MissingPackageError)
-from connectors.models.transformers.hub_files import (files_of, loading, quiet)
+from connectors.interfaces.errors import ConfigError, MissingPackageError
+from connectors.models.transformers.hub_files import files_of, loading, quiet
 
 Purpose = Literal["write", "fill", "classify"]
 MAPPINGS: dict[Purpose, tuple[str, ...]] = {

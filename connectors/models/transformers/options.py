@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.base import (ConfigError, ModelSpec)
-from connectors.models.base.options import refuse_unknown
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.models import ModelSpec
+from connectors.models.base.registry import refuse_unknown
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "chat": ("auto", "yes", "no"),

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from connectors.interfaces.errors import MissingPackageError
+from connectors.interfaces.models import Completion, ModelSpec
+from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.answers import SCHEMA
-from connectors.interfaces.base import (Completion, MissingPackageError, ModelSpec, Prompt)
-from connectors.security.secrets import Secret
 from connectors.models.vendors.calls import VendorModel
-from connectors.models.vendors.client import (client_arguments, count_tokens, json_object, part, sum_counts)
-from connectors.models.vendors.options import (Address, VendorOptions, read_options)
+from connectors.models.vendors.client import client_arguments, count_tokens, json_object, part, sum_counts
+from connectors.models.vendors.options import Address, VendorOptions, read_options
+from connectors.security.secrets import Secret
 
 URL = "https://api.anthropic.com"
 _REASONS: Mapping[str, str] = {

@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from connectors.models.vendors.anthropic import (AnthropicModel, read_message)
-from connectors.interfaces.base import (Completion, ConfigError, FinalError, WaspError)
-from connectors.models.vendors.openai import (OpenAIModel, read_chat, read_legacy)
+from connectors.interfaces.errors import ConfigError, FinalError, WaspError
+from connectors.interfaces.models import Completion
+from connectors.models.vendors.anthropic import AnthropicModel, read_message
 from connectors.models.vendors.calls import VendorModel
-from connectors.models.vendors.client import (json_object, part)
-from connectors.models.vendors.errors import (Place, decide, read_failure)
+from connectors.models.vendors.client import json_object, part
+from connectors.models.vendors.errors import Place, decide, read_failure
+from connectors.models.vendors.openai import OpenAIModel, read_chat, read_legacy
 
 Outcome = Completion | WaspError
 Bodies = Mapping[str, Mapping[str, Any]]

@@ -13,14 +13,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from connectors.models.vendors.answers import plain_text
-from connectors.interfaces.base import (Completion, FinalError, Keep, Prompt, TemporaryError, WaspError, canonical, chunks, digest, keep_nothing)
-from connectors.models.vendors.batch_apis import (Outcome, Progress, side_of)
-from connectors.models.vendors.event_loop import run_here
-from connectors.artifacts.atomic_files import (make_folder, write_text_whole)
-from connectors.security.secrets import read_secret
+from connectors.artifacts.atomic_files import make_folder, write_text_whole
+from connectors.interfaces.content_keys import canonical, digest
+from connectors.interfaces.errors import FinalError, TemporaryError, WaspError
+from connectors.interfaces.models import Completion, Keep, keep_nothing
+from connectors.interfaces.progress import chunks
+from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
-from connectors.models.vendors.calls import (VendorModel, failed_call)
+from connectors.models.vendors.answers import plain_text
+from connectors.models.vendors.batch_apis import Outcome, Progress, side_of
+from connectors.models.vendors.calls import VendorModel, failed_call
+from connectors.models.vendors.event_loop import run_here
+from connectors.security.secrets import read_secret
 
 LARGEST = 10_000
 """Requests of one batch; both vendors take more."""

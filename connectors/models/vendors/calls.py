@@ -9,16 +9,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from connectors.models.vendors.answers import (ask_for_several, plain_text, several_texts)
-from connectors.interfaces.base import (Completion, FinalError, Keep, MissingPackageError, ModelSpec, Prompt, TemporaryError, WaspError, canonical, keep_nothing)
-from connectors.models.vendors.event_loop import run_here
-from connectors.models.vendors.pacing import (Endpoint, SlowDown, Unusable)
-from connectors.security.secrets import (Secret, read_secret)
-from connectors.models.vendors.request_window import Window
+from connectors.interfaces.content_keys import canonical
+from connectors.interfaces.errors import FinalError, MissingPackageError, TemporaryError, WaspError
+from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothing
+from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
+from connectors.models.vendors.answers import ask_for_several, plain_text, several_texts
 from connectors.models.vendors.client import request_bytes
-from connectors.models.vendors.errors import (NOT_ACCEPTED, Place, decide, read_failure, unreachable)
-from connectors.models.vendors.options import (Address, VendorOptions)
+from connectors.models.vendors.errors import NOT_ACCEPTED, Place, decide, read_failure, unreachable
+from connectors.models.vendors.event_loop import run_here
+from connectors.models.vendors.options import Address, VendorOptions
+from connectors.models.vendors.pacing import Endpoint, SlowDown, Unusable
+from connectors.models.vendors.request_window import Window
+from connectors.security.secrets import Secret, read_secret
 
 Options = TypeVar("Options", bound=VendorOptions)
 

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.interfaces.base import (Completion, FinalError, TemporaryError, WaspError)
+from connectors.interfaces.errors import FinalError, TemporaryError, WaspError
+from connectors.interfaces.models import Completion
+from connectors.interfaces.redaction import HIDDEN, redact_words
 from connectors.models.vendors.pacing import SlowDown
-from connectors.interfaces.redaction import (HIDDEN, redact_words)
 
 MOST_CHARACTERS = 300
 """Of a server's message that are passed on."""

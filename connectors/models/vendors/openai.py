@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
+from connectors.interfaces.errors import ConfigError, MissingPackageError
+from connectors.interfaces.models import Completion, ModelSpec
+from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.answers import SCHEMA
-from connectors.interfaces.base import (Completion, ConfigError, MissingPackageError, ModelSpec, Prompt)
-from connectors.security.secrets import Secret
 from connectors.models.vendors.calls import VendorModel
-from connectors.models.vendors.client import (client_arguments, count_tokens, json_object, part)
-from connectors.models.vendors.options import (Address, VendorOptions, read_options)
+from connectors.models.vendors.client import client_arguments, count_tokens, json_object, part
+from connectors.models.vendors.options import Address, VendorOptions, read_options
+from connectors.security.secrets import Secret
 
 URL = "https://api.openai.com/v1"
 APIS = ("chat", "completions")

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from connectors.interfaces.base import (ConfigError, ModelSpec)
-from connectors.models.base.options import (refuse_names, refuse_unknown)
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.models import ModelSpec
+from connectors.models.base.registry import refuse_names, refuse_unknown
 from connectors.models.vendors.pacing import Pace
 from connectors.security.secrets import variable_of
 

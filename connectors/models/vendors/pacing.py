@@ -10,7 +10,7 @@ import random
 import threading
 from dataclasses import dataclass
 
-from connectors.interfaces.base import (TemporaryError, WaspError)
+from connectors.interfaces.errors import TemporaryError, WaspError
 
 
 class SlowDown(TemporaryError):

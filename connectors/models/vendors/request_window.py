@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from connectors.interfaces.base import (FinalError, TemporaryError, WaspError)
-from connectors.models.vendors.pacing import (Endpoint, Pace, SlowDown)
+from connectors.interfaces.errors import FinalError, TemporaryError, WaspError
+from connectors.models.vendors.pacing import Endpoint, Pace, SlowDown
 
 Answer = TypeVar("Answer")
 

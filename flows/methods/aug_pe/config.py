@@ -9,11 +9,13 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from flows.config.base import RunConfig
 from flows.config.form import rule
-from flows.config.base import (AnyMethod, Asks, Calibration, Casting, Privacy, RunConfig)
+from flows.config.method import AnyMethod, Asks, Casting
+from flows.config.privacy import Calibration, Privacy
 from flows.config.vocabulary import VocabularyChoice
-from tasks.accounting.keyphrases import PartPrivacy
 from tasks.accounting.keyphrase_budget import apart
+from tasks.accounting.keyphrases import PartPrivacy
 
 NO_VOCABULARY = (
     "method.keywords is private_vocabulary: its words are released from the private rows, so that a public vocabulary "

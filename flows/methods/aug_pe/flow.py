@@ -9,16 +9,16 @@ from typing import Any
 
 from prefect import flow
 
-from connectors.interfaces.base import ArtifactRef
-from flows.methods.aug_pe.run import AugPeRun
-from flows.engine.lifecycle import (flow_run_name, running)
-from flows.releases.teachers_run import (discriminated, release_labels)
-from flows.methods.evolution import ahead_of
+from connectors.interfaces.artifacts import ArtifactRef
+from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.aug_pe.config import AugPeConfig
+from flows.methods.aug_pe.run import AugPeRun
+from flows.methods.evolution import ahead_of
+from flows.releases.teachers_run import discriminated, release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
-from tasks.prefect.evolution import (survive, vary)
 from tasks.core.refs import Written
-from tasks.prefect.runtime import (collect, embedded, generate, measure_iteration, now, record_iteration, train_student)
+from tasks.prefect.evolution import survive, vary
+from tasks.prefect.runtime import collect, embedded, generate, measure_iteration, now, record_iteration, train_student
 
 
 @flow(name="aug_pe", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from connectors.interfaces.base import ArtifactRef
-from flows.methods.evolution import EvolutionRun
-from flows.methods.dp_kps.releases import vocabulary_spec
+from connectors.interfaces.artifacts import ArtifactRef
 from flows.methods.aug_pe.config import AugPeConfig
-from tasks.steps.evolution import SURVIVORS
-from tasks.core.refs import (Weights, WriteJob, Written)
+from flows.methods.dp_kps.releases import vocabulary_spec
+from flows.methods.evolution import EvolutionRun
 from tasks.accounting.keyphrase_budget import WordsNoise
+from tasks.core.refs import Weights, Written
 from tasks.prefect.keyphrases import choose_terms
-from tasks.steps.keyphrases import Terms
 from tasks.prefect.private import count_terms
 from tasks.prefect.runtime import now
 from tasks.selection.survivors import Survival
+from tasks.steps.evolution import SURVIVORS
+from tasks.steps.keyphrases import Terms
+from tasks.steps.texts import WriteJob
 from tasks.text.variation import Manner
 
 

@@ -7,14 +7,17 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from connectors.interfaces.ledger import MOST_BYTES
+from flows.config.base import OwnRowsConfig
 from flows.config.form import rule
-from flows.config.base import (AnyMethod, Asks, Calibration, OwnRowsConfig, Plm, Privacy, Rows)
-from flows.config.method import Casting
+from flows.config.method import AnyMethod, Asks, Casting
+from flows.config.models import Plm
+from flows.config.privacy import Calibration, Privacy
+from flows.config.rows import Rows
 from flows.config.vocabulary import VocabularyChoice
-from tasks.keyphrases.densities import (Ensemble, Sampling, Shape)
 from tasks.accounting.keyphrases import PartPrivacy
 from tasks.accounting.keyphrases import Setting as NoiseSetting
-from tasks.private.releases.keyphrases import MOST_BYTES
+from tasks.keyphrases.densities import Ensemble, Sampling, Shape
 
 
 class KeyphrasePrivacy(Privacy):
@@ -160,7 +163,7 @@ class DpKpsConfig(OwnRowsConfig):
 
     def check_sizes(self, classes: int) -> None:
         """Refuse densities that do not fit into a row of the budget book; ConfigError."""
-        from connectors.interfaces.base import ConfigError
+        from connectors.interfaces.errors import ConfigError
 
         wanted = 8 * classes * self.method.shape.features * len(self.method.shape.members)
         if wanted > MOST_BYTES:

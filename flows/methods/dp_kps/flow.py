@@ -9,14 +9,14 @@ from typing import Any
 
 from prefect import flow
 
-from flows.engine.lifecycle import (flow_run_name, running)
-from flows.releases.teachers_run import (discriminated, release_labels)
-from flows.methods.dp_kps.run import DpKpsRun
+from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.dp_kps.config import DpKpsConfig
+from flows.methods.dp_kps.run import DpKpsRun
+from flows.releases.teachers_run import discriminated, release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
-from tasks.prefect.keyphrases import (choose_terms, draw_phrases)
-from tasks.prefect.private import (count_terms, estimate_densities)
-from tasks.prefect.runtime import (collect, embedded, generate, measure_iteration, now, record_iteration, train_student)
+from tasks.prefect.keyphrases import choose_terms, draw_phrases
+from tasks.prefect.private import count_terms, estimate_densities
+from tasks.prefect.runtime import collect, embedded, generate, measure_iteration, now, record_iteration, train_student
 
 
 @flow(name="dp_kps", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())

@@ -6,23 +6,32 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import ConfigError
-from flows.config.base import (AnyConfig, Rows)
+from connectors.interfaces.errors import ConfigError
+from flows.config.base import AnyConfig
+from flows.config.rows import Rows
+from flows.config.vocabulary import terms_ref, vocabulary_of
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.dp_kps.config import DpKpsConfig
-from flows.config.vocabulary import (terms_ref, vocabulary_of)
-from tasks.accounting.keyphrase_budget import (SETTING_IN_WORDS, KeyphrasesNoise, WordsNoise, apart, calibrate_keyphrases, calibrate_words)
-from tasks.steps.keyphrases import (VocabularySpec, public_vocabulary)
-from tasks.text.keyphrase_prompts import Seeding
+from tasks.accounting.keyphrase_budget import (
+    SETTING_IN_WORDS,
+    KeyphrasesNoise,
+    WordsNoise,
+    apart,
+    calibrate_keyphrases,
+    calibrate_words,
+)
 from tasks.accounting.no_noise import finite
+from tasks.steps.keyphrases import VocabularySpec, public_vocabulary
+from tasks.text.keyphrase_prompts import Seeding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flows.engine.run import Run
     from flows.engine.tools import RunTools
-    from tasks.accounting.votes import (Noise, VotePrivacy)
     from tasks.accounting.keyphrases import KeyphraseNoise
+    from tasks.accounting.sensitivity import VotePrivacy
+    from tasks.accounting.votes import Noise
     from tasks.text.prompts import TaskCard
 
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from connectors.interfaces.base import (ArtifactRef, digest)
-from flows.methods.dp_kps.releases import vocabulary_spec
-from flows.methods.dp_kps.config import DpKpsConfig
+from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.content_keys import digest
 from flows.engine.run import Run
-from tasks.text.class_balance import dealt
-from tasks.core.refs import (Reference, Seeds, WriteJob, Written)
-from tasks.accounting.keyphrases import KeyphraseNoise
+from flows.methods.dp_kps.config import DpKpsConfig
+from flows.methods.dp_kps.releases import vocabulary_spec
 from tasks.accounting.keyphrase_budget import KeyphrasesNoise
-from tasks.prefect.keyphrases import phrases_as_texts
-from tasks.steps.keyphrases import (DensitySpec, Terms, VocabularySpec)
-from tasks.steps.phrase_texts import PhraseRows
+from tasks.accounting.keyphrases import KeyphraseNoise
+from tasks.core.refs import Reference, Written
 from tasks.keyphrases.sequences import Choice
-from tasks.prefect.runtime import (embed_samples, now)
+from tasks.prefect.keyphrases import phrases_as_texts
+from tasks.prefect.runtime import embed_samples, now
+from tasks.steps.keyphrases import DensitySpec, Terms, VocabularySpec
+from tasks.steps.phrase_texts import PhraseRows
+from tasks.steps.texts import Seeds, WriteJob
+from tasks.text.class_balance import dealt
 
 
 class DpKpsRun(Run):

@@ -6,9 +6,11 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.base import (AnyMethod, Calibration, OwnRowsConfig, Plm, Privacy)
-from flows.config.method import Casting
-from tasks.accounting.dp_sgd import (Clipping, Training)
+from flows.config.base import OwnRowsConfig
+from flows.config.method import AnyMethod, Casting
+from flows.config.models import Plm
+from flows.config.privacy import Calibration, Privacy
+from tasks.accounting.dp_sgd import Clipping, Training
 
 SEEDS = ("seed", "noise_seed", "generator", "noise_generator")
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from prefect import flow
 
-from flows.engine.lifecycle import (flow_run_name, running)
-from flows.releases.teachers_run import (discriminated, release_labels)
-from flows.methods.dp_sgd_gen.run import DpSgdRun
+from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
+from flows.methods.dp_sgd_gen.run import DpSgdRun
+from flows.releases.teachers_run import discriminated, release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.private import tune
-from tasks.prefect.runtime import (collect, embedded, generate, measure_iteration, now, record_iteration, train_student)
+from tasks.prefect.runtime import collect, embedded, generate, measure_iteration, now, record_iteration, train_student
 
 
 @flow(name="dp_sgd_gen", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())

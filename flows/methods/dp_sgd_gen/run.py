@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from connectors.interfaces.base import (ArtifactRef, FinalError, TooFewTextsError)
-from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
+from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.errors import FinalError, TooFewTextsError
 from flows.engine.run import Run
 from flows.engine.tools import RunTools
+from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from tasks.accounting.dp_sgd import TrainingNoise
 from tasks.core.refs import Written
-from tasks.private.training.dp_train import Recipe
-from tasks.private.training.tuned_writer import (SLOT, Adapter)
+from tasks.core.slots import TRAINING
+from tasks.steps.dp_sgd import Tuned, TuneSpec, control_card
+from tasks.students.recipe import Adapter, Recipe
 from tasks.text.prompts import TaskCard
-from tasks.steps.dp_sgd import (Tuned, TuneSpec, control_card)
 
 
 class DpSgdRun(Run):
@@ -75,7 +76,7 @@ class DpSgdRun(Run):
 
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (one training, however often told)
         """The training."""
-        return {SLOT}
+        return {TRAINING}
 
     def remarks(self, releases: Sequence[ArtifactRef]) -> tuple[str, ...]:
         """Steps that a crash lost: they are paid for and not in the weights."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 
-from connectors.interfaces.base import (ConfigError, MissingPackageError, Weights)
+from connectors.interfaces.errors import ConfigError, MissingPackageError
+from connectors.interfaces.models import Weights
 
 PACKAGES = ("opacus", "peft")
 

@@ -6,11 +6,15 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.form import Schema
-from flows.config.base import (AnyMethod, Asks, Calibration, Evaluation, Export, Limits, OwnRowsConfig, Plm, Rows, StudentChoice)
-from flows.methods.dp_sgd_gen.config import TrainingPrivacy
-from flows.config.method import Casting
+from flows.config.base import OwnRowsConfig
 from flows.config.dp_steps import DpSteps
+from flows.config.execution import Evaluation, Export, Limits, StudentChoice
+from flows.config.form import Schema
+from flows.config.method import AnyMethod, Asks, Casting
+from flows.config.models import Plm
+from flows.config.privacy import Calibration
+from flows.config.rows import Rows
+from flows.methods.dp_sgd_gen.config import TrainingPrivacy
 from tasks.accounting.dp_sgd import Training
 
 ADAPTED = ("adaptation", "adaptation_from", "adaptation_weight", "adaptation_epsilon", "adaptation_directions")

@@ -8,13 +8,13 @@ from typing import Any
 
 from prefect import flow
 
-from flows.engine.lifecycle import (flow_run_name, running)
-from flows.methods.dp_sgd_student.run import DpStudentRun
+from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
+from flows.methods.dp_sgd_student.run import DpStudentRun
 from flows.runtime.task_runners import ConfiguredTaskRunner
-from tasks.prefect.teachers import test_classifier
 from tasks.prefect.private import classify
 from tasks.prefect.runtime import now
+from tasks.prefect.teachers import test_classifier
 
 
 @flow(name="dp_sgd_student", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from connectors.interfaces.base import ArtifactRef
-from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
+from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
-from tasks.steps.dp_classifier import ClassifySpec
+from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
 from tasks.accounting.dp_sgd import TrainingNoise
-from tasks.private.training.tuned_writer import SLOT
+from tasks.core.slots import TRAINING
+from tasks.steps.dp_classifier import ClassifySpec
 from tasks.students.spec import StudentSpec
 
 
@@ -48,4 +48,4 @@ class DpStudentRun(Run):
 
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (one training, however often told)
         """The training."""
-        return {SLOT}
+        return {TRAINING}

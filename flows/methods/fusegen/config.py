@@ -6,8 +6,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from flows.config.base import (AnyConfig, Asks, Evaluation, Kept)
-from flows.config.method import RoundsMethod
+from flows.config.base import AnyConfig
+from flows.config.execution import Evaluation
+from flows.config.method import Asks, RoundsMethod
+from flows.config.privacy import Kept
 
 NO_ROWS = "fusegen opens no private row; leave this group out"
 

@@ -9,13 +9,22 @@ from typing import Any
 
 from prefect import flow
 
-from flows.engine.lifecycle import (flow_run_name, running)
-from flows.methods.fusegen.run import FuseGenRun
+from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.fusegen.config import FuseGenConfig
+from flows.methods.fusegen.run import FuseGenRun
 from flows.runtime.task_runners import ConfiguredTaskRunner
-from tasks.prefect.fusegen import (fuse, judge)
 from tasks.core.refs import Written
-from tasks.prefect.runtime import (collect, embedded, generate, measure_iteration, now, record_iteration, start, train_student)
+from tasks.prefect.fusegen import fuse, judge
+from tasks.prefect.runtime import (
+    collect,
+    embedded,
+    generate,
+    measure_iteration,
+    now,
+    record_iteration,
+    start,
+    train_student,
+)
 
 
 @flow(name="fusegen", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())

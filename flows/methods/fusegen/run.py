@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from connectors.interfaces.base import ArtifactRef
-from flows.methods.fusegen.config import (FuseGenConfig, FuseGenMethod)
+from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
+from flows.methods.fusegen.config import FuseGenConfig, FuseGenMethod
+from tasks.core.refs import Weights, Written
 from tasks.selection.fusegen import MIXED
-from tasks.core.refs import (FuseJob, JudgeJob, Weights, WriteJob, Written)
+from tasks.steps.fusegen import FuseJob, JudgeJob
+from tasks.steps.texts import WriteJob
 from tasks.students.spec import StudentSpec
 
 

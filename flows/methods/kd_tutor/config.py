@@ -8,12 +8,12 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.form import rule
-from flows.config.base import (AnyMethod, Asks, Calibration, OwnRowsConfig, Privacy)
+from flows.config.base import OwnRowsConfig
 from flows.config.discriminator import Discriminator
-from flows.config.method import Casting
-from flows.config.privacy import Epsilon
 from flows.config.dp_steps import DpSteps
+from flows.config.form import rule
+from flows.config.method import AnyMethod, Asks, Casting
+from flows.config.privacy import Calibration, Epsilon, Privacy
 from tasks.accounting.dp_sgd import Training
 
 IS_IT = "this flow is that filter; leave it out"

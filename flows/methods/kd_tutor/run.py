@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from connectors.interfaces.base import ArtifactRef
-from flows.releases.teachers_run import (distil, select)
-from flows.methods.kd_tutor.config import KdTutorConfig
+from connectors.interfaces.artifacts import ArtifactRef
 from flows.config.dp_steps import DpSteps
 from flows.engine.run import Run
-from tasks.steps.dp_classifier import ClassifySpec
+from flows.methods.kd_tutor.config import KdTutorConfig
+from flows.releases.teachers_run import distil, select
 from tasks.accounting.dp_sgd import TrainingNoise
 from tasks.core.refs import Written
-from tasks.private.training.tuned_writer import SLOT
+from tasks.core.slots import TRAINING
 from tasks.prefect.private import classify
 from tasks.prefect.runtime import now
+from tasks.steps.dp_classifier import ClassifySpec
 
 
 class KdRun(Run):
@@ -56,7 +56,7 @@ class KdRun(Run):
 
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (the rest stands beside the method)
         """The training, if there is one."""
-        return {SLOT}
+        return {TRAINING}
 
     @property
     def why_missing(self) -> str:

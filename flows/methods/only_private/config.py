@@ -7,8 +7,13 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from flows.config.base import AnyConfig
+from flows.config.execution import Evaluation, Export, Limits, StudentChoice
 from flows.config.form import Schema
-from flows.config.base import (AnyConfig, AnyMethod, Asks, Evaluation, Export, Exposure, Limits, Plm, PrivateRows, Rows, StudentChoice)
+from flows.config.method import AnyMethod, Asks
+from flows.config.models import Plm
+from flows.config.privacy import Exposure
+from flows.config.rows import PrivateRows, Rows
 
 NO_TEXTS = "only_private writes no text and asks no language model; leave it out"
 

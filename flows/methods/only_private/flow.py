@@ -9,9 +9,9 @@ from typing import Any
 
 from prefect import flow
 
-from flows.engine.lifecycle import (flow_run_name, running)
-from flows.methods.only_private.run import OnlyPrivateRun
+from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.only_private.config import OnlyPrivateConfig
+from flows.methods.only_private.run import OnlyPrivateRun
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.private import train_on_private
 from tasks.prefect.runtime import now

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import ArtifactRef
+from connectors.interfaces.artifacts import ArtifactRef
 from connectors.ledger.state import RELEASING
-from flows.methods.only_private.config import OnlyPrivateConfig
 from flows.engine.run import Run
 from flows.engine.spending import exposure_of
-from tasks.private.training.plain_train import (SLOT, PlainJob, student_folder)
+from flows.methods.only_private.config import OnlyPrivateConfig
+from tasks.core.slots import PLAIN_TRAINING
 from tasks.reporting.report_model import Touched
+from tasks.steps.plain_student import PlainJob, student_folder
 from tasks.students.spec import StudentSpec
 
 if TYPE_CHECKING:
@@ -61,5 +62,7 @@ class OnlyPrivateRun(Run):
         exposed = exposure_of(self.tools.artifacts, name.run_id)
         entries = [entry for entry in self.tools.ledger.history(name.dataset) if entry.kind in RELEASING]
         return [
-            entry for entry in entries if entry.hash in exposed or (entry.run_id, entry.slot) == (name.run_id, SLOT)
+            entry
+            for entry in entries
+            if entry.hash in exposed or (entry.run_id, entry.slot) == (name.run_id, PLAIN_TRAINING)
         ]

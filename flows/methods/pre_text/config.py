@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from flows.config.base import (AnyMethod, Asks, Plm, RunConfig)
-from tasks.accounting.votes import Paper
+from flows.config.base import RunConfig
+from flows.config.method import AnyMethod, Asks
+from flows.config.models import Plm
+from tasks.accounting.sensitivity import Paper
 
 
 class PreTextMethod(AnyMethod):

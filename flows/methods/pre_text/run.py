@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from flows.methods.evolution import EvolutionRun
 from flows.methods.pre_text.config import PreTextConfig
-from tasks.core.refs import (WriteJob, Written)
+from tasks.core.refs import Written
 from tasks.selection.survivors import Survival
+from tasks.steps.texts import WriteJob
 from tasks.text.variation import Manner
 
 

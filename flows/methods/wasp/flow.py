@@ -9,14 +9,24 @@ from typing import Any
 
 from prefect import flow
 
-from connectors.interfaces.base import ArtifactRef
-from flows.engine.lifecycle import (flow_run_name, running)
-from flows.releases.teachers_run import (discriminated, release_labels)
+from connectors.interfaces.artifacts import ArtifactRef
 from flows.config.base import WaspConfig
-from flows.runtime.task_runners import ConfiguredTaskRunner
+from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.wasp.run import WaspRun
+from flows.releases.teachers_run import discriminated, release_labels
+from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
-from tasks.prefect.runtime import (collect, embedded, generate, measure_iteration, now, record_iteration, select_examples, train_student, weigh_models)
+from tasks.prefect.runtime import (
+    collect,
+    embedded,
+    generate,
+    measure_iteration,
+    now,
+    record_iteration,
+    select_examples,
+    train_student,
+    weigh_models,
+)
 
 
 @flow(name="wasp", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from connectors.interfaces.base import ArtifactRef
+from connectors.interfaces.artifacts import ArtifactRef
 from flows.config.base import WaspConfig
 from flows.engine.run import Run
-from tasks.steps.appraisal import AppraiseJob
 from tasks.accounting.density import GuidanceNoise
-from tasks.core.refs import (GuideSpec, SelectJob, SettleJob, Shift, TrainJob, WeighJob, Weights, Written)
-from tasks.private.releases.density import SLOT
+from tasks.core.refs import Weights, Written
+from tasks.core.slots import GUIDANCE
 from tasks.prefect.private import estimate_density
-from tasks.prefect.runtime import (appraise, now, settle)
+from tasks.prefect.runtime import appraise, now, settle
+from tasks.steps.appraisal import AppraiseJob
+from tasks.steps.density import GuideSpec, SettleJob, Shift
+from tasks.steps.evaluation import TrainJob
+from tasks.steps.selection import SelectJob, WeighJob
 
 
 class WaspRun(Run):
@@ -109,7 +112,7 @@ class WaspRun(Run):
 
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:
         """The votes, or the density."""
-        return super().slots(releases) if self.config.method.density is None else {SLOT}
+        return super().slots(releases) if self.config.method.density is None else {GUIDANCE}
 
     def select_job(self, iteration: int) -> SelectJob:
         """Take the top S of each class."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from connectors.interfaces.base import (PrivateInputError, WaspError)
+from connectors.interfaces.errors import PrivateInputError, WaspError
 
 
 @contextmanager

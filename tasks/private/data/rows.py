@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from connectors.interfaces.base import (HeaderReader, InputError, MissingPackageError, NoRowsError, PlaceError, PrivateInputError, PrivateRef, RowReader, RowsRef, normal_form, redact)
+from connectors.interfaces.errors import InputError, MissingPackageError, NoRowsError, PlaceError, PrivateInputError
+from connectors.interfaces.redaction import redact
+from connectors.interfaces.rows import HeaderReader, PrivateRef, RowReader, RowsRef
+from connectors.interfaces.text_forms import normal_form
 from tasks.core.headers import check_header
-from tasks.private.data.quarantine import (sealed, write_for_owner)
+from tasks.private.data.quarantine import sealed, write_for_owner
 from tasks.selection.weights import allocate
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import InputError
+from connectors.interfaces.errors import InputError
 from tasks.metrics.metrics import fid
 
 if TYPE_CHECKING:

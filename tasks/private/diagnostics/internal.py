@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tasks.private.diagnostics.diagnose import (NotPrivate, private_fid)
-from tasks.private.voting.release import private_vectors
-from tasks.private.data.rows import open_rows
 from tasks.private.data.quarantine import sealed
+from tasks.private.data.rows import open_rows
+from tasks.private.diagnostics.diagnose import NotPrivate, private_fid
+from tasks.private.voting.release import private_vectors
 
 if TYPE_CHECKING:
-    from connectors.interfaces.base import (Look, Matrix)
+    from connectors.interfaces.embedding import Matrix
+    from connectors.interfaces.ledger import Look
     from tasks.core.tools import Tools
 
 

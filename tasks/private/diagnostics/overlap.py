@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from connectors.interfaces.base import normal_form
+from connectors.interfaces.text_forms import normal_form
+from tasks.core.refs import Overlap
+from tasks.private.data.quarantine import sealed, write_for_owner
 from tasks.private.data.rows import open_rows
-from tasks.private.data.quarantine import (sealed, write_for_owner)
 
 if TYPE_CHECKING:
     from tasks.core.tools import Tools
@@ -30,16 +30,6 @@ LONGEST: Final = 12
 _WORD = re.compile(r"[^\W_]+")
 _SIGN = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _SIGNS_PER_WORD: Final = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Overlap:
-    """The answer: whether no run of `words` words of a private row stands in a text, and where the owner reads more."""
-
-    passed: bool
-    words: int
-    details: Path | None = None
-    mark: str = field(default="not private", init=False)
 
 
 def passages(text: str, words: int) -> Iterator[str]:

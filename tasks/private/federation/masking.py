@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from connectors.interfaces.base import (ConfigError, PartyError, canonical)
-from tasks.federation.masked_round import Announcement as Announcement
-from tasks.federation.masked_round import Round as Round
-from tasks.federation.masked_round import check_announcements as check_announcements
-from tasks.federation.masked_round import require_range as require_range
-from tasks.federation.masked_round import (signed_words, transcript_of)
+from connectors.interfaces.content_keys import canonical
+from connectors.interfaces.errors import ConfigError, PartyError
+from tasks.federation.masked_round import (
+    Announcement,
+    Round,
+    signed_words,
+    transcript_of,
+)
 from tasks.private.voting.ballot import Secret
 
 if TYPE_CHECKING:

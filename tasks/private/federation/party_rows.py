@@ -1,4 +1,4 @@
-"""Write the rows of a dataset into a folder for each of several parties, for experiments (see tasks/federation/partition.py)."""
+"""Write the rows of a dataset into one folder per party, for experiments (see tasks/federation/partition.py)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.base import (ConfigError, InputError, MissingPackageError, PlaceError, PrivateInputError, RowReader, RowsRef)
-from tasks.federation.partition import (Partition, shared_out)
-from tasks.private.data.quarantine import (sealed, write_for_owner)
+from connectors.interfaces.errors import ConfigError, InputError, MissingPackageError, PlaceError, PrivateInputError
+from connectors.interfaces.rows import RowReader, RowsRef
+from tasks.federation.partition import Partition, shared_out
+from tasks.private.data.quarantine import sealed, write_for_owner
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.base import (Charge, Release, ReleaseRequest)
-from tasks.federation.masked_round import (Announcement, Round, require_range)
-from tasks.private.voting.ballot import (Ballot, Candidates)
-from tasks.private.federation.masking import (RoundKey, masked)
-from tasks.private.noise.discrete import add_noise_share
-from tasks.private.voting.release import (private_vectors, unreached)
-from tasks.private.data.rows import open_rows
+from connectors.interfaces.ledger import Charge, Release, ReleaseRequest
+from tasks.federation.masked_round import Announcement, Round, require_range
 from tasks.private.data.quarantine import sealed
-from tasks.private.voting.votes import (Running, clean_votes, rank, require_fitting)
+from tasks.private.data.rows import open_rows
+from tasks.private.federation.masking import RoundKey, masked
+from tasks.private.nearest.search import Running, rank
+from tasks.private.noise.discrete import add_noise_share
+from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.release import private_vectors, unreached
+from tasks.private.voting.votes import clean_votes, require_fitting
 
 if TYPE_CHECKING:
     from tasks.accounting.federated import SharedNoise

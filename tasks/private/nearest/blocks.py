@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from tasks.private.nearest import gpu
-from tasks.private.nearest.exact import (ANY, Best, Group, Standing, compare, listed, up)
-from tasks.private.nearest.proposals import (SLACK, Proposals, Spans, Task)
+from tasks.private.nearest.exact import ANY, Best, Group, Standing, compare, listed, up
+from tasks.private.nearest.proposals import SLACK, Proposals, Spans, Task
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

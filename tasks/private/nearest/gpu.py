@@ -13,7 +13,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from tasks.private.nearest.exact import Standing
-    from tasks.private.nearest.proposals import (Proposals, Spans, Task)
+    from tasks.private.nearest.proposals import Proposals, Spans, Task
 
 LARGE: Final = 10**11
 """Multiplications from which on an election takes longer than to load torch."""

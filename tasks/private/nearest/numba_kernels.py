@@ -1,7 +1,7 @@
 """The inner loops of the vote, compiled when this is imported: what a block proposes.
 
-That takes half a second once they are kept on disk, three seconds before; `tasks.private.nearest.blocks` does so for large
-elections only. `thin` may reorder a sum, as any product does, because the margins hold for any order.
+That takes half a second once they are cached on disk, three seconds before; `tasks.private.nearest.blocks` does so for
+large elections only. `thin` may reorder a sum, as any product does, because the margins hold for any order.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tasks.private.nearest.exact import (Best, Group, Standing, longest, margins, together, up)
+from tasks.private.nearest.exact import Best, Group, Standing, longest, margins, together, up
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,7 +53,7 @@ class Proposals:
         join(self.values, self.places, other.values, other.places)
 
     def found(self, margin: Floats) -> Found:
-        """Return what was proposed, for `tasks.private.nearest.settling.settle`: values, places, cuts and what was missed.
+        """Return the proposals as `tasks.private.nearest.settling.settle` takes them: values, places, cuts, missed.
 
         cuts (rows, 2): two margins behind the Q-th, beyond which no list goes; missed (rows, 2): what all that was not
         kept for want of room lies at or beyond. Values ascend, so that is the last if there is one.

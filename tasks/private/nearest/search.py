@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from connectors.interfaces.base import (ArtifactError, ConfigError)
+from connectors.interfaces.errors import ArtifactError, ConfigError
 from tasks.private.nearest import gpu
-from tasks.private.voting.ballot import (Ballot, Candidates, Secret, usable)
-from tasks.private.nearest.blocks import (Election, Fast)
-from tasks.private.nearest.exact import (ANY, Best, Group, Standing, compare, together)
+from tasks.private.nearest.blocks import Election, Fast
+from tasks.private.nearest.exact import ANY, Best, Group, Standing, compare, together
 from tasks.private.nearest.thread_pool import Crew
-from tasks.private.nearest.vector_hashes import (Loop, Marks, digest_of, marks_of)
+from tasks.private.nearest.vector_hashes import Loop, Marks, digest_of, marks_of
+from tasks.private.voting.ballot import Ballot, Candidates, Secret, usable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numba import types
 
-from tasks.private.nearest.numba_kernels import (compiled, entrance, read, written)
+from tasks.private.nearest.numba_kernels import compiled, entrance, read, written
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.threads import usable_cores
-from tasks.private.noise import table
 from tasks.accounting.federated import require_share
+from tasks.private.noise import table
 
 MANY, VERY_MANY = 2_000, 200_000
 

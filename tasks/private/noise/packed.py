@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from connectors.interfaces.base import ArtifactError
+from connectors.interfaces.errors import ArtifactError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,29 +20,26 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from connectors.interfaces.base import (Charge, ConfigError, Release, ReleaseRequest)
-from tasks.private.voting.ballot import Ballot
-from tasks.private.releases.keyphrase_release import (CleanSums, NoisySums)
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.ledger import MOST_BYTES, Charge, Release, ReleaseRequest
+from tasks.core.slots import GUIDANCE
+from tasks.private.data.quarantine import sealed
+from tasks.private.data.rows import open_rows
 from tasks.private.noise.discrete import add_discrete_gaussian
+from tasks.private.releases.keyphrase_release import CleanSums, NoisySums
+from tasks.private.voting.ballot import Ballot
 from tasks.private.voting.persons import kept_rows
 from tasks.private.voting.release import private_vectors
-from tasks.private.data.rows import open_rows
-from tasks.private.data.quarantine import sealed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tasks.accounting.density import GuidanceNoise
-    from tasks.density.kernels import Kernel
     from tasks.core.tools import Tools
+    from tasks.density.kernels import Kernel
 
     Ints = NDArray[np.int64]
 
-SLOT: Final = "guidance"
-"""Its place in a run, and the folder of its table."""
-
-MOST_BYTES: Final = 8_000_000
-"""Of one release: it lies in a row of the budget book."""
 
 SAFELY: Final = 1 - 1e-12
 """What features are multiplied by, so that rounding of floats makes none longer than 1."""
@@ -78,7 +75,7 @@ def release_guidance(tools: Tools, job: GuidanceJob) -> Release:
     request = ReleaseRequest(
         dataset=job.dataset,
         run_id=tools.run_id,
-        slot=SLOT,
+        slot=GUIDANCE,
         step_key=job.step_key,
         charge=job.charge,
         respend=job.respend,

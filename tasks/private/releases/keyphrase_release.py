@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from connectors.interfaces.base import ConfigError
+from connectors.interfaces.errors import ConfigError
+from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
+from tasks.private.noise.packed import pack, unpack
 from tasks.private.voting.ballot import Secret
-from tasks.private.noise.discrete import (add_discrete_gaussian, add_discrete_laplace)
-from tasks.private.noise.packed import (pack, unpack)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tasks.accounting.keyphrases import (KeyphraseNoise, PartPrivacy)
+    from tasks.accounting.keyphrases import KeyphraseNoise, PartPrivacy
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]

@@ -8,26 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.base import (Release, ReleaseRequest)
-from tasks.keyphrases.densities import (Member, windows)
-from tasks.accounting.keyphrases import (KeyphraseNoise, part_charge)
-from tasks.private.releases.keyphrase_release import (contribution, features_at, noisy_density, noisy_vocabulary)
-from tasks.private.data.rows import open_rows
+from connectors.interfaces.ledger import Release, ReleaseRequest
+from tasks.accounting.keyphrases import KeyphraseNoise, part_charge
+from tasks.keyphrases.densities import Member, windows
 from tasks.private.data.quarantine import sealed
+from tasks.private.data.rows import open_rows
+from tasks.private.releases.keyphrase_release import contribution, features_at, noisy_density, noisy_vocabulary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tasks.accounting.keyphrases import PartPrivacy
-    from tasks.keyphrases.phrases import (Matcher, Vocabulary)
     from tasks.core.tools import Tools
-
-MOST_BYTES: Final = 8_000_000
-"""Of one release: it lies in a row of the budget book."""
+    from tasks.keyphrases.phrases import Matcher, Vocabulary
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.base import Release
-from tasks.private.releases.keyphrase_release import (CleanSums, NoisySums)
-from tasks.private.releases.parts import (PartJob, noisy, request)
-from tasks.private.data.rows import open_rows
+from connectors.interfaces.ledger import Release
 from tasks.private.data.quarantine import sealed
+from tasks.private.data.rows import open_rows
+from tasks.private.releases.keyphrase_release import CleanSums, NoisySums
+from tasks.private.releases.parts import PartJob, noisy, request
 
 if TYPE_CHECKING:
     from tasks.accounting.teachers import PartNoise

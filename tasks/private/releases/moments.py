@@ -11,23 +11,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.base import (Release, ReleaseRequest)
-from tasks.accounting.moments import (COUNTING, STEPS, MomentsNoise, Plane, packed, row_norm)
-from tasks.private.voting.ballot import Ballot
-from tasks.private.releases.keyphrase_release import (CleanSums, NoisySums)
+from connectors.interfaces.ledger import Release, ReleaseRequest
+from tasks.accounting.moments import COUNTING, STEPS, MomentsNoise, Plane, packed, row_norm
+from tasks.core.slots import MOMENTS
+from tasks.private.data.quarantine import sealed
+from tasks.private.data.rows import open_rows
 from tasks.private.noise.discrete import add_discrete_gaussian
+from tasks.private.releases.keyphrase_release import CleanSums, NoisySums
+from tasks.private.voting.ballot import Ballot
 from tasks.private.voting.persons import kept_rows
 from tasks.private.voting.release import private_vectors
-from tasks.private.data.rows import open_rows
-from tasks.private.data.quarantine import sealed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tasks.core.tools import Tools
-
-SLOT = "moments"
-"""The place of this release in a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ def release_moments(tools: Tools, job: MomentsJob, plane: Plane) -> Release:
 
     Raises BudgetError, LedgerError or PrivateInputError; whatever goes wrong inside is told in the private zone.
     """
-    request = ReleaseRequest(job.dataset, tools.run_id, SLOT, job.step_key, job.noise.charge, job.respend)
+    request = ReleaseRequest(job.dataset, tools.run_id, MOMENTS, job.step_key, job.noise.charge, job.respend)
 
     def draw() -> bytes:
         with sealed(tools.zone.folder):

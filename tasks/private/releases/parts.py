@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from connectors.interfaces.base import ReleaseRequest
-from tasks.private.releases.keyphrase_release import (CleanSums, NoisySums)
-from tasks.private.noise.discrete import (add_discrete_gaussian, add_discrete_laplace)
+from connectors.interfaces.ledger import ReleaseRequest
+from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
+from tasks.private.releases.keyphrase_release import CleanSums, NoisySums
 
 if TYPE_CHECKING:
     from tasks.accounting.teachers import PartNoise

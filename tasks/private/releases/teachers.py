@@ -19,21 +19,25 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from connectors.interfaces.base import (ArtifactError, InputError, Release, StepKey, normal_form)
-from tasks.private.releases.keyphrase_release import (CleanSums, NoisySums)
-from tasks.private.releases.parts import (PartJob, noisy, request)
-from tasks.private.voting.release import private_vectors
-from tasks.private.data.rows import (PrivateRows, open_rows)
-from tasks.private.data.quarantine import sealed
-from tasks.core.reuse import make_once
-from tasks.students.spec import (StudentSpec, TrainingRows)
+from connectors.interfaces.artifacts import StepKey
+from connectors.interfaces.errors import ArtifactError, InputError
+from connectors.interfaces.ledger import Release
+from connectors.interfaces.text_forms import normal_form
 from tasks.accounting.teachers import ANSWER_STEPS
-from tasks.students.train import (load_student, train_student)
+from tasks.core.reuse import make_once
+from tasks.private.data.quarantine import sealed
+from tasks.private.data.rows import PrivateRows, open_rows
+from tasks.private.releases.keyphrase_release import CleanSums, NoisySums
+from tasks.private.releases.parts import PartJob, noisy, request
+from tasks.private.voting.release import private_vectors
+from tasks.students.spec import StudentSpec, TrainingRows
+from tasks.students.train import load_student, train_student
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from connectors.interfaces.base import (ArtifactRef, Matrix)
+    from connectors.interfaces.artifacts import ArtifactRef
+    from connectors.interfaces.embedding import Matrix
     from tasks.accounting.teachers import PartNoise
     from tasks.core.tools import Tools
 

@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.base import ConfigError
-from tasks.accounting.dp_sgd import (Clipping, Training, require_opacus)
-from tasks.private.noise.entropy import (gaussian, poisson_sample)
+from connectors.interfaces.errors import ConfigError
+from tasks.accounting.dp_sgd import Clipping, Training, require_opacus
+from tasks.private.noise.entropy import gaussian, poisson_sample
 from tasks.students.loop import import_torch
+from tasks.students.recipe import Recipe
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,23 +47,6 @@ class EncodedRows:
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("private rows are never serialised")
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """How a training is carried out.
-
-    `noise_multiplier`: sigma, noise per unit of the clipping norm; 0 only for a run that is marked not private.
-    `rows_at_once`: most rows in memory together; a larger sample is taken in parts, with the same result.
-    `checkpoint_every`: steps between two checkpoints; what lies between the last one and a crash is lost.
-    """
-
-    training: Training
-    noise_multiplier: float
-    learning_rate: float
-    clipping: Clipping = "hooks"
-    rows_at_once: int = 32
-    checkpoint_every: int = 10
 
 
 def train_privately(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from connectors.interfaces.base import LostArtifactsError
+from connectors.interfaces.errors import LostArtifactsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class PrivateStore(Protocol):
-    """Where arrays of the private zone lie (part of `connectors.interfaces.base.ArtifactStore`)."""
+    """Where arrays of the private zone lie (part of `connectors.interfaces.artifacts.ArtifactStore`)."""
 
     def write_private_arrays(self, path: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Write whole or not at all."""

@@ -14,22 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connectors.interfaces.base import (Charge, ConfigError)
-from tasks.students.heads import save_layers
-from tasks.students.transformer import (open_network, save_network)
-from tasks.private.training.dp_train import (EncodedRows, Recipe, train_privately)
-from tasks.private.voting.release import private_vectors
-from tasks.private.data.rows import (PrivateRows, open_rows)
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.ledger import Charge
 from tasks.private.data.quarantine import sealed
-from tasks.private.training.tuned_writer import (TOLD, alone, silent, written_down)
+from tasks.private.data.rows import PrivateRows, open_rows
+from tasks.private.training.dp_train import EncodedRows, train_privately
+from tasks.private.training.tuned_writer import TOLD, alone, silent, written_down
+from tasks.private.voting.release import private_vectors
+from tasks.students.heads import save_layers
+from tasks.students.loop import import_torch, seeded
+from tasks.students.recipe import Recipe
 from tasks.students.spec import StudentSpec
 from tasks.students.train import write_card
-from tasks.students.loop import (import_torch, seeded)
+from tasks.students.transformer import open_network, save_network
 
 if TYPE_CHECKING:
-    from tasks.private.training.progress import StepsTaken
-    from tasks.private.releases.teachers import PublicTexts
     from tasks.core.tools import Tools
+    from tasks.private.releases.teachers import PublicTexts
+    from tasks.private.training.progress import StepsTaken
 
 
 @dataclass(frozen=True, slots=True)

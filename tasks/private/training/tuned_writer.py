@@ -19,29 +19,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from connectors.interfaces.base import (Charge, ConfigError, LedgerError, LostArtifactsError, MissingPackageError, Release, ReleaseRequest)
-from tasks.private.training.dp_train import (IGNORED, EncodedRows, Recipe, train_privately)
-from tasks.private.data.rows import (PrivateRows, open_rows)
+from connectors.interfaces.errors import ConfigError, LedgerError, LostArtifactsError, MissingPackageError
+from connectors.interfaces.ledger import Charge, Release, ReleaseRequest
+from tasks.core.slots import TRAINING
 from tasks.private.data.quarantine import sealed
+from tasks.private.data.rows import PrivateRows, open_rows
+from tasks.private.training.dp_train import IGNORED, EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
-from tasks.students.loop import (import_torch, seeded)
+from tasks.students.loop import import_torch, seeded
+from tasks.students.recipe import Adapter, Recipe
 
 if TYPE_CHECKING:
     from tasks.core.tools import Tools
 
-SLOT = "training"
-"""The place of the release in a run."""
 
 TOLD = "training.json"
 """Beside the weights: the steps that were begun, and those that are in the weights."""
-
-
-@dataclass(frozen=True, slots=True)
-class Adapter:
-    """What is trained: LoRA matrices of this `rank` and `alpha` (Hu et al. 2022), or every weight at rank 0."""
-
-    rank: int
-    alpha: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +193,7 @@ def _with_adapter(model: Any, adapter: Adapter) -> Any:
 
 
 def _request(tools: Tools, job: Payable, key: str, number: int) -> ReleaseRequest:
-    return ReleaseRequest(job.dataset, tools.run_id, SLOT, key, job.charge, respend=number > 0)
+    return ReleaseRequest(job.dataset, tools.run_id, TRAINING, key, job.charge, respend=number > 0)
 
 
 def _never() -> bytes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
-from connectors.interfaces.base import (ConfigError, InputError)
+from connectors.interfaces.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,17 +10,20 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
-from connectors.interfaces.base import (Charge, Release, ReleaseRequest, digest)
-from tasks.private.data.rows import (PrivateRows, open_rows)
+from connectors.interfaces.content_keys import digest
+from connectors.interfaces.ledger import Charge, Release, ReleaseRequest
 from tasks.private.data.quarantine import sealed
-from tasks.private.voting.votes import (Ballot, Candidates, Running, noisy_votes)
+from tasks.private.data.rows import PrivateRows, open_rows
+from tasks.private.nearest.search import Running
+from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.votes import noisy_votes
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from tasks.accounting.votes import Noise
-    from tasks.core.tools import (RowTools, Tools)
+    from tasks.core.tools import RowTools, Tools
 
 
 @dataclass(frozen=True, slots=True)

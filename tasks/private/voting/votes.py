@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from connectors.interfaces.base import (ArtifactError, ConfigError)
-from tasks.accounting.votes import choice_steps
-from tasks.private.voting.ballot import Ballot as Ballot
-from tasks.private.voting.ballot import Candidates as Candidates
-from tasks.private.voting.ballot import Secret
-from tasks.private.nearest.search import Running as Running
-from tasks.private.nearest.search import rank as rank
+from connectors.interfaces.errors import ArtifactError, ConfigError
+from tasks.accounting.sensitivity import choice_steps
+from tasks.private.nearest.search import Running, rank
 from tasks.private.noise.discrete import add_discrete_gaussian
-from tasks.private.voting.persons import (average, join, kept_rows)
+from tasks.private.voting.ballot import Ballot, Candidates, Secret
+from tasks.private.voting.persons import average, join, kept_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

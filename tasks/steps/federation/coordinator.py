@@ -14,17 +14,30 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from connectors.interfaces.base import (FinalError, PartyError)
-from tasks.steps.selection import candidates
+from connectors.interfaces.errors import FinalError, PartyError
 from tasks.core.refs import Written
-from tasks.federation.masked_round import (Announcement, check_announcements)
+from tasks.core.tools import Tools
+from tasks.federation.masked_round import Announcement, check_announcements
 from tasks.federation.masked_sum import unmasked
-from tasks.steps.federation.party import REFUSED
+from tasks.federation.messages import (
+    ABORT,
+    GO,
+    KEYS,
+    LIST,
+    READY,
+    REFUSALS,
+    UPLOADS,
+    RoundId,
+    RoundPlan,
+    opened,
+    pause_of,
+    values_of,
+)
 from tasks.private.voting.ballot import Candidates
 from tasks.private.voting.votes import NoisyVotes
-from tasks.federation.messages import (ABORT, GO, KEYS, LIST, READY, REFUSALS, UPLOADS, RoundId, RoundPlan, opened, pause_of, values_of)
-from tasks.steps.federation.round_plans import (Opening, end_run, facts, last_plan, measured, publish)
-from tasks.core.tools import Tools
+from tasks.steps.federation.party import REFUSED
+from tasks.steps.federation.round_plans import Opening, end_run, facts, last_plan, measured, publish
+from tasks.steps.selection import candidates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,12 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from connectors.interfaces.base import (BudgetError, ConfigError, LedgerError, LostArtifactsError, PlaceError, PrivateInputError, WaspError, digest)
-from tasks.federation.masked_round import (Announcement, transcript_of)
+from connectors.interfaces.content_keys import digest
+from connectors.interfaces.errors import (
+    BudgetError,
+    ConfigError,
+    LedgerError,
+    LostArtifactsError,
+    PlaceError,
+    PrivateInputError,
+    WaspError,
+)
+from tasks.accounting.federated import Parties, require_enough
 from tasks.core.reuse import step_key
-from tasks.federation.messages import RoundPlan
-from tasks.accounting.federated import (Parties, require_enough)
 from tasks.core.tools import RowTools
+from tasks.federation.masked_round import Announcement, transcript_of
+from tasks.federation.messages import RoundPlan
 
 REFUSED: Final[dict[str, str]] = {
     "CAP": "its own budget cap does not allow this run",

@@ -16,17 +16,46 @@ from typing import Final
 
 import numpy as np
 
-from connectors.interfaces.base import (BudgetPlan, ConfigError, Exchange, PartyError)
-from tasks.federation.masked_round import (Announcement, check_announcements)
-from tasks.steps.federation.party import (REFUSED, CoordinatorGoneError, KeyLostError, Member, check_plan, code_of, key_in_book)
-from tasks.private.voting.ballot import Candidates
-from tasks.private.federation.masking import RoundKey
-from tasks.private.federation.party_vote import (Mask, PartyJob, prepare, release_masked, sent_before)
-from tasks.private.data.rows import identify
-from tasks.private.data.quarantine import tell_owner
-from tasks.federation.messages import (ABORT, ENDED, GO, KEYS, LIST, PLAN, READY, REFUSALS, UPLOADS, Piece, RoundId, RoundPlan, joined, pause_of, run_folder, signed, unpack, upload_of)
+from connectors.interfaces.errors import ConfigError, PartyError
+from connectors.interfaces.federation import Exchange
+from connectors.interfaces.ledger import BudgetPlan
 from tasks.accounting.federated import shared_charge
 from tasks.core.tools import RowTools
+from tasks.federation.masked_round import Announcement, check_announcements
+from tasks.federation.messages import (
+    ABORT,
+    ENDED,
+    GO,
+    KEYS,
+    LIST,
+    PLAN,
+    READY,
+    REFUSALS,
+    UPLOADS,
+    Piece,
+    RoundId,
+    RoundPlan,
+    joined,
+    pause_of,
+    run_folder,
+    signed,
+    unpack,
+    upload_of,
+)
+from tasks.private.data.quarantine import tell_owner
+from tasks.private.data.rows import identify
+from tasks.private.federation.masking import RoundKey
+from tasks.private.federation.party_vote import Mask, PartyJob, prepare, release_masked, sent_before
+from tasks.private.voting.ballot import Candidates
+from tasks.steps.federation.party import (
+    REFUSED,
+    CoordinatorGoneError,
+    KeyLostError,
+    Member,
+    check_plan,
+    code_of,
+    key_in_book,
+)
 
 PATIENCE: Final = 2.0
 """A party waits so many times as long for the coordinator as the coordinator waits for parties."""

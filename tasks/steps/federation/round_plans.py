@@ -8,14 +8,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from connectors.interfaces.base import Exchange
+from connectors.interfaces.federation import Exchange
 from tasks.core.refs import Written
-from tasks.steps.federation.party import registry_digest
-from tasks.private.voting.ballot import Candidates
-from tasks.federation.messages import (ABORT, ENDED, KEYS, LIST, PLAN, READY, UPLOADS, Piece, RoundId, RoundPlan, piece_of, run_folder)
 from tasks.core.tools import Tools
+from tasks.federation.messages import (
+    ABORT,
+    ENDED,
+    KEYS,
+    LIST,
+    PLAN,
+    READY,
+    UPLOADS,
+    Piece,
+    RoundId,
+    RoundPlan,
+    piece_of,
+    run_folder,
+)
 from tasks.federation.traffic import Traffic
 from tasks.federation.wire import packed
+from tasks.private.voting.ballot import Candidates
+from tasks.steps.federation.party import registry_digest
 
 if TYPE_CHECKING:
     from tasks.steps.federation.vote import FederatedVote

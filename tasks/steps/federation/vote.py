@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from connectors.interfaces.base import (ArtifactRef, Release, ReleaseRequest, StepKey)
-from tasks.core.refs import (VoteSpec, Written)
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.ledger import Release, ReleaseRequest
+from tasks.accounting.federated import SharedNoise, shared_charge
+from tasks.core.refs import Written
+from tasks.core.tools import Tools
 from tasks.private.voting.release import unreached
 from tasks.private.voting.votes import NoisyVotes
-from tasks.steps.release_artifact import write_release
 from tasks.steps.federation.round_plans import facts_again
-from tasks.accounting.federated import (SharedNoise, shared_charge)
-from tasks.core.tools import Tools
+from tasks.steps.release_artifact import write_release
+from tasks.steps.vote import VoteSpec, vote_key
 from tasks.text.usable_texts import require_usable
-from tasks.steps.vote import vote_key
 
 if TYPE_CHECKING:
-    from tasks.steps.federation.coordinator import (Caller, Dropped)
     from tasks.federation.wire import Form
+    from tasks.steps.federation.coordinator import Caller, Dropped
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.interfaces.base import (BudgetError, ConfigError, LedgerError)
+from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
 from connectors.ledger.ledger import BudgetBook
-from connectors.ledger.state import (EXPORT, LOOK, Entry)
+from connectors.ledger.state import EXPORT, LOOK, Entry
 from tests.connectors.ledger_promises.keeping import alter
 from tests.connectors.ledger_tools import (
     DELTA,
@@ -155,7 +155,7 @@ class Grouping:
     def test_runs_that_race_on_two_datasets_never_pass_the_caps_together(self, url: str, grouped: BudgetBook) -> None:
         grouped.set_cap("bank", zcdp([charge().event] * 7, DELTA), DELTA, "owner", "")
         code = """
-            from connectors.interfaces.base import BudgetError
+            from connectors.interfaces.errors import BudgetError
             say("ready"); sys.stdin.readline()
             name, won = ("bank", "shop")[int(sys.argv[2]) % 2], 0
             for n in range(6):

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, create_engine, delete, insert, select, text
 
-from connectors.interfaces.base import (BudgetError, LedgerError)
+from connectors.interfaces.errors import BudgetError, LedgerError
 from connectors.ledger.ledger import BudgetBook
 from connectors.ledger.state import Entry
-from connectors.ledger.tables import (DATASETS, ENTRIES, METADATA)
+from connectors.ledger.tables import DATASETS, ENTRIES, METADATA
 from tests.connectors.ledger_tools import (
     DELTA,
     gdp,

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from connectors.interfaces.base import BudgetError
+from connectors.interfaces.errors import BudgetError
 from connectors.ledger.ledger import BudgetBook
 from tests.connectors.ledger_tools import (
     DELTA,
@@ -45,7 +45,7 @@ class Racing:
         cap = zcdp([charge().event] * 7, DELTA)
         book.set_cap("bank", cap, DELTA, "owner", "")
         code = """
-            from connectors.interfaces.base import BudgetError
+            from connectors.interfaces.errors import BudgetError
             say("ready"); sys.stdin.readline()
             won = 0
             for n in range(5):

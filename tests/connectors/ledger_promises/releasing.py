@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from connectors.interfaces.base import (BudgetError, ConfigError, LedgerError, LostArtifactsError)
+from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError, LostArtifactsError
 from connectors.ledger.ledger import BudgetBook
 from tests.connectors.ledger_tools import (
     DELTA,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.interfaces.base import (BudgetError, BudgetPlan, ConfigError, LedgerError)
+from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
+from connectors.interfaces.ledger import BudgetPlan
 from connectors.ledger.ledger import BudgetBook
 from tests.connectors.ledger_tools import (
     DELTA,

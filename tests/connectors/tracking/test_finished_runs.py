@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from connectors.tracking.tracker import (MlflowTracker, NoTracker, Serving, push)
+from connectors.tracking.tracker import MlflowTracker, NoTracker, Serving, push
 from tests.connectors.tracking.tools import TAGS, free_port, history, snapshot, the_run, tracker_at, whole_run
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="needs the extra `tracking`")
@@ -109,7 +109,9 @@ def test_a_run_whose_server_was_away_is_completed_with_its_own_end(store, tmp_pa
 def test_a_model_that_was_half_logged_is_logged_whole_and_once(store, tmp_path, monkeypatch):
     tracker = tracker_at(store, tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr("connectors.tracking.logged_model._save", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+        patched.setattr(
+            "connectors.tracking.logged_model._save", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
+        )
         assert run_with_student(tracker, tmp_path).left == 1
     assert push(tracker.journal.path, store).left == 0
     client, run = the_run(store)

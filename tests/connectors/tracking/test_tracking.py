@@ -12,9 +12,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from connectors.interfaces.base import (ConfigError, MissingPackageError)
-from connectors.tracking.tracker import (NoTracker, Serving, open_tracker, push)
+from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.tracking.journal import Journal
+from connectors.tracking.tracker import NoTracker, Serving, open_tracker, push
 from tests.connectors.tracking.tools import TAGS, history, the_run, tracker_at, whole_run
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="needs the extra `tracking`")
@@ -161,7 +161,7 @@ def test_a_student_is_a_logged_model_that_answers_texts_with_labels(store, tmp_p
     assert [column.name for column in served.metadata.signature.inputs] == ["text"]
     folder = Path(model.artifact_location.removeprefix("file://"))
     assert "numpy==" in (folder / "requirements.txt").read_text()
-    assert (folder / "code" / "connectors" / "base.py").exists()
+    assert (folder / "code" / "connectors" / "interfaces" / "errors.py").exists()
     assert not list(folder.rglob("*.parquet")), "the code beside a model brings no rows"
 
 

@@ -9,9 +9,9 @@ import urllib.request
 
 import pytest
 
-from connectors.tracking.tracker import push
-from connectors.tracking.address import (page, redact, scrub)
+from connectors.tracking.address import page, redact, scrub
 from connectors.tracking.sender import Patience
+from connectors.tracking.tracker import push
 from tests.connectors.tracking.tools import TAGS, free_port, history, the_run, timed, tracker_at, whole_run
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="needs the extra `tracking`")

@@ -1,7 +1,8 @@
 """One cell of the study: a whole run of rounds on vectors, with the product's releases, choices and measures.
 
-What differs from `wasp run`: texts come from a pool, by the rule of recorded models (connectors/models/base/recorded_draws.py), so
-that nothing is embedded anew; no budget book is asked. Noise is the product's own, from the operating system.
+What differs from `wasp run`: texts come from a pool, by the rule of recorded models
+(connectors/models/base/recorded_draws.py), so that nothing is embedded again; no privacy ledger is involved.
+Noise is the product's own, from the operating system.
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from tasks.accounting.votes import (Adjacency, Noise, VotePrivacy, calibrate)
-from tasks.accounting.density import (GuidanceNoise, calibrate_density)
+from tasks.accounting.composition import Adjacency
+from tasks.accounting.density import GuidanceNoise, calibrate_density
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import Noise, calibrate
 from tasks.density.kernels import Kernel
 from tasks.density.matching import Density
 from tasks.private.releases.density import noisy_density
-from tasks.private.voting.votes import (Ballot, Candidates, noisy_votes)
+from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.votes import noisy_votes
 from tasks.selection.examples import select
-from tasks.selection.smoothing import (select_smoothly, weigh_smoothly)
-from tasks.steps.density import (Texts, among, chosen, weighed)
-from tasks.selection.weights import (Weighting, allocate, per_class, weigh)
+from tasks.selection.smoothing import select_smoothly, weigh_smoothly
+from tasks.selection.weights import Weighting, allocate, per_class, weigh
+from tasks.steps.density import Texts, among, chosen, weighed
 from tests.studies.guidance.corpora import Corpus
 from tests.studies.guidance.fusegen import fused, self_boosted
 from tests.studies.guidance.measures import accuracy, appraised, of_a_random_part, of_all, of_the_final_set

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from connectors.interfaces.base import ModelSpec
-from connectors.models.ngram.model import NgramModel
 from connectors.embedders.sentence import SentenceEmbedder
+from connectors.interfaces.models import ModelSpec
+from connectors.models.ngram.model import NgramModel
 from flows.config.task_files import load_task
+from tasks.steps.generate import Request, generate
 from tasks.text.cleaning import normalised
-from tasks.steps.generate import (Request, generate)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,8 +1,8 @@
 """The floor that FuseGen is: students of each model's texts choose the examples, and no private row is opened.
 
-Judging, candidates and choice are the product's (tasks/steps/fusegen.py), with linear students as where models are embedded.
-What a pool cannot carry over: prompts that show the examples of all classes at once (here each class is shown its own,
-`examples_of: class`), and anew written texts, of which the examples are the only trace here as for all mechanisms.
+Judging, candidates and choice are the product's (tasks/steps/fusegen.py), with linear students as where models are
+embedded. What a pool cannot carry over: prompts that show the examples of all classes at once (here each class is
+shown its own, `examples_of: class`), and texts written afterwards, of which the examples are the only trace.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flows.methods.fusegen.run import (boosted, fusing)
 from flows.methods.fusegen.config import FuseGenMethod
-from tasks.steps.fusegen import (chosen, judged, pooled)
-from tasks.core.refs import JudgeJob
-from tasks.students.spec import (StudentSpec, TrainingRows)
+from flows.methods.fusegen.run import boosted, fusing
+from tasks.steps.fusegen import JudgeJob, chosen, judged, pooled
+from tasks.students.spec import StudentSpec, TrainingRows
 from tasks.students.train import train_student
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from connectors.interfaces.base import Advance
+    from connectors.interfaces.progress import Advance
     from tasks.steps.density import Texts
     from tests.studies.guidance.corpora import Corpus
 

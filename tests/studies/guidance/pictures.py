@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tasks.reporting.plot_style import (MARKERS, PALETTE, lines_of, picture)
+from tasks.reporting.plot_style import MARKERS, PALETTE, lines_of, picture
 from tests.studies.guidance.cells import FLOORS
 from tests.studies.guidance.told import HELD_AGAINST, METRICS, NAMES, cells_of, interval
 

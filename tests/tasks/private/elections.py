@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from tasks.accounting.votes import (Noise, VotePrivacy, calibrate)
-from tasks.private.voting.votes import (Ballot, Candidates, clean_votes)
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import Noise, calibrate
+from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.votes import clean_votes
 
 
 def noise_for(votes: int, **privacy: Any) -> Noise:

@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from connectors.interfaces.base import (InputError, canonical)
+from connectors.interfaces.content_keys import canonical
+from connectors.interfaces.errors import InputError
 from tasks.metrics.metrics import fid
 from tasks.private.diagnostics import diagnose
-from tasks.private.diagnostics.diagnose import (NotPrivate, private_accuracy, private_fid)
+from tasks.private.diagnostics.diagnose import NotPrivate, private_accuracy, private_fid
 
 
 def _sets():

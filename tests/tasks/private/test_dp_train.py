@@ -13,8 +13,9 @@ import pytest
 from connectors.artifacts.store import Artifacts
 from tasks.accounting.dp_sgd import Training
 from tasks.private.training import dp_train
-from tasks.private.training.dp_train import (IGNORED, EncodedRows, Recipe, gradient_norms, train_privately)
+from tasks.private.training.dp_train import IGNORED, EncodedRows, gradient_norms, train_privately
 from tasks.private.training.progress import StepsTaken
+from tasks.students.recipe import Recipe
 
 pytest.importorskip("opacus")
 torch = pytest.importorskip("torch")

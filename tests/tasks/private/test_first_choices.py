@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.interfaces.base import (ArtifactError, ConfigError, InputError)
-from tasks.accounting.votes import (Noise, VotePrivacy, calibrate, choice_steps, total_sensitivity)
-from tasks.private.voting.votes import (Ballot, Candidates, NoisyVotes, clean_votes, noisy_votes)
+from connectors.interfaces.errors import ArtifactError, ConfigError, InputError
+from tasks.accounting.sensitivity import VotePrivacy, choice_steps, total_sensitivity
+from tasks.accounting.votes import Noise, calibrate
+from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.votes import NoisyVotes, clean_votes, noisy_votes
 from tests.tasks.private.elections import ballot, candidates, counts, elections, noise_for, without
 
 FEW = settings(deadline=None, max_examples=60)

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.interfaces.base import ConfigError
-from tasks.accounting.votes import VotePrivacy
-from tasks.accounting.density import (GuidanceNoise, calibrate_density)
-from tasks.density.kernels import (LEARNERS, Kernel, body, counted)
-from tasks.private.voting.ballot import Ballot
-from tasks.private.releases.density import (clean_sums, noisy_density)
+from connectors.interfaces.errors import ConfigError
+from tasks.accounting.density import GuidanceNoise, calibrate_density
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.density.kernels import LEARNERS, Kernel, body, counted
+from tasks.private.releases.density import clean_sums, noisy_density
 from tasks.private.releases.keyphrase_release import NoisySums
+from tasks.private.voting.ballot import Ballot
 from tests.tasks.private.elections import without
 
 LABELS = ("a", "b", "c")

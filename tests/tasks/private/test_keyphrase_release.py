@@ -11,9 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.interfaces.base import (ArtifactError, ConfigError)
-from tasks.accounting.keyphrases import (KeyphraseNoise, PartPrivacy, calibrate_part)
-from tasks.private.releases.keyphrase_release import (Frequencies, NoisySums, clean_density, clean_vocabulary, document_features, noisy_density, noisy_vocabulary)
+from connectors.interfaces.errors import ArtifactError, ConfigError
+from tasks.accounting.keyphrases import KeyphraseNoise, PartPrivacy, calibrate_part
+from tasks.private.releases.keyphrase_release import (
+    Frequencies,
+    NoisySums,
+    clean_density,
+    clean_vocabulary,
+    document_features,
+    noisy_density,
+    noisy_vocabulary,
+)
 
 SETTINGS = ("gaussian", "pure", "paper")
 SIZE, CLASSES, DIMENSION = 12, 3, 6

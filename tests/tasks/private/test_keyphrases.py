@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from connectors.interfaces.base import (ConfigError, InputError, PrivateInputError)
+from connectors.interfaces.errors import ConfigError, InputError, PrivateInputError
 from flows.config.files import check_config
-from flows.methods.dp_kps.run import DpKpsRun
+from flows.engine.prepare import Prepared, prepare
 from flows.methods.dp_kps.config import DpKpsConfig
-from flows.engine.prepare import (Prepared, prepare)
+from flows.methods.dp_kps.run import DpKpsRun
 from flows.runtime.manifest import open_book
-from tasks.steps import keyphrases as keyphrasing
-from tasks.keyphrases.densities import (Shape, members_of)
-from tasks.accounting.keyphrases import (PartPrivacy, calibrate_part)
+from tasks.accounting.keyphrases import PartPrivacy, calibrate_part
+from tasks.keyphrases.densities import Shape, members_of
 from tasks.keyphrases.phrases import vocabulary_of
 from tasks.private.releases import keyphrases
 from tasks.private.releases.keyphrase_release import NoisySums
+from tasks.steps import keyphrases as keyphrasing
 from tests.pipeline import SMALL
 
 WORDS = ("router", "invoice", "password", "parcel", "light", "cable", "refund", "signal", "reset", "email", "screen")

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
-from connectors.interfaces.base import (ArtifactError, ConfigError, PartyError)
-from tasks.federation.masked_round import (Announcement, Round, check_announcements, require_range, signed_words)
+from connectors.interfaces.errors import ArtifactError, ConfigError, PartyError
+from tasks.federation.masked_round import Announcement, Round, check_announcements, require_range, signed_words
 from tasks.federation.masked_sum import unmasked
-from tasks.private.federation.masking import (RoundKey, masked)
+from tasks.private.federation.masking import RoundKey, masked
 from tests.tasks.rounds import Federation, ints
 
 ALARM = 1e-6

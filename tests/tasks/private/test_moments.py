@@ -5,12 +5,23 @@ import math
 import numpy as np
 import pytest
 
-from connectors.interfaces.base import ConfigError
-from tasks.audit.bounds import (Finding, gaussian_finding, stacked)
+from connectors.interfaces.errors import ConfigError
 from tasks.accounting.composition import epsilon_of
-from tasks.accounting.moments import (STEPS, MomentsPrivacy, Plane, calibrate_moments, gaussian_of, moments_sensitivity, packed, plane_of, stand_ins, unpacked)
-from tasks.private.releases.moments import clean_moments
+from tasks.accounting.moments import (
+    STEPS,
+    MomentsPrivacy,
+    Plane,
+    calibrate_moments,
+    gaussian_of,
+    moments_sensitivity,
+    packed,
+    plane_of,
+    stand_ins,
+    unpacked,
+)
+from tasks.audit.bounds import Finding, gaussian_finding, stacked
 from tasks.private.noise.discrete import add_discrete_gaussian
+from tasks.private.releases.moments import clean_moments
 
 PRIVACY = MomentsPrivacy(1.0, 1e-5, 3)
 NOISE = calibrate_moments(PRIVACY)

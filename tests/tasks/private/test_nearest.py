@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.interfaces.base import (ArtifactError, ConfigError)
-from tasks.private.voting.ballot import (Ballot, Candidates)
-from tasks.private.nearest.search import (Running, rank)
+from connectors.interfaces.errors import ArtifactError, ConfigError
+from tasks.private.nearest.search import Running, rank
+from tasks.private.voting.ballot import Ballot, Candidates
 
 NAMES = ("near_ids", "near_keys", "far_ids", "far_keys")
 

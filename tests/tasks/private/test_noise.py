@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from scipy.stats import beta, chi2, norm
 
-from connectors.interfaces.base import ConfigError
-from tasks.accounting.votes import (VotePrivacy, calibrate)
-from tasks.private.noise.discrete import (add_discrete_gaussian, add_discrete_laplace)
-from tasks.private.voting.votes import (Ballot, Candidates, clean_votes, noisy_votes)
+from connectors.interfaces.errors import ConfigError
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import calibrate
+from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
+from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.votes import clean_votes, noisy_votes
 
 ALARM = 1e-6
 RUNS, RELEASES, VOTES = 6_000, 4, 2

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from connectors.interfaces.base import (ArtifactError, ConfigError)
-from tasks.accounting.votes import (PRE_TEXT_EXCESS, VotePrivacy, calibrate, epsilon_of, gaussian_event)
+from connectors.interfaces.errors import ArtifactError, ConfigError
+from tasks.accounting.composition import epsilon_of, gaussian_event
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import PRE_TEXT_EXCESS, calibrate
 from tasks.audit.attacks import audit_votes
-from tasks.private.voting.votes import (Ballot, Candidates, NoisyVotes, clean_votes, noisy_votes)
+from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.votes import NoisyVotes, clean_votes, noisy_votes
 from tests.tasks.private.elections import ballot, candidates, counts, elections, without
 
 FEW = settings(deadline=None, max_examples=60)

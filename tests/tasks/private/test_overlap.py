@@ -7,9 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from connectors.interfaces.base import (PrivateInputError, PrivateRef, RowsRef)
-from tasks.private.diagnostics.overlap import (chance_words, passages, search_copies)
-from tasks.private.data.rows import (Zone, identify)
+from connectors.interfaces.errors import PrivateInputError
+from connectors.interfaces.rows import PrivateRef, RowsRef
+from tasks.private.data.rows import Zone, identify
+from tasks.private.diagnostics.overlap import chance_words, passages, search_copies
 from tests.tasks.private.test_rows import zone
 
 SECRET_TEXT = "my router fell from the shelf and now its blue lamp blinks twice every hour at night"

@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.interfaces.base import (ConfigError, PrivateInputError, RowsRef)
+from connectors.interfaces.errors import ConfigError, PrivateInputError
+from connectors.interfaces.rows import RowsRef
 from connectors.rows.reader import read_rows
-from tasks.federation.partition import (Partition, shared_out)
-from tasks.private.federation.party_rows import (Target, write_parties)
+from tasks.federation.partition import Partition, shared_out
+from tasks.private.federation.party_rows import Target, write_parties
 from tests.pipeline import Pipeline, last_json
 
 LABELS = ["a"] * 400 + ["b"] * 250 + ["c"] * 50

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from connectors.interfaces.base import (BudgetError, PrivateInputError)
+from connectors.interfaces.errors import BudgetError, PrivateInputError
 from flows.config.files import check_config
-from flows.methods.only_private.run import OnlyPrivateRun
+from flows.engine.prepare import Prepared, prepare
 from flows.methods.only_private.config import OnlyPrivateConfig
-from flows.engine.prepare import (Prepared, prepare)
+from flows.methods.only_private.run import OnlyPrivateRun
 from flows.runtime.manifest import RunBook
 from tasks.private.training import plain_train
-from tasks.private.training.plain_train import train_on_rows
+from tasks.steps.plain_student import train_on_rows
 from tests.comparisons import ONLY_PRIVATE
 from tests.tasks.private.test_release import Row, rows
 

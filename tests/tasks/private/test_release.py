@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from connectors.interfaces.base import (Look, PrivateInputError)
 from connectors.embedders.registry import HashingEmbedder
-from flows.config.files import check_config
+from connectors.interfaces.errors import PrivateInputError
+from connectors.interfaces.ledger import Look
 from flows.config.base import WaspConfig
-from flows.engine.prepare import (Prepared, prepare)
+from flows.config.files import check_config
+from flows.engine.prepare import Prepared, prepare
 from tasks.accounting.votes import vote_charge
-from tasks.private.voting import release
-from tasks.private.diagnostics.internal import fid_against_private
-from tasks.private.voting.release import (VoteJob, private_vectors)
 from tasks.private.data.rows import PrivateRows
-from tasks.private.voting.votes import (Candidates, NoisyVotes)
+from tasks.private.diagnostics.internal import fid_against_private
+from tasks.private.voting import release
+from tasks.private.voting.ballot import Candidates
+from tasks.private.voting.release import VoteJob, private_vectors
+from tasks.private.voting.votes import NoisyVotes
 from tests.pipeline import SMALL
 from tests.tasks.private.elections import squared_bound
 

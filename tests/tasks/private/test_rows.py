@@ -9,9 +9,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from connectors.interfaces.base import (InputError, PlaceError, PrivateInputError, PrivateRef, RowsRef)
-from connectors.security.record_hashes import (dataset_fingerprint, record_hash)
-from tasks.private.data.rows import (Zone, identify, open_rows)
+from connectors.interfaces.errors import InputError, PlaceError, PrivateInputError
+from connectors.interfaces.rows import PrivateRef, RowsRef
+from connectors.security.record_hashes import dataset_fingerprint, record_hash
+from tasks.private.data.rows import Zone, identify, open_rows
 
 SECRET = bytes(range(32))
 LABELS = ("a", "b")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tblib import pickling_support
 
-from connectors.interfaces.base import (FinalError, PrivateInputError, WaspError)
+from connectors.interfaces.errors import FinalError, PrivateInputError, WaspError
 from tasks.private.data.quarantine import sealed
 
 ROW = "zqxplanted quokka 7731"

@@ -10,25 +10,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.interfaces.base import (ArtifactError, ConfigError, InputError, PrivateInputError, StepKey)
+from connectors.interfaces.artifacts import StepKey
+from connectors.interfaces.errors import ArtifactError, ConfigError, InputError, PrivateInputError
 from flows.config.files import check_config
-from flows.releases.teachers_run import _teacher_spec as teacher_spec
-from flows.methods.kd_tutor.run import KdRun
-from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.engine.prepare import prepare
+from flows.methods.kd_tutor.config import KdTutorConfig
+from flows.methods.kd_tutor.run import KdRun
+from flows.releases.teachers_run import _teacher_spec as teacher_spec
 from flows.runtime.manifest import open_book
-from tasks.steps import tutor_student
-from tasks.steps import teachers as teaching
-from tasks.steps import label_counts
-from tasks.steps.tutor_student import SelectSpec
+from tasks.accounting.teachers import PartPrivacy, calibrate_part
 from tasks.core.refs import Written
 from tasks.private.releases.keyphrase_release import NoisySums
 from tasks.private.releases.label_counts import clean_labels
-from tasks.private.releases.teachers import (TeacherJob, clean_answers, shard, shard_of)
-from tasks.students.spec import StudentSpec
-from tasks.accounting.teachers import (PartPrivacy, calibrate_part)
+from tasks.private.releases.teachers import TeacherJob, clean_answers, shard, shard_of
+from tasks.steps import label_counts, tutor_student
+from tasks.steps import teachers as teaching
 from tasks.steps.label_counts import LabelSpec
-from tasks.steps.texts import (embed_samples, write_samples)
+from tasks.steps.texts import embed_samples, write_samples
+from tasks.steps.tutor_student import SelectSpec
+from tasks.students.spec import StudentSpec
 from tests.pipeline import SMALL
 from tests.tiny_models import save_roberta
 
@@ -214,8 +214,8 @@ def test_teachers_and_their_student_can_be_transformers(tmp_path: Path) -> None:
     assert all(((one > 0) & (one < 1)).all() for one in answers)
     answered, _ = teaching.answer(run.tools, spec, written, None)
     folder_of_it, _ = tutor_student.train_discriminator(run.tools, spec, written, answered, None)
-    kept, _ = tutor_student.select_texts(run.tools, SelectSpec(0, 24, run.prepared.card.label_names, (), True, 0), written,
-                                      folder_of_it)  # fmt: skip
+    spec = SelectSpec(0, 24, run.prepared.card.label_names, (), True, 0)
+    kept, _ = tutor_student.select_texts(run.tools, spec, written, folder_of_it)
     assert sum(one.samples.rows for one in kept) == 24
 
 
@@ -272,7 +272,8 @@ def test_the_texts_taken_for_private_are_kept_of_each_class_its_part(best: bool)
     if best:
         assert set(np.flatnonzero(kept[:6])) == {0, 1, 2}
     again = {
-        tuple(tutor_student.chosen(labels, scores, SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, s))) for s in range(20)
+        tuple(tutor_student.chosen(labels, scores, SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, s)))
+        for s in range(20)
     }
     assert (len(again) == 1) == best
 

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.steps.dp_classifier import classify
 from tasks.accounting.dp_sgd import Training
-from tasks.private.training.dp_train import (EncodedRows, Recipe, gradient_norms, train_privately)
+from tasks.private.training.dp_train import EncodedRows, gradient_norms, train_privately
 from tasks.private.training.progress import StepsTaken
 from tasks.private.training.tuned_classifier import vector_head
+from tasks.steps.dp_classifier import classify
+from tasks.students.recipe import Recipe
 from tests.tiny_models import save_roberta
 
 CLUSTERS = np.array([[2.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 2.0]])

@@ -14,9 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.interfaces.base import (ArtifactError, ConfigError, InputError)
-from tasks.accounting.votes import (VotePrivacy, calibrate)
-from tasks.private.voting.votes import (Ballot, Candidates, NoisyVotes, RawVotes, noisy_votes)
+from connectors.interfaces.errors import ArtifactError, ConfigError, InputError
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import calibrate
+from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.votes import NoisyVotes, RawVotes, noisy_votes
 from tests.tasks.private.elections import ballot, candidates, counts, elections, noise_for, squared_bound, without
 
 FEW = settings(deadline=None, max_examples=60)

@@ -17,15 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tasks.private.nearest import blocks
-from tasks.private.nearest import numba_kernels
-from tasks.private.nearest import vector_hashes
-from tasks.private.nearest import search
-from tasks.private.nearest import settling
-from tasks.private.voting.ballot import (LONGEST, Ballot, usable)
-from tasks.private.nearest.exact import (distances, margins)
-from tasks.private.nearest.thread_pool import (Crew, products_of_one_thread)
-from tasks.private.nearest.search import (Running, rank)
+from tasks.private.nearest import blocks, numba_kernels, search, settling, vector_hashes
+from tasks.private.nearest.exact import distances, margins
+from tasks.private.nearest.search import Running, rank
+from tasks.private.nearest.thread_pool import Crew, products_of_one_thread
+from tasks.private.voting.ballot import LONGEST, Ballot, usable
 from tests.tasks.private.elections import candidates, counts
 from tests.tasks.private.test_nearest import NAMES, brute_force, election, same
 
@@ -335,13 +331,13 @@ def test_small_elections_and_the_import_load_no_compiler():
 
 def test_the_way_of_an_election_is_that_of_its_size_and_of_what_the_machine_has(monkeypatch: pytest.MonkeyPatch):
     ballot, standing = election(1, 3, 30)
-    monkeypatch.setattr(search.device, "exists", lambda: True)
+    monkeypatch.setattr(search.gpu, "exists", lambda: True)
     assert search._way(ballot, standing) == "plain"
     monkeypatch.setattr(search, "LARGE", 1)
     assert search._way(ballot, standing) == "compiled"
-    monkeypatch.setattr(search.device, "LARGE", 1)
+    monkeypatch.setattr(search.gpu, "LARGE", 1)
     assert search._way(ballot, standing) == "device"
-    monkeypatch.setattr(search.device, "exists", lambda: False)
+    monkeypatch.setattr(search.gpu, "exists", lambda: False)
     assert search._way(ballot, standing) == "compiled"
 
 

@@ -1,0 +1,15 @@
+"""Progress of long work, and its pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+Advance = Callable[[int], None]
+"""Report that n more units are done."""
+
+
+def chunks(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    """Yield consecutive pieces of at most `size` items."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

@@ -1,0 +1,14 @@
+"""Names of the releases of a run in the privacy ledger, where a method has one of its kind."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TRAINING: Final = "training"
+"""A training by DP-SGD."""
+PLAIN_TRAINING: Final = "train-0"
+"""A training without noise on the private records: an exposure."""
+GUIDANCE: Final = "guidance"
+"""The density of the private records."""
+MOMENTS: Final = "moments"
+"""The second moments of the private records."""

@@ -1,0 +1,79 @@
+"""The step that trains a student on the private records themselves: no noise, marked "not private".
+
+OnlyPrivate of the WASP paper (Zou et al. 2025, Tables 1, 2 and 10): an upper bound. The ledger records the exposure
+before a record is opened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.ledger import Charge, ReleaseRequest
+from tasks.core.refs import Reference
+from tasks.core.reuse import make_once, step_key
+from tasks.core.slots import PLAIN_TRAINING
+from tasks.core.tools import Tools
+from tasks.private.training.plain_train import train_on_private_rows
+from tasks.steps.evaluation import test_on
+from tasks.students.spec import StudentSpec, settings
+
+
+@dataclass(frozen=True, slots=True)
+class PlainJob:
+    """Train `student` on the private records and test it on `test`; the ledger records `charge` as an exposure."""
+
+    dataset: str
+    fingerprint: str
+    charge: Charge
+    student: StudentSpec
+    labels: tuple[str, ...]
+    test: Reference | None
+
+
+def student_folder(run_id: str) -> str:
+    """Return where the student of a run lies, below the state folder."""
+    return f"private/students/{run_id}"
+
+
+def train_on_rows(tools: Tools, job: PlainJob) -> tuple[ArtifactRef, str]:
+    """Train a student on the private rows, keep it in the private zone, and write its scores, which are not private.
+
+    Neither the number of rows nor anything about the share that is held back is written down or shown. Raises
+    BudgetError where the dataset has a cap (no cap allows what has no bound), and PrivateInputError, whose details are
+    in the private zone, for whatever goes wrong with the rows.
+    """
+    path, folder = f"runs/{tools.run_id}/student.json", student_folder(tools.run_id)
+    key = _key(tools, job)
+    request = ReleaseRequest(job.dataset, tools.run_id, PLAIN_TRAINING, key.key, job.charge)
+    exposure = tools.ledger.release_once(request, lambda: b"told before a row is opened")
+
+    def train(target: Path) -> dict[str, Any]:
+        return train_on_private_rows(tools, job.fingerprint, job.student, job.labels, target)
+
+    def make() -> ArtifactRef:
+        found: dict[str, Any] = {"not_private": True, "ledger_entry": exposure.entry_hash}
+        student = tools.artifacts.write_folder(folder, lambda path: found.update(train(path)), key)
+        return tools.artifacts.write_json(
+            path, found | {"student": student.sha256} | test_on(tools, job.test, job.labels, student), key
+        )
+
+    def stale(_: ArtifactRef) -> str:
+        return "" if tools.artifacts.find(folder, key) else "computed again because the student is not here"
+
+    return make_once(tools.artifacts, path, key, make, stale)
+
+
+def _key(tools: Tools, job: PlainJob) -> StepKey:
+    where = tools.private.where
+    parameters: dict[str, object] = {
+        "student": settings(job.student),
+        "labels": list(job.labels),
+        "private": job.fingerprint,
+        "rows": where.choice,
+        "test": job.test.content if job.test else "",
+        "embedder": "" if job.student.kind == "finetune" else tools.embedder.identity,
+    }
+    return step_key("plain_train", parameters, {})
