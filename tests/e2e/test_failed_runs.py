@@ -119,7 +119,7 @@ def test_bad_input(deployed: Served, tmp_path: Path) -> None:
     for word in ("ConfigError: method.samples: 11 texts are fewer", "raise method.samples", "Nothing was spent"):
         assert word in message
     message = failed(deployed, unknown)
-    assert "Private rows were refused (PRIVATE-ROWS)" in message
+    assert "PRIVATE-ROWS" in message
     assert "private/problems" in message
     assert "zqxquokka7731" not in " ".join([message, *deployed.logs(unknown)])
 
