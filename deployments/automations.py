@@ -18,7 +18,7 @@ from prefect.events.actions import ActionTypes, ChangeFlowRunState, RunDeploymen
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
 
-from flows.catalog import FLOWS
+from flows.catalog import flow_names
 from flows.engine.spending import HIGH_BUDGET
 
 SILENCE = timedelta(seconds=90)
@@ -61,7 +61,7 @@ def silent_run() -> AutomationCore:
 
 def failed_run(notice: UUID) -> AutomationCore:
     """Write a notice when a run of the catalogue fails or crashes; a failed notice gives no further one."""
-    flows: dict[str, Any] = {"prefect.resource.role": "flow", "prefect.resource.name": [one.name for one in FLOWS]}
+    flows: dict[str, Any] = {"prefect.resource.role": "flow", "prefect.resource.name": list(flow_names())}
     return AutomationCore(
         name="failed run gives a notice",
         description="Writes what failed and why to notices.jsonl and to the artifact 'notices'.",

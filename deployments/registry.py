@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from connectors.interfaces.errors import ConfigError
-from flows.catalog import FLOWS, FlowEntry, Preset
+from flows.catalog import flows
 from flows.config.files import check_config
 from flows.config.form import SERVER_CHECKS
 from flows.config.yaml_files import parse_yaml
+from flows.engine.method import FlowEntry, Preset
 from flows.runtime.state_folder import DEFAULTS, state_folder
 
 CONFIGS = Path(__file__).resolve().parents[1] / "deployments" / "configs"
@@ -83,7 +84,7 @@ def deployments() -> list[Deployment]:
         tags=("clean",),
         parameters={"rules": {"embeddings_older_than": "30d", "private_older_than": "30d"}, "remove": False},
     )
-    return [*(_deployment(entry, preset) for entry in FLOWS for preset in entry.presets), clean, notice]
+    return [*(_deployment(entry, preset) for entry in flows() for preset in entry.presets), clean, notice]
 
 
 def _deployment(entry: FlowEntry, preset: Preset) -> Deployment:
@@ -91,7 +92,7 @@ def _deployment(entry: FlowEntry, preset: Preset) -> Deployment:
     return Deployment(
         flow=entry.name,
         name=preset.name,
-        entrypoint=f"{entry.module}.{entry.name}",
+        entrypoint=entry.flow_path,
         description=f"{preset.summary}\n\n**{entry.name}**: {entry.summary}.\n\n{about}",
         tags=(entry.name, preset.name),
         parameters={"config": form_values(entry, preset)},
@@ -104,7 +105,7 @@ def form_values(entry: FlowEntry, preset: Preset) -> dict[str, Any]:
     `data_root` stays out: it is the folder of the machine that a run happens on (see `enter_data_folder`).
     """
     path = CONFIGS / preset.file
-    config = check_config(entry.config_class(), parse_yaml(path.read_text(encoding="utf-8"), str(path)), str(path))
+    config = check_config(entry.config, parse_yaml(path.read_text(encoding="utf-8"), str(path)), str(path))
     values: dict[str, Any] = config.model_dump(mode="json", exclude={"data_root"}, exclude_none=True)
     for field in preset.blank:
         *groups, last = field.split(".")

@@ -9,10 +9,10 @@ from typing import Any
 
 from connectors.interfaces.errors import ConfigError
 from flows.audit.config import AuditConfig
-from flows.config.base import WaspConfig
 from flows.config.files import load_config
 from flows.config.method import Casting
-from flows.engine.prepare import vote_privacy, vote_privacy_of
+from flows.methods.wasp.config import WaspConfig
+from flows.releases.votes import vote_privacy, vote_privacy_of
 from tasks.accounting.composition import gaussian_epsilon
 from tasks.accounting.density import GuidanceNoise, calibrate_density
 from tasks.accounting.federated import Parties, shared

@@ -9,7 +9,7 @@ from connectors.interfaces.errors import ConfigError
 from flows.audit.claims import claims
 from flows.audit.config import AuditConfig, PipelineAttack
 from flows.audit.pipeline import Planted, pipeline_config
-from flows.engine.prepare import make_noise
+from flows.engine.prepare import make_noise, releases_of
 from tasks.audit.attacks import Attack
 from tasks.audit.pipeline import Question, attack_run, one_run_bound
 from tasks.audit.pipeline_evidence import Evidence
@@ -32,14 +32,14 @@ def planned_pipeline(config: AuditConfig) -> dict[str, Any]:
         raise ConfigError("pipeline: whole runs are attacked by their votes; this one releases a density, leave it out")
     card = load_task(wasp.task)
     check_numbers(wasp, card)
-    plan = plan_of(wasp, card, make_noise(wasp))
-    if plan["releases"] == 0 or not plan["private"]:
+    plan = plan_of(wasp, card, releases_of(wasp))
+    if plan.releases == 0 or not plan.private:
         raise ConfigError("pipeline: the configuration releases no noisy vote, so there is nothing to attack")
     return _asked(config, wasp) | {
-        "samples": plan["samples"],
-        "dollars_about": plan["dollars_about"],
-        "epsilon_most": _most(attack, plan["delta"]),
-        "models": plan["models"],
+        "samples": plan.samples,
+        "dollars_about": plan.dollars_about,
+        "epsilon_most": _most(attack, plan.delta),
+        "models": plan.models,
     }
 
 

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.errors import AuditError, ConfigError
 from connectors.interfaces.progress import Advance
 from flows.audit.config import AuditConfig, PipelineAttack
-from flows.config.base import WaspConfig
 from flows.config.files import check_config, load_config
-from flows.runtime.paths import place, rows_ref
+from flows.config.paths import place, rows_ref
+from flows.methods.wasp.config import WaspConfig
 from flows.runtime.state_folder import DEFAULTS
 from tasks.audit.canaries import Canary, make_canaries
 

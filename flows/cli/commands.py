@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
-from flows.catalog import FLOWS, FlowEntry, find_flow
+from flows.catalog import find_flow, flow_names
 from flows.config.files import check_config, load_config
 from flows.engine.usefulness import warnings_of_summary
 from flows.runtime.manifest import in_use, is_held, read_book
@@ -18,12 +18,13 @@ from flows.runtime.terminal_progress import show as show_progress
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
+    from flows.engine.method import FlowEntry
 
 
 def run(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
     """Carry out a flow with the configuration of a file."""
     entry = find_flow(flow)
-    config = load_config(entry.config_class(), path, changes)
+    config = load_config(entry.config, path, changes)
     return _carry_out(entry, config)
 
 
@@ -37,7 +38,7 @@ def resume(run_id: str, respend: bool = False) -> dict[str, Any]:
     values = book["config"]
     if respend:
         values = values | {"privacy": values["privacy"] | {"on_lost_artifacts": "respend"}}
-    return _carry_out(entry, check_config(entry.config_class(), values, f"manifest of {run_id}"), run_id)
+    return _carry_out(entry, check_config(entry.config, values, f"manifest of {run_id}"), run_id)
 
 
 def _carry_out(entry: FlowEntry, config: Any, resumes: str | None = None) -> dict[str, Any]:
@@ -56,7 +57,7 @@ def _carry_out(entry: FlowEntry, config: Any, resumes: str | None = None) -> dic
 def plan(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
     """Return what a run would spend and, under `problems`, what it would stop on; nothing is called or reserved."""
     entry = find_flow(flow)
-    return entry.plan(load_config(entry.config_class(), path, changes))
+    return dict(entry.plan(load_config(entry.config, path, changes)))
 
 
 def preview(path: Path, changes: Sequence[str], rows: int, flow: str = "wasp") -> dict[str, Any]:
@@ -77,7 +78,7 @@ def doctor(path: Path | None, changes: Sequence[str], flow: str = "wasp") -> dic
     entry = find_flow(flow)
     if not entry.continued:
         raise ConfigError(f"The flow '{flow}' has no models and rows of its own; check it with: wasp plan {flow}")
-    config: Any = load_config(entry.config_class(), path, changes)
+    config: Any = load_config(entry.config, path, changes)
     return examine(config)
 
 
@@ -86,7 +87,7 @@ def _of_a_run(flow: str, path: Path, changes: Sequence[str]) -> Any:
     entry = find_flow(flow)
     if not entry.asks_models:
         raise ConfigError(f"The flow '{flow}' asks no language model; there is nothing to look at beforehand")
-    return load_config(entry.config_class(), path, changes)
+    return load_config(entry.config, path, changes)
 
 
 LISTED = ("epsilon_added", "releases_charged", "epsilon_spent", "accuracy", "fid", "n_synthetic")
@@ -223,7 +224,8 @@ def _state(home: Path, book: dict[str, Any]) -> str:
 
 def _summary(artifacts: Artifacts, book: dict[str, Any]) -> dict[str, Any] | None:
     run_id = book["run_id"]
-    name = next((entry.result for entry in FLOWS if entry.name == book.get("flow")), "summary.json")
+    flow = book.get("flow")
+    name = find_flow(flow).result if flow in flow_names() else "summary.json"
     path = f"runs/{run_id}/{name}"
     text = artifacts.read_text(path)
     if text is None:

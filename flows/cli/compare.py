@@ -20,7 +20,7 @@ def compare(
     """Carry out methods, settings and seeds as a matrix; one table with published figures beside ours."""
     from flows.cli import commands
 
-    wording = find_flow("compare").wording()
+    wording = find_flow("compare").text()
     if plan:
         answer_plan(commands.plan("compare", config, set_ or []), json_, wording.plan)
     else:

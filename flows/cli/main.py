@@ -12,7 +12,7 @@ import typer
 
 from connectors.interfaces.errors import ConfigError, ProblemsError, WaspError
 from connectors.interfaces.redaction import redact
-from flows.catalog import FLOWS, find_flow
+from flows.catalog import find_flow, flow_names
 from flows.cli.budget import budget
 from flows.cli.bundle import export, verify_bundle
 from flows.cli.common import Commands, Json, answer_plan, print_problems
@@ -22,7 +22,7 @@ from flows.cli.partition import partition
 from flows.cli.party import look_at, party, party_keys, party_leave
 from flows.runtime.state_folder import prepare_environment
 
-FlowName = Annotated[str, typer.Argument(help=f"Name of the flow: {', '.join(entry.name for entry in FLOWS)}.")]
+FlowName = Annotated[str, typer.Argument(help=f"Name of the flow: {', '.join(flow_names())}.")]
 Config = Annotated[Path, typer.Option("--config", "-c", help="Configuration file (YAML).")]
 Changes = Annotated[
     list[str] | None, typer.Option("--set", "-s", help="Change one value: privacy.epsilon=2. Repeatable.")
@@ -72,7 +72,7 @@ def run(
     """Run a flow to its end; finished steps of the same run are reused."""
     from flows.cli import commands
 
-    _answer(commands.run(flow, config, set_ or []), json_, find_flow(flow).wording().summary)
+    _answer(commands.run(flow, config, set_ or []), json_, find_flow(flow).text().summary)
 
 
 @app.command()
@@ -87,7 +87,7 @@ def resume(
     from flows.cli import commands
 
     done = commands.resume(run_id, respend)
-    _answer(done, json_, find_flow(done["flow"]).wording().summary)
+    _answer(done, json_, find_flow(done["flow"]).text().summary)
 
 
 @app.command()
@@ -95,7 +95,7 @@ def plan(flow: FlowName, config: Config, set_: Changes = None, json_: Json = Fal
     """Say sigma, epsilon, calls, tokens and minutes, and what a run would stop on (exit code 2); nothing is spent."""
     from flows.cli import commands
 
-    answer_plan(commands.plan(flow, config, set_ or []), json_, find_flow(flow).wording().plan)
+    answer_plan(commands.plan(flow, config, set_ or []), json_, find_flow(flow).text().plan)
 
 
 @app.command()
@@ -129,7 +129,7 @@ def show(run_id: str, json_: Json = False) -> None:
     from flows.engine import text
 
     found = commands.show(run_id)
-    _answer(found, json_, lambda value: text.shown(value, find_flow(value["flow"]).wording().summary))
+    _answer(found, json_, lambda value: text.shown(value, find_flow(value["flow"]).text().summary))
 
 
 @app.command()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from connectors.interfaces.errors import ConfigError
+from flows.config.paths import place
 from flows.engine.federation import Federation, federation_of
-from flows.runtime.paths import place
 from flows.runtime.stores import open_exchange
 
 if TYPE_CHECKING:

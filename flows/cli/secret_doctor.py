@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from connectors.interfaces.errors import ConfigError
 from connectors.security.secret_patterns import KEY, find_secrets
-from flows.catalog import FLOWS
+from flows.catalog import flow_names
 
 MOST_RUNS = 20_000
 """Flow runs that are looked at, the newest first."""
@@ -56,7 +56,7 @@ def check_stored_secrets(home: Path) -> str:
 
 
 def _names() -> list[str]:
-    return [entry.name for entry in FLOWS]
+    return list(flow_names())
 
 
 def _in_prefect() -> Iterator[Stored]:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
-from flows.catalog import FlowEntry, find_flow
+from flows.catalog import find_flow
 from flows.compare.config import Metric
 from flows.config.base import RunConfig
 from flows.config.execution import PACE
 from flows.config.files import load_config
+from flows.engine.method import FlowEntry
 from flows.engine.usefulness import warnings_of_summary
 from tasks.core.reuse import VERSIONS
 from tasks.metrics.comparison import Answer
@@ -121,7 +122,7 @@ def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
     changes |= {**row.set, "execution.seed": seed}
     changes |= {field: seed for field in config.seeded if field not in row.ignores}
     try:
-        loaded = load_config(find_flow(row.flow).config_class(), _file(row.config), _written(changes))
+        loaded = load_config(find_flow(row.flow).config, _file(row.config), _written(changes))
     except ConfigError as error:
         raise ConfigError(f"rows '{row.name}', columns '{column.name}': {error}") from None
     tracking = config.tracking.model_copy(update={"experiment": config.tracking.experiment or config.title})
@@ -148,7 +149,7 @@ def _file(named: str) -> Path:
 
 def _stamps(config: RunConfig) -> list[list[Any]]:
     """Return size and time of every file that the configuration names: changed rows make another cell."""
-    from flows.runtime.paths import place
+    from flows.config.paths import place
 
     rows = [one.path for one in (config.private, config.test, config.public) if one is not None]
     names = [*rows, config.task, *(plm.model or "" for plm in config.models)]

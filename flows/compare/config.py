@@ -34,9 +34,9 @@ class Row(Strict):
     @field_validator("flow")
     @classmethod
     def _is_one_that_trains(cls, flow: str) -> str:
-        from flows.catalog import FLOWS
+        from flows.catalog import method_names
 
-        known = [entry.name for entry in FLOWS if entry.continued]
+        known = method_names()
         if flow not in known:
             raise ValueError(f"there is no flow '{flow}' to compare; known: {', '.join(known)}")
         return flow

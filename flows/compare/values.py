@@ -87,7 +87,7 @@ def _problems(cells: Sequence[Cell]) -> list[str]:
 
 def _datasets(plans: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[dict[str, Any]]:
     """Return what each private dataset would be charged: runs, releases and epsilon of all of them together."""
-    from flows.runtime.paths import default_name
+    from flows.config.paths import default_name
 
     events: dict[tuple[str, float], list[Mapping[str, Any]]] = defaultdict(list)
     runs: dict[tuple[str, float], int] = defaultdict(int)

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from flows.config.discriminator import NO_PERSONS, Filter
 from flows.config.execution import Evaluation, Execution, Export, Limits, StudentChoice, Tracking
 from flows.config.form import Schema, Strict, rule, tasks, without_null
-from flows.config.method import AnyMethod, Asks, Method, refuse_density
+from flows.config.method import AnyMethod, Asks
 from flows.config.models import CAP_NEEDS_PRICES, EmbedderChoice, Plm, refuse_unpriced
 from flows.config.parties import PartiesChoice
 from flows.config.privacy import Calibration, Kept, Privacy
@@ -27,6 +27,8 @@ class AnyConfig(Strict):
     """Everything that a run needs, whatever its method, and whether or not it opens private rows."""
 
     is_whole = True
+    flow_name: ClassVar[str] = ""
+    """Name of the flow in the catalogue that this configures."""
 
     task: str = Field(
         json_schema_extra=tasks, description="Name of a task that ships, or the path of a task file of your own."
@@ -63,6 +65,21 @@ class AnyConfig(Strict):
     def epsilon(self) -> float:
         """What is asked for: 0 where no private row is opened, infinite where nothing is promised."""
         return 0.0
+
+    @property
+    def few_shot_rows(self) -> Rows | None:
+        """Rows whose texts prompts show, because their owner gave them away."""
+        return None
+
+    @property
+    def students(self) -> list[tuple[str, str, str]]:
+        """Field, kind and model of every classifier that the run trains."""
+        return [("student", self.student.kind, self.student.model)]
+
+    @property
+    def result_size(self) -> int:
+        """How many texts the result should hold."""
+        return self.method.result_size
 
     @property
     def opens_rows(self) -> bool:
@@ -188,6 +205,29 @@ class RunConfig(AnyConfig):
         """The choices of `privacy.calibration` that mean something for the method."""
         return ("tight", "paper")
 
+    @property
+    def teaches_alone(self) -> bool:
+        """Whether teachers and label counts are the method itself, which then have the whole budget."""
+        return False
+
+    @property
+    def adds_epsilons(self) -> bool:
+        """Whether the releases of the method have pure epsilons, which are simply added."""
+        return False
+
+    @property
+    def result_size(self) -> int:
+        """How many texts the result should hold: those that are written, or pass the filter."""
+        if self.filter == "discriminator" and self.filtering is not None:
+            return max(1, round(self.method.result_size * self.filtering.keep))
+        return self.method.result_size
+
+    @property
+    def students(self) -> list[tuple[str, str, str]]:
+        """Field, kind and model of every classifier that the run trains, that of the filter included."""
+        filtering = self.filtering
+        return super().students + ([("discriminator", filtering.kind, filtering.model)] if filtering else [])
+
     @model_validator(mode="after")
     def _somebody_has_rows(self) -> Self:
         if (self.private is None) == (self.parties is None):
@@ -250,33 +290,3 @@ class OwnRowsConfig(RunConfig):
     parties: None = Field(None, exclude=True)
 
     hidden: ClassVar[dict[str, str]] = {"parties": "this method is not carried out by several parties"}
-
-
-class WaspConfig(RunConfig):
-    """Everything that one WASP run needs."""
-
-    method: Method = Field(Method(), description="WASP's own settings (Algorithm 1).")
-
-    @model_validator(mode="after")
-    def _counted_in_one_place(self) -> Self:
-        if self.parties is not None and self.method.weights_from == "counts":
-            raise ValueError("method.weights_from is 'counts', which several parties do not count; write votes")
-        return self
-
-    @model_validator(mode="after")
-    def _density_can_be_released(self) -> Self:
-        if self.method.density is not None:
-            joined = self.privacy.joined_by if self.privacy.protects == "person" else "mean"
-            refuse_density(self.method.guidance, self.parties is not None, self.privacy.calibration, joined)
-        return self
-
-    @property
-    def calibrations(self) -> tuple[Calibration, ...]:
-        """The paper's noise counts no first choices, and is for votes."""
-        paper = self.method.weights_from == "votes" and self.method.density is None
-        return ("tight", "paper") if paper else ("tight",)
-
-    @property
-    def asks(self) -> list[Asks]:
-        """The first round without examples, the others with S of them."""
-        return self.method.asks_of(self.writers, self.method.examples)

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from flows.config.form import Strict
-from flows.methods.dp_sgd_gen.config import SEEDS
+from flows.config.privacy import Privacy
 from tasks.accounting.dp_sgd import Clipping, Training
 from tasks.students.recipe import Recipe
+
+SEEDS = ("seed", "noise_seed", "generator", "noise_generator")
+
+
+class TrainingPrivacy(Privacy):
+    """What is promised: one added or removed row, by an accountant of Poisson sampling. Nothing else is accounted."""
+
+    adjacency: Literal["add_remove"] = Field(
+        "add_remove", description="What an attacker may not tell: that a row is there. No other is accounted here."
+    )
+    protects: Literal["record"] = Field(
+        "record", description="One row. DP-SGD as it is here draws rows, so a person with several is not protected."
+    )
+    calibration: Literal["tight"] = Field("tight", description="The least noise that keeps epsilon.")
 
 
 class DpSteps(Strict):

@@ -74,11 +74,6 @@ class AnyMethod(Strict):
         return None
 
     @property
-    def training_tokens(self) -> int:
-        """The longest row of a training, in tokens."""
-        return 0
-
-    @property
     def result_size(self) -> int:
         """How many texts the result should hold."""
         return self.samples

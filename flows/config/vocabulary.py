@@ -9,6 +9,7 @@ from pydantic import Field
 from connectors.interfaces.rows import TermsRef
 from flows.config.form import Strict
 from flows.config.models import EmbedderChoice
+from flows.config.paths import place
 
 if TYPE_CHECKING:
     from flows.config.base import AnyConfig
@@ -40,8 +41,6 @@ def vocabulary_of(config: AnyConfig) -> VocabularyChoice | None:
 
 def terms_ref(choice: VocabularyChoice, root: str | None) -> TermsRef:
     """Return the reference that a vocabulary stands for."""
-    from flows.runtime.paths import place
-
     return TermsRef(
         path=place(choice.path, root),
         term=choice.term,

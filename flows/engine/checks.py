@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.interfaces.errors import ConfigError, MissingPackageError, ProblemsError, WaspError
-from flows.config.base import AnyConfig, RunConfig
+from flows.config.base import AnyConfig
 from flows.config.models import EmbedderChoice, Plm
+from flows.config.paths import embedder_model, model_spec, rows_ref
 from flows.config.vocabulary import VocabularyChoice, vocabulary_of
-from flows.methods.dp_kps.releases import few_shot_of
-from flows.methods.fusegen.config import FuseGenConfig
-from flows.runtime.paths import embedder_model, model_spec, rows_ref
 from flows.runtime.task_runners import check_runner
 
 if TYPE_CHECKING:
@@ -80,7 +78,7 @@ def _checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
     for choice in (config.embedder, vocabulary.embedder if vocabulary else None):
         if choice is not None:
             yield f"embedder {choice!r} {config.data_root}", partial(_check_embedder, choice, config.data_root)
-    for field, kind, model in _students(config):
+    for field, kind, model in config.students:
         yield f"student {field} {kind} {model}", partial(_check_student, field, kind, model)
     if config.method.tuning is not None:
         yield "opacus", partial(_require_package, "opacus", "dpsgd")
@@ -92,7 +90,7 @@ def _source_checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]
     if config.private is not None:
         where = rows_ref(config.private, root)
         yield f"private {where!r}", partial(_check_private, where, home)
-    for field, rows in (("test", config.test), ("public", config.public), ("few_shot", few_shot_of(config))):
+    for field, rows in (("test", config.test), ("public", config.public), ("few_shot", config.few_shot_rows)):
         if rows is not None:
             where = rows_ref(rows, root)
             yield f"{field} {where!r}", partial(_check_public, field, where)
@@ -144,16 +142,6 @@ def _check_embedder(choice: EmbedderChoice, root: str | None) -> None:
     from connectors.embedders.registry import check_embedder
 
     check_embedder(choice.connector, embedder_model(choice, root), choice.connector_options)
-
-
-def _students(config: AnyConfig) -> Iterator[tuple[str, str, str]]:
-    """Yield field, kind and model of every classifier that a run trains."""
-    yield "student", config.student.kind, config.student.model
-    if isinstance(config, FuseGenConfig):
-        yield "student", config.method.judge, config.student.model
-    filtering = config.filtering if isinstance(config, RunConfig) else None
-    if filtering is not None:
-        yield "discriminator", filtering.kind, filtering.model
 
 
 def _check_student(field: str, kind: str, model: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,6 +16,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import Charge
 from connectors.tracking.address import redact
+from flows.catalog import find_method
 from flows.engine.approval import Approval
 from flows.engine.federation import parties_happened
 from flows.engine.run_page import result_line
@@ -23,21 +24,27 @@ from flows.engine.sent_prompts import outgoing
 from flows.engine.summary import summary
 from flows.engine.tracking import serving
 from flows.engine.usefulness import advice, usefulness
-from flows.releases.moments import moments_in_words, moments_remarks
-from flows.releases.teachers import expected, parts_in_words, unnoised_parts
-from flows.releases.teachers_run import balance_of
 from flows.runtime.manifest import now, versions
 from flows.runtime.stores import tracking_store
-from tasks.accounting.density import GuidanceNoise, density_in_words
-from tasks.accounting.dp_sgd import training_in_words
-from tasks.accounting.keyphrase_budget import keyphrases_in_words
 from tasks.accounting.no_noise import finite
 from tasks.core.refs import Written
 from tasks.metrics.iteration_record import Facts
 from tasks.metrics.usefulness import Usefulness
 from tasks.reporting.plots import balance_plot, confusion_plot, fid_accuracy_plot, map_plot, weights_plot
 from tasks.reporting.report import render
-from tasks.reporting.report_model import Happened, MapPoints, Plan, Report, Sample, Scores, Touched, from_json, to_json
+from tasks.reporting.report_model import (
+    ClassShare,
+    Happened,
+    MapPoints,
+    Plan,
+    Released,
+    Report,
+    Sample,
+    Scores,
+    Touched,
+    from_json,
+    to_json,
+)
 from tasks.steps.evaluation import map_points
 from tasks.steps.federation.round_plans import end_run
 from tasks.steps.texts import read_samples
@@ -49,6 +56,7 @@ if TYPE_CHECKING:
 PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot, "confusion": confusion_plot}
 PLOTS |= {"balance": balance_plot}
 SAMPLES_SHOWN = 2
+TOO_FAINT = "the noise on the moments was louder than the private rows: the student was trained without adaptation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +145,9 @@ def _report(run: Run, made: Made) -> Report:
         approval=_approval(run),
         opens_rows=config.opens_rows,
         parties=parties_happened(run, made.releases),
-        balance=balance_of(run, made.written),
+        balance=_balance(run, made.written),
         usefulness=useful,
+        sections=tuple(find_method(run.config.flow_name).sections(run)),
     )
 
 
@@ -190,15 +199,16 @@ def _plan(run: Run) -> Plan:
         calibration=noise.calibration,
         protects=noise.privacy.protects,
         adjacency=noise.privacy.adjacency,
-        samples=expected(run.config),
+        samples=run.config.result_size,
         calls=sum(one.number for one in run.config.asks),
-        training=training_in_words(noise),
-        keyphrases=keyphrases_in_words(noise),
-        moments=moments_in_words(noise),
-        beside=parts_in_words(noise),
-        density=density_in_words(noise),
+        released=_released(run),
         public_rows=run.config.private.public_rows if run.config.private else "",
     )
+
+
+def _released(run: Run) -> tuple[Released, ...]:
+    outcomes = [(release.name, release.outcome()) for release in run.prepared.releases.items]
+    return tuple(Released(name, outcome.kind, outcome.text, outcome.affected) for name, outcome in outcomes)
 
 
 def _happened(run: Run, made: Made) -> Happened:
@@ -223,14 +233,19 @@ def _happened(run: Run, made: Made) -> Happened:
 
 def _degraded(run: Run, made: Made) -> tuple[str, ...]:
     """Return which texts, models or steps the run did without; a warning alone degrades nothing."""
-    missing = expected(run.config) - made.synthetic.rows if made.synthetic else 0
+    missing = run.config.result_size - made.synthetic.rows if made.synthetic else 0
     short = (f"{missing} texts are missing: {run.why_missing}",) if missing > 0 else ()
     down = tuple(
         f"{plm} was down in iteration {facts.iteration}: {why}"
         for facts in made.facts
         for plm, why in facts.down.items()
     )
-    return short + down + run.remarks(made.releases) + moments_remarks(made.student)
+    return short + down + run.remarks(made.releases) + adaptation_remarks(made.student)
+
+
+def adaptation_remarks(student: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return that the student was not adapted, because the release for it was too noisy; nothing otherwise."""
+    return (TOO_FAINT,) if student.get("adapted_to") == 0 else ()
 
 
 def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | None:
@@ -261,13 +276,22 @@ def _touched(run: Run) -> tuple[Touched, ...]:
         found.append(
             Touched("FID against the private rows", "iterations and measures.json", "evaluation.fid_reference: private")
         )
-    if run.prepared.noise.non_private and run.config.method.tuning is not None:
-        found.append(Touched("training of the model, without noise", "its weights and texts", "privacy.epsilon: inf"))
-    elif run.prepared.noise.non_private and isinstance(run.prepared.noise, GuidanceNoise):
-        found.append(Touched("density without noise", "guidance/release.parquet", "privacy.epsilon: inf"))
-    elif run.prepared.noise.non_private and run.prepared.noise.releases and run.prepared.noise.sensitivity:
-        found.append(Touched("votes without noise", "release.parquet of each iteration", "privacy.epsilon: inf"))
-    return tuple(found) + unnoised_parts(run.prepared.noise)
+    return (*found, *(touched for release in run.prepared.releases.items for touched in release.outcome().unnoised))
+
+
+def _balance(run: Run, written: Sequence[Written]) -> tuple[ClassShare, ...]:
+    """Return the part of each class by the tutor, in the result and among test rows; nothing without noise."""
+    if not run.shares or not run.shares_are_noisy:
+        return ()
+    texts = read_samples(run.tools, written)["label"].value_counts(normalize=True)
+    test = None
+    if run.prepared.test is not None:
+        test = run.tools.read_rows(run.prepared.test.where)["label"].value_counts(normalize=True)
+    named = zip(run.prepared.card.label_names, run.shares, strict=True)
+    return tuple(
+        ClassShare(name, share, float(texts.get(name, 0.0)), None if test is None else float(test.get(name, 0.0)))
+        for name, share in named
+    )
 
 
 def _track(run: Run, report: Report, synthetic: ArtifactRef | None, page: Path) -> None:

@@ -16,6 +16,7 @@ from flows.catalog import find_flow
 from flows.config.base import AnyConfig
 from flows.engine.approval import Approval, ask
 from flows.engine.estimates import measured_lengths
+from flows.engine.method import Releases
 from flows.engine.plan import plan_of
 from flows.engine.prepare import Prepared, prepare
 from flows.engine.run import Run
@@ -29,7 +30,6 @@ from flows.runtime.prefect_progress import PAGE
 from flows.runtime.state_folder import check_room, state_folder, who
 from flows.runtime.terminal_progress import display
 from flows.storage.removal import standing
-from tasks.accounting.votes import Noise
 from tasks.prefect import page
 from tasks.text.prompts import TaskCard
 
@@ -44,7 +44,7 @@ def flow_run_name() -> str:
     config = runtime.flow_run.parameters["config"]
     flow = str(runtime.flow_run.flow_name)
     if isinstance(config, dict):
-        config = find_flow(flow).config_class().model_validate(config)
+        config = find_flow(flow).config.model_validate(config)
     return f"{flow}-{Path(config.task).stem}-eps{config.epsilon}-s{config.execution.seed}"
 
 
@@ -87,8 +87,8 @@ def _asking(flow: str, config: AnyConfig, resumes: str | None) -> Ask | None:
     if not config.execution.approval:
         return None
 
-    def asked(tools: RunTools, card: TaskCard, noise: Noise, warnings: Sequence[str]) -> Approval:
-        plan = plan_of(config, card, noise, measured_lengths(tools)) | {"warnings": list(warnings)}
+    def asked(tools: RunTools, card: TaskCard, releases: Releases, warnings: Sequence[str]) -> Approval:
+        plan = plan_of(config, card, releases, measured_lengths(tools)).to_json() | {"warnings": list(warnings)}
         plan |= {"dataset": tools.private.name if config.private else ""}
         return ask(flow, config, card, plan, resumes)
 
@@ -136,7 +136,8 @@ def _tag(run: Run) -> None:
 
 
 def _announce(run: Run, prepared: Prepared, book: RunBook) -> None:
-    plan = plan_of(prepared.config, prepared.card, prepared.noise, measured_lengths(run.tools))
+    lengths = measured_lengths(run.tools)
+    plan = plan_of(prepared.config, prepared.card, prepared.releases, lengths).to_json()
     plan |= {"warnings": list(prepared.warnings)}
     page.later(lambda: _tag(run))
     book.update(prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan)

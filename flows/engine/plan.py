@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import WaspError
 from flows.config.base import AnyConfig, RunConfig
 from flows.config.execution import Execution
 from flows.config.method import Asks
-from flows.engine.federation import parties_planned
-from flows.methods.dp_kps.releases import keyphrase_plan, words_plan
-from flows.releases.density import density_plan
-from flows.releases.density_expected import expected_of
-from flows.releases.moments import moments_plan
-from flows.releases.teachers import parts_plan
-from tasks.accounting.dp_sgd import TrainingNoise
+from flows.engine import text
+from flows.engine.federation import parties_planned, planned_lines
+from flows.engine.method import Releases
 from tasks.accounting.no_noise import finite
 from tasks.accounting.sensitivity import VotePrivacy
-from tasks.accounting.votes import Noise
 from tasks.text.prompts import TaskCard, contrastive, zero_shot
 
 if TYPE_CHECKING:
     from connectors.models.base.completion_store import Lengths
 
+RELEASE_KEYS: dict[str, Any] = dict.fromkeys(("training", "keyphrases", "words", "moments", "density", "expected"))
+RELEASE_KEYS |= {"beside": []}
+"""Keys that the JSON of every plan has, whatever its releases."""
 CHARACTERS_PER_TOKEN = 4.0
 EXAMPLE_CHARACTERS = 160
 
@@ -52,76 +51,160 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
     """
     from flows.config.task_files import load_task
     from flows.engine.estimates import measured_lengths
-    from flows.engine.prepare import check_numbers, make_noise
+    from flows.engine.prepare import check_numbers, releases_of
     from flows.engine.tools import RunTools
     from flows.engine.warnings import warnings_of
     from flows.runtime.state_folder import state_folder
 
     card = load_task(config.task)
     check_numbers(config, card)
-    noise = make_noise(config)
+    releases = releases_of(config)
     lengths = measured_lengths(RunTools(config, state_folder()))
-    return plan_of(config, card, noise, lengths) | {"warnings": warnings_of(config, card, noise)}
+    return plan_of(config, card, releases, lengths).to_json() | {"warnings": warnings_of(config, card, releases)}
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What a run will call and spend, before it does.
+
+    `releases`: charges in the privacy ledger; an epsilon is None where there is no noise. `minutes_of_writing`: None
+    until every model was measured. `release_values`: the parts of the releases in the JSON. `lines`: releases, noise
+    and epsilon, as terminal, run page and approval show them.
+    """
+
+    task: str
+    models: list[str]
+    iterations: int
+    samples: int
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    dollars_about: float
+    dollars_estimated: float
+    usage_unreported: list[str]
+    measured: list[str]
+    minutes_of_writing: float | None
+    max_dollars: float | None
+    releases: int
+    events: list[dict[str, Any]]
+    release_values: dict[str, Any]
+    lines: list[str]
+    sensitivity: float
+    calibration: str
+    sigma: float
+    noise_multiplier: float
+    choice_share: float
+    epsilon_stated: float | None
+    epsilon_exact: float | None
+    delta: float
+    adjacency: str
+    protects: str
+    group: str | None
+    public_rows: str
+    private: bool
+    opens_rows: bool
+    parties: dict[str, Any] | None
+    steps: str
+    other_calibration: dict[str, Any] | None
+    export_approval: bool
+    approval_minutes: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain JSON values."""
+        values = asdict(self)
+        releases: dict[str, Any] = values.pop("release_values")
+        return values | RELEASE_KEYS | releases
 
 
 def plan_of(
-    config: AnyConfig, card: TaskCard, noise: Noise, lengths: Mapping[str, Lengths] | None = None
-) -> dict[str, Any]:
-    """Return sigma, epsilon stated and exact, releases, calls, tokens, dollars and minutes; nothing is asked.
+    config: AnyConfig, card: TaskCard, releases: Releases, lengths: Mapping[str, Lengths] | None = None
+) -> RunPlan:
+    """Return the plan of a configuration; nothing is called.
 
-    A model that has answered before is planned with its own `lengths`; others at four characters a token and answers
-    of `max_tokens`. Texts in prompts count 160 characters. Models write equal shares, at the same time.
+    A model that has answered before is planned with its own `lengths`; others with four characters a token and
+    completions of `max_tokens`. Texts in prompts count 160 characters. Models write equal shares, at the same time.
     """
-    method, known = config.method, lengths or {}
-    asked = {plm.name: _asked(config, card, plm.name, known.get(plm.name)) for plm in config.models}
-    tokens_in = round(sum(read for read, _ in asked.values()))
-    tokens_out = round(sum(written for _, written in asked.values()))
-    dollars = _dollars(config, asked)
+    known = lengths or {}
+    tokens = {plm.name: _tokens(config, card, plm.name, known.get(plm.name)) for plm in config.models}
+    dollars = _dollars(config, tokens)
     unreported = sorted(name for name, lengths in known.items() if lengths.estimated)
-    minutes = [_calls(config, name) * one.seconds / 60 for name, one in known.items()]
-    return {
-        "task": card.name,
-        "models": [plm.name for plm in config.models],
-        "iterations": method.iterations,
-        "samples": method.samples,
-        "calls": sum(asks.number for asks in config.asks),
-        "tokens_in": tokens_in,
-        "tokens_out": tokens_out,
-        "dollars_about": sum(dollars.values()),
-        "dollars_estimated": sum(dollars[name] for name in unreported),
-        "usage_unreported": unreported,
-        "measured": sorted(known),
-        "minutes_of_writing": max(minutes, default=0.0) if len(known) == len(config.models) else None,
-        "max_dollars": config.limits.max_dollars,
-        "training": _training(noise),
-        "releases": len(noise.charges),
-        "events": [dict(charge.event) for charge in noise.charges],
-        "keyphrases": keyphrase_plan(noise),
-        "words": words_plan(noise),
-        "moments": moments_plan(noise),
-        "beside": parts_plan(config, noise),
-        "density": density_plan(config, noise),
-        "expected": expected_of(config, len(card.labels)),
-        "sensitivity": noise.sensitivity,
-        "calibration": noise.calibration,
-        "sigma": noise.sigma,
-        "noise_multiplier": noise.noise_multiplier,
-        "choice_share": noise.privacy.choice_share,
-        "epsilon_stated": finite(noise.epsilon_stated),
-        "epsilon_exact": finite(noise.epsilon_exact),
-        "delta": noise.delta,
-        "adjacency": noise.privacy.adjacency,
-        "protects": protected(noise.privacy),
-        "group": config.private.group if config.private else None,
-        "public_rows": config.private.public_rows if config.private else "",
-        "private": not noise.non_private,
-        "opens_rows": config.opens_rows,
-        "parties": parties_planned(config, noise),
-        "steps": _steps(config.execution),
-        "other_calibration": _other(config),
-        "export_approval": config.export.approval,
-        "approval_minutes": config.execution.approval_minutes if config.execution.approval else None,
-    }
+    minutes = [_calls(config, name) * lengths.seconds / 60 for name, lengths in known.items()]
+    noise, parties, other = releases.noise, parties_planned(config, releases.noise), _other(config)
+    release_plans = [release.plan(card) for release in releases.items]
+    plan = RunPlan(
+        task=card.name,
+        models=[plm.name for plm in config.models],
+        iterations=config.method.iterations,
+        samples=config.method.samples,
+        calls=sum(asks.number for asks in config.asks),
+        tokens_in=round(sum(read for read, _ in tokens.values())),
+        tokens_out=round(sum(written for _, written in tokens.values())),
+        dollars_about=sum(dollars.values()),
+        dollars_estimated=sum(dollars[name] for name in unreported),
+        usage_unreported=unreported,
+        measured=sorted(known),
+        minutes_of_writing=max(minutes, default=0.0) if len(known) == len(config.models) else None,
+        max_dollars=config.limits.max_dollars,
+        releases=len(releases.charges),
+        events=[dict(charge.event) for charge in releases.charges],
+        release_values=_merged(release.values for release in release_plans),
+        lines=[],
+        sensitivity=noise.sensitivity,
+        calibration=noise.calibration,
+        sigma=noise.sigma,
+        noise_multiplier=noise.noise_multiplier,
+        choice_share=noise.privacy.choice_share,
+        epsilon_stated=finite(noise.epsilon_stated),
+        epsilon_exact=finite(noise.epsilon_exact),
+        delta=noise.delta,
+        adjacency=noise.privacy.adjacency,
+        protects=protected(noise.privacy),
+        group=config.private.group if config.private else None,
+        public_rows=config.private.public_rows if config.private else "",
+        private=not noise.non_private,
+        opens_rows=config.opens_rows,
+        parties=parties,
+        steps=_steps(config.execution),
+        other_calibration=other,
+        export_approval=config.export.approval,
+        approval_minutes=config.execution.approval_minutes if config.execution.approval else None,
+    )
+    return replace(plan, lines=_privacy_lines(plan, [line for release in release_plans for line in release.lines]))
+
+
+def _merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the values of all releases; lists under one key are joined."""
+    values: dict[str, Any] = {}
+    for part in parts:
+        for key, value in part.items():
+            values[key] = [*values.get(key, []), *value] if isinstance(value, list) else value
+    return values
+
+
+def _privacy_lines(plan: RunPlan, release_lines: Sequence[str]) -> list[str]:
+    """Return what a run does with private records, and its privacy loss, line by line."""
+    if not plan.opens_rows:
+        return ["private rows  none are opened: epsilon 0, and the privacy ledger does not change"]
+    if plan.releases == 0:
+        return ["releases      none: no private row is touched, epsilon 0"]
+    if plan.calibration == "none":
+        return list(release_lines)
+    lines = [*release_lines, f"protects      one {plan.protects}"]
+    if plan.group:
+        lines.append(f"group         {plan.group}: charged to all datasets of this group")
+    lines.append(
+        f"epsilon       stated {text.epsilon(plan.epsilon_stated)}, exact {text.epsilon(plan.epsilon_exact)}, delta "
+        f"{plan.delta:g}, {plan.adjacency}"
+    )
+    if plan.parties is not None:
+        lines += planned_lines(plan.parties, text.epsilon)
+    other = plan.other_calibration
+    if other is not None:
+        lines.append(
+            f"otherwise     calibration {other['calibration']}: sigma {other['sigma']:.4f}, stated "
+            f"{text.epsilon(other['epsilon_stated'])}, exact {text.epsilon(other['epsilon_exact'])}"
+        )
+    return lines
 
 
 def _steps(execution: Execution) -> str:
@@ -133,7 +216,7 @@ def _steps(execution: Execution) -> str:
     return f"{at_once}, on a {execution.task_runner.capitalize()} cluster {started}"
 
 
-def _asked(config: AnyConfig, card: TaskCard, model: str, lengths: Lengths | None) -> tuple[float, float]:
+def _tokens(config: AnyConfig, card: TaskCard, model: str, lengths: Lengths | None) -> tuple[float, float]:
     """Return the tokens that one model reads and writes with an equal share of what its like are asked."""
     characters = sum(share * _characters(card, asks) for asks, share in _shares(config, model))
     per_token = CHARACTERS_PER_TOKEN
@@ -170,21 +253,6 @@ def _characters(card: TaskCard, asks: Asks) -> int:
     good = (text,) * (asks.shows - asks.shows // 2)
     prompt = contrastive(card, label, "", good, bad, 0) if asks.shows else zero_shot(card, label, "", 0)
     return len(prompt.text) + (EXAMPLE_CHARACTERS if asks.varies else 0)
-
-
-def _training(noise: Noise) -> dict[str, Any] | None:
-    """Return the steps of a training; None where private rows vote."""
-    if not isinstance(noise, TrainingNoise) or noise.training is None:
-        return None
-    plan = noise.training
-    return {
-        "steps": plan.steps,
-        "batch_rows": plan.batch_rows,
-        "declared_rows": plan.declared_rows,
-        "sample_rate": plan.sample_rate,
-        "clip": plan.clip,
-        "epsilon_prv": noise.epsilon_prv,
-    }
 
 
 def _other(config: AnyConfig) -> dict[str, Any] | None:

@@ -4,38 +4,28 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError, PrivateInputError
 from connectors.interfaces.ledger import BudgetPlan, Charge, Look
-from flows.config.base import AnyConfig, RunConfig, WaspConfig
+from flows.catalog import find_method
+from flows.config.base import AnyConfig, RunConfig
 from flows.config.execution import PACE
-from flows.config.method import Casting
-from flows.config.privacy import Promise
+from flows.config.paths import rows_ref
 from flows.config.rows import PrivateRows, Rows
 from flows.config.task_files import load_task
 from flows.engine.checks import require_ready
 from flows.engine.federation import Federation, federation_of
+from flows.engine.method import Releases
 from flows.engine.tools import RunName, RunTools
 from flows.engine.warnings import warnings_of
-from flows.methods.aug_pe.config import AugPeConfig
-from flows.methods.dp_kps.config import DpKpsConfig
-from flows.methods.dp_kps.releases import check_keyphrases, few_shot_of, keyphrases_noise, terms_content, words_noise
-from flows.methods.dp_sgd_gen.trainable import check_trainable
-from flows.releases.moments import beside_moments
-from flows.releases.teachers import noise_with_parts
-from flows.runtime.paths import rows_ref
 from flows.runtime.state_folder import who
 from flows.storage.lost_releases import check_book
-from tasks.accounting.density import calibrate_density
-from tasks.accounting.dp_sgd import calibrate_training
 from tasks.accounting.federated import shared_charge
-from tasks.accounting.no_noise import exposure_charge, no_noise, no_release
-from tasks.accounting.sensitivity import VotePrivacy
-from tasks.accounting.votes import Noise, calibrate
+from tasks.accounting.votes import Noise
 from tasks.core.refs import Reference
 from tasks.private.data.rows import Identity, identify
 from tasks.text.prompts import TaskCard
@@ -48,11 +38,8 @@ if TYPE_CHECKING:
     from flows.engine.approval import Approval
     from tasks.accounting.federated import SharedNoise
 
-    Ask = Callable[[RunTools, TaskCard, Noise, Sequence[str]], Approval | None]
+    Ask = Callable[[RunTools, TaskCard, Releases, Sequence[str]], Approval | None]
 
-
-TRAINED = "a student trained on the private rows as they are: nothing bounds what one row changes"
-"""What the budget book says of a run that trains on private rows."""
 
 CARRYING_OUT: dict[str, Any] = {
     "execution": PACE,
@@ -70,7 +57,7 @@ class Prepared:
     tools: RunTools
     config: AnyConfig
     card: TaskCard
-    noise: Noise
+    releases: Releases
     plan: BudgetPlan
     test: Reference | None
     public: Reference | None
@@ -78,6 +65,11 @@ class Prepared:
     approval: Approval | None
     shown: Reference | None = None
     federation: Federation | None = None
+
+    @property
+    def noise(self) -> Noise:
+        """The noise of all releases together."""
+        return self.releases.noise
 
     @property
     def shared(self) -> SharedNoise | None:
@@ -92,35 +84,35 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     Raises ConfigError, InputError or PrivateInputError, and whatever `ask` raises.
     """
     card = load_task(config.task)
+    method = find_method(config.flow_name)
     check_numbers(config, card)
-    check_keyphrases(config, card)
+    method.check(config, card)
     require_ready(config, home)
     tools = RunTools(config, home)
     tools.artifacts.check()
     for model in config.models:
         tools.model(model.name)
-    if config.method.tuning is not None and config.method.training_tokens:
-        check_trainable(tools.weights(tools.plms[0]), config.method.training_tokens)
+    method.check_models(config, tools)
     test, test_rows = _reference("test", config.test, config, card, tools)
     public, public_rows = _reference("public", config.public, config, card, tools)
-    shown, shown_rows = _reference("few_shot", few_shot_of(config), config, card, tools)
+    shown, shown_rows = _reference("few_shot", config.few_shot_rows, config, card, tools)
     outside = (test_rows, public_rows, shown_rows)
     texts = [text for rows in outside if rows is not None for text in rows["text"].tolist()]
-    noise, federation = make_noise(config), federation_of(config)
+    releases, federation = method.releases(config), federation_of(config)
     if federation is not None:
-        federation.shared(noise)
+        federation.shared(releases.noise)
         tools.exchange.below("rounds")
-    warnings = tuple(warnings_of(config, card, noise))
-    approval = ask(tools, card, noise, warnings) if ask is not None else None
+    warnings = tuple(warnings_of(config, card, releases))
+    approval = ask(tools, card, releases, warnings) if ask is not None else None
     identity = _identify(tools, flow, card, texts) if config.private else None
     if federation is not None:
         identity = Identity(federation.fingerprint, ())
     contents = [reference.content if reference else None for reference in (test, public)]
-    contents += [*([shown.content] if shown else []), *terms_content(tools)]
+    contents += [*([shown.content] if shown else []), *method.contents(tools)]
     run_name = _name(tools, flow, card, identity, contents)
-    plan = BudgetPlan(run_name.run_id, flow, noise.delta, charges_of(config, noise, federation))
+    plan = BudgetPlan(run_name.run_id, flow, releases.noise.delta, charges_of(releases, federation))
     return Prepared(
-        tools.named(run_name), config, card, noise, plan, test, public, warnings, approval, shown, federation
+        tools.named(run_name), config, card, releases, plan, test, public, warnings, approval, shown, federation
     )
 
 
@@ -137,66 +129,20 @@ def _identify(tools: RunTools, flow: str, card: TaskCard, public_texts: Sequence
         raise
 
 
+def releases_of(config: AnyConfig) -> Releases:
+    """Return the calibrated releases of a configuration."""
+    return find_method(config.flow_name).releases(config)
+
+
 def make_noise(config: AnyConfig) -> Noise:
-    """Return the calibrated noise of a configuration: that of all its releases together."""
-    if not isinstance(config, RunConfig):
-        return no_release() if config.private is None else no_noise()
-    return noise_with_parts(config, _noise_and_moments)
+    """Return the noise of a configuration: that of all its releases together."""
+    return releases_of(config).noise
 
 
-def _noise_and_moments(config: RunConfig) -> Noise:
-    return beside_moments(config, _own_noise)
-
-
-def _own_noise(config: RunConfig) -> Noise:
-    """Return the noise of a method by itself."""
-    training, privacy = config.method.tuning, config.privacy
-    if training is not None:
-        return calibrate_training(training, privacy.epsilon, privacy.delta)
-    if isinstance(config, DpKpsConfig):
-        return keyphrases_noise(config)
-    if isinstance(config, AugPeConfig) and config.counts_words:
-        return words_noise(config, vote_privacy_of(config))
-    if isinstance(config, WaspConfig) and config.method.density is not None:
-        return calibrate_density(vote_privacy_of(config))
-    return calibrate(vote_privacy_of(config))
-
-
-def charges_of(config: AnyConfig, noise: Noise, federation: Federation | None = None) -> tuple[Charge, ...]:
-    """Return what a run will write into the budget book, in order; nothing where it opens no private row."""
-    if not noise.charges:
-        return ()
-    if federation is not None:
-        return (shared_charge(federation.shared(noise)),) * noise.releases
-    return noise.charges if isinstance(config, RunConfig) else (exposure_charge(TRAINED),)
-
-
-def vote_privacy_of(config: RunConfig) -> VotePrivacy:
-    """Return what a configuration promises about its votes.
-
-    When exactly `rows` of a larger source are taken, removing one row lets another in: that is a replacement, and the
-    noise is made for it even if add/remove is asked for.
-    """
-    privacy = config.privacy
-    promise = vote_privacy(privacy, config.method.casting)
-    adjacency = privacy.neighbours(config.private)
-    return replace(promise, calibration=privacy.calibration, adjacency=adjacency, paper=config.paper)
-
-
-def vote_privacy(promise: Promise, casting: Casting) -> VotePrivacy:
-    """Return a promise about the votes of a run, in the accountant's terms."""
-    return VotePrivacy(
-        epsilon=promise.epsilon,
-        delta=promise.delta,
-        releases=casting.releases,
-        votes=casting.votes,
-        sides=casting.sides,
-        choice_share=casting.choice_share,
-        adjacency=promise.adjacency,
-        protects=promise.protects,
-        rows_per_person=promise.rows_per_person if promise.protects == "person" else 1,
-        aggregation=promise.joined_by,
-    )
+def charges_of(releases: Releases, federation: Federation | None = None) -> tuple[Charge, ...]:
+    """Return what a run writes into the privacy ledger, in order; nothing where it opens no private record."""
+    charges = releases.charges
+    return (shared_charge(federation.shared(releases.noise)),) * len(charges) if federation else charges
 
 
 def check_numbers(config: AnyConfig, card: TaskCard) -> None:

@@ -10,11 +10,11 @@ from connectors.interfaces.errors import FinalError, TemporaryError
 from connectors.interfaces.models import Completion, Usage
 from connectors.interfaces.progress import Advance
 from connectors.interfaces.prompts import Prompt
+from flows.catalog import find_method
 from flows.config.base import AnyConfig
 from flows.config.task_files import load_task
 from flows.engine.checks import require_models
 from flows.engine.tools import RunTools
-from flows.methods.dp_kps.releases import any_phrases
 from tasks.steps.generate import Request, first_prompts
 from tasks.text.cleaning import clean
 from tasks.text.prompts import Call, TaskCard
@@ -60,7 +60,8 @@ def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iterati
     counts = dict.fromkeys(card.label_names, rows)
     seed = tools.config.execution.seed
     number = list(tools.plms).index(plm)
-    return first_prompts(Request(card, plm, number, iteration, counts, seed=seed, seeding=any_phrases(tools, card)))
+    seeding = find_method(tools.config.flow_name).preview_phrases(tools, card)
+    return first_prompts(Request(card, plm, number, iteration, counts, seed=seed, seeding=seeding))
 
 
 def _counted(advance: Advance, position: int, completion: Completion) -> None:  # noqa: ARG001

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.federation import traffic_of
+from flows.engine.method import TrainingAid
 from flows.engine.prepare import Prepared
 from flows.engine.preview import is_up
 from flows.engine.run_page import RunPage
 from flows.engine.spending import look_of, paid_for, tell_high_budget
 from flows.engine.tools import RunTools
 from flows.engine.usable_texts import require_texts
-from flows.releases.moments import adapted
 from flows.runtime.manifest import RunBook
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.no_noise import finite
@@ -49,6 +49,7 @@ class Run:
     """
 
     shares: Shares = ()
+    shares_are_noisy = False
     trained: TrainJob | None = None
     guides_all = False
 
@@ -249,8 +250,12 @@ class Run:
         """Train the student on everything."""
         prepared, labels = self.prepared, self.prepared.card.label_names
         unlabelled = prepared.public if self.config.student.adapts_to_public else None
-        self.trained = adapted(self, TrainJob(tuple(written), self.student_spec, labels, prepared.test, unlabelled))
-        return self.trained
+        job = TrainJob(tuple(written), self.student_spec, labels, prepared.test, unlabelled)
+        for release in prepared.releases.items:
+            if isinstance(release, TrainingAid):
+                job = release.prepare_training(self, job)
+        self.trained = job
+        return job
 
     def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:
         """Return the entries of the budget book that paid for these releases; LedgerError when one names none."""

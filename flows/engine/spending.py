@@ -13,7 +13,6 @@ from connectors.interfaces.ledger import Look
 from connectors.ledger.state import charge_fields, drawn_releases, events_of, unreleased
 from flows.runtime.state_folder import who
 from flows.storage.lost_releases import RELEASES
-from tasks.core.slots import MOMENTS
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
@@ -42,7 +41,7 @@ def paid_for(run: Run, releases: Sequence[ArtifactRef]) -> list[Entry]:
             f"Release {unknown[0][:12]} of run {name.run_id} stands in no line of the budget book of dataset "
             f"'{name.dataset}'. Restore the book, or delete the run's release.parquet: it is read back."
         )
-    slots = run.slots(releases) | {MOMENTS} | {one.privacy.part for one in run.prepared.noise.beside}
+    slots = run.slots(releases) | {release.name for release in run.prepared.releases.items}
     return [e for e in drawn_releases(entries) if e.hash in paid or (e.run_id == name.run_id and e.slot in slots)]
 
 

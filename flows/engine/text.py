@@ -11,14 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from connectors.interfaces.money import format_dollars, of_which_estimated
-from flows.engine.federation import happened_lines, planned_lines
+from flows.engine.federation import happened_lines
 from flows.engine.usefulness import advice, usefulness_lines, warnings_of_summary
-from flows.methods.dp_kps.releases import keyphrase_lines, words_lines
-from flows.methods.dp_sgd_gen.text import training_lines
-from flows.releases.density import density_lines
-from flows.releases.density_expected import expected_lines
-from flows.releases.moments import moments_lines
-from flows.releases.teachers import alone_lines, parts_lines
 
 WIDE = 200
 """Columns where there is no terminal: nothing has to be folded there."""
@@ -59,9 +53,8 @@ def plan(value: dict[str, Any]) -> str:
         lines.append("export        waits in Prefect for a second person, who has to approve it")
     if value["public_rows"]:
         lines.append(f"private rows  {value['public_rows']}")
-    expected = expected_lines(value["expected"])
     warnings = [f"warning       {text}" for text in value.get("warnings", [])]
-    return "\n".join([*lines, *_privacy(value), *moments_lines(value["moments"]), *expected, *warnings])
+    return "\n".join([*lines, *value["lines"], *warnings])
 
 
 def _writing(value: dict[str, Any]) -> list[str]:
@@ -80,60 +73,6 @@ def _writing(value: dict[str, Any]) -> list[str]:
 def money_about(value: dict[str, Any]) -> str:
     """Return the planned dollars, and the part of models whose servers did not report tokens before."""
     return f"about {format_dollars(value['dollars_about'])} dollars{of_which_estimated(value['dollars_estimated'])}"
-
-
-def _privacy(value: dict[str, Any]) -> list[str]:
-    """Say what a run does with private rows and what that costs."""
-    if not value["opens_rows"]:
-        return ["private rows  none are opened: epsilon 0, and the budget book stays as it is"]
-    if value["releases"] == 0:
-        return ["releases      none: no private row is touched, epsilon 0"]
-    if value["calibration"] == "none":
-        return [
-            "NOT PRIVATE   a student is trained on the private rows as they are; it stays in the private zone, nothing "
-            "of the run can be exported",
-            f"epsilon       {epsilon(None)}: the budget book marks the dataset as exposed; refused where it has a cap",
-        ]
-    if value["beside"] and len(value["beside"]) == value["releases"]:
-        return alone_lines(value, epsilon)
-    beside = parts_lines(value["beside"], epsilon)
-    if value["training"] is not None:
-        return [*beside, *training_lines(value, epsilon)]
-    if value["keyphrases"] is not None:
-        return [*beside, *keyphrase_lines(value, epsilon)]
-    if value["density"] is not None:
-        return [*beside, *density_lines(value, epsilon)]
-    return [*beside, *_votes(value)]
-
-
-def _votes(value: dict[str, Any]) -> list[str]:
-    """Say how private rows vote and what that costs."""
-    other = value["other_calibration"]
-    votes = value["releases"] - (value["words"] is not None) - (value["moments"] is not None) - len(value["beside"])
-    lines = [
-        *words_lines(value["words"]),
-        f"releases      {votes} noisy votes, one "
-        f"{value['protects'].split()[0]} moves each by at most "
-        f"{value['sensitivity']:.4f} (L2)",
-        f"protects      one {value['protects']}",
-        *([f"group         {value['group']}: charged to all datasets of this group"] if value["group"] else []),
-        f"noise         sigma {value['sigma']:.4f} votes, calibration {value['calibration']}",
-        *(
-            [f"weights       {value['choice_share']:.0%} of the loss counts first choices"]
-            if value["choice_share"]
-            else []
-        ),
-        f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
-        f"delta {value['delta']:g}, {value['adjacency']}",
-    ]
-    if value["parties"] is not None:
-        lines += planned_lines(value["parties"], epsilon)
-    if other is not None:
-        lines.append(
-            f"otherwise     calibration {other['calibration']}: sigma {other['sigma']:.4f}, "
-            f"stated {epsilon(other['epsilon_stated'])}, exact {epsilon(other['epsilon_exact'])}"
-        )
-    return lines
 
 
 def _basis(value: dict[str, Any]) -> str:

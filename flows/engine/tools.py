@@ -20,9 +20,9 @@ from connectors.interfaces.progress import Advance
 from connectors.interfaces.rows import PrivateRef, RowsRef, TermsRef
 from flows.config.base import AnyConfig
 from flows.config.models import Plm
+from flows.config.paths import default_name, embedder_of, model_spec, place, rows_ref
 from flows.config.task_files import load_task
 from flows.runtime.paid_models import in_batches, load_secret
-from flows.runtime.paths import default_name, embedder_of, model_spec, place, rows_ref
 from flows.runtime.prefect_progress import shown
 from flows.runtime.stores import (
     Shared,

@@ -12,9 +12,9 @@ from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import PrivateRef
 from flows.config.files import load_config
+from flows.config.paths import default_name, embedder_of, place, rows_ref
 from flows.engine.federation import check_name, read_registry
 from flows.federation.config import PartyConfig
-from flows.runtime.paths import default_name, embedder_of, place, rows_ref
 from flows.runtime.state_folder import PARTY_KEY, check_closed, state_place, who
 from flows.runtime.stores import open_exchange, open_ledger, open_zone
 from tasks.steps.federation.party import BUSY, Member

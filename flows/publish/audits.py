@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.errors import ArtifactError, AuditError
 from connectors.interfaces.ledger import Charge
 from flows.catalog import find_flow
-from tasks.accounting.teachers import PARTS as BESIDE
 from tasks.reporting.ledger_page_model import AuditLine
 
 if TYPE_CHECKING:
@@ -21,14 +20,6 @@ SAME = ("noise_scale", "sensitivity", "releases", "delta", "protects", "adjacenc
 
 READ = ("mechanism", "passed", "epsilon_claimed", "epsilon_proven", *SAME)
 """What is read of each finding."""
-
-PARTS: dict[str, str] = {
-    "vocabulary": "dp_kps vocabulary",
-    "density": "dp_kps density",
-    "guidance": "guidance density",
-    **{part: f"kd {part}" for part in BESIDE},
-}
-"""What audits call a release that is no vote, by its place in a run."""
 
 SIDES = {"wasp": 2, "pe": 1, "federated": 2, "whole": 2}
 """How rows vote in each audited mechanism, by the first word of its name: near and far, or near alone.
@@ -53,12 +44,12 @@ def audits_of(artifacts: Artifacts, claim: Mapping[str, Any]) -> tuple[AuditLine
 
 
 def audits_of_parts(artifacts: Artifacts, charges: Sequence[tuple[str, Charge]]) -> tuple[AuditLine, ...]:
-    """Return the newest audit of each release that is no vote, with the noise of its charge, (place, charge).
+    """Return the newest audit of each release that is no vote, with the noise of its charge, (kind, charge).
 
     An audit attacks few terms and frequencies and proves the same for any number: what counts is the noise in units of
     what a document adds.
     """
-    wanted = {PARTS[part]: charge for part, charge in charges}
+    wanted = dict(charges)
 
     def kind_of(found: Mapping[str, Any]) -> str | None:
         kind = " ".join(found["mechanism"].split()[:2])
@@ -97,28 +88,17 @@ def _newest(
 
 def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple[AuditLine, ...]:
     """Return the newest audits of a run's noise, none if it was never audited; AuditError if one of them is red."""
-    from flows.audit.claims import claims
     from flows.config.files import check_config
-    from flows.engine.prepare import make_noise
-    from tasks.accounting.density import GuidanceNoise
-    from tasks.accounting.dp_sgd import TrainingNoise
-    from tasks.accounting.keyphrase_budget import KeyphrasesNoise, WordsNoise
-    from tasks.accounting.keyphrases import part_charge
-    from tasks.audit.attacks import Attack
+    from flows.engine.prepare import releases_of
 
-    config: Any = check_config(find_flow(book["flow"]).config_class(), book["config"], f"manifest of {book['run_id']}")
-    noise = make_noise(config)
-    found: tuple[AuditLine, ...] = ()  # no audit is about a training
-    if isinstance(noise, GuidanceNoise):
-        found = audits_of_parts(artifacts, [("guidance", noise.charge)])
-    elif isinstance(noise, KeyphrasesNoise):
-        found = audits_of_parts(artifacts, [(part.privacy.part, part_charge(part)) for part in noise.parts])
-    elif noise.releases and not isinstance(noise, TrainingNoise):
-        votes = {"sides": noise.privacy.sides, "shared": bool(book["config"].get("parties"))}
-        found = audits_of(artifacts, claims(Attack("vote", noise, 1, 0.0)) | votes)
-    if isinstance(noise, WordsNoise):
-        found += audits_of_parts(artifacts, [("vocabulary", noise.own_charges[0])])
-    found += audits_of_parts(artifacts, [(one.privacy.part, one.charge) for one in noise.beside])
+    config: Any = check_config(find_flow(book["flow"]).config, book["config"], f"manifest of {book['run_id']}")
+    cases = [case for release in releases_of(config).items for case in release.audits()]
+    found: tuple[AuditLine, ...] = ()
+    for case in cases:
+        if case.claim is not None:
+            found += audits_of(artifacts, case.claim)
+        else:
+            found += audits_of_parts(artifacts, [(case.kind, case.charge)])
     for one in found:
         if not one.passed:
             raise AuditError(

@@ -72,13 +72,13 @@ class Told:
             return (
                 "written by language models and chosen by noisy answers of teachers that learned from private records"
             )
-        released = "a noisy density" if self.report.plan.density else "noisy votes"
+        released = "noisy votes" if "votes" in self.report.plan.kinds else "noisy releases"
         return f"written by language models that were guided by {released} of private records"
 
     @property
     def chosen(self) -> bool:
         """Whether private records did nothing but teach who chooses, and say how many texts of each class are kept."""
-        return bool(self.report.plan.beside) and not self.report.plan.sigma
+        return self.report.plan.kinds == {"teachers"}
 
     @property
     def copies(self) -> str:
@@ -182,30 +182,17 @@ def _privacy(told: Told) -> str:
 
 
 def _seen(told: Told) -> str:
-    report, beside = told.report, told.report.plan.beside
+    plan = told.report.plan
+    released = f" Released under noise: {'; '.join(plan.texts)}." if plan.texts else ""
     if told.chosen:
         return (
             "No text of the private records was shown to a language model that writes; teachers learned from them in "
-            f"private. Released under noise: {beside}."
+            f"private.{released}"
         )
-    further = f" Released under noise beside that: {beside}." if beside else ""
-    return _seen_by_method(report) + further
-
-
-def _seen_by_method(report: Report) -> str:
-    if report.plan.training:
-        return f"One language model learned from the private records under noise: {report.plan.training}."
-    if report.plan.keyphrases:
-        return (
-            "No text of the private records was shown to a language model; prompts hold terms of a public vocabulary. "
-            f"Released under noise: {report.plan.keyphrases}."
-        )
-    if report.plan.density:
-        return (
-            "No text of the private records was shown to a language model; they only told, by a noisy density of their "
-            f"vectors, which synthetic texts are like them. Released under noise: {report.plan.density}."
-        )
-    return "No text of the private records was shown to a language model; they only voted on synthetic texts."
+    if "training" in plan.kinds:
+        return f"One language model learned from the private records under noise.{released}"
+    voted = "; they only voted on synthetic texts" if "votes" in plan.kinds else ""
+    return f"No text of the private records was shown to a language model{voted}.{released}"
 
 
 def _usefulness(told: Told) -> str:

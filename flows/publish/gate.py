@@ -11,11 +11,10 @@ from connectors.interfaces.errors import ArtifactError, ConfigError, LedgerError
 from connectors.interfaces.ledger import Look
 from flows.catalog import find_flow
 from flows.config.files import check_config
+from flows.config.paths import rows_ref
 from flows.config.task_files import load_task
 from flows.config.vocabulary import terms_ref, vocabulary_of
 from flows.engine.tools import RunName, RunTools
-from flows.methods.dp_kps.releases import few_shot_of
-from flows.runtime.paths import rows_ref
 from flows.runtime.state_folder import who
 from flows.runtime.stores import open_ledger
 from flows.storage.lost_releases import RELEASES
@@ -76,7 +75,7 @@ def search(home: Path, artifacts: Artifacts, book: dict[str, Any], texts: pd.Dat
     fingerprint = _fingerprint(artifacts, book["run_id"])
     if fingerprint is None:
         return None
-    config: Any = check_config(find_flow(book["flow"]).config_class(), book["config"], f"manifest of {book['run_id']}")
+    config: Any = check_config(find_flow(book["flow"]).config, book["config"], f"manifest of {book['run_id']}")
     if config.parties is not None:
         raise ConfigError(
             f"Nothing is exported: the private rows of run {book['run_id']} lie with its parties, so the texts cannot "
@@ -120,6 +119,6 @@ def _public(tools: RunTools, card: TaskCard) -> Iterator[str]:
         yield from (zero_shot(card, label.name, value, 0).text for value in card.values or ("",))
     if (vocabulary := vocabulary_of(tools.config)) is not None:
         yield from tools.read_terms(terms_ref(vocabulary, tools.config.data_root))
-    for rows in (tools.config.test, tools.config.public, few_shot_of(tools.config)):
+    for rows in (tools.config.test, tools.config.public, tools.config.few_shot_rows):
         if rows is not None:
             yield from tools.read_rows(rows_ref(rows, tools.config.data_root))["text"].tolist()

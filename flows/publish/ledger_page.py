@@ -15,7 +15,7 @@ from connectors.interfaces.ledger import Charge
 from connectors.ledger.state import GROUP, Entry
 from flows.engine.spending import output_of
 from flows.publish import ledger_lines as lines
-from flows.publish.audits import PARTS, audits_of, audits_of_parts
+from flows.publish.audits import audits_of, audits_of_parts
 from flows.runtime.manifest import now
 from flows.runtime.state_folder import is_party, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
@@ -23,6 +23,7 @@ from flows.storage.release_check import verify
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.federated import parties_of
 from tasks.accounting.no_noise import finite
+from tasks.accounting.teachers import PARTS
 from tasks.accounting.votes import sides_of
 from tasks.reporting import ledger_page
 from tasks.reporting.ledger_page_model import AuditLine, Noise, OfficerPage, RunLine, Sent
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 EVEN, LOW = 0.5, 0.01
 
 """Releases that are audited by themselves."""
+
+AUDITED = {"vocabulary": "dp_kps vocabulary", "density": "dp_kps density", "guidance": "guidance density"}
+AUDITED |= {part: f"kd {part}" for part in PARTS}
+"""Kind of audit that attacks a release, by its slot in the ledger; for other slots the kind has the slot's name."""
 
 
 def write_page(dataset: str, language: str, place: Path | None = None) -> dict[str, Any]:
@@ -143,9 +148,9 @@ def _epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float | None:
 
 def _audits(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditLine, ...]:
     """Return the newest audits of equal votes, of both parts of DP-KPS, of a density; votes that differ have none."""
-    parts = [(entry.slot, _charge(entry)) for entry in released if entry.slot in PARTS]
+    votes = [entry for entry in released if entry.slot.startswith("vote-")]
+    parts = [(AUDITED.get(entry.slot, entry.slot), _charge(entry)) for entry in released if entry not in votes]
     of_parts = audits_of_parts(open_artifacts(home), parts) if parts else ()
-    votes = [entry for entry in released if entry.slot not in PARTS]
     return _audits_of_votes(home, votes, delta) + of_parts if votes else of_parts
 
 

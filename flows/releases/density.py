@@ -1,20 +1,20 @@
-"""What is told of guidance by a released density, beforehand."""
+"""One density of the private records that guides all rounds, in place of votes."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
-from flows.config.base import WaspConfig
-from tasks.accounting.density import GuidanceNoise, calibrate_density
+from flows.engine.method import AuditCase, ReleaseOutcome, ReleasePlan
+from tasks.accounting.density import GuidanceNoise, calibrate_density, density_in_words
+from tasks.reporting.report_model import Touched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flows.config.base import AnyConfig
+    from connectors.interfaces.ledger import Charge
+    from flows.methods.wasp.config import WaspConfig
     from tasks.accounting.sensitivity import VotePrivacy
-    from tasks.accounting.votes import Noise
+    from tasks.text.prompts import TaskCard
 
 KERNELS = {
     "cosine": "the average of their vectors",
@@ -27,42 +27,64 @@ USUAL_SHIFT = 0.3
 """How far private rows lie from synthetic texts on average, as measured on three data sets (0.25 to 0.6)."""
 
 
-def density_plan(config: AnyConfig, noise: Noise) -> dict[str, Any] | None:
-    """Return what the plan tells of a density; None where rows vote."""
-    if not isinstance(config, WaspConfig) or not isinstance(noise, GuidanceNoise):
-        return None
-    method = config.method
-    return {
-        "kernel": method.density.name if method.density else "",
-        "learns": method.density is not None and method.density.learns,
-        "final_set": method.final_set,
-        "moves": config.student.adaptation == "density",
-        "result": method.result_size,
-        "samples": method.samples,
-    }
+@dataclass(frozen=True, slots=True)
+class Density:
+    """The noisy density of a run."""
 
+    config: WaspConfig
+    noise: GuidanceNoise
+    name: ClassVar[str] = "guidance"
 
-def density_lines(value: dict[str, Any], epsilon: Callable[[float | None], str]) -> list[str]:
-    """Return what the release of a plan costs, line by line; `epsilon` words one."""
-    density, unit = value["density"], value["protects"].split()[0]
-    lines = [
-        f"releases      1 density of the private rows per class ({KERNELS[density['kernel']]}), for all rounds; one "
-        f"{unit} moves it by at most {value['sensitivity']:.4f} (L2)",
-        f"protects      one {value['protects']}",
-        *([f"group         {value['group']}: charged to all datasets of this group"] if value["group"] else []),
-        f"noise         sigma {value['sigma']:.4f}, of features of length 1",
-        f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
-        f"delta {value['delta']:g}, {value['adjacency']}",
-        "again         a later run on these rows with the same promise reads this release back, without a charge"
-        + (", if the texts of its first round are the same" if density["learns"] else ""),
-    ]
-    if density["final_set"] == "matched":
-        lines.append(f"final set     the {density['result']} of {density['samples']} texts that match it together")
-    if density["moves"]:
-        lines.append(
-            "student       learns from vectors that were moved, class by class, to where the density says rows lie"
+    def charges(self) -> tuple[Charge, ...]:
+        """Return the charge of the density."""
+        return (self.noise.charge,)
+
+    def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
+        """Return the kernel, the noise and what the density decides."""
+        config, method, kernel, noise = self.config, self.config.method, self.config.method.density, self.noise
+        learns, moves = kernel is not None and kernel.learns, config.student.adaptation == "density"
+        name = kernel.name if kernel else ""
+        values = {
+            "kernel": name,
+            "learns": learns,
+            "final_set": method.final_set,
+            "moves": moves,
+            "result": method.result_size,
+            "samples": method.samples,
+        }
+        lines = [
+            f"releases      1 density of the private rows per class ({KERNELS[name]}), for all rounds; one "
+            f"{noise.privacy.protects} moves it by at most {noise.sensitivity:.4f} (L2)",
+            f"noise         sigma {noise.sigma:.4f}, of features of length 1",
+            "again         a later run on these rows with the same promise reads this release back, without a charge"
+            + (", if the texts of its first round are the same" if learns else ""),
+        ]
+        if method.final_set == "matched":
+            lines.append(f"final set     the {method.result_size} of {method.samples} texts that match it together")
+        if moves:
+            lines.append("student       learns from vectors that the density moves, class by class")
+        return ReleasePlan({"density": values}, tuple(lines))
+
+    def warnings(self, card: TaskCard) -> list[str]:
+        """Warn when the noise is louder than the density, or when few texts can become examples."""
+        rows = self.config.private.rows if self.config.private else None
+        if rows is None or self.noise.sigma <= 0:
+            return []
+        return about_density(self.config, rows, len(card.labels), self.noise)
+
+    def outcome(self) -> ReleaseOutcome:
+        """Return the density as a sentence."""
+        exposed = Touched("density without noise", "guidance/release.parquet", "privacy.epsilon: inf")
+        return ReleaseOutcome(
+            kind="density",
+            text=density_in_words(self.noise),
+            affected="the noisy density: selected examples, weights, prompts, the choice of texts, student",
+            unnoised=(exposed,) if self.noise.non_private else (),
         )
-    return lines
+
+    def audits(self) -> tuple[AuditCase, ...]:
+        """Return the attack on a density."""
+        return (AuditCase("guidance density", self.noise.charge),)
 
 
 def about_density(config: WaspConfig, rows: int, classes: int, noise: GuidanceNoise) -> list[str]:

@@ -7,11 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.config.base import WaspConfig
 from tasks.accounting.composition import mu_of
 
 if TYPE_CHECKING:
-    from flows.config.base import AnyConfig
+    from flows.methods.wasp.config import WaspConfig
 
 MEASURED = Path(__file__).with_name("guidance_measured.yaml")
 
@@ -19,7 +18,7 @@ ALIKE = 1.5
 """How many times as much signal, or as little, a comparison may have had to stand for a run."""
 
 
-def expected_of(config: AnyConfig, classes: int) -> dict[str, Any] | None:
+def expected_of(config: WaspConfig, classes: int) -> dict[str, Any] | None:
     """Return bands of `picks` and `fid` (see guidance_measured.yaml) of comparisons like a run, and which they are.
 
     What is alike has the same guidance and, within a factor of 1.5, as much signal: rows mu / sqrt(classes), the shift
@@ -27,8 +26,8 @@ def expected_of(config: AnyConfig, classes: int) -> dict[str, Any] | None:
     numbers only.
     """
     rows = config.private.rows if config.private else None
-    kernel = config.method.density.name if isinstance(config, WaspConfig) and config.method.density else "cosine"
-    if not isinstance(config, WaspConfig) or rows is None or kernel == "gaussian":
+    kernel = config.method.density.name if config.method.density else "cosine"
+    if rows is None or kernel == "gaussian":
         return None
     if math.isinf(config.epsilon) or config.method.iterations < 2:
         return None

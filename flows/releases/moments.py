@@ -1,25 +1,24 @@
-"""What adapting a student to the private rows adds to a run: its share of the budget, its step, its words."""
+"""The moments of the private records that a student adapts to (Sun and Saenko 2016, under noise)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
+from flows.engine.method import AuditCase, ReleaseOutcome, ReleasePlan
 from tasks.accounting.moments import MomentsNoise, MomentsPrivacy, calibrate_moments, with_moments
 from tasks.accounting.teachers import left_of
 from tasks.steps.moments import MomentsSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
+    from connectors.interfaces.ledger import Charge
     from flows.config.base import RunConfig
     from flows.engine.run import Run
     from tasks.accounting.votes import Noise
     from tasks.steps.evaluation import TrainJob
-
-TOO_FAINT = (
-    "the noise on the moments was louder than the private rows, so that the student was trained without adaptation"
-)
+    from tasks.text.prompts import TaskCard
 
 
 def beside_moments(config: RunConfig, noise_of: Callable[[RunConfig], Noise]) -> Noise:
@@ -41,64 +40,63 @@ def beside_moments(config: RunConfig, noise_of: Callable[[RunConfig], Noise]) ->
     return with_moments(noise_of(config.model_copy(update={"privacy": lesser})), moments, privacy.epsilon)
 
 
-def adapted(run: Run, job: TrainJob) -> TrainJob:
-    """Return the job of training with the moments that its student adapts to, released now where it does."""
-    noise = run.prepared.noise.moments
-    if noise is None:
-        return job
-    from tasks.prefect.private import estimate_moments  # steps are not needed to plan a run
-    from tasks.prefect.runtime import now
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """The noisy moments of a run, its last release."""
 
-    name = run.tools.called
-    respend = run.config.privacy.respends
-    spec = MomentsSpec(name.dataset, name.fingerprint, noise, respend)
-    moments = now(estimate_moments, run.tools, spec, job.written)
-    run.extra = (moments.release,)
-    return replace(job, moments=moments)
+    noise: MomentsNoise
+    name: ClassVar[str] = "moments"
 
+    def charges(self) -> tuple[Charge, ...]:
+        """Return the charge of the moments."""
+        return (self.noise.charge,)
 
-def moments_remarks(student: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return which step of the adaptation was left out, because its release was too noisy."""
-    return (TOO_FAINT,) if student.get("adapted_to") == 0 else ()
+    def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
+        """Return the directions and the noise."""
+        noise = self.noise
+        values = {
+            "directions": noise.privacy.directions,
+            "epsilon_exact": noise.epsilon_exact,
+            "sensitivity": noise.sensitivity,
+            "scale": noise.sigma,
+        }
+        line = (
+            f"adaptation    one release at the end: mean and covariance of the rows' vectors along "
+            f"{noise.privacy.directions} directions of the synthetic texts, sigma {noise.sigma:.4f} at sensitivity "
+            f"{noise.sensitivity:.4f}, epsilon {noise.epsilon_exact:.4f} of the whole"
+        )
+        return ReleasePlan({"moments": values}, (line,))
 
-
-def moments_plan(noise: Noise) -> dict[str, Any] | None:
-    """Return the release of moments of a plan; None where there is none."""
-    found = noise.moments
-    if found is None:
-        return None
-    return {
-        "directions": found.privacy.directions,
-        "epsilon_exact": found.epsilon_exact,
-        "sensitivity": found.sensitivity,
-        "scale": found.sigma,
-    }
-
-
-def moments_lines(value: dict[str, Any] | None) -> list[str]:
-    """Return what those moments cost, in a line; `epsilon` of the plan holds it."""
-    if value is None:
+    def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
+        """Return nothing."""
         return []
-    return [
-        f"adaptation    one release at the end: mean and covariance of the rows' vectors along {value['directions']} "
-        f"directions of the synthetic texts, sigma {value['scale']:.4f} at sensitivity {value['sensitivity']:.4f}, "
-        f"epsilon {value['epsilon_exact']:.4f} of the whole"
-    ]
 
+    def outcome(self) -> ReleaseOutcome:
+        """Return the moments as a sentence."""
+        return ReleaseOutcome(
+            kind="moments",
+            text=f"count, mean and covariance of the private rows' vectors along {self.noise.privacy.directions} "
+            f"directions of the synthetic texts (epsilon {self.noise.epsilon_exact:.4g}), which the student adapts to; "
+            "integer Gaussian noise",
+        )
 
-def moments_in_words(noise: Noise) -> str:
-    """Return the release of moments as a sentence; empty where there is none."""
-    found: MomentsNoise | None = noise.moments
-    if found is None:
-        return ""
-    return (
-        f"count, mean and covariance of the private rows' vectors along {found.privacy.directions} directions of the "
-        f"synthetic texts (epsilon {found.epsilon_exact:.4g}), which the student adapts to; integer Gaussian noise"
-    )
+    def audits(self) -> tuple[AuditCase, ...]:
+        """Return nothing: no audit attacks moments."""
+        return ()
+
+    def prepare_training(self, run: Run, job: TrainJob) -> TrainJob:
+        """Release the moments now, and let the student adapt to them."""
+        from tasks.prefect.private import estimate_moments  # steps are not needed to plan a run
+        from tasks.prefect.runtime import now
+
+        name = run.tools.called
+        spec = MomentsSpec(name.dataset, name.fingerprint, self.noise, run.config.privacy.respends)
+        moments = now(estimate_moments, run.tools, spec, job.written)
+        run.extra = (moments.release,)
+        return replace(job, moments=moments)
 
 
 def _rest(config: RunConfig) -> float:
     """Return the epsilon that is `privacy.epsilon` together with that of the moments."""
     privacy, first = config.privacy, config.student.adaptation_epsilon
-    pure = getattr(privacy, "setting", "gaussian") != "gaussian"
-    return left_of(privacy.epsilon, privacy.delta, [first], pure)
+    return left_of(privacy.epsilon, privacy.delta, [first], config.adds_epsilons)

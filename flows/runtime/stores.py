@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError, LedgerError
 from flows.runtime.state_folder import book_address
-from flows.storage.inventory import VECTORS
 
 if TYPE_CHECKING:
     from connectors.artifacts.shared_store import RemoteFiles
@@ -62,6 +61,10 @@ class Shared:
                 f"A worker names rows with the key {key}, the run with {self.key}. Give every machine of the cluster "
                 "the same key file (WASP_LEDGER_KEY_FILE); nothing was opened or spent."
             )
+
+
+VECTORS = "vectors.db"
+"""File of embeddings/ that contains the vectors of texts by their hash, for all runs."""
 
 
 def shared(home: Path) -> Shared:

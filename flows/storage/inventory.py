@@ -37,8 +37,6 @@ TOP = {
     "models": MODELS,
 }
 TOP |= {"prefect": PREFECT}
-VECTORS = "vectors.db"
-"""File of embeddings/ that holds the vectors of texts by their hash, whichever run wrote them."""
 CACHES = {"embeddings", "votes", "reference", "students", "teachers"}
 """Folders of private/ whose content is computed again when it is missing."""
 

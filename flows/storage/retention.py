@@ -12,6 +12,7 @@ from pydantic import Field
 
 from connectors.artifacts.atomic_files import STALE_SECONDS
 from flows.config.form import Strict
+from flows.runtime.stores import VECTORS
 from flows.storage import inventory as kinds
 from flows.storage.inventory import RunState, StateFile, makers, read_json, run_states, state_files
 
@@ -131,7 +132,7 @@ def _embeddings(home: Path, files: Sequence[StateFile], rules: Retention, now: d
         if one.kind != kinds.EMBEDDINGS or Path(one.path).name.startswith("_"):
             continue
         of = tuple(sorted(users.get(Path(one.path).stem, ())))
-        if not of and one.modified < fresh and Path(one.path).name != kinds.VECTORS:
+        if not of and one.modified < fresh and Path(one.path).name != VECTORS:
             yield Going(one.path, one.kind, one.bytes, "no run holds these texts")
         elif before and one.modified < before:
             yield Going(one.path, one.kind, one.bytes, f"made on {_day(one.modified)}", users=of)

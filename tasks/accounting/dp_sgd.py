@@ -8,7 +8,7 @@ step; the accountant assumes that every step is seen, so that checkpoints are co
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -63,6 +63,10 @@ class TrainingNoise(Noise):
     training: Training | None = None
     epsilon_prv: float | None = None
     own: tuple[float, float] | None = None
+
+    def with_own_delta(self, delta: float) -> TrainingNoise:
+        """Return the noise of a training with a delta of its own next to other releases."""
+        return self if self.non_private else replace(self, own=(self.epsilon_exact, delta))
 
     @property
     def event(self) -> Event:

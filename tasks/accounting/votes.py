@@ -75,6 +75,10 @@ class Noise:
         """Whether the run gave up protection explicitly (epsilon is infinite)."""
         return math.isinf(self.epsilon_stated)
 
+    def with_own_delta(self, delta: float) -> Noise:  # noqa: ARG002  (trainings)
+        """Return the noise of a method that shares its delta with other releases."""
+        return self
+
     @property
     def event(self) -> Event:
         """One release as the accountant reads it."""

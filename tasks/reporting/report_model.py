@@ -16,12 +16,32 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
+class Released:
+    """A release of a run: name, kind, what it contains as a sentence, what of the output depends on it."""
+
+    name: str
+    kind: str
+    text: str = ""
+    affected: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A further section of a report: a title, a paragraph, and a table (heads, rows of cells)."""
+
+    title: str
+    text: str = ""
+    heads: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run set out to do. `epsilon` was asked for (infinite: no protection), `epsilon_exact` is what the noise
-    buys; `sigma` and `sensitivity` in votes, or of a gradient where private rows are learned from, which `training`
-    says in words, or of sums of features, which `keyphrases` or `density` does; `moments`: what else a student adapts
-    to; `beside` words label counts and teachers; `public_rows`: that the rows are public; `calls`, `dollars` and
-    `samples` of all PLMs together.
+    """The plan of a run.
+
+    `epsilon` as configured (infinite: no protection), `epsilon_exact` as accounted. `sigma` and `sensitivity` in votes,
+    or in the unit of the release that replaces votes. `released`: every release of the run. `public_rows`: that the
+    records are public, and why. `calls`, `dollars` and `samples` of all language models together.
     """
 
     epsilon: float
@@ -36,12 +56,25 @@ class Plan:
     samples: int
     calls: int | None = None
     dollars: float | None = None
-    training: str = ""
-    keyphrases: str = ""
-    moments: str = ""
-    beside: str = ""
-    density: str = ""
+    released: tuple[Released, ...] = ()
     public_rows: str = ""
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of all releases."""
+        return {release.kind for release in self.released}
+
+    @property
+    def texts(self) -> list[str]:
+        """All releases that a sentence describes."""
+        return [release.text for release in self.released if release.text]
+
+    @property
+    def affected(self) -> str:
+        """What of the output depends on the releases: the statement of the first release of the method."""
+        stated = [release.affected for release in self.released if release.affected]
+        own = [release.affected for release in self.released if release.affected and release.kind != "teachers"]
+        return (own or stated or [""])[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +203,7 @@ class Report:
     parties: Mapping[str, Any] | None = None
     balance: tuple[ClassShare, ...] = ()
     usefulness: Usefulness | None = None
+    sections: tuple[Section, ...] = ()
 
     @property
     def not_private(self) -> bool:
@@ -189,7 +223,7 @@ class Report:
 
     @property
     def _voted(self) -> bool:
-        return not self.plan.training and not (self.plan.beside and not self.plan.sigma)
+        return "votes" in self.plan.kinds
 
     @property
     def usage(self) -> dict[str, Usage]:
@@ -214,7 +248,8 @@ def to_json(report: Report) -> dict[str, Any]:
 def from_json(values: Mapping[str, Any]) -> Report:
     """Return the report that `to_json` turned into plain values."""
     made = dict(values)
-    made["plan"] = Plan(**values["plan"])
+    made["plan"] = _plan(values["plan"])
+    made["sections"] = tuple(_section(section) for section in values.get("sections", ()))
     charges = tuple(Charge(**charge) for charge in values["happened"]["charges"])
     made["happened"] = Happened(**{**values["happened"], "charges": charges})
     made["iterations"] = tuple(_facts(one) for one in values["iterations"])
@@ -228,6 +263,24 @@ def from_json(values: Mapping[str, Any]) -> Report:
     made["usefulness"] = usefulness_of(values.get("usefulness"))
     made["next"] = tuple((command, purpose) for command, purpose in values["next"])
     return Report(**made)
+
+
+def _plan(values: Mapping[str, Any]) -> Plan:
+    """Return a plan; reports of earlier versions have one field for each kind of release."""
+    earlier = {"training": "training", "keyphrases": "keyphrases", "density": "density", "beside": "teachers"}
+    earlier |= {"moments": "moments"}
+    if "released" in values:
+        released = tuple(Released(**release) for release in values["released"])
+    else:
+        released = tuple(Released(kind, kind, values[key]) for key, kind in earlier.items() if values.get(key))
+        if not {release.kind for release in released} - {"moments", "teachers"} and values["sigma"]:
+            released = (Released("votes", "votes"), *released)
+    kept = {name: value for name, value in values.items() if name not in earlier and name != "released"}
+    return Plan(**kept, released=released)
+
+
+def _section(values: Mapping[str, Any]) -> Section:
+    return Section(values["title"], values["text"], tuple(values["heads"]), tuple(map(tuple, values["rows"])))
 
 
 def _points(values: Any) -> Any:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from connectors.interfaces.models import Usage
-from tasks.reporting.report_model import Happened, Plan, Report
+from tasks.reporting.report_model import Happened, Report
 
 ABSENT = "not measured"
 NOT_RECORDED = "not recorded"
@@ -121,7 +121,7 @@ def promise(report: Report) -> list[str]:
         f"{_shown(certainty(loss, _EXAMPLE_PRIOR))}.",
         f"Delta {plan.delta:g}: the promise may fail with a probability of at most {_one_in(plan.delta)}.",
         "The promise holds whatever else anybody knows or will learn, and for everything computed from "
-        f"{_noisy(plan)}.",
+        f"{plan.affected}.",
         *([f"The {plan.public_rows}, not about all rows of the source."] if plan.public_rows else []),
         *_among_parties(report),
     ]
@@ -146,7 +146,7 @@ def uncovered(report: Report) -> list[str]:
     others = "other rows of the same person: each row is protected for itself"
     if report.plan.protects == "person":
         others = "rows of a person beyond the declared number per person: they are not used"
-    declared = ["the declared number of private rows: it is public"] if report.plan.training else []
+    declared = ["the declared number of private rows: it is public"] if "training" in report.plan.kinds else []
     liars = ["parties that send made-up votes: the sum is then wrong, though no less private"] if report.parties else []
     return [
         *declared,
@@ -158,18 +158,6 @@ def uncovered(report: Report) -> list[str]:
         "test and public rows: they are used as they are",
         "other runs on the same dataset: losses add up, and the budget book keeps the sum",
     ]
-
-
-def _noisy(plan: Plan) -> str:
-    if plan.keyphrases:
-        return "the noisy counts and sums: phrases, prompts, synthetic texts, student"
-    if plan.beside and not plan.sigma:
-        return "the noisy label counts and answers: which texts were kept, and how many of each class; the student"
-    if plan.training:
-        return "the noisy steps: the trained model, its texts, the student"
-    if plan.density:
-        return "the noisy density: selected examples, weights, prompts, the choice of texts, student"
-    return "the noisy votes: selected examples, weights, prompts, synthetic texts, student"
 
 
 def _unit(protects: str) -> str:

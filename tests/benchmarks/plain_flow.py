@@ -24,8 +24,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from flows.config.base import WaspConfig
 from flows.config.files import load_config
+from flows.methods.wasp.config import WaspConfig
 from tests.benchmarks.flow_clock import Clock, more, parts
 from tests.benchmarks.race import seconds
 from tests.served import ask

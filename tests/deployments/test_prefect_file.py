@@ -9,13 +9,13 @@ from prefect import Flow
 
 from deployments.prefect_file import PLACE, render
 from deployments.registry import CONFIGS, Deployment, deployments, enter_data_folder, form_values
-from flows.catalog import FLOWS
+from flows.catalog import flows
 from flows.config.files import check_config, load_config
 
 FILE = yaml.safe_load(PLACE.read_text(encoding="utf-8"))
 ALL = pytest.mark.parametrize("one", deployments(), ids=lambda one: f"{one.flow}/{one.name}")
 PRESETS = pytest.mark.parametrize(
-    ("entry", "preset"), [(e, p) for e in FLOWS for p in e.presets], ids=lambda one: getattr(one, "name", one)
+    ("entry", "preset"), [(e, p) for e in flows() for p in e.presets], ids=lambda one: getattr(one, "name", one)
 )
 
 
@@ -24,7 +24,7 @@ def test_the_file_is_current() -> None:
 
 
 def test_every_flow_has_a_demo_and_if_it_opens_rows_a_form_for_own_data() -> None:
-    for entry in FLOWS:
+    for entry in flows():
         assert {"demo", "own-data"} if entry.opens_rows else {"demo"} <= {preset.name for preset in entry.presets}, (
             entry.name
         )
@@ -42,7 +42,7 @@ def test_the_entrypoint_is_the_flow(one: Deployment) -> None:
 @PRESETS
 def test_a_form_holds_the_whole_configuration_but_its_blank_fields(entry, preset) -> None:
     values = form_values(entry, preset)
-    config = load_config(entry.config_class(), CONFIGS / preset.file)
+    config = load_config(entry.config, CONFIGS / preset.file)
     for field in preset.blank:
         *groups, last = field.split(".")
         group, source = values, config
@@ -50,8 +50,8 @@ def test_a_form_holds_the_whole_configuration_but_its_blank_fields(entry, preset
             group, source = group[name], getattr(source, name)
         assert last not in group
         group[last] = getattr(source, last)
-    filled = check_config(entry.config_class(), values, preset.name)
-    machines_own = {"data_root": None} if "data_root" in entry.config_class().model_fields else {}
+    filled = check_config(entry.config, values, preset.name)
+    machines_own = {"data_root": None} if "data_root" in entry.config.model_fields else {}
     assert filled == config.model_copy(update=machines_own)
 
 

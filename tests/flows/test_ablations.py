@@ -11,10 +11,11 @@ import pytest
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError
-from flows.config.base import WaspConfig
 from flows.config.files import check_config
-from flows.engine.prepare import make_noise, prepare, vote_privacy_of
+from flows.engine.prepare import make_noise, prepare
+from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.run import WaspRun
+from flows.releases.votes import vote_privacy_of
 from flows.runtime.manifest import RunBook
 from tasks.accounting.sensitivity import vote_sensitivity
 from tasks.core.refs import Written

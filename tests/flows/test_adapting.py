@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from flows.config.base import WaspConfig
+from flows.engine.finish import adaptation_remarks
 from flows.engine.plan import planned
 from flows.engine.prepare import make_noise
 from flows.engine.text import plan as plan_words
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.fusegen.config import FuseGenConfig
 from flows.methods.only_private.config import OnlyPrivateConfig
-from flows.releases.moments import moments_remarks
+from flows.methods.wasp.config import WaspConfig
 from tasks.accounting.composition import epsilon_of
 from tests.pipeline import FURTHER, METHODS, SMALL
 
@@ -78,8 +78,8 @@ def test_the_plan_tells_what_the_adaptation_costs() -> None:
 
 
 def test_noise_that_drowned_the_rows_is_told() -> None:
-    assert len(moments_remarks({"adapted_to": 0})) == 1
-    assert moments_remarks({"adapted_to": 30}) == moments_remarks({}) == ()
+    assert len(adaptation_remarks({"adapted_to": 0})) == 1
+    assert adaptation_remarks({"adapted_to": 30}) == adaptation_remarks({}) == ()
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from connectors.interfaces.errors import ApprovalError, ConfigError, PrivateInputError
-from flows.config.base import WaspConfig
 from flows.config.execution import PACE
 from flows.config.files import check_config
 from flows.config.task_files import load_task
 from flows.engine import approval, text
 from flows.engine.approval import Approval, ask, contract_of
 from flows.engine.plan import plan_of
-from flows.engine.prepare import make_noise, prepare
+from flows.engine.prepare import prepare, releases_of
+from flows.methods.wasp.config import WaspConfig
 from tests.served import values
 
 CARD = load_task("support_desk")
@@ -63,13 +63,13 @@ def test_rows_stay_closed_when_the_answer_is_no(tmp_path: Path) -> None:
 def test_the_plan_says_that_somebody_is_asked() -> None:
     for asked in (True, False):
         chosen = config(execution={"approval": asked, "approval_minutes": 7})
-        told = text.plan(plan_of(chosen, CARD, make_noise(chosen)))
+        told = text.plan(plan_of(chosen, CARD, releases_of(chosen)).to_json())
         assert ("waits 7 minutes" in told) == asked
 
 
 def test_without_anybody_to_ask_the_run_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = config(execution={"approval": True})
-    plan = plan_of(chosen, CARD, make_noise(chosen)) | {"dataset": "desk"}
+    plan = plan_of(chosen, CARD, releases_of(chosen)).to_json() | {"dataset": "desk"}
     with pytest.raises(ConfigError, match="neither a terminal nor a Prefect server"):
         ask("wasp", chosen, CARD, plan, None)
     monkeypatch.setattr(approval, "display", lambda: Person(False))

@@ -17,9 +17,9 @@ from flows.audit.claims import attacks_of
 from flows.audit.config import AuditConfig
 from flows.audit.flow import audit
 from flows.cli import commands
-from flows.config.base import WaspConfig
 from flows.config.files import check_config, load_config
 from flows.engine.prepare import make_noise
+from flows.methods.wasp.config import WaspConfig
 from tests.conftest import ROOT
 from tests.pipeline import Pipeline, last_json
 

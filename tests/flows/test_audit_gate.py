@@ -16,10 +16,10 @@ from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
 from flows.audit.claims import attacks_of, claims
 from flows.audit.config import AuditConfig
 from flows.catalog import find_flow
-from flows.config.base import WaspConfig
 from flows.config.files import check_config
 from flows.engine.prepare import make_noise
 from flows.engine.tools import open_ledger
+from flows.methods.wasp.config import WaspConfig
 from flows.publish.audits import audits_of, require_no_red_audit
 from flows.publish.ledger_page import collect
 from flows.runtime.stores import open_artifacts
@@ -190,7 +190,7 @@ def test_findings_that_cannot_be_read_stop_an_export(tmp_path: Path, text: str) 
 
 def finished_run(flow: str) -> tuple[dict[str, Any], Noise]:
     """Return what the gate reads of a run, and its noise."""
-    config: Any = check_config(find_flow(flow).config_class(), SMALL | {"method": METHODS[flow]}, "the test")
+    config: Any = check_config(find_flow(flow).config, SMALL | {"method": METHODS[flow]}, "the test")
     return {"run_id": f"{flow}-1", "flow": flow, "config": config.model_dump(mode="json")}, make_noise(config)
 
 

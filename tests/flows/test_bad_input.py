@@ -24,14 +24,14 @@ from connectors.interfaces.errors import (
 )
 from flows.cli.commands import plan
 from flows.compare.config import CompareConfig
-from flows.config.base import WaspConfig
 from flows.config.files import check_config, load_config
+from flows.config.paths import default_name
 from flows.config.task_files import load_task
 from flows.config.yaml_files import parse_yaml
 from flows.engine import text as words
 from flows.engine.prepare import Prepared, prepare
+from flows.methods.wasp.config import WaspConfig
 from flows.runtime import state_folder as home_module
-from flows.runtime.paths import default_name
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_ledger
 from tests.pipeline import SMALL

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from flows.config.base import WaspConfig
 from flows.config.files import check_config
 from flows.engine.prepare import make_noise
+from flows.methods.wasp.config import WaspConfig
 from tests.pipeline import SMALL
 
 FILTER: dict[str, Any] = {"filter": "discriminator", "discriminator": {"teachers": 5, "queries": 20}}

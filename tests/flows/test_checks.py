@@ -20,11 +20,11 @@ from connectors.interfaces.errors import ConfigError, MissingPackageError, Probl
 from connectors.interfaces.packages import install_command
 from flows.cli import commands, main
 from flows.cli.doctor import examine
-from flows.config.base import WaspConfig
 from flows.config.files import check_config
 from flows.engine.checks import problems_of
 from flows.engine.prepare import prepare
 from flows.engine.preview import preview_rows
+from flows.methods.wasp.config import WaspConfig
 from flows.runtime.stores import open_ledger
 from tasks.accounting import dp_sgd
 from tests.conftest import ROOT

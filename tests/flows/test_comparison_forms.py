@@ -51,7 +51,7 @@ def test_the_server_accepts_every_preset_and_refuses_what_is_hidden(name: str) -
     for preset in entry.presets:
         values = form_values(entry, preset)
         assert validate({"config": values}, form, raise_on_error=False) == []
-        for field in HIDDEN[name][entry.config_class().__name__]:
+        for field in HIDDEN[name][entry.config.__name__]:
             assert validate({"config": values | {field: {"path": "rows.csv"}}}, form, raise_on_error=False)
 
 

@@ -11,11 +11,11 @@ from connectors.interfaces.rows import RowsRef
 from flows.audit import text
 from flows.cli import commands
 from flows.compare import text as compare_words
-from flows.config.base import WaspConfig
 from flows.config.files import load_config
 from flows.engine import text as words
 from flows.federation.partition import PartyFile, partition
 from flows.methods.aug_pe.config import AugPeConfig
+from flows.methods.wasp.config import WaspConfig
 from tasks.federation.partition import Partition
 from tasks.students.spec import StudentSpec
 from tests.conftest import ROOT

@@ -9,11 +9,11 @@ import pytest
 from connectors.interfaces.rows import RowsRef
 from flows.cli.party import look_at
 from flows.cli.party_doctor import coordinator_checks
-from flows.config.base import WaspConfig
 from flows.config.files import check_config
 from flows.engine import text
 from flows.federation.partition import PartyFile, partition
 from flows.federation.party import load_party
+from flows.methods.wasp.config import WaspConfig
 from tasks.federation.partition import Partition
 from tests.federated import PLANTED, open_federated, write_rows
 from tests.pipeline import SMALL, free_port

@@ -9,13 +9,13 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import RowsRef
 from connectors.security.signing import open_signing_key, public_line
 from flows.cli import commands
-from flows.config.base import WaspConfig
 from flows.config.files import check_config
 from flows.config.parties import PartiesChoice
 from flows.engine.federation import open_federation, read_registry
 from flows.federation.partition import PartyFile, partition
 from flows.federation.party import load_party
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
+from flows.methods.wasp.config import WaspConfig
 from tasks.federation.partition import Partition
 from tests.federated import open_federated, write_rows
 from tests.pipeline import SMALL

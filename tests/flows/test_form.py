@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from prefect.utilities.callables import parameter_schema
 
-from flows.config.base import WaspConfig
 from flows.config.files import check_config
 from flows.config.form import title_of
+from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.flow import wasp
 from tests.served import Refused, ask, values
 

@@ -10,11 +10,11 @@ import pytest
 from connectors.interfaces.errors import BudgetError, ConfigError, PrivateInputError
 from connectors.interfaces.ledger import ReleaseRequest
 from flows.cli import budget_commands, budget_text
-from flows.config.base import WaspConfig
 from flows.config.files import check_config
 from flows.engine import text as words
 from flows.engine.plan import planned
 from flows.engine.prepare import Prepared
+from flows.methods.wasp.config import WaspConfig
 from flows.publish.ledger_page import collect, write_page
 from flows.runtime.stores import open_ledger
 from tasks.accounting.votes import vote_charge

@@ -11,11 +11,11 @@ from connectors.interfaces.errors import ConfigError
 from flows.audit.claims import attacks_of, claims
 from flows.audit.config import AuditConfig, PipelineAttack
 from flows.audit.findings import planned_pipeline
-from flows.config.base import WaspConfig
 from flows.config.files import check_config
 from flows.engine import text
 from flows.engine.plan import planned
 from flows.engine.prepare import make_noise
+from flows.methods.wasp.config import WaspConfig
 from tests.pipeline import SMALL, Pipeline, last_json
 
 Ran = tuple[Pipeline, dict[str, Any]]
@@ -133,7 +133,7 @@ def test_the_plan_says_what_clusters_and_a_subspace_release_and_that_texts_bind_
     told = text.plan(planned(config(method={"guidance": "clusters"}, student=moving)))
     assert "how many lie in each cluster of the first round's texts" in told
     assert "if the texts of its first round are the same" in told
-    assert "learns from vectors that were moved" in told
+    assert "learns from vectors that the density moves" in told
     assert "along the main axes" in text.plan(planned(config(method={"guidance": "subspace"})))
     votes, smoothed = (planned(config(method={"guidance": one})) for one in ("votes", "votes_smoothed"))
     assert (votes["sigma"], votes["releases"]) == (smoothed["sigma"], smoothed["releases"]), "it is the same release"

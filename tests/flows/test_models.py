@@ -5,10 +5,10 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
-from flows.config.base import WaspConfig
 from flows.config.files import check_config
 from flows.engine.preview import preview_rows
 from flows.engine.tools import RunName, RunTools
+from flows.methods.wasp.config import WaspConfig
 from tests.pipeline import SMALL
 
 GERMAN = {

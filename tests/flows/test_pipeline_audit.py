@@ -18,8 +18,8 @@ from flows.audit.config import AuditConfig
 from flows.audit.pipeline import PipelineTrial, pipeline_config, run_with_canaries, scratch
 from flows.audit.run import planned
 from flows.cli import commands
-from flows.config.base import WaspConfig
 from flows.config.files import load_config
+from flows.methods.wasp.config import WaspConfig
 from tests.conftest import ROOT
 from tests.flows.test_audit import artifacts
 from tests.pipeline import SMALL, Pipeline, last_json

@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 from connectors.interfaces.errors import ConfigError
-from flows.config.base import WaspConfig
 from flows.config.files import check_config
 from flows.engine import text as words
 from flows.engine.plan import planned
 from flows.engine.prepare import make_noise, prepare
+from flows.methods.wasp.config import WaspConfig
 from tasks.private.data.rows import open_rows
 from tests.pipeline import ROOT, SMALL, Pipeline
 

@@ -17,10 +17,10 @@ from prefect.states import Completed
 from prefect.utilities.annotations import opaque, quote
 
 from connectors.interfaces.errors import ConfigError, LedgerError, MissingPackageError, WaspError
-from flows.config.base import WaspConfig
 from flows.config.execution import Execution
 from flows.config.files import check_config
 from flows.engine.prepare import Prepared, prepare
+from flows.methods.wasp.config import WaspConfig
 from flows.runtime import stores
 from flows.runtime.stores import Shared
 from flows.runtime.task_runners import ConfiguredTaskRunner

@@ -15,10 +15,10 @@ from prefect.utilities.schema_tools.validation import validate
 from connectors.interfaces.errors import ConfigError
 from connectors.security.secret_patterns import find_secrets
 from deployments.registry import deployments
-from flows.catalog import FLOWS
+from flows.catalog import flows
 from flows.cli.secret_doctor import check_stored_secrets
-from flows.config.base import WaspConfig
 from flows.config.files import load_config
+from flows.methods.wasp.config import WaspConfig
 from tests.pipeline import Pipeline, prefect_server
 from tests.served import Refused, ask, values
 
@@ -91,7 +91,7 @@ def test_references_and_addresses_without_passwords_are_accepted(changes: dict[s
     WaspConfig.model_validate(values(**changes))
 
 
-@pytest.mark.parametrize("entry", FLOWS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", flows(), ids=lambda entry: entry.name)
 def test_the_form_of_every_flow_refuses_the_same_secrets_as_the_command(entry: Any) -> None:
     schema = parameter_schema(entry.flow()).model_dump()
 

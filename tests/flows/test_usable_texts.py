@@ -17,7 +17,7 @@ from flows.methods.aug_pe.run import AugPeRun
 from flows.methods.kd_tutor.run import KdRun
 from flows.methods.pre_text.run import PreTextRun
 from flows.methods.wasp.run import WaspRun
-from flows.releases.teachers_run import _teacher_spec as teacher_spec
+from flows.releases.filter import _teacher_spec as teacher_spec
 from flows.runtime.manifest import open_book
 from tasks.core.refs import Written
 from tasks.steps.density import estimate_density
@@ -44,7 +44,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[VendorServer]:
 def opened(home: Path, server: VendorServer, flow: str = "wasp", **method: Any) -> Run:
     values = SMALL | FURTHER.get(flow, {}) | {"plms": [server.plm()], "test": None}
     values["method"] = (SHORT if flow == "wasp" else METHODS[flow]) | method
-    prepared = prepare(flow, check_config(find_flow(flow).config_class(), values, "the test"), home)
+    prepared = prepare(flow, check_config(find_flow(flow).config, values, "the test"), home)
     name = prepared.tools.called
     prepared.tools.ledger.reserve(name.dataset, prepared.plan, "the test")
     return RUNS[flow](prepared, open_book(flow, prepared), 0.0)

@@ -7,10 +7,11 @@ import numpy as np
 from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
 from tasks.metrics.iteration_record import Facts
-from tasks.reporting.report_model import Happened, MapPoints, Outgoing, Plan, Report, Sample, Scores
+from tasks.reporting.report_model import Happened, MapPoints, Outgoing, Plan, Released, Report, Sample, Scores
 
 PLMS = ("ngram-wide", "ngram-narrow", "gpt-4o", "claude")
 CLASSES = ("card lost", "loan", "fees", "transfer")
+VOTES = Released("votes", "votes", "", "the noisy votes: selected examples, weights, prompts, synthetic texts, student")
 
 
 def one_iteration(number, **changes):
@@ -58,7 +59,7 @@ def made_up_report(**changes):
         "task": "banking10",
         "state": "COMPLETED",
         "seconds": 412.7,
-        "plan": Plan(4.0, 3.9999, 1e-5, 3.531, 1.632981, 4, "tight", "row", "add_remove", 6000, 800, 0.93),
+        "plan": Plan(4.0, 3.9999, 1e-5, 3.531, 1.632981, 4, "tight", "row", "add_remove", 6000, 800, 0.93, (VOTES,)),
         "happened": Happened(3.9999, 4, 6000, (charge,) * 4),
         "iterations": tuple(one_iteration(number) for number in range(5)),
         "scores": Scores(0.726, 0.713, CLASSES, dict.fromkeys(CLASSES, score), tuple(map(tuple, counts.tolist()))),

@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import binomtest
 
 from connectors.interfaces.rows import RowsRef
-from flows.config.base import WaspConfig
 from flows.config.files import check_config
 from flows.engine.tools import RunName, RunTools
+from flows.methods.wasp.config import WaspConfig
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import step_key
 from tasks.metrics.usefulness import Accuracy, Baseline, Usefulness, usefulness_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from operator import eq, is_
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -127,6 +127,8 @@ class AugPeMethod(AnyMethod):
 
 class AugPeConfig(RunConfig):
     """Everything that one run of Aug-PE needs."""
+
+    flow_name: ClassVar[str] = "aug_pe"
 
     vocabulary: VocabularyChoice | None = Field(
         None,

@@ -14,7 +14,8 @@ from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.aug_pe.run import AugPeRun
 from flows.methods.evolution import ahead_of
-from flows.releases.teachers_run import discriminated, release_labels
+from flows.releases.filter import discriminated
+from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
 from tasks.prefect.evolution import survive, vary

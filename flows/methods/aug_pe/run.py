@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.methods.aug_pe.config import AugPeConfig
-from flows.methods.dp_kps.releases import vocabulary_spec
 from flows.methods.evolution import EvolutionRun
+from flows.releases.vocabulary import vocabulary_spec
 from tasks.accounting.keyphrase_budget import WordsNoise
 from tasks.core.refs import Weights, Written
 from tasks.prefect.keyphrases import choose_terms

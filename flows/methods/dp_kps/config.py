@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -96,6 +96,8 @@ class DpKpsMethod(AnyMethod):
 class DpKpsConfig(OwnRowsConfig):
     """Everything that one run of DP-KPS needs."""
 
+    flow_name: ClassVar[str] = "dp_kps"
+
     plms: list[Plm] = Field([], description="The language models (K of them); none where method.texts is phrases.")
     vocabulary: VocabularyChoice = Field(description="The public vocabulary whose terms are counted.")
     few_shot: Rows | None = Field(
@@ -111,6 +113,16 @@ class DpKpsConfig(OwnRowsConfig):
         {"properties": {"texts": {"enum": ["models"]}}, "required": ["texts"]},
         {"plms": {"minItems": 1}},
     )
+
+    @property
+    def adds_epsilons(self) -> bool:
+        """Pure epsilons are added; Gaussian ones compose."""
+        return self.privacy.setting != "gaussian"
+
+    @property
+    def few_shot_rows(self) -> Rows | None:
+        """The rows that prompts show, where some were given away."""
+        return self.few_shot
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:

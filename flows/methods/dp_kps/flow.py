@@ -12,7 +12,8 @@ from prefect import flow
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.run import DpKpsRun
-from flows.releases.teachers_run import discriminated, release_labels
+from flows.releases.filter import discriminated
+from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.keyphrases import choose_terms, draw_phrases
 from tasks.prefect.private import count_terms, estimate_densities

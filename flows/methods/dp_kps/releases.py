@@ -1,46 +1,105 @@
-"""What DP-KPS adds to the preparation of a run: its noise, its vocabulary, texts that are shown in prompts."""
+"""The two releases of DP-KPS: a vocabulary, and densities of the records' phrases (Nagesh et al. 2025)."""
 
 from __future__ import annotations
 
 import random
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from connectors.interfaces.errors import ConfigError
-from flows.config.base import AnyConfig
-from flows.config.rows import Rows
-from flows.config.vocabulary import terms_ref, vocabulary_of
-from flows.methods.aug_pe.config import AugPeConfig
-from flows.methods.dp_kps.config import DpKpsConfig
+from flows.config.vocabulary import terms_ref
+from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan, Releases
+from flows.engine.text import epsilon
+from flows.releases.budget import share_budget
+from flows.releases.vocabulary import vocabulary_content
 from tasks.accounting.keyphrase_budget import (
     SETTING_IN_WORDS,
     KeyphrasesNoise,
-    WordsNoise,
     apart,
     calibrate_keyphrases,
-    calibrate_words,
+    keyphrases_in_words,
 )
+from tasks.accounting.keyphrases import KeyphraseNoise, part_charge
 from tasks.accounting.no_noise import finite
-from tasks.steps.keyphrases import VocabularySpec, public_vocabulary
+from tasks.steps.keyphrases import public_vocabulary
 from tasks.text.keyphrase_prompts import Seeding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flows.engine.run import Run
+    from connectors.interfaces.ledger import Charge
     from flows.engine.tools import RunTools
-    from tasks.accounting.keyphrases import KeyphraseNoise
-    from tasks.accounting.sensitivity import VotePrivacy
+    from flows.methods.dp_kps.config import DpKpsConfig
     from tasks.accounting.votes import Noise
     from tasks.text.prompts import TaskCard
 
-
-LOOKED_AT = 20
+PREVIEWED = 20
 """Sequences of random terms for each class of a preview."""
 
 
-def keyphrases_noise(config: DpKpsConfig) -> KeyphrasesNoise:
-    """Return the noise of both releases together."""
+@dataclass(frozen=True, slots=True)
+class Keyphrases:
+    """The noisy vocabulary and the noisy densities of a run."""
+
+    noise: KeyphrasesNoise
+    name: ClassVar[str] = "keyphrases"
+
+    def charges(self) -> tuple[Charge, ...]:
+        """Return the charges of the vocabulary and of the densities."""
+        return tuple(part_charge(part) for part in self.noise.parts)
+
+    def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
+        """Return both releases and their noise."""
+        vocabulary, density = self.noise.parts
+        setting = self.noise.calibration
+        values = {
+            "setting": setting,
+            "in_words": SETTING_IN_WORDS[setting],
+            "parts": [_part_values(part) for part in self.noise.parts],
+        }
+        return ReleasePlan(
+            {"keyphrases": values},
+            (
+                f"releases      2: how many documents contain each public term (first {vocabulary.privacy.terms} of "
+                f"each), and {density.privacy.members} densities per class of the first {density.privacy.keyphrases} "
+                "phrases of each",
+                *(_noise_line(part) for part in self.noise.parts),
+                f"setting       {setting}: {SETTING_IN_WORDS[setting]}",
+            ),
+        )
+
+    def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
+        """Warn about noise that keeps no guarantee for a document."""
+        noise = self.noise
+        if noise.calibration != "paper":
+            return []
+        return [
+            "privacy.setting is paper: its noise was made for one phrase, a document adds up to "
+            f"{noise.parts[1].privacy.keyphrases}, so the stated epsilon {noise.epsilon_stated:g} is NO guarantee for "
+            f"a document; accounted is {noise.epsilon_exact:.4g}"
+        ]
+
+    def outcome(self) -> ReleaseOutcome:
+        """Return both releases as a sentence."""
+        return ReleaseOutcome(
+            kind="keyphrases",
+            text=keyphrases_in_words(self.noise),
+            affected="the noisy counts and sums: phrases, prompts, synthetic texts, student",
+        )
+
+    def audits(self) -> tuple[AuditCase, ...]:
+        """Return the attacks on both releases."""
+        return tuple(AuditCase(f"dp_kps {part.privacy.part}", part_charge(part)) for part in self.noise.parts)
+
+
+def keyphrase_releases(config: DpKpsConfig) -> Releases:
+    """Return the releases of a run of DP-KPS."""
+
+    def wrap(noise: Noise) -> tuple[Release, ...]:
+        assert isinstance(noise, KeyphrasesNoise)
+        return (Keyphrases(noise),)
+
+    return share_budget(config, _noise, wrap)
+
+
+def _noise(config: DpKpsConfig) -> KeyphrasesNoise:
     privacy = config.privacy
     first, second = apart(privacy.epsilon, privacy.delta, privacy.setting, privacy.vocabulary_epsilon)
     return calibrate_keyphrases(
@@ -48,138 +107,45 @@ def keyphrases_noise(config: DpKpsConfig) -> KeyphrasesNoise:
     )
 
 
-def words_noise(config: AugPeConfig, votes: VotePrivacy) -> WordsNoise:
-    """Return the noise of a private vocabulary and of the votes after it; `votes` with the epsilon of the whole run."""
-    privacy = config.privacy
-    _, rest = apart(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
-    return calibrate_words(config.vocabulary_privacy, replace(votes, epsilon=rest), privacy.epsilon)
-
-
-def vocabulary_spec(run: Run, noise: KeyphraseNoise, kept: int, threshold: float) -> VocabularySpec:
-    """Describe the release of a run's vocabulary; ConfigError for a run without one."""
-    choice, name = vocabulary_of(run.config), run.tools.called
-    if choice is None:
-        raise ConfigError("This run names no public vocabulary.")
-    return VocabularySpec(
-        dataset=name.dataset,
-        fingerprint=name.fingerprint,
-        noise=noise,
-        where=terms_ref(choice, run.config.data_root),
-        kept=kept,
-        threshold=threshold,
-        respend=run.config.privacy.respends,
-    )
-
-
-def few_shot_of(config: AnyConfig) -> Rows | None:
-    """Return the texts that are shown in prompts, where a configuration names some."""
-    return config.few_shot if isinstance(config, DpKpsConfig) else None
-
-
-def check_keyphrases(config: AnyConfig, card: TaskCard) -> None:
-    """Refuse densities that no row of the budget book holds; ConfigError."""
-    if isinstance(config, DpKpsConfig):
-        config.check_sizes(len(card.labels))
-
-
-def any_phrases(tools: RunTools, card: TaskCard) -> Seeding | None:
-    """Return random terms of the public vocabulary to look at prompts with: no row is opened for a preview."""
-    config = tools.config
-    if not isinstance(config, DpKpsConfig):
-        return None
-    terms = public_vocabulary(tools, terms_ref(config.vocabulary, config.data_root)).terms
-    draw = random.Random(config.execution.seed)
-    length = min(config.method.length, len(terms))
-    drawn = {label: tuple(tuple(draw.sample(terms, length)) for _ in range(LOOKED_AT)) for label in card.label_names}
-    return Seeding(drawn, disclose=config.method.disclosure == "label")
-
-
-def terms_content(tools: RunTools) -> list[str]:
-    """Return what names the public vocabulary of a run and its vectors; nothing for a run without one.
-
-    Raises InputError for a vocabulary that cannot be used, ConfigError for one that is too small.
-    """
-    choice = vocabulary_of(tools.config)
-    if choice is None:
-        return []
-    found = public_vocabulary(tools, terms_ref(choice, tools.config.data_root))
-    needed = tools.config.method.length if isinstance(tools.config, DpKpsConfig) else 1
-    if len(found.terms) < needed:
-        raise ConfigError(
-            f"vocabulary: {choice.path} has {len(found.terms)} terms that count, a sequence holds {needed} different "
-            "ones; name a larger vocabulary, skip fewer terms, or lower method.length"
-        )
-    return [found.content, tools.term_embedder.identity]
-
-
-def warnings_of_keyphrases(noise: Noise) -> list[str]:
-    """Return what the user should know about the noise."""
-    if not isinstance(noise, KeyphrasesNoise) or noise.calibration != "paper":
-        return []
-    return [
-        "privacy.setting is paper: its noise was made for one phrase, a document adds up to "
-        f"{noise.parts[1].privacy.keyphrases}, so the stated epsilon {noise.epsilon_stated:g} is NO guarantee for a "
-        f"document; accounted is {noise.epsilon_exact:.4g}"
-    ]
-
-
-def keyphrase_plan(noise: Noise) -> dict[str, Any] | None:
-    """Return the two releases of a plan; None where there are none."""
-    if not isinstance(noise, KeyphrasesNoise):
-        return None
+def _part_values(part: KeyphraseNoise) -> dict[str, Any]:
     return {
-        "setting": noise.calibration,
-        "in_words": SETTING_IN_WORDS[noise.calibration],
-        "parts": [
-            {
-                "part": part.privacy.part,
-                "epsilon_stated": part.epsilon_stated,
-                "epsilon_exact": finite(part.epsilon_exact),
-                "noise": "Gaussian" if part.gaussian else "Laplace",
-                "scale": part.scale,
-                "sensitivity": part.sensitivity,
-                "terms": part.privacy.terms,
-                "keyphrases": part.privacy.keyphrases,
-                "frequencies": part.privacy.frequencies,
-                "members": part.privacy.members,
-            }
-            for part in noise.parts
-        ],
+        "part": part.privacy.part,
+        "epsilon_stated": part.epsilon_stated,
+        "epsilon_exact": finite(part.epsilon_exact),
+        "noise": "Gaussian" if part.gaussian else "Laplace",
+        "scale": part.scale,
+        "sensitivity": part.sensitivity,
+        "terms": part.privacy.terms,
+        "keyphrases": part.privacy.keyphrases,
+        "frequencies": part.privacy.frequencies,
+        "members": part.privacy.members,
     }
 
 
-def words_plan(noise: Noise) -> dict[str, Any] | None:
-    """Return the private vocabulary that comes before votes; None where there is none."""
-    if not isinstance(noise, WordsNoise) or noise.vocabulary is None:
-        return None
-    part = noise.vocabulary
-    return {"terms": part.privacy.terms, "scale": part.scale, "epsilon_exact": part.epsilon_exact}
+def _noise_line(part: KeyphraseNoise) -> str:
+    kind = "Gaussian" if part.gaussian else "Laplace"
+    return (
+        f"noise         {part.privacy.part}: {kind}, scale {part.scale:.4f} at sensitivity {part.sensitivity:.4f}, "
+        f"epsilon stated {part.epsilon_stated:.4f}, exact {epsilon(finite(part.epsilon_exact))}"
+    )
 
 
-def words_lines(value: dict[str, Any] | None) -> list[str]:
-    """Return what that vocabulary costs, in a line."""
-    if value is None:
-        return []
-    return [
-        f"vocabulary    one release before the votes: in how many rows each public term stands (first {value['terms']} "
-        f"of each), sigma {value['scale']:.4f}, epsilon {value['epsilon_exact']:.4f}"
-    ]
+def check_sizes(config: DpKpsConfig, card: TaskCard) -> None:
+    """Refuse densities that are too large for a line of the privacy ledger; ConfigError."""
+    config.check_sizes(len(card.labels))
 
 
-def keyphrase_lines(value: dict[str, Any], epsilon: Callable[[float | None], str]) -> list[str]:
-    """Return what the two releases of a plan cost, line by line; `epsilon` words one."""
-    vocabulary, density = value["keyphrases"]["parts"]
-    return [
-        f"releases      2: in how many documents each public term stands (first {vocabulary['terms']} of each), and "
-        f"{density['members']} densities per class of the first {density['keyphrases']} phrases of each",
-        "protects      one document: one row with its label",
-        *(
-            f"noise         {part['part']}: {part['noise']}, scale {part['scale']:.4f} at sensitivity "
-            f"{part['sensitivity']:.4f}, epsilon stated {part['epsilon_stated']:.4f}, exact "
-            f"{epsilon(part['epsilon_exact'])}"
-            for part in (vocabulary, density)
-        ),
-        f"setting       {value['keyphrases']['setting']}: {value['keyphrases']['in_words']}",
-        f"epsilon       stated {epsilon(value['epsilon_stated'])}, exact {epsilon(value['epsilon_exact'])}, "
-        f"delta {value['delta']:g}, {value['adjacency']}",
-    ]
+def vocabulary_contents(tools: RunTools) -> list[str]:
+    """Return digests of the public vocabulary and of its vectors; ConfigError for one with too few terms."""
+    config: Any = tools.config
+    return vocabulary_content(tools, config.method.length)
+
+
+def random_phrases(tools: RunTools, card: TaskCard) -> Seeding:
+    """Return random terms of the public vocabulary for the prompts of a preview: no record is opened for it."""
+    config: Any = tools.config
+    terms = public_vocabulary(tools, terms_ref(config.vocabulary, config.data_root)).terms
+    draw = random.Random(config.execution.seed)
+    length = min(config.method.length, len(terms))
+    phrases = {label: tuple(tuple(draw.sample(terms, length)) for _ in range(PREVIEWED)) for label in card.label_names}
+    return Seeding(phrases, disclose=config.method.disclosure == "label")

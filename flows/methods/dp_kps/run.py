@@ -9,7 +9,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.content_keys import digest
 from flows.engine.run import Run
 from flows.methods.dp_kps.config import DpKpsConfig
-from flows.methods.dp_kps.releases import vocabulary_spec
+from flows.releases.vocabulary import vocabulary_spec
 from tasks.accounting.keyphrase_budget import KeyphrasesNoise
 from tasks.accounting.keyphrases import KeyphraseNoise
 from tasks.core.refs import Reference, Written

@@ -1,1 +1,22 @@
-"""DP-SGD + Gen."""
+"""DP-SGD + generation: one language model learns from private records under noise, then writes (Yue et al. 2023)."""
+
+from __future__ import annotations
+
+from flows.engine.method import OWN_DATA, Method, Preset
+from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
+from flows.methods.dp_sgd_gen.trainable import check_model
+from flows.releases.training import training_releases
+
+METHOD = Method(
+    name="dp_sgd_gen",
+    flow_path="flows.methods.dp_sgd_gen.flow.dp_sgd_gen",
+    config=DpSgdGenConfig,
+    summary="one local language model learns from the private rows by DP-SGD, then writes",
+    presets=(
+        Preset("demo", "dp_sgd_gen_here.yaml", "The demo's texts and a small GPT-2 that ships: no download, a minute."),
+        Preset("paper", "papers/dp_sgd_gen_imdb.yaml", "IMDb with GPT-2 of the hub, LoRA of rank 8."),
+        Preset("own-data", "dp_sgd_gen_own_data.yaml", OWN_DATA, ("private.path", "method.declared_rows")),
+    ),
+    releases=training_releases,
+    check_models=check_model,
+)

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from flows.config.base import OwnRowsConfig
+from flows.config.dp_steps import SEEDS, TrainingPrivacy
 from flows.config.method import AnyMethod, Casting
 from flows.config.models import Plm
-from flows.config.privacy import Calibration, Privacy
+from flows.config.privacy import Calibration
 from tasks.accounting.dp_sgd import Clipping, Training
-
-SEEDS = ("seed", "noise_seed", "generator", "noise_generator")
-
-
-class TrainingPrivacy(Privacy):
-    """What is promised: one added or removed row, by an accountant of Poisson sampling. Nothing else is accounted."""
-
-    adjacency: Literal["add_remove"] = Field(
-        "add_remove", description="What an attacker may not tell: that a row is there. No other is accounted here."
-    )
-    protects: Literal["record"] = Field(
-        "record", description="One row. DP-SGD as it is here draws rows, so a person with several is not protected."
-    )
-    calibration: Literal["tight"] = Field("tight", description="The least noise that keeps epsilon.")
 
 
 class DpSgdMethod(AnyMethod):
@@ -75,11 +62,6 @@ class DpSgdMethod(AnyMethod):
         return Casting(0)
 
     @property
-    def training_tokens(self) -> int:
-        """As the configuration says."""
-        return self.tokens
-
-    @property
     def tuning(self) -> Training:
         """The steps, in the accountant's terms."""
         return Training(self.steps, self.batch_rows, self.declared_rows, self.clip)
@@ -87,6 +69,8 @@ class DpSgdMethod(AnyMethod):
 
 class DpSgdGenConfig(OwnRowsConfig):
     """Everything that one run of DP-SGD + generation needs."""
+
+    flow_name: ClassVar[str] = "dp_sgd_gen"
 
     plms: list[Plm] = Field(
         min_length=1,

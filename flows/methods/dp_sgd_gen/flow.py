@@ -12,7 +12,8 @@ from prefect import flow
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.dp_sgd_gen.run import DpSgdRun
-from flows.releases.teachers_run import discriminated, release_labels
+from flows.releases.filter import discriminated
+from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.private import tune
 from tasks.prefect.runtime import collect, embedded, generate, measure_iteration, now, record_iteration, train_student

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from typing import TYPE_CHECKING
 
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.interfaces.models import Weights
 
+if TYPE_CHECKING:
+    from flows.engine.tools import RunTools
+    from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
+
 PACKAGES = ("opacus", "peft")
+
+
+def check_model(config: DpSgdGenConfig, tools: RunTools) -> None:
+    """Refuse a run whose language model cannot be trained here."""
+    check_trainable(tools.weights(tools.plms[0]), config.method.tokens)
 
 
 def check_trainable(weights: Weights, tokens: int) -> None:

@@ -1,1 +1,23 @@
-"""A student trained by DP-SGD."""
+"""DP-SGD of the student itself, with ghost clipping or gradient hooks (Song et al. 2024)."""
+
+from __future__ import annotations
+
+from flows.engine.method import Method, Preset
+from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
+from flows.releases.training import training_releases
+
+METHOD = Method(
+    name="dp_sgd_student",
+    flow_path="flows.methods.dp_sgd_student.flow.dp_sgd_student",
+    config=DpSgdStudentConfig,
+    summary="the student itself learns from the private rows by DP-SGD, with or without ghost clipping; no text is "
+    "written",
+    presets=(
+        Preset("demo", "dp_sgd_student_here.yaml", "A linear student on the demo's private rows: seconds."),
+        Preset(
+            "paper", "papers/dp_sgd_student_mtsamples.yaml", "MTSamples, the row Ghost of Song et al. 2024, Table 1."
+        ),
+    ),
+    releases=training_releases,
+    asks_models=False,
+)

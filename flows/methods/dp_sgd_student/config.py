@@ -7,14 +7,13 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from flows.config.base import OwnRowsConfig
-from flows.config.dp_steps import DpSteps
+from flows.config.dp_steps import DpSteps, TrainingPrivacy
 from flows.config.execution import Evaluation, Export, Limits, StudentChoice
 from flows.config.form import Schema
 from flows.config.method import AnyMethod, Asks, Casting
 from flows.config.models import Plm
 from flows.config.privacy import Calibration
 from flows.config.rows import Rows
-from flows.methods.dp_sgd_gen.config import TrainingPrivacy
 from tasks.accounting.dp_sgd import Training
 
 ADAPTED = ("adaptation", "adaptation_from", "adaptation_weight", "adaptation_epsilon", "adaptation_directions")
@@ -59,6 +58,8 @@ class DpStudent(StudentChoice):
 
 class DpSgdStudentConfig(OwnRowsConfig):
     """Everything that one run of a student that learns by DP-SGD needs."""
+
+    flow_name: ClassVar[str] = "dp_sgd_student"
 
     public: Rows | None = Field(None, exclude=True)
     plms: list[Plm] = Field([], exclude=True)

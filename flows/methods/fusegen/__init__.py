@@ -1,1 +1,25 @@
-"""FuseGen."""
+"""FuseGen: students that are trained on synthetic texts choose the next examples (Zou et al. 2024)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flows.engine.method import Method, Preset, Releases
+from flows.methods.fusegen.config import FuseGenConfig
+from tasks.accounting.no_noise import no_release
+
+
+def no_releases(config: Any) -> Releases:  # noqa: ARG001
+    """Return no release: no private record is opened."""
+    return Releases(no_release())
+
+
+METHOD = Method(
+    name="fusegen",
+    flow_path="flows.methods.fusegen.flow.fusegen",
+    config=FuseGenConfig,
+    summary="language models write without private rows; students trained on their texts choose the next examples",
+    presets=(Preset("demo", "fusegen_here.yaml", "FuseGen on the demo's task with embedded models: about a minute."),),
+    releases=no_releases,
+    opens_rows=False,
+)

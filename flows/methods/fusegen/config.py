@@ -67,11 +67,18 @@ class PublicEvaluation(Evaluation):
 class FuseGenConfig(AnyConfig):
     """Everything that one run of FuseGen needs."""
 
+    flow_name: ClassVar[str] = "fusegen"
+
     privacy: NoPromise = Field(NoPromise(), description="What happens to what the run has made.")
     method: FuseGenMethod = Field(FuseGenMethod(), description="FuseGen's own settings.")
     evaluation: PublicEvaluation = Field(PublicEvaluation(), description="What is measured against.")
 
     hidden: ClassVar[dict[str, str]] = {"private": NO_ROWS}
+
+    @property
+    def students(self) -> list[tuple[str, str, str]]:
+        """The student of the result, and the students that judge."""
+        return [*super().students, ("student", self.method.judge, self.student.model)]
 
     @property
     def asks(self) -> list[Asks]:

@@ -1,1 +1,22 @@
-"""Knowledge distillation with a distribution tutor."""
+"""KD discriminator + tutor: teachers on shards of private records choose texts; noisy counts set the classes."""
+
+from __future__ import annotations
+
+from flows.engine.method import OWN_DATA, Method, Preset
+from flows.methods.kd_tutor.config import KdTutorConfig
+from flows.methods.kd_tutor.releases import kd_releases, kd_warnings
+
+METHOD = Method(
+    name="kd_tutor",
+    flow_path="flows.methods.kd_tutor.flow.kd_tutor",
+    config=KdTutorConfig,
+    summary="teachers on shards of the private rows say which texts look private; noisy label counts say how many of "
+    "each class are kept",
+    presets=(
+        Preset("demo", "kd_tutor_here.yaml", "Teachers on the demo's texts, embedded models: about a minute."),
+        Preset("paper", "papers/kd_mtsamples.yaml", "MTSamples as the paper sets it, by hub ids: an accelerator."),
+        Preset("own-data", "kd_tutor_own_data.yaml", OWN_DATA, ("private.path",)),
+    ),
+    releases=kd_releases,
+    warnings=kd_warnings,
+)

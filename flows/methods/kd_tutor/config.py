@@ -82,6 +82,8 @@ class KdPrivacy(Privacy):
 class KdTutorConfig(OwnRowsConfig):
     """Everything that one run of the discriminator with a tutor needs."""
 
+    flow_name: ClassVar[str] = "kd_tutor"
+
     privacy: KdPrivacy = Field(KdPrivacy(), description="What is promised about the private rows.")
     method: KdMethod = Field(KdMethod(), description="What is written and what is kept.")
     discriminator: Discriminator = Field(Discriminator(), description="Teachers, queries, and how both are trained.")  # type: ignore[assignment]
@@ -98,6 +100,11 @@ class KdTutorConfig(OwnRowsConfig):
     def epsilon(self) -> float:
         """What is asked for; exact label counts promise nothing."""
         return float("inf") if self.class_balance == "exact" else self.privacy.epsilon
+
+    @property
+    def teaches_alone(self) -> bool:
+        """Label counts and teachers are the method."""
+        return True
 
     @property
     def filtering(self) -> Discriminator | None:  # type: ignore[override]

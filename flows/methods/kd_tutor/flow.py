@@ -12,7 +12,7 @@ from prefect import flow
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.kd_tutor.run import KdRun
-from flows.releases.teachers_run import release_labels
+from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.runtime import collect, embedded, generate, measure_iteration, now, record_iteration, train_student
 

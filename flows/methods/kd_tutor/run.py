@@ -8,7 +8,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from flows.config.dp_steps import DpSteps
 from flows.engine.run import Run
 from flows.methods.kd_tutor.config import KdTutorConfig
-from flows.releases.teachers_run import distil, select
+from flows.releases.filter import distil, select
 from tasks.accounting.dp_sgd import TrainingNoise
 from tasks.core.refs import Written
 from tasks.core.slots import TRAINING

@@ -44,6 +44,8 @@ class PrivateStudent(StudentChoice):
 class OnlyPrivateConfig(AnyConfig):
     """Everything that one run of only_private needs. It is NOT PRIVATE, whatever its settings are."""
 
+    flow_name: ClassVar[str] = "only_private"
+
     private: PrivateRows = Field(description="The private rows, on which the student is trained as they are.")
     public: Rows | None = Field(None, exclude=True)
     plms: list[Plm] = Field([], exclude=True)

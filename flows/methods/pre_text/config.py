@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 
 from flows.config.base import RunConfig
@@ -41,6 +43,8 @@ class PreTextMethod(AnyMethod):
 
 class PreTextConfig(RunConfig):
     """Everything that one run of PrE-Text needs."""
+
+    flow_name: ClassVar[str] = "pre_text"
 
     method: PreTextMethod = Field(PreTextMethod(), description="PrE-Text's own settings.")
     filler: Plm = Field(

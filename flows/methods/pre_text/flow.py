@@ -15,7 +15,8 @@ from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.evolution import ahead_of
 from flows.methods.pre_text.config import PreTextConfig
 from flows.methods.pre_text.run import PreTextRun
-from flows.releases.teachers_run import discriminated, release_labels
+from flows.releases.filter import discriminated
+from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
 from tasks.prefect.evolution import survive, unite, vary

@@ -10,10 +10,11 @@ from typing import Any
 from prefect import flow
 
 from connectors.interfaces.artifacts import ArtifactRef
-from flows.config.base import WaspConfig
 from flows.engine.lifecycle import flow_run_name, running
+from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.run import WaspRun
-from flows.releases.teachers_run import discriminated, release_labels
+from flows.releases.filter import discriminated
+from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
 from tasks.prefect.runtime import (

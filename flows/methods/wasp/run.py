@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 from connectors.interfaces.artifacts import ArtifactRef
-from flows.config.base import WaspConfig
 from flows.engine.run import Run
+from flows.methods.wasp.config import WaspConfig
 from tasks.accounting.density import GuidanceNoise
 from tasks.core.refs import Weights, Written
 from tasks.core.slots import GUIDANCE

@@ -11,9 +11,9 @@ import pytest
 from connectors.embedders.registry import HashingEmbedder
 from connectors.interfaces.errors import PrivateInputError
 from connectors.interfaces.ledger import Look
-from flows.config.base import WaspConfig
 from flows.config.files import check_config
 from flows.engine.prepare import Prepared, prepare
+from flows.methods.wasp.config import WaspConfig
 from tasks.accounting.votes import vote_charge
 from tasks.private.data.rows import PrivateRows
 from tasks.private.diagnostics.internal import fid_against_private

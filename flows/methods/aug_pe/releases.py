@@ -1,0 +1,37 @@
+"""The releases of Aug-PE: votes, and before them a private vocabulary where keywords come from one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from flows.engine.method import Release, Releases
+from flows.releases.budget import share_budget
+from flows.releases.vocabulary import Vocabulary
+from flows.releases.votes import Votes, vote_noise, vote_privacy_of
+from tasks.accounting.keyphrase_budget import WordsNoise, apart, calibrate_words
+
+if TYPE_CHECKING:
+    from flows.methods.aug_pe.config import AugPeConfig
+    from tasks.accounting.votes import Noise
+
+
+def aug_pe_releases(config: AugPeConfig) -> Releases:
+    """Return the releases of a run of Aug-PE."""
+
+    def wrap(noise: Noise) -> tuple[Release, ...]:
+        votes = Votes(config, noise)
+        vocabulary = noise.vocabulary if isinstance(noise, WordsNoise) else None
+        return (votes,) if vocabulary is None else (Vocabulary(vocabulary), votes)
+
+    return share_budget(config, _noise, wrap)
+
+
+def _noise(config: AugPeConfig) -> Noise:
+    """Return the noise of the votes, and of the vocabulary before them with its part of epsilon."""
+    if not config.counts_words:
+        return vote_noise(config)
+    privacy = config.privacy
+    _, rest = apart(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
+    votes = replace(vote_privacy_of(config), epsilon=rest)
+    return calibrate_words(config.vocabulary_privacy, votes, privacy.epsilon)

@@ -1,0 +1,55 @@
+"""The exposure of OnlyPrivate: nothing bounds what a record changes, and no epsilon describes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from flows.engine.method import AuditCase, ReleaseOutcome, ReleasePlan, Releases
+from tasks.accounting.no_noise import exposure_charge, no_noise
+
+if TYPE_CHECKING:
+    from connectors.interfaces.ledger import Charge
+    from flows.methods.only_private.config import OnlyPrivateConfig
+    from tasks.text.prompts import TaskCard
+
+REASON = "a student trained on the private rows as they are: nothing bounds what one row changes"
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """A student that is trained on the private records without noise."""
+
+    name: ClassVar[str] = "exposure"
+
+    def charges(self) -> tuple[Charge, ...]:
+        """Return the charge that marks the dataset as exposed."""
+        return (exposure_charge(REASON),)
+
+    def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
+        """Return that nothing of the run is private."""
+        return ReleasePlan(
+            lines=(
+                "NOT PRIVATE   a student is trained on the private rows as they are; it stays in the private zone, "
+                "nothing of the run can be exported",
+                "epsilon       infinite (NOT PRIVATE): the privacy ledger marks the dataset as exposed; refused where "
+                "it has a cap",
+            )
+        )
+
+    def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
+        """Return nothing: the run itself warns about an infinite epsilon."""
+        return []
+
+    def outcome(self) -> ReleaseOutcome:
+        """Return the kind; the report describes a student that is not private."""
+        return ReleaseOutcome(kind="exposure")
+
+    def audits(self) -> tuple[AuditCase, ...]:
+        """Return nothing: there is no promise to attack."""
+        return ()
+
+
+def exposure(config: OnlyPrivateConfig) -> Releases:  # noqa: ARG001
+    """Return the exposure of a run."""
+    return Releases(no_noise(), (Exposure(),))

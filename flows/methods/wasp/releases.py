@@ -1,0 +1,62 @@
+"""The releases of WASP: noisy votes, or one density for all rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flows.engine.method import Release, ReleasePlan, Releases
+from flows.methods.wasp.config import WaspConfig
+from flows.releases.budget import share_budget
+from flows.releases.density import Density, instead_of_votes
+from flows.releases.density_expected import expected_lines, expected_of
+from flows.releases.votes import Votes, vote_noise, vote_privacy_of
+from tasks.accounting.density import GuidanceNoise, calibrate_density
+
+if TYPE_CHECKING:
+    from tasks.accounting.votes import Noise
+    from tasks.text.prompts import TaskCard
+
+
+@dataclass(frozen=True, slots=True)
+class WaspVotes(Votes):
+    """The votes of a run of WASP, which a density may replace."""
+
+    config: WaspConfig
+
+    def plan(self, card: TaskCard) -> ReleasePlan:
+        """Return the plan of the votes, and the effect that comparisons measured for as much signal."""
+        return _with_expected(super(WaspVotes, self).plan(card), self.config, card)
+
+    def instead(self, card: TaskCard, rows: int) -> str:
+        """Name the density where it would have enough signal."""
+        return instead_of_votes(self.config, rows, len(card.labels), self.noise.privacy)
+
+
+@dataclass(frozen=True, slots=True)
+class WaspDensity(Density):
+    """The density of a run of WASP."""
+
+    def plan(self, card: TaskCard) -> ReleasePlan:
+        """Return the plan of the density, and the effect that comparisons measured for as much signal."""
+        return _with_expected(super(WaspDensity, self).plan(card), self.config, card)
+
+
+def wasp_releases(config: WaspConfig) -> Releases:
+    """Return the releases of a run of WASP."""
+
+    def wrap(noise: Noise) -> tuple[Release, ...]:
+        return (WaspDensity(config, noise) if isinstance(noise, GuidanceNoise) else WaspVotes(config, noise),)
+
+    return share_budget(config, _noise, wrap)
+
+
+def _noise(config: WaspConfig) -> Noise:
+    if config.method.density is not None:
+        return calibrate_density(vote_privacy_of(config))
+    return vote_noise(config)
+
+
+def _with_expected(plan: ReleasePlan, config: WaspConfig, card: TaskCard) -> ReleasePlan:
+    expected = expected_of(config, len(card.labels))
+    return ReleasePlan({**plan.values, "expected": expected}, (*plan.lines, *expected_lines(expected)))

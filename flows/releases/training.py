@@ -1,0 +1,97 @@
+"""A model that learns from private records by DP-SGD (Abadi et al. 2016)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from connectors.interfaces.errors import ConfigError
+from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan, Releases
+from flows.releases.budget import share_budget
+from tasks.accounting.dp_sgd import TrainingNoise, calibrate_training, training_in_words
+from tasks.reporting.report_model import Touched
+
+if TYPE_CHECKING:
+    from connectors.interfaces.ledger import Charge
+    from flows.config.base import RunConfig
+    from tasks.accounting.votes import Noise
+    from tasks.text.prompts import TaskCard
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRelease:
+    """The weights after the last step of a training; one charge for all planned steps."""
+
+    noise: TrainingNoise
+    name: ClassVar[str] = "training"
+
+    def charges(self) -> tuple[Charge, ...]:
+        """Return the charge of the training."""
+        return (self.noise.charge,)
+
+    def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
+        """Return the steps and their noise."""
+        training, second = self.noise.training, self.noise.epsilon_prv
+        assert training is not None
+        values = {
+            "steps": training.steps,
+            "batch_rows": training.batch_rows,
+            "declared_rows": training.declared_rows,
+            "sample_rate": training.sample_rate,
+            "clip": training.clip,
+            "epsilon_prv": second,
+        }
+        checked = () if second is None else (f"checked       a second accountant computes epsilon {second:.4f}",)
+        return ReleasePlan(
+            {"training": values},
+            (
+                f"releases      1 model, trained in {training.steps} steps; a row takes part in each with chance "
+                f"{training.sample_rate:.4g}, {training.batch_rows} of {training.declared_rows} DECLARED rows on "
+                "average",
+                f"clipping      the gradient of a row is cut to the L2 norm {training.clip:g}",
+                f"noise         {self.noise.noise_multiplier:.4f} times that norm on every weight and step, from the "
+                "operating system",
+                *checked,
+            ),
+        )
+
+    def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
+        """Warn that the declared number of rows is public."""
+        training = self.noise.training
+        assert training is not None
+        return [
+            f"method.declared_rows ({training.declared_rows}) is public: the plan, the privacy ledger and the report "
+            "show it; noise of DP-SGD is floating point, not the exact integer noise of votes"
+        ]
+
+    def outcome(self) -> ReleaseOutcome:
+        """Return the training as a sentence."""
+        exposed = Touched("training of the model, without noise", "its weights and texts", "privacy.epsilon: inf")
+        return ReleaseOutcome(
+            kind="training",
+            text=training_in_words(self.noise),
+            affected="the noisy steps: the trained model, its texts, the student",
+            unnoised=(exposed,) if self.noise.non_private else (),
+        )
+
+    def audits(self) -> tuple[AuditCase, ...]:
+        """Return nothing: no audit attacks a training."""
+        return ()
+
+
+def training_noise(config: RunConfig) -> TrainingNoise:
+    """Return the noise of the training of a configuration."""
+    training, privacy = config.method.tuning, config.privacy
+    if training is None:
+        raise ConfigError("method: this configuration has no training by DP-SGD.")
+    return calibrate_training(training, privacy.epsilon, privacy.delta)
+
+
+def training_releases(config: RunConfig) -> Releases:
+    """Return the releases of a method that learns from private records by DP-SGD."""
+
+    def wrap(noise: Noise) -> tuple[Release, ...]:
+        assert isinstance(noise, TrainingNoise)
+        return (TrainingRelease(noise),)
+
+    return share_budget(config, training_noise, wrap)

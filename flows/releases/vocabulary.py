@@ -1,0 +1,90 @@
+"""A private vocabulary before votes: in how many records each public term occurs (Nagesh et al. 2025)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from connectors.interfaces.errors import ConfigError
+from flows.config.vocabulary import terms_ref, vocabulary_of
+from flows.engine.method import AuditCase, ReleaseOutcome, ReleasePlan
+from tasks.accounting.keyphrases import KeyphraseNoise, part_charge
+from tasks.steps.keyphrases import VocabularySpec, public_vocabulary
+
+if TYPE_CHECKING:
+    from connectors.interfaces.ledger import Charge
+    from flows.engine.run import Run
+    from flows.engine.tools import RunTools
+    from tasks.text.prompts import TaskCard
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The noisy counts of public terms."""
+
+    noise: KeyphraseNoise
+    name: ClassVar[str] = "vocabulary"
+
+    def charges(self) -> tuple[Charge, ...]:
+        """Return the charge of the counts."""
+        return (part_charge(self.noise),)
+
+    def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
+        """Return how many terms of a record count, and the noise."""
+        noise = self.noise
+        values = {"terms": noise.privacy.terms, "scale": noise.scale, "epsilon_exact": noise.epsilon_exact}
+        line = (
+            f"vocabulary    one release before the votes: how many rows contain each public term (first "
+            f"{noise.privacy.terms} of each), sigma {noise.scale:.4f}, epsilon {noise.epsilon_exact:.4f}"
+        )
+        return ReleasePlan({"words": values}, (line,))
+
+    def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
+        """Return nothing."""
+        return []
+
+    def outcome(self) -> ReleaseOutcome:
+        """Return the counts as a sentence."""
+        noise = self.noise
+        return ReleaseOutcome(
+            kind="vocabulary",
+            text=f"how many records contain each public term (first {noise.privacy.terms} of each; epsilon "
+            f"{noise.epsilon_exact:.4g})",
+        )
+
+    def audits(self) -> tuple[AuditCase, ...]:
+        """Return the attack of DP-KPS on its vocabulary, which is the same release."""
+        return (AuditCase("dp_kps vocabulary", part_charge(self.noise)),)
+
+
+def vocabulary_spec(run: Run, noise: KeyphraseNoise, kept: int, threshold: float) -> VocabularySpec:
+    """Describe the release of a run's vocabulary; ConfigError for a run without one."""
+    choice, name = vocabulary_of(run.config), run.tools.called
+    if choice is None:
+        raise ConfigError("vocabulary: this run names no public vocabulary. Name one.")
+    return VocabularySpec(
+        dataset=name.dataset,
+        fingerprint=name.fingerprint,
+        noise=noise,
+        where=terms_ref(choice, run.config.data_root),
+        kept=kept,
+        threshold=threshold,
+        respend=run.config.privacy.respends,
+    )
+
+
+def vocabulary_content(tools: RunTools, needed: int = 1) -> list[str]:
+    """Return digests of the public vocabulary of a run and of its vectors; nothing for a run without one.
+
+    Raises InputError for a vocabulary that cannot be used, ConfigError for one with fewer than `needed` terms.
+    """
+    choice = vocabulary_of(tools.config)
+    if choice is None:
+        return []
+    public = public_vocabulary(tools, terms_ref(choice, tools.config.data_root))
+    if len(public.terms) < needed:
+        raise ConfigError(
+            f"vocabulary: {choice.path} has {len(public.terms)} terms that count, a sequence holds {needed} different "
+            "ones. Name a larger vocabulary, skip fewer terms, or lower method.length"
+        )
+    return [public.content, tools.term_embedder.identity]
