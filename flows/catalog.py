@@ -34,7 +34,6 @@ OTHERS = {"audit": "flows.audit.entry", "compare": "flows.compare.entry"}
 """Flows that are no methods, and the modules that export ENTRY."""
 
 
-@cache
 def method_names() -> tuple[str, ...]:
     """Return the names of all methods; those of other packages come last."""
     return (*METHODS, *(name for name in sorted(entry_points(group=GROUP).names) if name not in METHODS))

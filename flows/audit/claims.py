@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from connectors.interfaces.errors import ConfigError
-from flows.audit.config import AuditConfig
+from flows.audit.config import AuditConfig, AuditedMethod
+from flows.catalog import find_method
 from flows.config.files import load_config
 from flows.config.method import Casting
+from flows.engine.prepare import releases_of
 from flows.methods.wasp.config import WaspConfig
 from flows.releases.votes import vote_privacy, vote_privacy_of
 from tasks.accounting.composition import gaussian_epsilon
@@ -53,10 +55,24 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
     if "kd" in config.mechanisms:
         noises |= _teachers(config, promise)
     found = [Attack(name, noise, config.trials, config.confidence) for name, noise in noises.items()]
+    if config.method is not None:
+        found += _own_attacks(config, config.method)
     if "federated" in config.mechanisms:
         noise = calibrate(replace(promise, calibration="tight", choice_share=0.0))
         found.append(Attack("federated", noise, config.trials, config.confidence, _parties(config, noise)))
     return found
+
+
+def _own_attacks(config: AuditConfig, choice: AuditedMethod) -> list[Attack]:
+    """Return the attacks that the releases of a method bring; ConfigError where they bring none."""
+    run_config: Any = load_config(find_method(choice.flow).config, Path(choice.config))
+    cases = [case for release in releases_of(run_config).items for case in release.audits()]
+    attacks = [case.attack(config.trials, config.confidence) for case in cases if case.attack is not None]
+    if not attacks:
+        raise ConfigError(
+            f"method.flow: the releases of {choice.flow!r} bring no attack. Name what attacks them under mechanisms."
+        )
+    return attacks
 
 
 def guides_by_density(config: AuditConfig) -> bool:

@@ -63,6 +63,13 @@ class FederationParts(Strict):
         return self
 
 
+class AuditedMethod(Strict):
+    """A method whose releases bring their own attacks, and its configuration file."""
+
+    flow: str = Field(description="Name of the method, as wasp --help lists it.")
+    config: str = Field(description="Configuration file of the method; its privacy is audited.")
+
+
 class PipelineAttack(Strict):
     """One whole run of WASP with made-up records planted among its rows, and attacks on what it gives out."""
 
@@ -103,7 +110,6 @@ class AuditConfig(Strict):
     votes: int = Field(8, ge=1, le=32, description="Nearest and furthest texts that each private row votes for (Q).")
     mechanisms: list[Literal["wasp", "pe", "dp_kps", "kd", "federated", "guidance"]] = Field(
         ["wasp"],
-        min_length=1,
         max_length=5,
         json_schema_extra={"uniqueItems": True},
         description="wasp: near and far votes; pe: private evolution's histogram of nearest votes; dp_kps: vocabulary "
@@ -131,6 +137,9 @@ class AuditConfig(Strict):
     confidence: float = Field(
         0.999, ge=0.9, lt=1, description="Of each lower bound: how sure it is that epsilon is at least that."
     )
+    method: AuditedMethod | None = Field(
+        None, description="A method of another package: the attacks that its releases bring run as well. Empty: none."
+    )
     pipeline: PipelineAttack | None = Field(
         None, description="Attack a whole run of WASP as well, from its rows to its texts; minutes. Empty: not."
     )
@@ -139,6 +148,8 @@ class AuditConfig(Strict):
     def _one_promise(self) -> Self:
         if len(set(self.calibrations)) < len(self.calibrations):
             raise ValueError("calibrations: each of tight and paper at most once")
+        if not self.mechanisms and self.method is None:
+            raise ValueError("mechanisms: name at least one mechanism, or a method that brings attacks (method)")
         if len(set(self.mechanisms)) < len(self.mechanisms):
             raise ValueError("mechanisms: each of wasp, pe, dp_kps, kd, federated and guidance at most once")
         if math.isinf(self.privacy.epsilon):

@@ -132,14 +132,16 @@ class Release(Protocol):
     def plan(self, card: TaskCard) -> ReleasePlan:
         """Return its part of the plan."""
 
-    def warnings(self, card: TaskCard) -> list[str]:
+    def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
         """Return what the user should know before a run; public numbers only."""
+        return []
 
     def outcome(self) -> ReleaseOutcome:
         """Return what report, card and ledger page show of it."""
 
     def audits(self) -> tuple[AuditCase, ...]:
         """Return the audits that speak of it; empty means "never audited"."""
+        return ()
 
 
 @runtime_checkable

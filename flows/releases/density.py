@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from flows.engine.method import AuditCase, ReleaseOutcome, ReleasePlan
+from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from tasks.accounting.density import GuidanceNoise, calibrate_density, density_in_words
 from tasks.reporting.report_model import Touched
 
@@ -28,7 +28,7 @@ USUAL_SHIFT = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Density:
+class Density(Release):
     """The noisy density of a run."""
 
     config: WaspConfig

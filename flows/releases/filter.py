@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.config.base import RunConfig
-from flows.engine.method import AuditCase, ReleaseOutcome, ReleasePlan
+from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from flows.releases.label_counts import part_line, part_noise, part_outcome, part_values
 from tasks.accounting.teachers import PartNoise, answers_bought, survival
 from tasks.core.refs import Written
@@ -29,7 +29,7 @@ LEAST_SURVIVAL = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class TeacherAnswers:
+class TeacherAnswers(Release):
     """The noisy answers of the teachers, or before them the noisy checks how sure they are."""
 
     noise: PartNoise

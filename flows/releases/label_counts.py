@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from flows.engine.method import AuditCase, ReleaseOutcome, ReleasePlan
+from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from flows.engine.text import epsilon
 from tasks.accounting.no_noise import finite
 from tasks.accounting.teachers import PartNoise
@@ -73,7 +73,7 @@ def part_outcome(noise: PartNoise) -> ReleaseOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelCounts:
+class LabelCounts(Release):
     """The noisy label counts of a run."""
 
     noise: PartNoise
@@ -87,10 +87,6 @@ class LabelCounts:
         """Return the noise of the counts."""
         values = part_values(self.noise)
         return ReleasePlan({"beside": [values]}, (part_line(values),))
-
-    def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
-        """Warn about counts without noise in a run with noise."""
-        return []
 
     def outcome(self) -> ReleaseOutcome:
         """Return the counts as a sentence."""

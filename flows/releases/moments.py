@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from flows.engine.method import AuditCase, ReleaseOutcome, ReleasePlan
+from flows.engine.method import Release, ReleaseOutcome, ReleasePlan
 from tasks.accounting.moments import MomentsNoise, MomentsPrivacy, calibrate_moments, with_moments
 from tasks.accounting.teachers import left_of
 from tasks.steps.moments import MomentsSpec
@@ -41,7 +41,7 @@ def beside_moments(config: RunConfig, noise_of: Callable[[RunConfig], Noise]) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class Moments(Release):
     """The noisy moments of a run, its last release."""
 
     noise: MomentsNoise
@@ -67,10 +67,6 @@ class Moments:
         )
         return ReleasePlan({"moments": values}, (line,))
 
-    def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
-        """Return nothing."""
-        return []
-
     def outcome(self) -> ReleaseOutcome:
         """Return the moments as a sentence."""
         return ReleaseOutcome(
@@ -79,10 +75,6 @@ class Moments:
             f"directions of the synthetic texts (epsilon {self.noise.epsilon_exact:.4g}), which the student adapts to; "
             "integer Gaussian noise",
         )
-
-    def audits(self) -> tuple[AuditCase, ...]:
-        """Return nothing: no audit attacks moments."""
-        return ()
 
     def prepare_training(self, run: Run, job: TrainJob) -> TrainJob:
         """Release the moments now, and let the student adapt to them."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from connectors.interfaces.errors import ConfigError
-from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan, Releases
+from flows.engine.method import Release, ReleaseOutcome, ReleasePlan, Releases
 from flows.releases.budget import share_budget
 from tasks.accounting.dp_sgd import TrainingNoise, calibrate_training, training_in_words
 from tasks.reporting.report_model import Touched
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingRelease:
+class TrainingRelease(Release):
     """The weights after the last step of a training; one charge for all planned steps."""
 
     noise: TrainingNoise
@@ -73,10 +73,6 @@ class TrainingRelease:
             affected="the noisy steps: the trained model, its texts, the student",
             unnoised=(exposed,) if self.noise.non_private else (),
         )
-
-    def audits(self) -> tuple[AuditCase, ...]:
-        """Return nothing: no audit attacks a training."""
-        return ()
 
 
 def training_noise(config: RunConfig) -> TrainingNoise:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from connectors.interfaces.errors import ConfigError
 from flows.config.vocabulary import terms_ref, vocabulary_of
-from flows.engine.method import AuditCase, ReleaseOutcome, ReleasePlan
+from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from tasks.accounting.keyphrases import KeyphraseNoise, part_charge
 from tasks.steps.keyphrases import VocabularySpec, public_vocabulary
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
+class Vocabulary(Release):
     """The noisy counts of public terms."""
 
     noise: KeyphraseNoise
@@ -38,10 +38,6 @@ class Vocabulary:
             f"{noise.privacy.terms} of each), sigma {noise.scale:.4f}, epsilon {noise.epsilon_exact:.4f}"
         )
         return ReleasePlan({"words": values}, (line,))
-
-    def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
-        """Return nothing."""
-        return []
 
     def outcome(self) -> ReleaseOutcome:
         """Return the counts as a sentence."""

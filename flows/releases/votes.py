@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from flows.engine.method import AuditCase, ReleaseOutcome, ReleasePlan
+from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from flows.releases.budget import share_budget
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise, calibrate, signal_index
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Votes:
+class Votes(Release):
     """All noisy votes of a run."""
 
     config: RunConfig

@@ -49,7 +49,8 @@ Mechanism = Callable[[Ballot, Candidates, Noise], Sequence[NoisyVotes]]
 class Attack:
     """One mechanism to attack: its name, the noise that it claims, and how often it is tried on each side.
 
-    `parties`: who adds the noise, where several parties vote.
+    `parties`: who adds the noise, where several parties vote. `run`: the attack itself, where the release brings one;
+    trials, confidence, progress -> findings, of which freshness and number are the last.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Attack:
     trials: int
     confidence: float
     parties: Parties | None = None
+    run: Callable[[int, float, Advance], Sequence[Finding]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,9 @@ class Attacked:
 
 def carry_out(attack: Attack, advance: Advance = silent) -> Attacked:
     """Attack one mechanism; `advance` hears of every run of it."""
-    if isinstance(attack.noise, GuidanceNoise):
+    if attack.run is not None:
+        found = list(attack.run(attack.trials, attack.confidence, advance))
+    elif isinstance(attack.noise, GuidanceNoise):
         from tasks.audit.density import audit_guidance
 
         found = audit_guidance(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
@@ -130,6 +134,26 @@ def audit_votes(
         for name, view in _views(direction, len(candidates.ids), noise.privacy.sides).items()
     ]
     return [*strengths, *fresh_and_counted(sides, noise.releases, trials)]
+
+
+def audit_sums(
+    noise: Noise,
+    release: Callable[[Ints], Ints],
+    canary: Ints,
+    trials: int,
+    confidence: float = CONFIDENCE,
+    advance: Advance = silent,
+) -> list[Finding]:
+    """Attack one release of noisy sums `2 * trials` times; return its strength, its freshness and its number.
+
+    `release`: adds noise to integer sums (width,). `canary`: the largest change by one record, in integer steps.
+    """
+    known = np.zeros_like(canary)
+    sides = sides_seen(lambda sums: [release(sums)], (known, known + canary), known, trials, advance)
+    finding = gaussian_finding(
+        "who took part", claim_of(noise), sides, canary.astype(np.float64), noise.releases, confidence
+    )
+    return [finding, *fresh_and_counted(sides, noise.releases, trials)]
 
 
 def _views(direction: NDArray[np.float64], size: int, sides: int) -> dict[str, NDArray[np.float64]]:

@@ -35,7 +35,7 @@ PREVIEWED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Keyphrases:
+class Keyphrases(Release):
     """The noisy vocabulary and the noisy densities of a run."""
 
     noise: KeyphrasesNoise

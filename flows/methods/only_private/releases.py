@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from flows.engine.method import AuditCase, ReleaseOutcome, ReleasePlan, Releases
+from flows.engine.method import Release, ReleaseOutcome, ReleasePlan, Releases
 from tasks.accounting.no_noise import exposure_charge, no_noise
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ REASON = "a student trained on the private rows as they are: nothing bounds what
 
 
 @dataclass(frozen=True, slots=True)
-class Exposure:
+class Exposure(Release):
     """A student that is trained on the private records without noise."""
 
     name: ClassVar[str] = "exposure"
@@ -37,17 +37,9 @@ class Exposure:
             )
         )
 
-    def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
-        """Return nothing: the run itself warns about an infinite epsilon."""
-        return []
-
     def outcome(self) -> ReleaseOutcome:
         """Return the kind; the report describes a student that is not private."""
         return ReleaseOutcome(kind="exposure")
-
-    def audits(self) -> tuple[AuditCase, ...]:
-        """Return nothing: there is no promise to attack."""
-        return ()
 
 
 def exposure(config: OnlyPrivateConfig) -> Releases:  # noqa: ARG001
