@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline, last_json
 
 
 def kill_after(pipeline: Pipeline, config: Path, seconds: float) -> bool:

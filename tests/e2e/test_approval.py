@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline import ROOT, WAIT_SECONDS, Pipeline, last_json
-from tests.served import Refused, Served, ask, served, values
-from tests.tiny_models import save_roberta
+from tests.support.models.tiny import save_roberta
+from tests.support.paths import ROOT
+from tests.support.runs.pipeline import WAIT_SECONDS, Pipeline, last_json
+from tests.support.runs.served_flow import Refused, Served, ask, served, values
 
 SHORT = {"method": {"iterations": 2, "samples": 24}, "test": None, "execution": {"approval": True}}
 

@@ -11,8 +11,8 @@ import pytest
 
 from flows.runtime.state_folder import who
 from tests.e2e.test_approval import paused, resume, started, with_form
-from tests.pipeline import WAIT_SECONDS, Pipeline, last_json
-from tests.served import ask
+from tests.support.runs.pipeline import WAIT_SECONDS, Pipeline, last_json
+from tests.support.runs.served_flow import ask
 
 Finished = tuple[Pipeline, str]
 

@@ -12,10 +12,10 @@ from connectors.rows.reader import read_rows
 from flows.federation.partition import PartyFile, partition
 from flows.runtime.stores import open_ledger
 from tasks.federation.partition import Partition
-from tests.federated import PLANTED
-from tests.party_processes import party_processes
-from tests.pipeline import SMALL, Pipeline, last_json
-from tests.served import artifacts, ask
+from tests.support.processes.parties import party_processes
+from tests.support.runs.federation import PLANTED
+from tests.support.runs.pipeline import SMALL, Pipeline, last_json
+from tests.support.runs.served_flow import artifacts, ask
 
 
 def planted_rows(path: Path) -> Path:

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import connectors.data
-from tests.pipeline import Pipeline, last_json, prefect_server
+from tests.support.paths import ROOT
+from tests.support.runs.pipeline import Pipeline, last_json, prefect_server
 
 PLANTED = ["zqxquokka7731", "Hildebrandsdottir", "IBAN-AB12-9911", "crimsonpelican"]
 
@@ -123,7 +124,7 @@ def test_an_error_inside_the_private_zone_keeps_its_words(server: tuple[str, Pat
         "def choke(self, texts):\n    raise ValueError('cannot encode ' + ' '.join(texts))\n"
         "e.HashingEmbedder.embed_alone = choke\n"
     )
-    pipeline.extra["PYTHONPATH"] = f"{tmp_path / 'site'}:{Path(__file__).resolve().parents[2]}"
+    pipeline.extra["PYTHONPATH"] = f"{tmp_path / 'site'}:{ROOT}"
     done = pipeline.call("run", "wasp", "--config", str(pipeline.config(private={"path": path})))
     assert done.returncode == 2, done.stderr[-2000:]
     assert "PRIVATE-STEP" in done.stderr

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from connectors.interfaces.money import format_dollars
-from tests.pipeline import WAIT_SECONDS, Pipeline, last_json
-from tests.vendor_server import VendorServer
-from tests.vendor_wire import failure, with_usage
+from tests.support.runs.pipeline import WAIT_SECONDS, Pipeline, last_json
+from tests.support.servers.vendor import VendorServer
+from tests.support.servers.vendor_messages import failure, with_usage
 
 KEY = "sk-planted-7h3k3y-must-not-appear"
 PRICE = {"input": 1000.0, "output": 1000.0, "date": "2026-11-01"}

@@ -9,9 +9,9 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
 from connectors.ledger.ledger import BudgetBook
-from tests.connectors.ledger_tools import gdp, never, new_book, plan, request, zcdp
-from tests.connectors.postgres_server import PROGRAMS, execute, postgres_server
-from tests.infra.tools import INFRA, plain_environment
+from tests.support.infra_files import INFRA, plain_environment
+from tests.support.ledgers import gdp, never, new_book, plan, request, zcdp
+from tests.support.servers.postgres import PROGRAMS, execute, postgres_server
 
 PASSWORDS = {"prefect": "one'quoted", "mlflow": "two", "ledger": "three"}
 pytestmark = pytest.mark.skipif(not (PROGRAMS and shutil.which("psql")), reason="needs PostgreSQL")
