@@ -25,7 +25,7 @@ from tasks.accounting.composition import epsilon_of
 from tests.support.ledgers import DELTA
 from tests.support.paths import ROOT
 from tests.support.result_tables import table as written_table
-from tests.unit.flows.config.test_bad_input import good_rows, table
+from tests.support.runs.prepared_run import good_rows, table
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flows.runtime.state_folder import who
-from tests.e2e.test_approval import paused, resume, started, with_form
+from tests.support.runs.approvals import paused, resume, started, with_form
 from tests.support.runs.pipeline import WAIT_SECONDS, Pipeline, last_json
 from tests.support.runs.served_flow import ask
 

@@ -25,12 +25,11 @@ from connectors.interfaces.rows import RowsRef
 from flows.federation.partition import PartyFile, partition
 from flows.runtime.stores import open_ledger
 from tasks.federation.partition import Partition
-from tests.e2e.test_federated import planted_rows
 from tests.support.paths import ROOT
-from tests.support.runs.federation import PLANTED, open_federated
+from tests.support.runs.clear_votes import both_sides, clear_sum
+from tests.support.runs.federation import PLANTED, open_federated, planted_rows
 from tests.support.runs.pipeline import SMALL, WAIT_SECONDS, Pipeline, free_port, last_json, prefect_server
 from tests.support.servers.s3 import s3_server
-from tests.unit.tasks.steps.federation.test_vote import both_sides, clear_sum
 
 pytestmark = pytest.mark.slow
 

@@ -19,8 +19,8 @@ import pytest
 from connectors.security.record_hashes import open_secret
 from flows.runtime.stores import open_ledger
 from tasks.accounting.composition import gaussian_epsilon
-from tests.chaos.test_kill_a_run import answers_per_prompt
 from tests.support.paths import ROOT
+from tests.support.runs.completions import answers_per_prompt
 from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.servers.postgres import execute, free_port, postgres_server
 from tests.support.servers.s3 import S3Server, s3_server

@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import make_url
 
-from tests.infra.test_databases import make_databases
 from tests.support.infra_files import INFRA, SECRETS, compose, plain_environment
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import SMALL
+from tests.support.servers.databases import make_databases
 from tests.support.servers.postgres import PROGRAMS, free_port, postgres_server
 
 pytestmark = [

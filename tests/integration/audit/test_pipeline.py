@@ -21,8 +21,8 @@ from flows.cli import commands
 from flows.config.base import WaspConfig
 from flows.config.files import load_config
 from tests.support.paths import ROOT
+from tests.support.runs.audits import artifacts
 from tests.support.runs.pipeline import SMALL, Pipeline, last_json
-from tests.unit.flows.audit.test_audit import artifacts
 
 HERE = ROOT / "deployments" / "configs" / "audit_pipeline_here.yaml"
 DESK = ROOT / "connectors" / "data" / "support_desk"

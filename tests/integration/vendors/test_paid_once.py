@@ -9,36 +9,17 @@ import time
 
 import pytest
 
-from connectors.interfaces.models import ModelSpec
-from connectors.interfaces.prompts import Prompt
-from connectors.models.base.completion_cache import Recording
-from connectors.models.base.completion_store import CompletionStore
-from connectors.models.vendors.anthropic import AnthropicModel
-from connectors.models.vendors.openai import OpenAIModel
 from tests.support.paths import ROOT
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_messages import Reply, failure, no_choices
-
-IN_FLIGHT = 12
+from tests.support.servers.vendor_models import IN_FLIGHT, VENDORS, recording, writings
 
 CHILD = """
 import sys
 from pathlib import Path
-from tests.integration.vendors.test_paid_once import recording, writings
+from tests.support.servers.vendor_models import recording, writings
 recording(sys.argv[1], sys.argv[2], Path(sys.argv[3])).complete(writings(300))
 """
-VENDORS = {"openai": (OpenAIModel, "/v1"), "anthropic": (AnthropicModel, "")}
-
-
-def writings(count):
-    return [Prompt(f"Write number {i}.", "a", seed=i) for i in range(count)]
-
-
-def recording(vendor, url, folder, **more):
-    connector, suffix = VENDORS[vendor]
-    pace = {"first_wait": 0.005, "longest_wait": 0.02, "open_seconds": 0.02, "open_after": 50}
-    options = {"endpoint": url + suffix, "key": "none", "concurrency": IN_FLIGHT, "pace": pace, **more}
-    return Recording(connector.from_spec(ModelSpec("writer", vendor, "m", options)), CompletionStore(folder))
 
 
 @pytest.mark.parametrize("vendor", VENDORS)

@@ -30,7 +30,7 @@ from tasks.core.refs import Written
 from tasks.steps.generate import ROW_TYPES
 from tasks.steps.vote import VoteSpec, vote
 from tests.support.paths import ROOT
-from tests.unit.flows.config.test_bad_input import start
+from tests.support.runs.prepared_run import start
 
 Tell = Callable[[str], None]
 ITERATIONS = 3

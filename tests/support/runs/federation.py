@@ -15,6 +15,7 @@ from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import PartyError
 from connectors.interfaces.rows import RowsRef
 from connectors.ledger.state import RELEASING
+from connectors.rows.reader import read_rows
 from flows.engine.prepare import Prepared
 from flows.federation.partition import PartyFile, partition
 from flows.federation.party import Party, load_party
@@ -29,7 +30,8 @@ from tasks.steps.federation.party_round import PartyRound
 from tasks.steps.federation.vote import FederatedVote
 from tasks.steps.generate import ROW_TYPES
 from tasks.steps.vote import VoteSpec
-from tests.unit.flows.config.test_bad_input import start
+from tests.support.runs.pipeline import SMALL
+from tests.support.runs.prepared_run import start
 
 LABELS = ("login_problem", "billing_question", "slow_internet")
 WORDS = (
@@ -266,3 +268,11 @@ def open_federated(folder: Path, number: int = 3, *, rows: Path | None = None, *
     open_book("wasp", run)
     files = sorted((folder / "parties").glob("*/party.yaml"))
     return Federated(folder, run, {file.parent.name: load_party(file) for file in files}, asked)
+
+
+def planted_rows(path: Path) -> Path:
+    """Return the demo's rows, each with a word that stands nowhere else."""
+    rows = read_rows(RowsRef(SMALL["private"]["path"]))
+    rows["text"] = [f"{text} {PLANTED}{number}" for number, text in enumerate(rows["text"])]
+    rows[["text", "label"]].to_parquet(path)
+    return path

@@ -174,3 +174,11 @@ class Pipeline:
 def last_json(text: str) -> dict[str, Any]:
     value: dict[str, Any] = json.loads(text.strip().splitlines()[-1])
     return value
+
+
+def values(**changes: Any) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(json.dumps(SMALL))
+    for name, change in changes.items():
+        both = isinstance(change, dict) and isinstance(made.get(name), dict)
+        made[name] = made[name] | change if both else change
+    return made

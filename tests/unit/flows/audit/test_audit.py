@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from flows.config.base import WaspConfig
 from flows.config.files import check_config, load_config
 from flows.engine.prepare import make_noise
 from tests.support.paths import ROOT
+from tests.support.runs.audits import SABOTAGED, artifacts, ask
 from tests.support.runs.pipeline import Pipeline, last_json
 
 HERE = ROOT / "deployments" / "configs" / "audit_here.yaml"
@@ -28,40 +28,12 @@ DEMO = ROOT / "deployments" / "configs" / "demo.yaml"
 FEW = ["trials=100", "privacy.epsilon=8", "mechanisms=[wasp]"]
 """Enough to prove something: a bound of 0 is 5 standard deviations away."""
 
-SABOTAGED = """
-import sys
-from dataclasses import replace
-import tasks.audit.attacks
-from tasks.private.voting.votes import noisy_votes
-HOW = sys.argv.pop(1)
-def weak(ballot, candidates, noise):
-    return noisy_votes(ballot, candidates, replace(noise, sigma_int=noise.sigma_int / 4))
-def reused(ballot, candidates, noise, kept={}):
-    if HOW == "weak":
-        return weak(ballot, candidates, noise)
-    return kept.setdefault(len(ballot.labels), noisy_votes(ballot, candidates, noise))
-tasks.audit.attacks.noisy_votes = reused
-from flows.cli.main import main
-main()
-"""
-
 
 def sabotaged(pipeline: Pipeline, how: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-c", SABOTAGED, how, "run", "audit", "-c", str(HERE), "--json"]
     command += ["--set", "trials=120", "--set", "calibrations=[tight]", "--set", "mechanisms=[wasp]"]
     environment = pipeline.environment | {"PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
-
-
-def ask(api: str, where: str, what: dict[str, Any]) -> Any:
-    request = urllib.request.Request(f"{api}/{where}", json.dumps(what).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.load(answer)
-
-
-def artifacts(api: str, prefect_run: str) -> dict[str, Any]:
-    found = ask(api, "artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [prefect_run]}}})
-    return {one["key"]: one["data"] for one in found}
 
 
 def test_a_sound_mechanism_passes_and_nothing_is_opened_or_spent(

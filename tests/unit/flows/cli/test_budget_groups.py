@@ -18,8 +18,8 @@ from flows.engine.prepare import Prepared
 from flows.publish.ledger_page import collect, write_page
 from flows.runtime.stores import open_ledger
 from tasks.accounting.votes import vote_charge
-from tests.unit.flows.config.test_bad_input import LABELS, good_rows, start, table
-from tests.unit.flows.config.test_bad_input import values as settings
+from tests.support.runs.pipeline import values as settings
+from tests.support.runs.prepared_run import LABELS, good_rows, start, table
 
 
 @pytest.fixture

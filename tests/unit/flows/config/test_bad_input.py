@@ -29,36 +29,14 @@ from flows.config.files import check_config, load_config
 from flows.config.task_files import load_task
 from flows.config.yaml_files import parse_yaml
 from flows.engine import text as words
-from flows.engine.prepare import Prepared, prepare
 from flows.runtime import state_folder as home_module
 from flows.runtime.paths import default_name
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_ledger
-from tests.support.runs.pipeline import SMALL
+from tests.support.runs.pipeline import SMALL, values
+from tests.support.runs.prepared_run import LABELS, good_rows, start, table
 
-LABELS = ["login_problem", "billing_question", "slow_internet", "delivery_delay", "cancel_contract", "hardware_fault"]
 PLANTED = "zqxplanted quokka 7731"
-
-
-def values(**changes: Any) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(json.dumps(SMALL))
-    for name, change in changes.items():
-        both = isinstance(change, dict) and isinstance(made.get(name), dict)
-        made[name] = made[name] | change if both else change
-    return made
-
-
-def start(home: Path, **changes: Any) -> Prepared:
-    return prepare("wasp", check_config(WaspConfig, values(**changes), "the test"), home)
-
-
-def table(path: Path, rows: list[tuple[Any, Any]], columns: tuple[str, str] = ("text", "label")) -> str:
-    pd.DataFrame(rows, columns=list(columns)).to_parquet(path)
-    return str(path)
-
-
-def good_rows(tag: str) -> list[tuple[str, str]]:
-    return [(f"the {tag} row number {n} about {label}", label) for n in range(3) for label in LABELS]
 
 
 @pytest.fixture

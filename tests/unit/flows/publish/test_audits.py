@@ -28,8 +28,8 @@ from tasks.accounting.votes import Noise
 from tasks.audit.attacks import Attack
 from tasks.reporting.ledger_page import LANGUAGES, render
 from tests.support.paths import ROOT
+from tests.support.runs.audits import SABOTAGED
 from tests.support.runs.pipeline import METHODS, SMALL, Pipeline, last_json
-from tests.unit.flows.audit.test_audit import SABOTAGED
 
 
 @pytest.fixture(scope="module")

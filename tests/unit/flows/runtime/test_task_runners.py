@@ -26,7 +26,7 @@ from flows.runtime.stores import Shared
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.runtime import generate, now, record_iteration, step, value_of
 from tasks.prefect.runtime import start as start_step
-from tests.unit.flows.config.test_bad_input import values
+from tests.support.runs.pipeline import values
 
 DURATION = 0.3
 

@@ -16,8 +16,8 @@ from flows.runtime.manifest import in_use
 from flows.runtime.stores import open_ledger
 from flows.storage import ledger_backup
 from tests.support.ledgers import child
-from tests.unit.flows.config.test_bad_input import good_rows, start, table
-from tests.unit.flows.storage.test_release_check import release
+from tests.support.runs.prepared_run import good_rows, start, table
+from tests.support.runs.releases import release
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from flows.engine.prepare import Prepared
 from flows.methods.wasp.run import WaspRun
 from flows.runtime.manifest import open_book
 from tasks.accounting.votes import vote_charge
-from tests.unit.flows.config.test_bad_input import good_rows, start, table
+from tests.support.runs.prepared_run import good_rows, start, table
 
 Released = tuple[Prepared, ArtifactRef]
 

@@ -14,13 +14,11 @@ import pytest
 
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.artifacts.shared_store import open_artifacts
-from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import LedgerError
 from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
 from connectors.ledger.ledger import BudgetBook
 from flows.engine.prepare import Prepared
 from flows.publish.gate import ledger_head
-from flows.runtime.manifest import open_book
 from flows.runtime.stores import open_ledger
 from flows.storage.lost_releases import release_file
 from flows.storage.release_check import Compared, verify
@@ -28,22 +26,13 @@ from flows.storage.removal import remove
 from flows.storage.retention import Going
 from tasks.accounting.composition import filter_epsilon
 from tasks.accounting.no_noise import exposure_charge
-from tasks.accounting.votes import vote_charge
 from tasks.core import slots
-from tasks.private.voting.votes import NoisyVotes
-from tasks.steps.release_artifact import table_of
 from tests.support.runs.federation import open_federated
-from tests.unit.flows.config.test_bad_input import good_rows, start, table
+from tests.support.runs.prepared_run import good_rows, start, table
+from tests.support.runs.releases import release
 
 Check = Callable[[], Compared]
 SLOT = "iteration=0/release.parquet"
-
-
-def noisy(run: Prepared, shift: int = 0) -> bytes:
-    import numpy as np
-
-    ids = np.arange(5, dtype=np.int64)
-    return NoisyVotes(ids, ids + shift, -ids, run.noise.scale, run.noise.sigma_int).to_bytes()
 
 
 @pytest.fixture(params=["local", "shared"])
@@ -57,19 +46,6 @@ def run(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     made = start(home, private={"path": table(tmp_path / "rows.parquet", good_rows("private")), "name": "desk"})
     release(made, 0)
     return made
-
-
-def release(run: Prepared, slot: int, write: bool = True) -> None:
-    name, ledger = run.tools.name, run.tools.ledger
-    assert name is not None
-    ledger.reserve(name.dataset, run.plan, "owner")
-    open_book("wasp", run).update()
-    asked = ReleaseRequest(name.dataset, name.run_id, f"vote-{slot}", f"key-{slot}", vote_charge(run.noise))
-    released = ledger.release_once(asked, lambda: noisy(run))
-    if write:
-        path = f"runs/{name.run_id}/iteration={slot}/release.parquet"
-        key = StepKey("vote", 1, {"private": name.fingerprint}, {})
-        run.tools.artifacts.write_table(path, table_of(released.output), key, {"ledger_entry": released.entry_hash})
 
 
 def check(run: Prepared) -> Compared:

@@ -22,14 +22,9 @@ from tasks.accounting.composition import (
 )
 from tasks.accounting.sensitivity import VotePrivacy, person_factor, vote_scale, vote_sensitivity
 from tasks.accounting.votes import calibrate, sides_of, signal_index, vote_charge
-from tests.support.paths import GOLDEN
+from tests.support.golden import rows
 
-VECTORS: dict[str, Any] = json.loads((GOLDEN / "dp_vectors.json").read_text())
 USUAL = VotePrivacy(epsilon=4, delta=1e-5, releases=4)
-
-
-def rows(section: str, part: str = "rows") -> list[dict[str, Any]]:
-    return list(VECTORS[section][part])
 
 
 # --- golden vectors

@@ -1,4 +1,3 @@
-import mpmath
 import numpy as np
 import pytest
 import scipy.linalg
@@ -6,6 +5,7 @@ import scipy.linalg
 from connectors.interfaces.errors import InputError
 from tasks.metrics import metrics
 from tasks.metrics.metrics import fid, fid_with_null, length_statistics, map_2d, null_fid, precision_recall
+from tests.support.exact_fid import by_sixty_digits
 
 
 def _whitened(rows, mean, root):
@@ -19,28 +19,6 @@ def _by_sqrtm(a, b):
     s1, s2 = np.cov(a, rowvar=False), np.cov(b, rowvar=False)
     root = scipy.linalg.sqrtm(s1 @ s2).real
     return ((a.mean(axis=0) - b.mean(axis=0)) ** 2).sum() + np.trace(s1 + s2 - 2 * root)
-
-
-def by_sixty_digits(a, b):
-    """FID through the eigenvalues of the Gram form, in 60-digit arithmetic."""
-    with mpmath.workdps(60):
-        sides = []
-        for rows in (a, b):
-            exact = mpmath.matrix(rows.tolist())
-            n, d = exact.rows, exact.cols
-            mean = [mpmath.fsum(exact[i, j] for i in range(n)) / n for j in range(d)]
-            centred = mpmath.matrix(n, d)
-            for i in range(n):
-                for j in range(d):
-                    centred[i, j] = (exact[i, j] - mean[j]) / mpmath.sqrt(n - 1)
-            sides.append((mean, centred))
-        (mean_a, rows_a), (mean_b, rows_b) = sides
-        cross = rows_a * rows_b.T
-        values = mpmath.eigsy(cross * cross.T, eigvals_only=True)
-        common = mpmath.fsum(mpmath.sqrt(max(value, 0)) for value in values)
-        squares = mpmath.fsum(entry**2 for rows in (rows_a, rows_b) for entry in rows)
-        apart = mpmath.fsum((p - q) ** 2 for p, q in zip(mean_a, mean_b, strict=True))
-        return float(apart + squares - 2 * common)
 
 
 def test_fid_of_gaussians_with_diagonal_covariances_is_the_closed_form():

@@ -13,18 +13,14 @@ from connectors.interfaces.errors import InputError, PlaceError, PrivateInputErr
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from connectors.security.record_hashes import dataset_fingerprint, record_hash
 from tasks.private.data.rows import Zone, identify, open_rows
+from tests.support.private_zone import SECRET, zone
 
-SECRET = bytes(range(32))
 LABELS = ("a", "b")
 
 
 def source(number: int, without: int | None = None) -> pd.DataFrame:
     rows = [(f"text number {n}", LABELS[n % 2]) for n in range(number) if n != without]
     return pd.DataFrame(rows, columns=["text", "label"]).assign(row=range(len(rows)))
-
-
-def zone(frame: pd.DataFrame, folder: Path) -> Zone:
-    return Zone(lambda _: frame, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), folder)
 
 
 def taken(frame: pd.DataFrame, tmp_path: Path, **where: int | None) -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -23,21 +22,15 @@ from tasks.private.nearest.search import Running, rank
 from tasks.private.nearest.thread_pool import Crew, products_of_one_thread
 from tasks.private.voting.ballot import LONGEST, Ballot, usable
 from tests.support.elections import candidates, counts
-from tests.unit.tasks.private.nearest.test_search import NAMES, brute_force, election, same
+from tests.support.nearest_lists import NAMES, brute_force, digest_of_lists, election, same
 
 LOOPS = (numba_kernels.scan, numba_kernels.join, settling.settle, numba_kernels.mark, numba_kernels.thin)
 WAYS = ("plain", "compiled", "device")
 ELSEWHERE = """
 import sys
-from tests.unit.tasks.private.nearest.test_ways import digest_of_lists
+from tests.support.nearest_lists import digest_of_lists
 sys.stdout.write(digest_of_lists(sys.argv[1]))
 """
-
-
-def digest_of_lists(way: Any) -> str:
-    ballot, standing = election(31, 150, 2500, dimension=64)
-    state = rank(ballot, standing, way=way)
-    return hashlib.sha256(b"".join(getattr(state, name).tobytes() for name in NAMES)).hexdigest()
 
 
 @pytest.fixture
@@ -321,7 +314,7 @@ def test_a_state_knows_every_candidate_of_every_class_again(way: Any):
 def test_small_elections_and_the_import_load_no_compiler():
     program = (
         "import sys, numpy as np\n"
-        "from tests.unit.tasks.private.nearest.test_search import election\n"
+        "from tests.support.nearest_lists import election\n"
         "from tasks.private.nearest.search import rank\n"
         "rank(*election(1, 100, 500, dimension=64))\n"
         "assert not {'numba', 'torch', 'threadpoolctl'} & set(sys.modules)"

@@ -12,12 +12,8 @@ from hypothesis import strategies as st
 
 from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import ArtifactError, ConfigError, InputError, PrivateInputError
-from flows.config.files import check_config
-from flows.engine.prepare import prepare
-from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.kd_tutor.run import KdRun
 from flows.releases.teachers_run import _teacher_spec as teacher_spec
-from flows.runtime.manifest import open_book
 from tasks.accounting.teachers import PartPrivacy, calibrate_part
 from tasks.core.refs import Written
 from tasks.private.releases.keyphrase_release import NoisySums
@@ -26,50 +22,12 @@ from tasks.private.releases.teachers import TeacherJob, clean_answers, shard, sh
 from tasks.steps import label_counts, tutor_student
 from tasks.steps import teachers as teaching
 from tasks.steps.label_counts import LabelSpec
-from tasks.steps.texts import embed_samples, write_samples
 from tasks.steps.tutor_student import SelectSpec
 from tasks.students.spec import StudentSpec
 from tests.support.models.tiny import save_roberta
-from tests.support.runs.pipeline import SMALL
+from tests.support.runs.kd_tutor import LABELS, opened, texts, written_by
 
-LABELS = ("login_problem", "billing_question", "slow_internet")
 SECRET = b"s" * 32
-WORDS = ("router", "invoice", "password", "parcel", "light", "cable", "refund", "signal", "reset", "email", "screen")
-
-
-def texts(number: int, seed: int) -> list[tuple[str, str]]:
-    draw = random.Random(seed)
-    return [(" ".join(draw.choices(WORDS, k=draw.randint(4, 8))), draw.choice(LABELS)) for _ in range(number)]
-
-
-def opened(folder: Path, private: list[tuple[str, str]] | None = None, **changes: Any) -> KdRun:
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = folder / "rows.jsonl"
-    if not rows.exists():
-        rows.write_text(
-            "\n".join(json.dumps({"text": text, "label": label}) for text, label in private or texts(40, 1))
-        )
-    values: dict[str, Any] = {
-        **{name: SMALL[name] for name in ("task", "plms", "student", "execution")},
-        "private": {"path": str(rows), "name": "desk"},
-        "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 32}},
-        "method": {"samples": 24, "written": 48},
-        "discriminator": {"teachers": 4, "queries": 20, "negatives": 12},
-    }
-    for name, change in changes.items():
-        values[name] = {**values.get(name, {}), **change} if isinstance(change, dict) else change
-    prepared = prepare("kd_tutor", check_config(KdTutorConfig, values, "the test"), folder / "home")
-    name = prepared.tools.called
-    prepared.tools.ledger.reserve(name.dataset, prepared.plan, "the test")
-    return KdRun(prepared, open_book("kd_tutor", prepared), 0.0)
-
-
-def written_by(run: KdRun) -> list[Written]:
-    made = []
-    for job in run.write_jobs(0, run.equal_weights(), None, ()):
-        samples, _ = write_samples(run.tools, job)
-        made.append(Written(job.plm, 0, samples, embed_samples(run.tools, samples)[0]))
-    return made
 
 
 def taught(run: KdRun) -> tuple[teaching.TeacherSpec, list[Written]]:

@@ -75,7 +75,7 @@ def test_both_clippings_see_the_norms_that_the_closed_form_has() -> None:
 
 def test_a_transformer_learns_by_ghost_clipping_and_is_read_back_as_a_student(tmp_path: Path) -> None:
     from tasks.students.train import load_student
-    from tests.unit.tasks.private.releases.test_teachers import opened, written_by
+    from tests.support.runs.kd_tutor import opened, written_by
 
     folder = save_roberta(tmp_path / "roberta")
     steps = {"declared_rows": 40, "batch_rows": 20, "steps": 2, "clipping": "ghost"}

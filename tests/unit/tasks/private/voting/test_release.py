@@ -23,16 +23,7 @@ from tasks.private.voting.release import VoteJob, private_vectors
 from tasks.private.voting.votes import NoisyVotes
 from tests.support.elections import squared_bound
 from tests.support.runs.pipeline import SMALL
-
-LABELS = ("login_problem", "billing_question", "slow_internet")
-WORDS = ("router", "invoice", "password", "parcel", "light", "cable", "refund", "signal", "reset", "email", "screen")
-Row = tuple[str, str]
-
-
-def rows(number: int, seed: int) -> list[Row]:
-    """Return short texts over few words, so that equal texts and equal distances are common."""
-    draw = random.Random(seed)
-    return [(" ".join(draw.choices(WORDS, k=3)), draw.choice(LABELS)) for _ in range(number)]
+from tests.support.short_texts import LABELS, Row, rows
 
 
 def opened(home: Path, path: Path, private: list[Row]) -> Prepared:

@@ -8,8 +8,8 @@ import pytest
 
 from connectors.interfaces.errors import FinalError
 from tasks.federation.messages import HEAD, RoundId, signed, upload_of
+from tests.support.runs.clear_votes import SHORT, both_sides, clear_sum
 from tests.support.runs.federation import lying, open_federated
-from tests.unit.tasks.steps.federation.test_vote import SHORT, both_sides, clear_sum
 
 LIAR = "party-2"
 
