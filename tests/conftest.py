@@ -10,10 +10,11 @@ import pytest
 
 import connectors  # noqa: F401  (it settles how threads wait, for this process and all that it starts)
 from tests.support.paths import DATA, ROOT
-from tests.support.runs.pipeline import Pipeline, prefect_server
+from tests.support.runs.pipeline import Pipeline
+from tests.support.servers.prefect import prefect_server
 
 SLOW_SECONDS = 1800
-"""Limit of a slow test that names no other: several waits of `tests.support.runs.pipeline.WAIT_SECONDS`."""
+"""Limit of a slow test that names no other: several waits of `tests.support.waits.WAIT_SECONDS`."""
 
 for name in [name for name in os.environ if name.startswith(("WASP_", "MLFLOW_", "PREFECT_"))]:
     del os.environ[name]

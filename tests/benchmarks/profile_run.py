@@ -21,7 +21,7 @@ from typing import Any
 
 from tests.benchmarks.sampling import Sampler, Stack
 from tests.support.paths import ROOT
-from tests.support.runs.pipeline import prefect_server
+from tests.support.servers.prefect import prefect_server
 
 LARGEST = 10
 STEP_FILE = "tasks/prefect/runtime.py"

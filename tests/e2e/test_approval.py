@@ -13,8 +13,9 @@ import pytest
 from tests.support.models.tiny import save_roberta
 from tests.support.paths import ROOT
 from tests.support.runs.approvals import resume, started, with_form
-from tests.support.runs.pipeline import WAIT_SECONDS, Pipeline, last_json
-from tests.support.runs.served_flow import Served, ask, served, values
+from tests.support.runs.pipeline import Pipeline, last_json, values
+from tests.support.runs.served_flow import Served, ask, served
+from tests.support.waits import WAIT_SECONDS
 
 SHORT = {"method": {"iterations": 2, "samples": 24}, "test": None, "execution": {"approval": True}}
 

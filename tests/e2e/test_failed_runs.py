@@ -9,8 +9,9 @@ import pytest
 
 import connectors.data
 from tests.support.paths import ROOT
-from tests.support.runs.pipeline import WAIT_SECONDS, Pipeline, last_json
-from tests.support.runs.served_flow import Served, served, values
+from tests.support.runs.pipeline import Pipeline, last_json, values
+from tests.support.runs.served_flow import Served, served
+from tests.support.waits import WAIT_SECONDS
 
 pytestmark = pytest.mark.slow
 

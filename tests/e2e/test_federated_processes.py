@@ -28,8 +28,11 @@ from tasks.federation.partition import Partition
 from tests.support.paths import ROOT
 from tests.support.runs.clear_votes import both_sides, clear_sum
 from tests.support.runs.federation import PLANTED, open_federated, planted_rows
-from tests.support.runs.pipeline import SMALL, WAIT_SECONDS, Pipeline, free_port, last_json, prefect_server
+from tests.support.runs.pipeline import SMALL, Pipeline, last_json
+from tests.support.servers.ports import free_port
+from tests.support.servers.prefect import prefect_server
 from tests.support.servers.s3 import s3_server
+from tests.support.waits import WAIT_SECONDS
 
 pytestmark = pytest.mark.slow
 

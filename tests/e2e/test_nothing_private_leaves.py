@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.paths import ROOT
 from tests.support.planted_strings import PLANTED, found_outside, planted_rows
-from tests.support.runs.pipeline import Pipeline, last_json, prefect_server
+from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.servers.prefect import prefect_server
 
 
 @pytest.fixture(scope="module")

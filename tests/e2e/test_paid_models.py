@@ -11,9 +11,10 @@ import pytest
 
 from connectors.interfaces.money import format_dollars
 from tests.support.runs.paid_models import KEY, SHORT, paid
-from tests.support.runs.pipeline import WAIT_SECONDS, Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_messages import failure, with_usage
+from tests.support.waits import WAIT_SECONDS
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import socket
 import time
 import urllib.request
 from pathlib import Path
@@ -20,12 +19,6 @@ def client_of(uri):
     from mlflow import MlflowClient
 
     return MlflowClient(tracking_uri=uri, registry_uri=uri)
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def wait_for(uri, seconds=120):

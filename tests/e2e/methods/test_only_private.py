@@ -12,8 +12,9 @@ import pytest
 from tests.support.paths import ROOT
 from tests.support.planted_strings import PLANTED, found_outside, planted_rows
 from tests.support.runs.method_configs import ONLY_PRIVATE, config_file
-from tests.support.runs.pipeline import Pipeline, last_json, prefect_server
+from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.runs.served_flow import ask
+from tests.support.servers.prefect import prefect_server
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from tests.support.models.tiny import save_roberta
-from tests.support.runs.pipeline import Pipeline, free_port, last_json
+from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.servers.ports import free_port
 from tests.support.tracking import snapshot
 
 pytestmark = pytest.mark.core

@@ -24,8 +24,8 @@ from tasks.prefect import page as page_steps
 from tasks.prefect.page import Page
 from tasks.prefect.runtime import now, start, step
 from tasks.steps.evaluation import MeasureJob
-from tests.support.runs.pipeline import free_port
 from tests.support.runs.served_flow import artifacts, ask
+from tests.support.servers.ports import free_port
 
 
 @pytest.fixture

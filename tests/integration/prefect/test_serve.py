@@ -12,8 +12,11 @@ import pytest
 
 from deployments.registry import deployments
 from tests.support.paths import ROOT
-from tests.support.runs.pipeline import SMALL, WAIT_SECONDS, Pipeline, free_port, prefect_server
+from tests.support.runs.pipeline import SMALL, Pipeline
 from tests.support.runs.served_flow import OVER, ask
+from tests.support.servers.ports import free_port
+from tests.support.servers.prefect import prefect_server
+from tests.support.waits import WAIT_SECONDS
 
 
 def test_without_a_server_it_says_what_to_type(tmp_path: Path) -> None:

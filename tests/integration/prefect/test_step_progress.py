@@ -12,8 +12,8 @@ from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, tempor
 
 from flows.runtime import prefect_progress
 from flows.runtime.prefect_progress import LivePage, Piece, shown
-from tests.support.runs.pipeline import free_port
 from tests.support.runs.served_flow import artifacts
+from tests.support.servers.ports import free_port
 
 
 @pytest.fixture(autouse=True)

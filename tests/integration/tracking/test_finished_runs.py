@@ -7,7 +7,8 @@ import time
 import pytest
 
 from connectors.tracking.tracker import MlflowTracker, NoTracker, Serving, push
-from tests.support.tracking import TAGS, free_port, history, snapshot, the_run, tracker_at, whole_run
+from tests.support.servers.ports import free_port
+from tests.support.tracking import TAGS, history, snapshot, the_run, tracker_at, whole_run
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="needs the extra `tracking`")
 

@@ -12,7 +12,8 @@ import pytest
 from connectors.tracking.address import page, redact, scrub
 from connectors.tracking.sender import Patience
 from connectors.tracking.tracker import push
-from tests.support.tracking import TAGS, free_port, history, the_run, timed, tracker_at, whole_run
+from tests.support.servers.ports import free_port
+from tests.support.tracking import TAGS, history, the_run, timed, tracker_at, whole_run
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="needs the extra `tracking`")
 

@@ -6,8 +6,9 @@ import subprocess
 import time
 from typing import Any
 
-from tests.support.runs.pipeline import WAIT_SECONDS, Pipeline
+from tests.support.runs.pipeline import Pipeline
 from tests.support.runs.served_flow import Refused, ask
+from tests.support.waits import WAIT_SECONDS
 
 
 def resume(api: str, run: str, **answer: Any) -> str:

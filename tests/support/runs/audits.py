@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
 from typing import Any
+
+from tests.support.runs.served_flow import ask
 
 SABOTAGED = """
 import sys
@@ -24,12 +24,6 @@ main()
 """
 
 
-def ask(api: str, where: str, what: dict[str, Any]) -> Any:
-    request = urllib.request.Request(f"{api}/{where}", json.dumps(what).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.load(answer)
-
-
 def artifacts(api: str, prefect_run: str) -> dict[str, Any]:
-    found = ask(api, "artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [prefect_run]}}})
+    found = ask(api, "/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [prefect_run]}}})
     return {one["key"]: one["data"] for one in found}

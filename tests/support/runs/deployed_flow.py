@@ -18,7 +18,8 @@ from uuid import UUID
 import yaml
 
 from tests.support.paths import ROOT
-from tests.support.runs.pipeline import WAIT_SECONDS, Pipeline
+from tests.support.runs.pipeline import Pipeline
+from tests.support.waits import WAIT_SECONDS
 
 NAME = "tested"
 

@@ -15,9 +15,7 @@ from flows.runtime.manifest import open_book
 from tasks.core.refs import Written
 from tasks.steps.texts import embed_samples, write_samples
 from tests.support.runs.pipeline import SMALL
-
-LABELS = ("login_problem", "billing_question", "slow_internet")
-WORDS = ("router", "invoice", "password", "parcel", "light", "cable", "refund", "signal", "reset", "email", "screen")
+from tests.support.short_texts import LABELS, WORDS
 
 
 def texts(number: int, seed: int) -> list[tuple[str, str]]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.paths import ROOT
-from tests.support.runs.pipeline import SMALL, WAIT_SECONDS, Pipeline
+from tests.support.runs.pipeline import Pipeline
+from tests.support.waits import WAIT_SECONDS
 
 SERVE = """
 from prefect.deployments.runner import EntrypointType
@@ -45,15 +46,6 @@ def ask(api: str, path: str, body: Any = None, method: str = "") -> Any:
                 raise Refused(error.code, error.read().decode()) from None
         time.sleep(0.5)  # its SQLite was busy
     raise AssertionError
-
-
-def values(**changes: Any) -> dict[str, Any]:
-    """Return the small configuration with `changes` of its groups."""
-    made = json.loads(json.dumps(SMALL))
-    for name, change in changes.items():
-        both = isinstance(change, dict) and isinstance(made.get(name), dict)
-        made[name] = made[name] | change if both else change
-    return dict(made)
 
 
 @dataclass

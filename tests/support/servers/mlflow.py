@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from tests.support.tracking import client_of, free_port, wait_for
+from tests.support.servers.ports import free_port
+from tests.support.tracking import client_of, wait_for
 
 
 @pytest.fixture(autouse=True)

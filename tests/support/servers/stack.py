@@ -14,7 +14,7 @@ import psutil
 from deployments.stack.postgres import cluster_place
 from deployments.stack.processes import marked
 from tests.support.paths import ROOT
-from tests.support.runs.pipeline import free_port
+from tests.support.servers.ports import free_port
 
 
 @dataclass

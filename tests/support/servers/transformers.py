@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.runs.pipeline import free_port
+from tests.support.servers.ports import free_port
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 PATIENCE = 120

@@ -20,8 +20,9 @@ from flows.config.base import WaspConfig
 from flows.config.files import check_config, load_config
 from flows.engine.prepare import make_noise
 from tests.support.paths import ROOT
-from tests.support.runs.audits import SABOTAGED, artifacts, ask
+from tests.support.runs.audits import SABOTAGED, artifacts
 from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.served_flow import ask
 
 HERE = ROOT / "deployments" / "configs" / "audit_here.yaml"
 DEMO = ROOT / "deployments" / "configs" / "demo.yaml"
@@ -82,7 +83,8 @@ def test_a_sabotaged_mechanism_makes_the_run_red(pipeline: Pipeline, how: str, s
     assert "Share nothing that was released" in done.stderr
     book = json.loads(next((pipeline.home / "runs").glob("*/manifest.json")).read_text())
     assert book["state"] == "failed"
-    state = ask(pipeline.api, "flow_runs/filter", {"flow_runs": {"id": {"any_": [book["prefect_run_id"]]}}})[0]["state"]
+    (run,) = ask(pipeline.api, "/flow_runs/filter", {"flow_runs": {"id": {"any_": [book["prefect_run_id"]]}}})
+    state = run["state"]
     assert (state["type"], "The audit is red" in state["message"]) == ("FAILED", True)
     shown = artifacts(pipeline.api, book["prefect_run_id"])
     assert json.loads(shown["audit"])[0]["verdict"] == "RED"

@@ -22,14 +22,6 @@ from tests.support.runs.pipeline import values as settings
 from tests.support.runs.prepared_run import LABELS, good_rows, start, table
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "home"
-    folder.mkdir(mode=0o700)
-    monkeypatch.setenv("WASP_HOME", str(folder))
-    return folder
-
-
 def rows(home: Path, name: str, group: str | None = None) -> dict[str, object]:
     return {"path": table(home.parent / f"{name}.parquet", good_rows(name)), "name": name, "group": group}
 

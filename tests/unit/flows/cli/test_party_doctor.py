@@ -16,7 +16,8 @@ from flows.federation.partition import PartyFile, partition
 from flows.federation.party import load_party
 from tasks.federation.partition import Partition
 from tests.support.runs.federation import PLANTED, open_federated, write_rows
-from tests.support.runs.pipeline import SMALL, free_port
+from tests.support.runs.pipeline import SMALL
+from tests.support.servers.ports import free_port
 
 
 @pytest.fixture

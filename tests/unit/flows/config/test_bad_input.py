@@ -39,13 +39,6 @@ from tests.support.runs.prepared_run import LABELS, good_rows, start, table
 PLANTED = "zqxplanted quokka 7731"
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    folder = tmp_path / "home"
-    folder.mkdir(mode=0o700)
-    return folder
-
-
 def assert_nothing_spent(home: Path) -> None:
     book = open_ledger(home)
     for dataset in book.datasets():

@@ -9,7 +9,8 @@ from flows.config.base import WaspConfig
 from flows.config.files import check_config
 from flows.config.form import title_of
 from flows.methods.wasp.flow import wasp
-from tests.support.runs.served_flow import Refused, ask, values
+from tests.support.runs.pipeline import values
+from tests.support.runs.served_flow import Refused, ask
 
 SCHEMA = parameter_schema(wasp).model_dump()
 MODELS = SCHEMA["definitions"]

@@ -19,8 +19,9 @@ from flows.catalog import FLOWS
 from flows.cli.secret_doctor import check_stored_secrets
 from flows.config.base import WaspConfig
 from flows.config.files import load_config
-from tests.support.runs.pipeline import Pipeline, prefect_server
-from tests.support.runs.served_flow import Refused, ask, values
+from tests.support.runs.pipeline import Pipeline, values
+from tests.support.runs.served_flow import Refused, ask
+from tests.support.servers.prefect import prefect_server
 
 SECRET = "q7planted0123456789"
 KEY = f"sk-{SECRET}"

@@ -13,7 +13,7 @@ from flows.engine import approval, text
 from flows.engine.approval import Approval, ask, contract_of
 from flows.engine.plan import plan_of
 from flows.engine.prepare import make_noise, prepare
-from tests.support.runs.served_flow import values
+from tests.support.runs.pipeline import values
 
 CARD = load_task("support_desk")
 

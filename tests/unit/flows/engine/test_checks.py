@@ -47,14 +47,6 @@ HERE = {
 }
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "home"
-    folder.mkdir(mode=0o700)
-    monkeypatch.setenv("WASP_HOME", str(folder))
-    return folder
-
-
 def config(**changes: Any) -> WaspConfig:
     return check_config(WaspConfig, SMALL | changes, "the test")
 

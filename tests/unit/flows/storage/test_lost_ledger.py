@@ -25,13 +25,6 @@ def release(run: Prepared, step_key: str, respend: bool = False) -> str:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    folder = tmp_path / "home"
-    folder.mkdir(mode=0o700)
-    return folder
-
-
-@pytest.fixture
 def again(home: Path, tmp_path: Path) -> Callable[..., Prepared]:
     path = table(tmp_path / "private.parquet", good_rows("private"))
     return lambda **changes: start(home, private={"path": path, "name": "desk"}, **changes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -24,9 +23,8 @@ from tasks.accounting.composition import (
     rho_of,
     zcdp_epsilon,
 )
-from tests.support.paths import GOLDEN
+from tests.support.golden import VECTORS
 
-VECTORS: dict[str, Any] = json.loads((GOLDEN / "dp_vectors.json").read_text())
 SEVERAL = st.lists(
     st.one_of(
         st.builds(gaussian_event, st.floats(0.5, 50), st.integers(1, 9)),

@@ -1,6 +1,5 @@
 """What steps of DP-SGD cost: golden vectors, two accountants, and noise that is never too little."""
 
-import json
 import math
 
 import pytest
@@ -16,10 +15,10 @@ from tasks.accounting.composition import (
     second_opinion,
 )
 from tasks.accounting.dp_sgd import NEAR, Training, accounted, calibrate_training, prv_epsilon, steps_epsilon
+from tests.support import golden
 from tests.support.ledgers import BudgetPlan, ReleaseRequest
-from tests.support.paths import GOLDEN
 
-VECTORS = json.loads((GOLDEN / "dp_vectors.json").read_text())["dpsgd"]
+VECTORS = golden.VECTORS["dpsgd"]
 DELTA = 1e-5
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -35,10 +34,9 @@ from tasks.federation.masked_sum import unmasked
 from tasks.private.noise.discrete import add_noise_share
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import clean_votes, noisy_votes
+from tests.support.golden import VECTORS
 from tests.support.masked_rounds import Federation, ints
-from tests.support.paths import GOLDEN
 
-VECTORS: dict[str, Any] = json.loads((GOLDEN / "dp_vectors.json").read_text())
 USUAL = calibrate(VotePrivacy(4, 1e-5, 4))
 ALARM = 1e-6
 

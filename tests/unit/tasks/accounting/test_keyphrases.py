@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,8 @@ from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
 from connectors.ledger.ledger import BudgetBook
 from tasks.accounting.composition import epsilon_of, filter_epsilon, second_opinion
 from tasks.accounting.keyphrases import PartPrivacy, calibrate_part, document_sensitivity, part_charge, shares
-from tests.support.paths import GOLDEN
+from tests.support.golden import VECTORS
 
-VECTORS: dict[str, Any] = json.loads((GOLDEN / "dp_vectors.json").read_text())
 SETTINGS = ("gaussian", "pure", "paper")
 
 

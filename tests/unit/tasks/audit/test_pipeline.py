@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,9 +28,9 @@ from tasks.audit.pipeline import (
 from tasks.audit.pipeline_evidence import Evidence
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import clean_votes, noisy_votes
-from tests.support.paths import GOLDEN, ROOT
+from tests.support.golden import VECTORS
+from tests.support.paths import ROOT
 
-VECTORS: dict[str, Any] = json.loads((GOLDEN / "dp_vectors.json").read_text())
 DATA = ROOT / "connectors" / "data" / "support_desk"
 EMBEDDER = open_embedder("hashing", "", {"dimension": 256})
 CANARIES, GUESSES, VOTES, RELEASES, DELTA = 600, 250, 8, 4, 1e-5

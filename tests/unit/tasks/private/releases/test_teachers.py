@@ -25,7 +25,8 @@ from tasks.steps.label_counts import LabelSpec
 from tasks.steps.tutor_student import SelectSpec
 from tasks.students.spec import StudentSpec
 from tests.support.models.tiny import save_roberta
-from tests.support.runs.kd_tutor import LABELS, opened, texts, written_by
+from tests.support.runs.kd_tutor import opened, texts, written_by
+from tests.support.short_texts import LABELS
 
 SECRET = b"s" * 32
 
