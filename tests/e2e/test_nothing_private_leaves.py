@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tests.support.data.planted_strings import PLANTED, found_outside, planted_rows
 from tests.support.paths import ROOT
-from tests.support.planted_strings import PLANTED, found_outside, planted_rows
 from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.servers.prefect import prefect_server
 

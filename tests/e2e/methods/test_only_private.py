@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.data.planted_strings import PLANTED, found_outside, planted_rows
 from tests.support.paths import ROOT
-from tests.support.planted_strings import PLANTED, found_outside, planted_rows
 from tests.support.runs.method_configs import ONLY_PRIVATE, config_file
 from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.runs.served_flow import ask

@@ -14,8 +14,8 @@ from flows.methods.kd_tutor.run import KdRun
 from flows.runtime.manifest import open_book
 from tasks.core.refs import Written
 from tasks.steps.texts import embed_samples, write_samples
+from tests.support.data.short_texts import LABELS, WORDS
 from tests.support.runs.pipeline import SMALL
-from tests.support.short_texts import LABELS, WORDS
 
 
 def texts(number: int, seed: int) -> list[tuple[str, str]]:

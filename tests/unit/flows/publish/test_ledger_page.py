@@ -24,8 +24,8 @@ from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import calibrate, vote_charge
 from tasks.reporting.ledger_page import LANGUAGES, render, wording
 from tasks.reporting.report_model import Happened, to_json
+from tests.support.data.reports import made_up_report
 from tests.support.ledgers import charge
-from tests.support.reports import made_up_report
 from tests.support.runs.federation import open_federated
 
 DELTA = 1e-5

@@ -22,7 +22,7 @@ from tasks.accounting.composition import (
 )
 from tasks.accounting.sensitivity import VotePrivacy, person_factor, vote_scale, vote_sensitivity
 from tasks.accounting.votes import calibrate, sides_of, signal_index, vote_charge
-from tests.support.golden import rows
+from tests.support.data.golden import rows
 
 USUAL = VotePrivacy(epsilon=4, delta=1e-5, releases=4)
 

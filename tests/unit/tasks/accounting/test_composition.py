@@ -23,7 +23,7 @@ from tasks.accounting.composition import (
     rho_of,
     zcdp_epsilon,
 )
-from tests.support.golden import VECTORS
+from tests.support.data.golden import VECTORS
 
 SEVERAL = st.lists(
     st.one_of(

@@ -15,7 +15,7 @@ from tasks.accounting.composition import (
     second_opinion,
 )
 from tasks.accounting.dp_sgd import NEAR, Training, accounted, calibrate_training, prv_epsilon, steps_epsilon
-from tests.support import golden
+from tests.support.data import golden
 from tests.support.ledgers import BudgetPlan, ReleaseRequest
 
 VECTORS = golden.VECTORS["dpsgd"]

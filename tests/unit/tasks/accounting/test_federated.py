@@ -34,8 +34,8 @@ from tasks.federation.masked_sum import unmasked
 from tasks.private.noise.discrete import add_noise_share
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import clean_votes, noisy_votes
-from tests.support.golden import VECTORS
-from tests.support.masked_rounds import Federation, ints
+from tests.support.data.golden import VECTORS
+from tests.support.data.masked_rounds import Federation, ints
 
 USUAL = calibrate(VotePrivacy(4, 1e-5, 4))
 ALARM = 1e-6

@@ -16,7 +16,7 @@ from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
 from connectors.ledger.ledger import BudgetBook
 from tasks.accounting.composition import epsilon_of, filter_epsilon, second_opinion
 from tasks.accounting.keyphrases import PartPrivacy, calibrate_part, document_sensitivity, part_charge, shares
-from tests.support.golden import VECTORS
+from tests.support.data.golden import VECTORS
 
 SETTINGS = ("gaussian", "pure", "paper")
 

@@ -23,7 +23,7 @@ from tasks.accounting.teachers import (
 )
 from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
 from tasks.private.releases.teachers import in_steps
-from tests.support.golden import rows
+from tests.support.data.golden import rows
 
 
 def test_the_papers_sigma_costs_what_the_design_found_and_ours_is_made_for_all_queries() -> None:

@@ -28,7 +28,7 @@ from tasks.audit.pipeline import (
 from tasks.audit.pipeline_evidence import Evidence
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import clean_votes, noisy_votes
-from tests.support.golden import VECTORS
+from tests.support.data.golden import VECTORS
 from tests.support.paths import ROOT
 
 DATA = ROOT / "connectors" / "data" / "support_desk"

@@ -15,7 +15,7 @@ import pytest
 
 from connectors.interfaces.errors import PartyError
 from tasks.federation.masked_sum import centred, unmasked
-from tests.support.masked_rounds import Federation, ints
+from tests.support.data.masked_rounds import Federation, ints
 
 FEW = Federation(3)
 

@@ -5,7 +5,7 @@ import scipy.linalg
 from connectors.interfaces.errors import InputError
 from tasks.metrics import metrics
 from tasks.metrics.metrics import fid, fid_with_null, length_statistics, map_2d, null_fid, precision_recall
-from tests.support.exact_fid import by_sixty_digits
+from tests.support.data.exact_fid import by_sixty_digits
 
 
 def _whitened(rows, mean, root):

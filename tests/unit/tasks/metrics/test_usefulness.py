@@ -20,7 +20,7 @@ from tasks.steps.baseline import TOO_FEW, BaselineJob, measure_baseline, read_ba
 from tasks.steps.evaluation import TrainJob
 from tasks.steps.texts import embed_samples
 from tasks.students.spec import StudentSpec
-from tests.support.reports import made_up_report
+from tests.support.data.reports import made_up_report
 from tests.support.runs.pipeline import SMALL
 
 GOOD = Usefulness(

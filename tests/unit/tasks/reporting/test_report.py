@@ -14,8 +14,8 @@ from tasks.reporting import plots
 from tasks.reporting import text as words
 from tasks.reporting.report import render
 from tasks.reporting.report_model import ClassShare, Happened, Sample, Scores, Touched, from_json, to_json
+from tests.support.data.reports import made_up_report, one_iteration
 from tests.support.paths import ROOT
-from tests.support.reports import made_up_report, one_iteration
 
 VOID = {"meta", "br", "link", "img", "hr", "input", "path", "use", "rect", "line", "circle"}
 
@@ -88,7 +88,9 @@ def test_every_table_has_a_caption_and_every_figure_says_what_it_shows(page):
 
 
 def test_equal_reports_give_equal_pages_in_another_process_too(page):
-    code = "from tests.support.reports import made_up_report; from tasks.reporting.report import render; import sys; "
+    code = (
+        "from tests.support.data.reports import made_up_report; from tasks.reporting.report import render; import sys; "
+    )
     code += "sys.stdout.write(render(made_up_report()))"
     again = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert again.stdout == page

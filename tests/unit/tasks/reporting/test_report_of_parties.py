@@ -5,7 +5,7 @@ from dataclasses import replace
 from tasks.reporting.report import render
 from tasks.reporting.report_model import from_json, to_json
 from tasks.reporting.text import promise, uncovered
-from tests.support.reports import made_up_report as report
+from tests.support.data.reports import made_up_report as report
 
 TOLD = {
     "names": ["north", "south", "west"],

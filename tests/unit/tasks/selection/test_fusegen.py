@@ -5,7 +5,7 @@ import pytest
 
 from tasks.selection.fusegen import DAMPING, Labelled, agreement, candidates, influence
 from tasks.students.heads import PROBE_STRENGTH, fit_logistic
-from tests.support.student_rows import vector_rows
+from tests.support.data.student_rows import vector_rows
 
 
 def test_confidence_and_variability_are_mean_and_spread_over_the_students():

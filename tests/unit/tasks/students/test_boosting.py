@@ -8,7 +8,7 @@ import pytest
 from tasks.students.boosting import adjusted, beta_of
 from tasks.students.spec import StudentSpec, settings
 from tasks.students.train import load_student, train_student
-from tests.support.student_rows import CLASSES, vector_rows
+from tests.support.data.student_rows import CLASSES, vector_rows
 
 
 def test_beta_is_the_published_one_held_at_two_for_few_texts_per_round():

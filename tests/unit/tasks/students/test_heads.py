@@ -7,7 +7,7 @@ from connectors.interfaces.errors import InputError
 from tasks.students.heads import probe_accuracy
 from tasks.students.spec import StudentSpec, TrainingRows
 from tasks.students.train import evaluate, load_student, train_student
-from tests.support.student_rows import CLASSES, clouds, vector_rows
+from tests.support.data.student_rows import CLASSES, clouds, vector_rows
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp"])

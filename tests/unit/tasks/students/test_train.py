@@ -8,9 +8,9 @@ from connectors.interfaces.errors import ArtifactError, ConfigError, InputError,
 from tasks.students.loop import split
 from tasks.students.spec import StudentSpec, TrainingRows
 from tasks.students.train import evaluate, load_student, train_student, units_of_work
+from tests.support.data.student_rows import CLASSES, FILLER, WORDS, clouds, sentences, vector_rows
 from tests.support.models.tiny import save_roberta
 from tests.support.paths import DATA
-from tests.support.student_rows import CLASSES, FILLER, WORDS, clouds, sentences, vector_rows
 
 
 @pytest.fixture(scope="module")

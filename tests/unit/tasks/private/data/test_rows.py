@@ -13,7 +13,7 @@ from connectors.interfaces.errors import InputError, PlaceError, PrivateInputErr
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from connectors.security.record_hashes import dataset_fingerprint, record_hash
 from tasks.private.data.rows import Zone, identify, open_rows
-from tests.support.private_zone import SECRET, zone
+from tests.support.data.private_zone import SECRET, zone
 
 LABELS = ("a", "b")
 

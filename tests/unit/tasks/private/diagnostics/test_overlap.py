@@ -11,7 +11,7 @@ from connectors.interfaces.errors import PrivateInputError
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from tasks.private.data.rows import Zone, identify
 from tasks.private.diagnostics.overlap import chance_words, passages, search_copies
-from tests.support.private_zone import zone
+from tests.support.data.private_zone import zone
 
 SECRET_TEXT = "my router fell from the shelf and now its blue lamp blinks twice every hour at night"
 SENTENCE = "thank you very much for your help in this matter today"

@@ -17,7 +17,7 @@ from connectors.interfaces.errors import ArtifactError, ConfigError, PartyError
 from tasks.federation.masked_round import Announcement, Round, check_announcements, require_range, signed_words
 from tasks.federation.masked_sum import unmasked
 from tasks.private.federation.masking import RoundKey, masked
-from tests.support.masked_rounds import Federation, ints
+from tests.support.data.masked_rounds import Federation, ints
 
 ALARM = 1e-6
 FEW, TEN = Federation(3), Federation(10)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
 from tasks.private.nearest.search import Running, rank
-from tests.support.nearest_lists import NAMES, brute_force, election, same
+from tests.support.data.nearest_lists import NAMES, brute_force, election, same
 
 
 @settings(deadline=None, max_examples=25)

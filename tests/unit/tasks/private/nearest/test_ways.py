@@ -21,14 +21,14 @@ from tasks.private.nearest.exact import distances, margins
 from tasks.private.nearest.search import Running, rank
 from tasks.private.nearest.thread_pool import Crew, products_of_one_thread
 from tasks.private.voting.ballot import LONGEST, Ballot, usable
-from tests.support.elections import candidates, counts
-from tests.support.nearest_lists import NAMES, brute_force, digest_of_lists, election, same
+from tests.support.data.elections import candidates, counts
+from tests.support.data.nearest_lists import NAMES, brute_force, digest_of_lists, election, same
 
 LOOPS = (numba_kernels.scan, numba_kernels.join, settling.settle, numba_kernels.mark, numba_kernels.thin)
 WAYS = ("plain", "compiled", "device")
 ELSEWHERE = """
 import sys
-from tests.support.nearest_lists import digest_of_lists
+from tests.support.data.nearest_lists import digest_of_lists
 sys.stdout.write(digest_of_lists(sys.argv[1]))
 """
 
@@ -314,7 +314,7 @@ def test_a_state_knows_every_candidate_of_every_class_again(way: Any):
 def test_small_elections_and_the_import_load_no_compiler():
     program = (
         "import sys, numpy as np\n"
-        "from tests.support.nearest_lists import election\n"
+        "from tests.support.data.nearest_lists import election\n"
         "from tasks.private.nearest.search import rank\n"
         "rank(*election(1, 100, 500, dimension=64))\n"
         "assert not {'numba', 'torch', 'threadpoolctl'} & set(sys.modules)"

@@ -18,7 +18,7 @@ from tasks.density.kernels import LEARNERS, Kernel, body, counted
 from tasks.private.releases.density import clean_sums, noisy_density
 from tasks.private.releases.keyphrase_release import NoisySums
 from tasks.private.voting.ballot import Ballot
-from tests.support.elections import without
+from tests.support.data.elections import without
 
 LABELS = ("a", "b", "c")
 TEXTS = np.random.default_rng(3).standard_normal((40, 4))

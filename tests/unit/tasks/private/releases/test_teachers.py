@@ -24,9 +24,9 @@ from tasks.steps import teachers as teaching
 from tasks.steps.label_counts import LabelSpec
 from tasks.steps.tutor_student import SelectSpec
 from tasks.students.spec import StudentSpec
+from tests.support.data.short_texts import LABELS
 from tests.support.models.tiny import save_roberta
 from tests.support.runs.kd_tutor import opened, texts, written_by
-from tests.support.short_texts import LABELS
 
 SECRET = b"s" * 32
 

@@ -14,8 +14,8 @@ from flows.methods.only_private.run import OnlyPrivateRun
 from flows.runtime.manifest import RunBook
 from tasks.private.training import plain_train
 from tasks.steps.plain_student import train_on_rows
+from tests.support.data.short_texts import Row, rows
 from tests.support.runs.method_configs import ONLY_PRIVATE
-from tests.support.short_texts import Row, rows
 
 
 def opened(home: Path, path: Path, private: list[Row], **changes: Any) -> Prepared:

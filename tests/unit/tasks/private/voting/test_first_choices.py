@@ -16,7 +16,7 @@ from tasks.accounting.sensitivity import VotePrivacy, choice_steps, total_sensit
 from tasks.accounting.votes import Noise, calibrate
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import NoisyVotes, clean_votes, noisy_votes
-from tests.support.elections import ballot, candidates, counts, elections, noise_for, without
+from tests.support.data.elections import ballot, candidates, counts, elections, noise_for, without
 
 FEW = settings(deadline=None, max_examples=60)
 SHARE = 0.15

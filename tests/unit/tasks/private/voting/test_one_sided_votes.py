@@ -16,7 +16,7 @@ from tasks.accounting.votes import PRE_TEXT_EXCESS, calibrate
 from tasks.audit.attacks import audit_votes
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import NoisyVotes, clean_votes, noisy_votes
-from tests.support.elections import ballot, candidates, counts, elections, without
+from tests.support.data.elections import ballot, candidates, counts, elections, without
 
 FEW = settings(deadline=None, max_examples=60)
 NEAREST = VotePrivacy(4.0, 1e-5, 4, votes=1, sides=1)

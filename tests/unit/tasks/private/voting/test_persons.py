@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.elections import ballot, candidates, counts, elections, noise_for, squared_bound
+from tests.support.data.elections import ballot, candidates, counts, elections, noise_for, squared_bound
 
 FEW = settings(deadline=None, max_examples=60)
 

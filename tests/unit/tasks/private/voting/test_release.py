@@ -21,9 +21,9 @@ from tasks.private.voting import release
 from tasks.private.voting.ballot import Candidates
 from tasks.private.voting.release import VoteJob, private_vectors
 from tasks.private.voting.votes import NoisyVotes
-from tests.support.elections import squared_bound
+from tests.support.data.elections import squared_bound
+from tests.support.data.short_texts import LABELS, Row, rows
 from tests.support.runs.pipeline import SMALL
-from tests.support.short_texts import LABELS, Row, rows
 
 
 def opened(home: Path, path: Path, private: list[Row]) -> Prepared:

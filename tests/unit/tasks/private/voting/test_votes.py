@@ -19,7 +19,7 @@ from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import calibrate
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import NoisyVotes, RawVotes, noisy_votes
-from tests.support.elections import ballot, candidates, counts, elections, noise_for, squared_bound, without
+from tests.support.data.elections import ballot, candidates, counts, elections, noise_for, squared_bound, without
 
 FEW = settings(deadline=None, max_examples=60)
 
