@@ -9,15 +9,12 @@ from pathlib import Path
 import pytest
 
 import connectors  # noqa: F401  (it settles how threads wait, for this process and all that it starts)
-from tests.pipeline import Pipeline, prefect_server
-
-ROOT = Path(__file__).resolve().parents[1]
-DATA = Path(os.environ.get("WASP_DATA") or ROOT.parent / "shared" / "data")
-OUTPUT = Path(os.environ.get("WASP_TEST_OUTPUT") or ROOT / "tests" / "output")
-"""What tests leave for people to look at: tables and screenshots."""
+from tests.support.paths import DATA, ROOT
+from tests.support.runs.pipeline import Pipeline
+from tests.support.servers.prefect import prefect_server
 
 SLOW_SECONDS = 1800
-"""Limit of a slow test that names no other: several waits of `tests.pipeline.WAIT_SECONDS`."""
+"""Limit of a slow test that names no other: several waits of `tests.support.waits.WAIT_SECONDS`."""
 
 for name in [name for name in os.environ if name.startswith(("WASP_", "MLFLOW_", "PREFECT_"))]:
     del os.environ[name]

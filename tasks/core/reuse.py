@@ -51,7 +51,7 @@ VERSIONS = {
     "classify": 1,
     "test_classifier": 1,
 }
-"""Bumped when the meaning of a step changes; tests/test_step_versions.py notices a change without a bump."""
+"""Bumped when the meaning of a step changes; test_step_versions.py notices a change without a bump."""
 
 
 def step_key(step: str, parameters: dict[str, object], inputs: dict[str, str]) -> StepKey:

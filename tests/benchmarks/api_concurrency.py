@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from connectors.interfaces.models import ModelSpec
@@ -23,17 +22,17 @@ from connectors.models.vendors.anthropic import AnthropicModel
 from connectors.models.vendors.openai import OpenAIModel
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, line
+from tests.support.paths import ROOT
 
 LATENCY = 0.2
 LEVELS = (64, 256)
 """Calls in flight, as the goals name them."""
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @contextmanager
 def server(latency: float = LATENCY) -> Iterator[str]:
     """Run the vendor server in a process of its own; yield its address."""
-    command = [sys.executable, "-m", "tests.vendor_server", str(latency)]
+    command = [sys.executable, "-m", "tests.support.servers.vendor", str(latency)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

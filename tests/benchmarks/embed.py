@@ -21,9 +21,9 @@ from connectors.interfaces.threads import NUMBER
 from tasks.steps.embed import embed_texts
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, Work, in_turns, line, seconds
+from tests.support.paths import DATA
 
 CORPORA = Path(connectors.__file__).parent / "data" / "corpora"
-DATA = Path(os.environ.get("WASP_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 BANKING = DATA / "banking10" / "train.parquet"
 ENCODE = "SentenceTransformer.encode"
 WEIGHTS_OF_A_LAYER, LAYERS, WIDTH = 4 * 384**2 + 2 * 384 * 1536, 6, 384

@@ -11,7 +11,9 @@ from pathlib import Path
 from flows.runtime.state_folder import DEFAULTS
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, line
-from tests.pipeline import ROOT, Pipeline, last_json, prefect_server
+from tests.support.paths import ROOT
+from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.servers.prefect import prefect_server
 
 ITERATIONS = 5
 """T of the papers."""

@@ -16,7 +16,7 @@ from connectors.interfaces.prompts import Prompt
 from connectors.models.transformers.model import HfModel
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, line
-from tests.tiny_models import save_gpt2, save_llama
+from tests.support.models.tiny import save_gpt2, save_llama
 
 WIDTH, LAYERS, VOCABULARY = 384, 6, 8000
 """About 13 million parameters: small enough for a CPU, large enough that the model is what takes the time."""

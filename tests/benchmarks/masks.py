@@ -8,7 +8,7 @@ from tasks.federation.masked_round import check_announcements
 from tasks.federation.masked_sum import unmasked
 from tasks.private.federation.masking import RoundKey, masked
 from tests.benchmarks.race import Line, compare, seconds
-from tests.tasks.rounds import Federation
+from tests.support.data.masked_rounds import Federation
 
 
 def masks(tiny: bool) -> list[Line]:

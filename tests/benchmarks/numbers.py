@@ -9,7 +9,7 @@ from tasks.metrics.metrics import fid
 from tasks.private.noise.discrete import VERY_MANY, add_discrete_gaussian
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, compare
-from tests.tasks.test_measure import by_sixty_digits
+from tests.support.data.exact_fid import by_sixty_digits
 
 SIGMA_INT = 800.0
 

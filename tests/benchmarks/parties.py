@@ -20,11 +20,12 @@ from flows.federation.partition import PartyFile, partition
 from tasks.federation.partition import Partition
 from tests.benchmarks.race import Line, line
 from tests.benchmarks.rounds import FLOOR, ROWS_EACH, arithmetic, made_up, words
-from tests.connectors.postgres_server import postgres_server
-from tests.federated import LABELS
-from tests.party_processes import party_processes, wait_for_parties
-from tests.pipeline import Pipeline, last_json, prefect_server
-from tests.served import ask
+from tests.support.processes.parties import party_processes, wait_for_parties
+from tests.support.runs.federation import LABELS
+from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.served_flow import ask
+from tests.support.servers.postgres import postgres_server
+from tests.support.servers.prefect import prefect_server
 
 SETTINGS: dict[str, Any] = {
     "private": None,

@@ -28,7 +28,7 @@ from flows.config.files import load_config
 from flows.methods.wasp.config import WaspConfig
 from tests.benchmarks.flow_clock import Clock, more, parts
 from tests.benchmarks.race import seconds
-from tests.served import ask
+from tests.support.runs.served_flow import ask
 
 STEPS = {
     "flows.methods.wasp.flow": (

@@ -20,7 +20,8 @@ from types import CodeType
 from typing import Any
 
 from tests.benchmarks.sampling import Sampler, Stack
-from tests.pipeline import ROOT, prefect_server
+from tests.support.paths import ROOT
+from tests.support.servers.prefect import prefect_server
 
 LARGEST = 10
 STEP_FILE = "tasks/prefect/runtime.py"

@@ -17,7 +17,7 @@ from tasks.federation.traffic import totals
 from tasks.private.federation.masking import RoundKey, masked
 from tasks.steps.generate import ROW_TYPES
 from tests.benchmarks.race import Line, line
-from tests.federated import LABELS, Federated, open_federated, write_rows
+from tests.support.runs.federation import LABELS, Federated, open_federated, write_rows
 
 ROWS_EACH = 8
 ITERATIONS = 2

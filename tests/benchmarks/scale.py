@@ -28,7 +28,7 @@ from tasks.private.voting.votes import _count
 from tasks.reporting.plot_style import MARKERS, PALETTE, picture
 from tasks.selection.examples import select
 from tasks.selection.weights import weigh
-from tests.conftest import OUTPUT
+from tests.support.paths import OUTPUT
 
 DIMENSION = 384
 ITERATIONS = 5

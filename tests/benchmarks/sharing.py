@@ -21,7 +21,7 @@ from connectors.embedders.registry import open_embedder
 from connectors.interfaces.threads import BLAS, WAITING, usable_cores
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, line
-from tests.pipeline import ROOT
+from tests.support.paths import ROOT
 
 BUSY = (1, 2)
 BEFORE = "all cores a batch, spinning"

@@ -5,7 +5,7 @@ import sys
 
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, compare
-from tests.pipeline import ROOT
+from tests.support.paths import ROOT
 
 
 def startup(tiny: bool) -> list[Line]:

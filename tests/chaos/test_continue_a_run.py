@@ -20,11 +20,11 @@ from uuid import UUID
 import pytest
 
 from connectors.models.base.completion_store import CompletionStore
-from tests.deployed import Deployed, deployed
-from tests.output import table
-from tests.pipeline import Pipeline, last_json
-from tests.vendor_server import VendorServer
-from tests.vendor_wire import Reply, Request
+from tests.support.result_tables import table
+from tests.support.runs.deployed_flow import Deployed, deployed
+from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.servers.vendor import VendorServer
+from tests.support.servers.vendor_messages import Reply, Request
 
 HEADS = ("what failed", "state shown", "continued by", "steps reused", "answers kept", "asked again")
 HEADS += ("noise drawn before", "drawn again", "seconds to go on")

@@ -11,9 +11,9 @@ import pytest
 from connectors.interfaces.errors import FinalError, TemporaryError
 from connectors.interfaces.models import Completion
 from connectors.models.base.completion_cache import Recording
-from tests.connectors.test_paid_once import VENDORS, recording, writings
-from tests.vendor_server import VendorServer
-from tests.vendor_wire import Reply, Request, failure, no_choices, ok, text_for
+from tests.support.servers.vendor import VendorServer
+from tests.support.servers.vendor_messages import Reply, Request, failure, no_choices, ok, text_for
+from tests.support.servers.vendor_models import VENDORS, recording, writings
 
 TIMEOUT = 4.0
 """Seconds; a good answer is there in milliseconds, on a busy machine too."""

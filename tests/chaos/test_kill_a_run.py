@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline import Pipeline, last_json
+from tests.support.runs.completions import answers_per_prompt
+from tests.support.runs.pipeline import Pipeline, last_json
 
 
 def kill_after(pipeline: Pipeline, config: Path, seconds: float) -> bool:
@@ -21,14 +22,6 @@ def kill_after(pipeline: Pipeline, config: Path, seconds: float) -> bool:
     finally:
         process.communicate()
     return running
-
-
-def answers_per_prompt(pipeline: Pipeline) -> list[int]:
-    """Return how many answers the models gave to each prompt, over all starts."""
-    from connectors.models.base.completion_store import CompletionStore
-
-    store = CompletionStore(pipeline.home / "completions")
-    return [count for identity in store.identities() for count in store.asked(identity).values()]
 
 
 def disturb(pipeline: Pipeline, config: Path, hits: int) -> tuple[int, dict[str, bytes]]:

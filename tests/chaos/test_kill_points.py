@@ -22,9 +22,10 @@ from connectors.ledger.state import RELEASING
 from flows.runtime.stores import open_ledger
 from flows.storage.release_check import RELEASES, Compared, verify
 from tasks.accounting.composition import epsilon_of
-from tests.connectors.ledger_tools import DELTA, ROOT
-from tests.flows.test_bad_input import good_rows, table
-from tests.output import table as written_table
+from tests.support.ledgers import DELTA
+from tests.support.paths import ROOT
+from tests.support.result_tables import table as written_table
+from tests.support.runs.prepared_run import good_rows, table
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,9 @@ class Journey:
 
 
 JOURNEYS = {
-    "votes": Journey("tests.chaos.release_path", {"iteration=0": "vote-0", "iteration=1": "vote-1"}),
+    "votes": Journey("tests.support.processes.release_path", {"iteration=0": "vote-0", "iteration=1": "vote-1"}),
     "dp_kps": Journey(
-        "tests.chaos.keyphrase_path",
+        "tests.support.processes.keyphrase_path",
         {"vocabulary": "vocabulary", "density": "density", "adaptation": "moments"},
         ("sequences", "texts"),
     ),
@@ -57,7 +58,7 @@ class Nursery:
         self.journey, self.rows, self.log = journey, rows, log.open("w")
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("WASP_", "PREFECT_"))}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.chaos.release_path"],
+            [sys.executable, "-m", "tests.support.processes.release_path"],
             cwd=ROOT, env=environment | {"OMP_NUM_THREADS": "1"}, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
         )  # fmt: skip

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from connectors.ledger.ledger import BudgetBook
-from tests.connectors.ledger_promises.racing import Killing
-from tests.connectors.ledger_tools import new_book
+from tests.support.contracts.ledger.processes import Killing
+from tests.support.ledgers import new_book
 
 
 @pytest.fixture
@@ -22,4 +22,4 @@ def book(url: str) -> BudgetBook:
 
 
 class TestKilling(Killing):
-    """On SQLite; the same on PostgreSQL stands in tests/connectors/test_ledger_postgres.py."""
+    """On SQLite; the same on PostgreSQL stands in tests/integration/databases/test_ledger_postgres.py."""

@@ -11,7 +11,7 @@ import pytest
 from connectors.interfaces.errors import ConfigError, WaspError
 from deployments.stack import processes
 from deployments.stack.processes import Service, Started
-from tests.pipeline import free_port
+from tests.support.servers.ports import free_port
 
 SLEEPER = "import time; time.sleep(600)"
 PARENT = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {SLEEPER!r}], start_new_session=True)"

@@ -13,8 +13,8 @@ from connectors.interfaces.errors import ConfigError
 from deployments.edits import ABSENT, RECORD, catalogue_values, merge, server_values
 from deployments.register import _make_pool, main, register, report
 from deployments.registry import Deployment, deployments
-from tests.pipeline import prefect_server
-from tests.served import Refused, ask
+from tests.support.runs.served_flow import Refused, ask
+from tests.support.servers.prefect import prefect_server
 
 WASP, DENSITY, KD = "wasp/demo", "wasp/density", "kd_tutor/demo"
 CATALOGUE = {name: one for one in deployments() if (name := f"{one.flow}/{one.name}") in (WASP, DENSITY, KD)}

@@ -8,7 +8,7 @@ from connectors.interfaces.errors import ConfigError
 from deployments.stack import processes, services
 from deployments.stack.postgres import postgres_service
 from deployments.stack.settings import Settings, kept_values, settings_of
-from tests.stack import RunningStack, clean_environment
+from tests.support.servers.stack import RunningStack, clean_environment
 
 AUTH = "keeper:a long enough password"
 

@@ -14,8 +14,10 @@ import pytest
 
 from deployments.stack import postgres
 from deployments.stack.state import Stack
-from tests.pipeline import ROOT, SMALL, WAIT_SECONDS, last_json
-from tests.stack import RunningStack, stack
+from tests.support.paths import ROOT
+from tests.support.runs.pipeline import SMALL, last_json
+from tests.support.servers.stack import RunningStack, stack
+from tests.support.waits import WAIT_SECONDS
 
 pytestmark = pytest.mark.slow
 AUTH = "keeper:a long enough password"

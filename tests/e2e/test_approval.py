@@ -5,58 +5,24 @@ import os
 import pty
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.pipeline import ROOT, WAIT_SECONDS, Pipeline, last_json
-from tests.served import Refused, Served, ask, served, values
-from tests.tiny_models import save_roberta
+from tests.support.models.tiny import save_roberta
+from tests.support.paths import ROOT
+from tests.support.runs.approvals import resume, started, with_form
+from tests.support.runs.pipeline import Pipeline, last_json, values
+from tests.support.runs.served_flow import Served, ask, served
+from tests.support.waits import WAIT_SECONDS
 
 SHORT = {"method": {"iterations": 2, "samples": 24}, "test": None, "execution": {"approval": True}}
-
-
-def resume(api: str, run: str, **answer: Any) -> str:
-    """Fill the form of a paused run and send it; return what the server did with it."""
-    return str(ask(api, f"/flow_runs/{run}/resume", {"run_input": answer})["status"])
-
-
-def paused(api: str, after: float) -> dict[str, Any]:
-    """Wait for a run that started lately to pause; return it with its form on the server."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
-        for run in ask(api, "/flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 5}):
-            if run["state_type"] == "PAUSED" and run["expected_start_time"] > after:
-                with_form(api, run)
-                return dict(run)
-        time.sleep(0.3)
-    raise AssertionError("no run paused")
-
-
-def with_form(api: str, run: dict[str, Any]) -> str:
-    """Wait until the form's text is there; return it."""
-    keys = run["state"]["state_details"]["run_input_keyset"]
-    for _ in range(50):
-        try:
-            return str(ask(api, f"/flow_runs/{run['id']}/input/{keys['description']}"))
-        except Refused:
-            time.sleep(0.2)
-    raise AssertionError("the run has no form")
 
 
 def nothing_spent(pipeline: Pipeline) -> bool:
     """Say whether the budget book knows no dataset, and so no private row was read."""
     return last_json(pipeline.call("budget", "show", "--json").stdout) == {"datasets": []}
-
-
-def started(pipeline: Pipeline, *arguments: str) -> tuple["subprocess.Popen[str]", dict[str, Any]]:
-    """Start the command without a terminal; return it and the run that waits in Prefect."""
-    now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - 1))
-    process = pipeline.start(*arguments)
-    return process, paused(pipeline.api, now)
 
 
 def test_a_refused_plan_spends_nothing_and_says_who_refused(pipeline: Pipeline, tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from tests.pipeline import Pipeline, last_json
+from tests.support.paths import ROOT
+from tests.support.runs.pipeline import Pipeline, last_json
 
 ENOUGH = {"samples": 144}
 """Enough texts of each class for a vote where one of two models writes none."""
@@ -25,7 +26,7 @@ def broken_model(folder: Path) -> dict[str, str]:
         "    return whole(self, prompts, *rest)\n"
         "m.NgramModel.complete = complete\n"
     )
-    return {"PYTHONPATH": f"{folder}:{Path(__file__).resolve().parents[2]}"}
+    return {"PYTHONPATH": f"{folder}:{ROOT}"}
 
 
 def test_the_rest_writes_all_texts_and_the_run_says_who_was_down(api: str, tmp_path: Path) -> None:

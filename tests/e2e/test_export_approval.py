@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from flows.runtime.state_folder import who
-from tests.e2e.test_approval import paused, resume, started, with_form
-from tests.pipeline import WAIT_SECONDS, Pipeline, last_json
-from tests.served import ask
+from tests.support.runs.approvals import paused, resume, started, with_form
+from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.served_flow import ask
+from tests.support.waits import WAIT_SECONDS
 
 Finished = tuple[Pipeline, str]
 

@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 
 import connectors.data
-from tests.pipeline import ROOT, WAIT_SECONDS, Pipeline, last_json
-from tests.served import Served, served, values
+from tests.support.paths import ROOT
+from tests.support.runs.pipeline import Pipeline, last_json, values
+from tests.support.runs.served_flow import Served, served
+from tests.support.waits import WAIT_SECONDS
 
 pytestmark = pytest.mark.slow
 

@@ -8,22 +8,13 @@ import pytest
 from scipy.stats import chisquare
 
 from connectors.interfaces.rows import RowsRef
-from connectors.rows.reader import read_rows
 from flows.federation.partition import PartyFile, partition
 from flows.runtime.stores import open_ledger
 from tasks.federation.partition import Partition
-from tests.federated import PLANTED
-from tests.party_processes import party_processes
-from tests.pipeline import SMALL, Pipeline, last_json
-from tests.served import artifacts, ask
-
-
-def planted_rows(path: Path) -> Path:
-    """Return the demo's rows, each with a word that stands nowhere else."""
-    rows = read_rows(RowsRef(SMALL["private"]["path"]))
-    rows["text"] = [f"{text} {PLANTED}{number}" for number, text in enumerate(rows["text"])]
-    rows[["text", "label"]].to_parquet(path)
-    return path
+from tests.support.processes.parties import party_processes
+from tests.support.runs.federation import PLANTED, planted_rows
+from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.served_flow import artifacts, ask
 
 
 @pytest.fixture

@@ -25,11 +25,14 @@ from connectors.interfaces.rows import RowsRef
 from flows.federation.partition import PartyFile, partition
 from flows.runtime.stores import open_ledger
 from tasks.federation.partition import Partition
-from tests.connectors.s3_server import s3_server
-from tests.e2e.test_federated import planted_rows
-from tests.federated import PLANTED, open_federated
-from tests.pipeline import ROOT, SMALL, WAIT_SECONDS, Pipeline, free_port, last_json, prefect_server
-from tests.tasks.test_federation import both_sides, clear_sum
+from tests.support.paths import ROOT
+from tests.support.runs.clear_votes import both_sides, clear_sum
+from tests.support.runs.federation import PLANTED, open_federated, planted_rows
+from tests.support.runs.pipeline import SMALL, Pipeline, last_json
+from tests.support.servers.ports import free_port
+from tests.support.servers.prefect import prefect_server
+from tests.support.servers.s3 import s3_server
+from tests.support.waits import WAIT_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -122,7 +125,7 @@ def scene(api: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[
 
 
 def _deployed(api: str, names: list[str]) -> bool:
-    from tests.served import ask
+    from tests.support.runs.served_flow import ask
 
     found = {one["name"] for one in ask(api, "/deployments/filter", {"limit": 200})}
     return found >= set(names)

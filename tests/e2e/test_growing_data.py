@@ -9,9 +9,10 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from tests.deployed import Deployed, deployed
-from tests.pipeline import ROOT, Pipeline, last_json
-from tests.vendor_server import VendorServer
+from tests.support.paths import ROOT
+from tests.support.runs.deployed_flow import Deployed, deployed
+from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.servers.vendor import VendorServer
 
 EPSILON, DELTA, CAP = 4.0, 1e-5, 6.0
 ROWS = pd.read_parquet(ROOT / "connectors/data/support_desk/private.parquet")

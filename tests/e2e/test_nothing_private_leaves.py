@@ -6,40 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
-import connectors.data
-from tests.pipeline import Pipeline, last_json, prefect_server
-
-PLANTED = ["zqxquokka7731", "Hildebrandsdottir", "IBAN-AB12-9911", "crimsonpelican"]
-
-
-def planted_rows(path: Path) -> str:
-    """Write private rows that each carry one of the planted strings."""
-    rows = pd.read_parquet(Path(connectors.data.__file__).parent / "support_desk" / "private.parquet")
-    marks = [PLANTED[number % len(PLANTED)] for number in range(len(rows))]
-    rows["whose"] = [f"{PLANTED[(number + 1) % len(PLANTED)]}-{number // 3}" for number in range(len(rows))]
-    rows["text"] = [f"{text} {mark}" for text, mark in zip(rows["text"], marks, strict=True)]
-    rows.to_parquet(path)
-    return str(path)
-
-
-def readable(path: Path) -> Iterator[bytes]:
-    """Yield a file's bytes, and what is inside it where it is compressed."""
-    yield path.read_bytes()
-    if path.suffix == ".parquet":
-        yield pq.read_table(path).to_pandas().to_csv().encode()
-
-
-def found_outside(folder: Path, words: list[str]) -> list[str]:
-    found = []
-    for path in folder.rglob("*"):
-        if not path.is_file() or "private" in path.relative_to(folder).parts:
-            continue
-        for content in readable(path):
-            found += [f"{word} in {path}" for word in words if word.lower().encode() in content.lower()]
-    return found
+from tests.support.data.planted_strings import PLANTED, found_outside, planted_rows
+from tests.support.paths import ROOT
+from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.servers.prefect import prefect_server
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +95,7 @@ def test_an_error_inside_the_private_zone_keeps_its_words(server: tuple[str, Pat
         "def choke(self, texts):\n    raise ValueError('cannot encode ' + ' '.join(texts))\n"
         "e.HashingEmbedder.embed_alone = choke\n"
     )
-    pipeline.extra["PYTHONPATH"] = f"{tmp_path / 'site'}:{Path(__file__).resolve().parents[2]}"
+    pipeline.extra["PYTHONPATH"] = f"{tmp_path / 'site'}:{ROOT}"
     done = pipeline.call("run", "wasp", "--config", str(pipeline.config(private={"path": path})))
     assert done.returncode == 2, done.stderr[-2000:]
     assert "PRIVATE-STEP" in done.stderr

@@ -19,10 +19,11 @@ import pytest
 from connectors.security.record_hashes import open_secret
 from flows.runtime.stores import open_ledger
 from tasks.accounting.composition import gaussian_epsilon
-from tests.chaos.test_kill_a_run import answers_per_prompt
-from tests.connectors.postgres_server import execute, free_port, postgres_server
-from tests.connectors.s3_server import S3Server, s3_server
-from tests.pipeline import Pipeline, last_json
+from tests.support.paths import ROOT
+from tests.support.runs.completions import answers_per_prompt
+from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.servers.postgres import execute, free_port, postgres_server
+from tests.support.servers.s3 import S3Server, s3_server
 
 SAME = ("run_id", "accuracy", "macro_f1", "fid", "epsilon_spent", "n_synthetic", "releases", "iterations")
 TINY: dict[str, Any] = {"method": {"iterations": 2, "samples": 24}}
@@ -144,7 +145,7 @@ def test_the_workers_of_a_running_dask_cluster_share_a_book_on_postgresql(
     api: str, tmp_path: Path, database: str
 ) -> None:
     pipeline = Pipeline(tmp_path / "home", api, extra={"WASP_LEDGER_URL": database})
-    environment = pipeline.environment | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = pipeline.environment | {"PYTHONPATH": str(ROOT)}
     with dask_cluster(tmp_path, environment) as address:
         execution = {"task_runner": "dask", "cluster": address, "max_workers": 2}
         expected = result(pipeline, execution=execution)
@@ -158,7 +159,7 @@ def test_the_workers_of_a_running_dask_cluster_share_a_book_on_postgresql(
 def test_a_dask_worker_that_sees_another_budget_book_spends_nothing(api: str, tmp_path: Path, database: str) -> None:
     pipeline = Pipeline(tmp_path / "home", api, extra={"WASP_LEDGER_URL": database})
     elsewhere = {name: value for name, value in pipeline.environment.items() if name != "WASP_LEDGER_URL"}
-    with dask_cluster(tmp_path, elsewhere | {"PYTHONPATH": str(Path(__file__).parents[2])}) as address:
+    with dask_cluster(tmp_path, elsewhere | {"PYTHONPATH": str(ROOT)}) as address:
         execution = {"task_runner": "dask", "cluster": address, "max_workers": 2}
         done = pipeline.call("run", "wasp", "--config", str(pipeline.config(execution=execution)), "--json")
     assert done.returncode == 1

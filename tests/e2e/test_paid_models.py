@@ -10,18 +10,11 @@ from typing import Any
 import pytest
 
 from connectors.interfaces.money import format_dollars
-from tests.pipeline import WAIT_SECONDS, Pipeline, last_json
-from tests.vendor_server import VendorServer
-from tests.vendor_wire import failure, with_usage
-
-KEY = "sk-planted-7h3k3y-must-not-appear"
-PRICE = {"input": 1000.0, "output": 1000.0, "date": "2026-11-01"}
-
-
-def paid(name: str, connector: str, url: str, **more: Any) -> dict[str, Any]:
-    endpoint = f"{url}/v1" if connector == "openai" else url
-    plm = {"name": name, "connector": connector, "model": "some-model", "endpoint": endpoint, "key": "env:VENDOR_KEY"}
-    return plm | {"price": PRICE, "max_tokens": 60, "options": {"tries": 2}} | more
+from tests.support.runs.paid_models import KEY, SHORT, paid
+from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.servers.vendor import VendorServer
+from tests.support.servers.vendor_messages import failure, with_usage
+from tests.support.waits import WAIT_SECONDS
 
 
 @pytest.fixture
@@ -29,7 +22,6 @@ def pipeline(api: str, tmp_path: Path) -> Pipeline:
     return Pipeline(tmp_path / "home", api, {"VENDOR_KEY": KEY})
 
 
-SHORT = {"method": {"iterations": 2, "samples": 24}}
 ENOUGH = {"method": {"iterations": 2, "samples": 96}}
 """Enough texts of each class for a vote where one of two models writes none."""
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import connectors.data
-from tests.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline, last_json
 
 PERSON = {"protects": "person", "rows_per_person": 4}
 

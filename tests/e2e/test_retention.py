@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline import Pipeline, last_json
-from tests.vendor_server import VendorServer
+from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.servers.vendor import VendorServer
 
 EVERYTHING = ("--samples-older-than", "0m", "--embeddings-older-than", "0m", "--completions-older-than", "0m")
 EVERYTHING += ("--private-older-than", "0m")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline, last_json
 
 
 @pytest.fixture(scope="module")

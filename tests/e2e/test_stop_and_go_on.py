@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from flows.config.task_files import SHIPPED, load_task
-from tests.pipeline import ROOT, Pipeline, last_json
+from tests.support.paths import ROOT
+from tests.support.runs.pipeline import Pipeline, last_json
 
 
 def own_task(folder: Path, description: str) -> Path:

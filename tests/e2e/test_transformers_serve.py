@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving import transformers_server
-from tests.tiny_models import tiny_models as tiny_models
+from tests.support.models.tiny import tiny_models as tiny_models
+from tests.support.servers.transformers import transformers_server
 
 pytest.importorskip("torch")
 openai = pytest.importorskip("openai")

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from tests.pipeline import Pipeline, last_json
-from tests.vendor_server import VendorServer
-from tests.vendor_wire import ok
+from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.servers.vendor import VendorServer
+from tests.support.servers.vendor_messages import ok
 
 REFUSAL = "I am sorry, but I cannot help with that request."
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.pipeline import Pipeline, last_json
+from tests.support.paths import ROOT
+from tests.support.runs.pipeline import Pipeline, last_json
 
-ROWS = Path(__file__).resolve().parents[2] / "connectors" / "data" / "support_desk" / "test.parquet"
+ROWS = ROOT / "connectors" / "data" / "support_desk" / "test.parquet"
 WARNING = "is not above chance"
 
 

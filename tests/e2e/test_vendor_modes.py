@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_paid_models import SHORT, paid
-from tests.pipeline import ROOT, Pipeline
-from tests.vendor_batches import BatchBook
-from tests.vendor_server import VendorServer
+from tests.support.paths import ROOT
+from tests.support.runs.paid_models import SHORT, paid
+from tests.support.runs.pipeline import Pipeline
+from tests.support.servers.vendor import VendorServer
+from tests.support.servers.vendor_batches import BatchBook
 
 KEY = "sk-in-a-block-never-in-a-file"
 

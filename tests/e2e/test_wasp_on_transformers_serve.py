@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.pipeline import Pipeline
-from tests.serving import transformers_server
-from tests.trained_model import CORPUS
-from tests.trained_model import trained_model as trained_model
+from tests.support.models.trained import CORPUS
+from tests.support.models.trained import trained_model as trained_model
+from tests.support.runs.pipeline import Pipeline
+from tests.support.servers.transformers import transformers_server
 
 pytest.importorskip("torch")
 pytest.importorskip("openai")

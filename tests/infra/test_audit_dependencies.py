@@ -1,13 +1,14 @@
 """What is said of installed packages with known vulnerabilities."""
 
 import importlib.util
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-PLACE = Path(__file__).parents[2] / "infra" / "audit_dependencies.py"
+from tests.support.paths import ROOT
+
+PLACE = ROOT / "infra" / "audit_dependencies.py"
 SKIPPED = {"name": "local", "skip_reason": "not found on PyPI"}
 SOUND = {"name": "numpy", "version": "2.0", "vulns": []}
 

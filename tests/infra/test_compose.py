@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.infra.tools import INFRA, ROOT, SECRETS, MissingVariable, beside_python, compose, compose_program
+from tests.support.infra_files import INFRA, SECRETS, MissingVariable, beside_python, compose, compose_program
+from tests.support.paths import ROOT
 
 FILES = [INFRA / "compose.yaml", INFRA / "compose.gpu.yaml"]
 needs_compose = pytest.mark.skipif(

@@ -9,27 +9,13 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
 from connectors.ledger.ledger import BudgetBook
-from tests.connectors.ledger_tools import gdp, never, new_book, plan, request, zcdp
-from tests.connectors.postgres_server import PROGRAMS, execute, postgres_server
-from tests.infra.tools import INFRA, plain_environment
+from tests.support.infra_files import plain_environment
+from tests.support.ledgers import gdp, never, new_book, plan, request, zcdp
+from tests.support.servers.databases import client, make_databases
+from tests.support.servers.postgres import PROGRAMS, execute, postgres_server
 
 PASSWORDS = {"prefect": "one'quoted", "mlflow": "two", "ledger": "three"}
 pytestmark = pytest.mark.skipif(not (PROGRAMS and shutil.which("psql")), reason="needs PostgreSQL")
-
-
-def client(program: str, superuser: str, *arguments: str) -> list[str]:
-    """Return a call of one of PostgreSQL's programs on the test server."""
-    url = make_url(superuser)
-    return [program, "--host", str(url.host), "--port", str(url.port), "--username", str(url.username), *arguments]
-
-
-def make_databases(superuser: str, passwords: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    """Run the script as the container of PostgreSQL does."""
-    variables = {f"{name.upper()}_DB_PASSWORD": word for name, word in passwords.items()}
-    environment = plain_environment(PGPASSWORD="secret", **variables)
-    script = str(INFRA / "postgres" / "databases.sql")
-    command = client("psql", superuser, "--set", "ON_ERROR_STOP=1", "--dbname", "postgres", "--file", script)
-    return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")

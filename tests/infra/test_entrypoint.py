@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.infra.tools import INFRA, beside_python, plain_environment
+from tests.support.infra_files import INFRA, beside_python, plain_environment
 
 SHOW = """#!/usr/bin/env python3
 import json, os, sys

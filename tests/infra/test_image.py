@@ -10,7 +10,8 @@ import tomllib
 import pytest
 from packaging.utils import canonicalize_name
 
-from tests.infra.tools import INFRA, ROOT, beside_python
+from tests.support.infra_files import INFRA, beside_python
+from tests.support.paths import ROOT
 
 DOCKERFILE = INFRA / "Dockerfile"
 TEXT = DOCKERFILE.read_text()

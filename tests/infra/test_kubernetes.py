@@ -12,8 +12,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tests.infra.chart_values import CHARTS, unknown
-from tests.infra.tools import INFRA, SECRETS, compose, plain_environment
+from tests.support.chart_values import CHARTS, unknown
+from tests.support.infra_files import INFRA, SECRETS, compose, plain_environment
 
 HELM = INFRA / "helm"
 POOLS = {"cpu": HELM / "work-pool-cpu.json", "gpu": HELM / "work-pool-gpu.json"}

@@ -21,10 +21,11 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import make_url
 
-from tests.connectors.postgres_server import PROGRAMS, free_port, postgres_server
-from tests.infra.test_databases import make_databases
-from tests.infra.tools import INFRA, ROOT, SECRETS, compose, plain_environment
-from tests.pipeline import SMALL
+from tests.support.infra_files import INFRA, SECRETS, compose, plain_environment
+from tests.support.paths import ROOT
+from tests.support.runs.pipeline import SMALL
+from tests.support.servers.databases import make_databases
+from tests.support.servers.postgres import PROGRAMS, free_port, postgres_server
 
 pytestmark = [
     pytest.mark.slow,

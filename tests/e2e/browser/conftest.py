@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import OUTPUT
-from tests.e2e.browser.browser import Browser
-from tests.e2e.browser.chromium import chromium
-from tests.e2e.browser.site import Site, running_site
-from tests.e2e.browser.story import DEMO, DEPLOYMENT, Story
+from tests.support.browser.browser import Browser
+from tests.support.browser.chromium import chromium
+from tests.support.browser.site import Site, running_site
+from tests.support.browser.story import DEMO, DEPLOYMENT, Story
+from tests.support.paths import OUTPUT
 
 SHOTS = OUTPUT / "screenshots"
 

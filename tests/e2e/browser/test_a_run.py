@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.e2e.browser.story import Story
+from tests.support.browser.story import Story
 
 
 def test_what_was_changed_in_the_form_is_what_the_run_did(story: Story, finished: str) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.e2e.browser.story import DEPLOYMENT, DIALOG, MENU, Story
-from tests.pipeline import SMALL
+from tests.support.browser.story import DEPLOYMENT, DIALOG, MENU, Story
+from tests.support.runs.pipeline import SMALL
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.e2e.browser.site import Site
-from tests.e2e.browser.story import DEPLOYMENT, Story
-from tests.pipeline import SMALL
-from tests.vendor_server import VendorServer
-from tests.vendor_wire import Reply, Request, failure
+from tests.support.browser.site import Site
+from tests.support.browser.story import DEPLOYMENT, Story
+from tests.support.runs.pipeline import SMALL
+from tests.support.servers.vendor import VendorServer
+from tests.support.servers.vendor_messages import Reply, Request, failure
 
 ROUNDS, SAMPLES = 3, 36
 FIRST_ROUND = SAMPLES // ROUNDS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.browser.story import DEPLOYMENT, Story
+from tests.support.browser.story import DEPLOYMENT, Story
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ something to follow. All rows are public benchmarks; the folder of a cache is ne
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +22,7 @@ from connectors.models.ngram.model import NgramModel
 from flows.config.task_files import load_task
 from tasks.steps.generate import Request, generate
 from tasks.text.cleaning import normalised
+from tests.support import paths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,8 +88,7 @@ class Corpus:
 
 def folder_of_data() -> Path | None:
     """Return the folder of the data (the variable WASP_DATA, or beside the repository); None if there is none."""
-    chosen = os.environ.get("WASP_DATA") or Path(__file__).parents[4] / "shared" / "data"
-    return Path(chosen) if Path(chosen).is_dir() else None
+    return paths.DATA if paths.DATA.is_dir() else None
 
 
 def corpus(name: str, data: Path, cache: Path) -> Corpus:

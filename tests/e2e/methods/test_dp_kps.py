@@ -1,0 +1,125 @@
+"""DP-KPS by the command: two charges, everything found again, phrases in the prompts and no class, what refuses it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.support.runs.pipeline import Pipeline, last_json
+
+
+@pytest.fixture(scope="module")
+def finished(api: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, dict[str, Any]]:
+    pipeline = Pipeline(tmp_path_factory.mktemp("kps") / "home", api, method="dp_kps")
+    return pipeline, pipeline.run()
+
+
+def table(finished: tuple[Pipeline, dict[str, Any]], name: str) -> pd.DataFrame:
+    pipeline, summary = finished
+    return pd.read_parquet(pipeline.home / "runs" / summary["run_id"] / name, partitioning=None)
+
+
+def released(pipeline: Pipeline) -> list[dict[str, Any]]:
+    entries = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
+    return [entry for entry in entries if entry["kind"] == "release"]
+
+
+def test_both_parts_are_charged_once_and_a_second_run_reuses_all(finished: tuple[Pipeline, dict[str, Any]]) -> None:
+    pipeline, summary = finished
+    assert (summary["releases"], summary["n_synthetic"]) == (2, 36)
+    assert summary["epsilon_spent"] == pytest.approx(4.0, rel=1e-4)
+    assert [entry["slot"] for entry in released(pipeline)] == ["vocabulary", "density"]
+    again = pipeline.run()
+    assert (again["accuracy"], again["epsilon_spent"]) == (summary["accuracy"], summary["epsilon_spent"])
+    assert len(released(pipeline)) == 2
+    verified = pipeline.call("budget", "verify", "desk")
+    assert verified.returncode == 0
+    assert "missing" not in verified.stdout
+    page = (pipeline.home / "runs" / summary["run_id"] / "report.html").read_text()
+    assert "how many documents hold each public term" in page
+
+
+def test_prompts_hold_the_drawn_phrases_and_no_class(finished: tuple[Pipeline, dict[str, Any]]) -> None:
+    sequences, terms = table(finished, "sequences.parquet"), table(finished, "vocabulary/terms.parquet")
+    known = set(terms["term"])
+    drawn = [tuple(json.loads(phrases)) for phrases in sequences["phrases"]]
+    assert len(drawn) == 36
+    assert len(terms) == 30
+    assert all(len(set(phrases)) == 4 and set(phrases) <= known for phrases in drawn)
+    by_plm = []
+    for plm in ("clerk", "novelist"):
+        prompts = table(finished, f"iteration=0/plm={plm}/prompts.parquet")
+        by_plm.append(prompts[prompts["attempt"] == 0])
+    asked = pd.concat(by_plm)
+    wanted = {"; ".join(phrases) for phrases in drawn}
+    assert all(any(one in text for one in wanted) for text in asked["text"])
+    assert not any(label in text for label in set(sequences["label"]) for text in asked["text"])
+    assert "message to a support desk" in asked["text"].iloc[0]
+
+
+def test_texts_hold_their_phrases(finished: tuple[Pipeline, dict[str, Any]]) -> None:
+    texts, prompts = table(finished, "synthetic.parquet"), table(finished, "iteration=0/plm=clerk/prompts.parquet")
+    asked = dict(zip(prompts["prompt_key"], prompts["text"], strict=True))
+    mine = texts[texts["plm"] == "clerk"]
+    held = []
+    for key, text in zip(mine["prompt_key"], mine["text"], strict=True):
+        phrases = asked[key].split("these terms: ")[1].split(".\n")[0].split("; ")
+        held += [phrase.lower() in text.lower() for phrase in phrases]
+    assert sum(held) / len(held) > 0.9
+
+
+def test_the_phrases_alone_can_be_the_texts(finished: tuple[Pipeline, dict[str, Any]]) -> None:
+    pipeline, first = finished
+    summary = pipeline.run(method={"texts": "phrases"}, plms=[], evaluation={"map": "tsne"})
+    assert summary["run_id"] != first["run_id"]
+    assert len(released(pipeline)) == 2, "the same releases serve both"
+    assert summary["accuracy"] is not None
+    texts = pipeline.synthetic(summary["run_id"])
+    assert set(texts["plm"]) == {"phrases"}
+    assert all(len(text.split(", ")) == 4 for text in texts["text"])
+    report = json.loads((pipeline.home / "runs" / summary["run_id"] / "report.json").read_text())
+    assert report["map"]["by"] == "t-SNE"
+    assert len(report["map"]["synthetic"]) == 36
+
+
+@pytest.mark.slow
+def test_aug_pe_asks_with_words_of_a_private_vocabulary(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api, method="aug_pe")
+    method = {"keywords": "private_vocabulary", "disclosure": "none", "vocabulary_terms": 20, "words": 2}
+    shared = {"vocabulary": {"path": "builtin:vocabularies/demo.parquet"}, "privacy": {"vocabulary_epsilon": 1.0}}
+    planned = last_json(
+        pipeline.call("plan", "aug_pe", "--config", str(pipeline.config(method=method, **shared)), "--json").stdout
+    )
+    summary = pipeline.run(method=method, **shared)
+    assert [entry["slot"] for entry in released(pipeline)] == ["vocabulary", "vote-0", "vote-1"]
+    assert summary["releases"] == planned["releases"] == 3
+    assert summary["epsilon_spent"] == pytest.approx(planned["epsilon_exact"], rel=1e-4) == pytest.approx(4.0, rel=1e-3)
+    found = (pipeline, summary)
+    known = set(table(found, "vocabulary/terms.parquet")["term"])
+    prompts = table(found, "iteration=0/plm=clerk/prompts.parquet")
+    named = [text.split(' about "')[1].split('".')[0].split(", ") for text in prompts["text"]]
+    assert all(len(set(words)) == 2 and set(words) <= known for words in named)
+    assert len({tuple(words) for words in named}) > 5
+    assert not prompts["text"].str.contains("login_problem|billing_question", regex=True).any()
+
+
+def test_a_student_adapts_to_the_private_rows_for_a_third_charge(finished: tuple[Pipeline, dict[str, Any]]) -> None:
+    pipeline, _ = finished
+    before = len(released(pipeline))
+    student = {"kind": "mlp", "adaptation": "coral", "adaptation_from": "moments", "adaptation_epsilon": 3.0}
+    settings = {"student": student | {"adaptation_directions": 3}, "privacy": {"epsilon": 5.0}}
+    summary = pipeline.run(**settings)
+    assert [entry["slot"] for entry in released(pipeline)][before:] == ["vocabulary", "density", "moments"]
+    assert (summary["releases"], summary["degraded"]) == (3, False)
+    assert summary["epsilon_spent"] == pytest.approx(5.0, rel=1e-4)
+    assert pipeline.run(**settings)["accuracy"] == summary["accuracy"]
+    assert len(released(pipeline)) == before + 3
+    run = pipeline.home / "runs" / summary["run_id"]
+    assert json.loads((run / "student.json").read_text())["adapted_to"] == 18
+    assert "which the student adapts to" in (run / "report.html").read_text()
+    assert pipeline.call("budget", "verify", "desk").returncode == 0
+    exported = pipeline.call("export", summary["run_id"], str(pipeline.home / "bundle"))
+    assert exported.returncode == 0, exported.stderr
+    assert not list((pipeline.home / "bundle").rglob("release.parquet"))

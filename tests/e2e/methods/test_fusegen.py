@@ -1,0 +1,175 @@
+"""FuseGen from end to end: what its steps promise, and that a run without private rows is whole everywhere."""
+
+import json
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tasks.text.cleaning import normalised
+from tests.support.runs.method_configs import FUSEGEN, config_file
+from tests.support.runs.pipeline import Pipeline, last_json
+
+Done = tuple[Pipeline, dict[str, Any]]
+
+
+def run(pipeline: Pipeline, **changes: Any) -> dict[str, Any]:
+    done = pipeline.call("run", "fusegen", "--config", str(config_file(pipeline, FUSEGEN, **changes)), "--json")
+    assert done.returncode == 0, done.stderr[-4000:]
+    return last_json(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def finished(api: str, tmp_path_factory: pytest.TempPathFactory) -> Done:
+    pipeline = Pipeline(tmp_path_factory.mktemp("fusegen") / "home", api)
+    return pipeline, run(pipeline)
+
+
+def table(done: Done, name: str) -> pd.DataFrame:
+    pipeline, summary = done
+    return pd.read_parquet(pipeline.home / "runs" / summary["run_id"] / name, partitioning=None)
+
+
+def test_it_ends_with_distinct_balanced_texts_in_equal_shares(finished: Done) -> None:
+    rows = table(finished, "synthetic.parquet")
+    assert len(rows) == finished[1]["n_synthetic"] == 108
+    assert rows["label"].value_counts().nunique() == 1
+    assert rows["plm"].value_counts().tolist() == [54, 54]
+    assert not rows.duplicated(["text", "label"]).any()
+    assert 0 < finished[1]["accuracy"] <= 1
+
+
+def test_candidates_are_twice_the_examples_and_come_half_from_each_end(finished: Done) -> None:
+    pool = table(finished, "iteration=0/pool.parquet")
+    assert pool["kind"].value_counts().to_dict() == {"easy": 4, "ambiguous": 4}
+    assert pool.query("kind == 'easy'")["variability"].max() <= pool.query("kind == 'ambiguous'")["variability"].min()
+    chosen = table(finished, "iteration=0/selection.parquet")
+    best = pool.sort_values(["influence", "sample_id"], ascending=[False, True])["sample_id"].tolist()[:4]
+    for _, of_class in chosen.groupby("label"):
+        assert of_class["sample_id"].tolist() == best, "all classes are shown the same texts, as is published"
+    assert len(chosen["label"].unique()) == 6
+
+
+def test_the_examples_in_the_prompts_are_those_of_the_round_before(finished: Done) -> None:
+    pipeline, summary = finished
+    folder = pipeline.home / "runs" / summary["run_id"]
+    shown = [set(table(finished, f"iteration={t}/selection.parquet")["text"]) for t in (0, 1)]
+    assert shown[0] != shown[1], "the published code showed the first round's for ever"
+    for t in (1, 2):
+        for prompts in folder.glob(f"iteration={t}/plm=*/prompts.parquet"):
+            for prompt in pd.read_parquet(prompts, partitioning=None)["text"]:
+                assert all(" ".join(text.split()) in prompt for text in shown[t - 1])
+                assert "their classes differ" in prompt
+
+
+def test_every_model_has_a_student_that_judges_the_texts_of_all(finished: Done) -> None:
+    for plm in ("clerk", "novelist"):
+        judged = table(finished, f"iteration=1/plm={plm}/judgement.parquet")
+        assert len(judged) == 72
+        assert Counter(judged["part"]) == {"": 36, "train": 30, "validation": 6}
+        assert judged["probability"].between(0, 1).all()
+        assert judged.query("part == 'train'")["weight"].mean() == pytest.approx(1.0)
+
+
+def test_adjusted_weights_reach_the_student(finished: Done) -> None:
+    weights = table(finished, "student_weights.parquet")
+    assert len(weights) == 108
+    assert weights["weight"].mean() == pytest.approx(1.0)
+    assert weights["weight"].nunique() > 1
+
+
+def test_nothing_private_is_opened_charged_or_claimed(finished: Done, tmp_path: Path) -> None:
+    pipeline, summary = finished
+    assert (summary["epsilon_spent"], summary["releases"], summary["dataset"]) == (0.0, 0, "")
+    assert last_json(pipeline.call("budget", "show", "--json").stdout)["datasets"] == []
+    page = Path(summary["report"]).read_text()
+    assert "No private rows were opened" in page
+    assert "NOT PRIVATE" not in page
+    assert "guided by" not in page
+    shown = pipeline.call("show", summary["run_id"]).stdout
+    assert "no private row was opened, epsilon 0" in shown
+    assert "budget history" not in shown
+    bundle = tmp_path / "bundle"
+    exported = pipeline.call("export", summary["run_id"], str(bundle))
+    assert exported.returncode == 0, exported.stderr
+    card = (bundle / "README.md").read_text()
+    assert "No private rows were opened" in card
+    assert "no budget book holds it" in card
+    assert "differential privacy" not in card.lower()
+    described = json.loads((bundle / "croissant.json").read_text())
+    assert described["rai:personalSensitiveInformation"] == "No private rows were opened."
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    assert manifest["privacy"]["epsilon_spent"] == 0.0
+    assert manifest["overlap_check"] == {"done": False, "why": "this run opened no private row"}
+    assert pipeline.call("verify-bundle", str(bundle)).returncode == 0
+
+
+def test_it_is_resumed_reported_and_given_up_like_any_run(finished: Done) -> None:
+    pipeline, summary = finished
+    again = pipeline.call("resume", summary["run_id"], "--json")
+    assert again.returncode == 0, again.stderr[-2000:]
+    assert last_json(again.stdout)["accuracy"] == summary["accuracy"]
+    assert pipeline.call("report", summary["run_id"]).returncode == 0
+    assert pipeline.call("abandon", summary["run_id"]).returncode == 0
+
+
+def test_killed_and_resumed_it_gives_the_same_result(finished: Done, api: str, tmp_path: Path) -> None:
+    whole, summary = finished
+    pipeline = Pipeline(tmp_path / "home", api)
+    config = config_file(pipeline, FUSEGEN)
+    process = pipeline.start("run", "fusegen", "--config", str(config), "--json")
+    deadline = time.monotonic() + 300
+    while not list(pipeline.home.glob("runs/*/iteration=0/plm=*/judgement.parquet")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    done = pipeline.call("resume", summary["run_id"], "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    resumed = last_json(done.stdout)
+    place = Path("runs") / summary["run_id"] / "synthetic.parquet"
+    assert (pipeline.home / place).read_bytes() == (whole.home / place).read_bytes()
+    for name in ("accuracy", "macro_f1", "fid", "n_synthetic"):
+        assert resumed[name] == summary[name]
+
+
+def test_by_class_each_class_is_shown_its_own_texts_in_the_task_s_words(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    summary = run(pipeline, method={"examples_of": "class", "own_judge": False, "boosts": 0, "iterations": 2})
+    chosen = table((pipeline, summary), "iteration=0/selection.parquet")
+    texts = table((pipeline, summary), "synthetic.parquet").set_index("sample_id")["label"]
+    assert (texts.loc[chosen["sample_id"]].to_numpy() == chosen["label"].to_numpy()).all()
+    assert (chosen.groupby("label").size() == 4).all()
+    assert chosen["text"].map(normalised).is_unique
+    prompts = pipeline.home.glob("runs/*/iteration=1/plm=*/prompts.parquet")
+    assert not any("their classes differ" in text for one in prompts for text in pd.read_parquet(one)["text"])
+    assert not list(pipeline.home.glob("runs/*/student_weights.parquet")), "without boosts all texts weigh the same"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"private": {"path": "rows.csv"}}, "private: fusegen opens no private row; leave this group out"),
+        ({"privacy": {"epsilon": 4}}, "its epsilon is 0 whatever stands here"),
+        ({"evaluation": {"fid_reference": "private"}}, "evaluation.fid_reference"),
+        ({"plms_used": ["clark"]}, "there is no PLM 'clark'; known here: clerk, novelist"),
+    ],
+)
+def test_what_means_nothing_without_private_rows_is_refused_in_one_line(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    pipeline = Pipeline(tmp_path / "home")
+    done = pipeline.call("plan", "fusegen", "--config", str(config_file(pipeline, FUSEGEN, **changes)))
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_the_plan_says_that_no_rows_are_opened(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home")
+    done = pipeline.call("plan", "fusegen", "--config", str(config_file(pipeline, FUSEGEN)))
+    assert "private rows  none are opened: epsilon 0, and the budget book stays as it is" in done.stdout

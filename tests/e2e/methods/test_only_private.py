@@ -1,0 +1,151 @@
+"""only_private from end to end: NOT PRIVATE in every place, nothing leaves, no row is found outside the zone."""
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.data.planted_strings import PLANTED, found_outside, planted_rows
+from tests.support.paths import ROOT
+from tests.support.runs.method_configs import ONLY_PRIVATE, config_file
+from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.served_flow import ask
+from tests.support.servers.prefect import prefect_server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    folder = tmp_path_factory.mktemp("own-prefect")
+    with prefect_server(folder) as api:
+        yield api, folder
+
+
+@pytest.fixture(scope="module")
+def finished(
+    server: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Pipeline, dict[str, Any], str]:
+    folder = tmp_path_factory.mktemp("only")
+    pipeline = Pipeline(folder / "home", server[0])
+    (folder / "owner").mkdir()
+    path = planted_rows(folder / "owner" / "rows.parquet")
+    config = config_file(pipeline, ONLY_PRIVATE, private={"path": path, "name": "planted"})
+    done = pipeline.call("run", "only_private", "--config", str(config), "--json")
+    assert done.returncode == 0, done.stderr[-4000:]
+    return pipeline, last_json(done.stdout), done.stdout + done.stderr
+
+
+def test_nothing_of_a_row_and_nothing_of_the_model_is_found_outside_the_zone(
+    finished: tuple[Pipeline, dict[str, Any], str], server: tuple[str, Path]
+) -> None:
+    pipeline, summary, said = finished
+    assert found_outside(pipeline.home, PLANTED) == []
+    assert found_outside(server[1], PLANTED) == []
+    assert not [word for word in PLANTED if word in said]
+    models = [path for path in pipeline.home.rglob("head.npz") if path.is_file()]
+    assert [path.relative_to(pipeline.home).parts[:2] for path in models] == [("private", "students")]
+    assert "120" not in said.replace(summary["run_id"], ""), "the number of private rows"
+
+
+def test_every_place_says_that_it_is_not_private(
+    finished: tuple[Pipeline, dict[str, Any], str], server: tuple[str, Path]
+) -> None:
+    pipeline, summary, _ = finished
+    run_id = summary["run_id"]
+    assert summary["not_private"] is True
+    assert summary["epsilon_spent"] is None
+    assert summary["n_synthetic"] == 0
+    manifest = json.loads((pipeline.home / "runs" / run_id / "manifest.json").read_text())
+    assert manifest["not_private"] is True
+    assert manifest["plan"]["private"] is False
+    page = Path(summary["report"]).read_text()
+    assert "<strong>NOT PRIVATE</strong>" in page
+    assert "a student trained on the private rows" in page
+    assert "votes of the private rows" not in page
+    assert summary["degraded"] is False
+    assert "NO NOISE is added" in page
+    assert "degraded" not in page.lower()
+    assert "wasp export" not in page
+    tags = ask(server[0], f"/flow_runs/{summary['prefect_run_id']}", method="GET")["tags"]
+    assert "NOT PRIVATE" in tags
+    with sqlite3.connect(pipeline.home / "mlflow.db") as database:
+        kept = dict(database.execute("select key, value from tags").fetchall())
+    assert kept["wasp.privacy"] == "NOT PRIVATE"
+    assert "infinite (NOT PRIVATE)" in pipeline.call("runs").stdout
+    shown = pipeline.call("show", run_id).stdout
+    assert "NOT PRIVATE" in shown
+    assert "export" not in shown
+    plan = pipeline.call("plan", "only_private", "--config", str(pipeline.home.parent / "home-comparison.yaml")).stdout
+    assert "NOT PRIVATE   a student is trained on the private rows as they are" in plan
+
+
+def test_the_book_and_the_page_of_the_officer_list_the_exposure(
+    finished: tuple[Pipeline, dict[str, Any], str],
+) -> None:
+    pipeline, summary, _ = finished
+    status = last_json(pipeline.call("budget", "show", "--json").stdout)["datasets"][0]
+    assert status["exposed"] is True
+    entries = last_json(pipeline.call("budget", "history", "planted", "--json").stdout)["entries"]
+    told = [(one["kind"], one["slot"]) for one in entries if one["run_id"] == summary["run_id"]]
+    assert told.count(("expose", "train-0")) == 1
+    for language, words in (("en", "WITHOUT NOISE"), ("de", "OHNE RAUSCHEN"), ("zh", "未加噪声")):
+        told = last_json(pipeline.call("budget", "report", "planted", "--language", language, "--json").stdout)
+        page = Path(told["page"]).read_text()
+        assert words in page
+        assert "a student trained on the private rows as they are" in page
+        assert "by at most 0 (L2)" not in page
+
+
+def test_nothing_of_it_can_be_exported(finished: tuple[Pipeline, dict[str, Any], str], tmp_path: Path) -> None:
+    pipeline, summary, _ = finished
+    refused = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"))
+    assert refused.returncode == 2
+    assert "NOT PRIVATE" in refused.stderr
+    assert not (tmp_path / "bundle").exists()
+
+
+def test_resumed_it_reuses_its_student(finished: tuple[Pipeline, dict[str, Any], str]) -> None:
+    pipeline, summary, _ = finished
+    done = pipeline.call("resume", summary["run_id"], "--json")
+    assert done.returncode == 0, done.stderr[-2000:]
+    again = last_json(done.stdout)
+    assert (again["accuracy"], again["releases"]) == (summary["accuracy"], 1)
+
+
+def test_another_run_that_reuses_the_exposure_is_not_private_either(
+    finished: tuple[Pipeline, dict[str, Any], str], tmp_path: Path
+) -> None:
+    pipeline, summary, _ = finished
+    text = (ROOT / "flows" / "task_files" / "support_desk.yaml").read_text(encoding="utf-8")
+    (tmp_path / "other.yaml").write_text(re.sub("(?m)^item: .*", "item: another item", text), encoding="utf-8")
+    rows = {"path": str(pipeline.home.parent / "owner" / "rows.parquet"), "name": "planted"}
+    config = config_file(pipeline, ONLY_PRIVATE, private=rows, task=str(tmp_path / "other.yaml"))
+    done = pipeline.call("run", "only_private", "--config", str(config), "--json")
+    assert done.returncode == 0, done.stderr[-2000:]
+    other = last_json(done.stdout)
+    assert other["run_id"] != summary["run_id"]
+    assert (other["epsilon_spent"], other["epsilon_added"]) == (None, 0.0)
+    assert (other["releases"], other["releases_charged"]) == (1, 0)
+    told = last_json(pipeline.call("budget", "report", "planted", "--json").stdout)
+    line = next(run for run in told["runs"] if run["run_id"] == other["run_id"])
+    assert (line["loss"], line["added"], line["sure"]) == (None, 0.0, [1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"privacy": {"epsilon": 4}}, "this method adds no noise, so that it can promise nothing; write inf"),
+        ({"plms": [{"name": "a", "connector": "ngram", "model": "helpdesk"}]}, "plms: only_private writes no text"),
+        ({"method": {"iterations": 3}}, "iterations: only_private writes no text"),
+        ({"student": {"epochs": 3}}, "epochs: method.passes says how long"),
+        ({"method": {"training": "as_published"}}, "student.kind is 'mlp', write finetune"),
+    ],
+)
+def test_what_it_has_no_use_for_is_refused_in_one_line(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    pipeline = Pipeline(tmp_path / "home")
+    done = pipeline.call("plan", "only_private", "--config", str(config_file(pipeline, ONLY_PRIVATE, **changes)))
+    assert done.returncode == 2
+    assert said in done.stderr

@@ -1,0 +1,316 @@
+"""The main job from end to end, as its user runs it: the command, a real Prefect server, a real MLflow database."""
+
+import json
+import sqlite3
+import urllib.request
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.support.models.tiny import save_roberta
+from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.servers.ports import free_port
+from tests.support.tracking import snapshot
+
+pytestmark = pytest.mark.core
+PROMISED = {
+    "run_id", "flow", "state", "degraded", "epsilon_spent", "delta", "releases", "n_synthetic", "accuracy", "macro_f1",
+    "fid", "mlflow_run_id", "prefect_run_id", "report", "seconds",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(api: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, dict[str, object]]:
+    pipeline = Pipeline(tmp_path_factory.mktemp("wasp") / "home", api)
+    return pipeline, pipeline.run()
+
+
+def test_the_answer_holds_what_is_promised(finished) -> None:
+    _, summary = finished
+    assert set(summary) >= PROMISED
+    assert summary["state"] == "done"
+    assert summary["n_synthetic"] == 72
+    assert summary["releases"] == 2
+    assert 3.9 < summary["epsilon_spent"] <= 4.0
+    assert 0 < summary["accuracy"] <= 1
+    assert summary["fid"] > 0
+
+
+def test_the_answer_tells_what_the_student_did_with_every_class(finished) -> None:
+    _, summary = finished
+    confusion = summary["confusion"]
+    assert list(summary["per_class"]) == summary["classes"]
+    assert sum(map(sum, confusion)) == sum(one["rows"] for one in summary["per_class"].values()) == 90
+    right = sum(row[place] for place, row in enumerate(confusion))
+    assert right / 90 == pytest.approx(summary["accuracy"])
+    for place, name in enumerate(summary["classes"]):
+        one, rows = summary["per_class"][name], sum(confusion[place])
+        assert one["recall"] == pytest.approx(confusion[place][place] / rows)
+        assert one["f1"] <= max(one["precision"], one["recall"])
+
+
+def test_the_answer_tells_how_much_of_the_texts_is_real_and_of_the_real_is_there(finished) -> None:
+    _, summary = finished
+    for name in ("text_precision", "text_recall"):
+        course = [one[name] for one in summary["iterations"]]
+        assert len(course) == 3
+        assert all(0 <= value <= 1 for value in course)
+        assert summary[name] == course[-1]
+
+
+@pytest.mark.runs
+def test_weights_come_from_counted_first_choices_and_are_read_back_from_the_book(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    asked = {"weights_from": "counts", "counts_share": 0.2}
+    counted = pipeline.run(method=asked)
+    folder = pipeline.home / "runs" / counted["run_id"]
+    assert 3.9 < counted["epsilon_spent"] <= 4.0
+    kept = folder / "iteration=0" / "_release.parquet.json"
+    choices = json.loads(kept.read_text())["info"]["choices"]
+    assert len(choices) == 2
+    weights = pd.read_parquet(folder / "iteration=0/weights.parquet").set_index("plm")["share"]
+    if sum(choices) > 0:
+        wanted = [max(one, 0) / sum(max(one, 0) for one in choices) for one in choices]
+        assert weights[["clerk", "novelist"]].tolist() == pytest.approx(wanted)
+    page = Path(counted["report"]).read_text(encoding="utf-8")
+    assert "to the bin of the PLM that wrote its nearest text" in page
+    (folder / "iteration=0/release.parquet").unlink()
+    again = pipeline.run(method=asked)
+    assert again["epsilon_spent"] == counted["epsilon_spent"]
+    assert json.loads(kept.read_text())["info"]["choices"] == choices
+
+
+def test_every_step_left_its_artifact(finished) -> None:
+    pipeline, summary = finished
+    folder = pipeline.home / "runs" / summary["run_id"]
+    for iteration in range(3):
+        assert (folder / f"iteration={iteration}/plm=clerk/samples.parquet").exists()
+        assert (folder / f"iteration={iteration}/measures.json").exists()
+        assert (folder / f"iteration={iteration}/release.parquet").exists() == (iteration < 2)
+    for name in ("synthetic.parquet", "student.json", "report.html", "summary.json", "manifest.json"):
+        assert (folder / name).exists(), name
+
+
+def test_synthetic_rows_are_balanced_distinct_and_numbered(finished) -> None:
+    pipeline, summary = finished
+    rows = pipeline.synthetic(summary["run_id"])
+    assert len(rows) == rows["sample_id"].nunique() == 72
+    assert not rows.duplicated(["text", "label"]).any()
+    assert rows["label"].value_counts().tolist() == [12] * 6
+    assert rows.groupby("iteration").size().tolist() == [24, 24, 24]
+
+
+def test_the_release_covers_every_candidate_with_noise(finished) -> None:
+    pipeline, summary = finished
+    folder = pipeline.home / "runs" / summary["run_id"]
+    release = pd.read_parquet(folder / "iteration=1/release.parquet")
+    assert len(release) == 48
+    assert (release[["near", "far"]] != 0).all(axis=None)
+
+
+def test_a_second_run_reuses_everything_and_spends_nothing(finished) -> None:
+    pipeline, summary = finished
+    before = pipeline.releases(summary["run_id"])
+    again = pipeline.run()
+    assert again["run_id"] == summary["run_id"]
+    assert again["epsilon_spent"] == summary["epsilon_spent"]
+    assert pipeline.releases(summary["run_id"]) == before
+    history = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)
+    assert [entry["kind"] for entry in history["entries"]].count("release") == 2
+
+
+def test_a_second_run_leaves_the_finished_mlflow_run_alone(finished) -> None:
+    pipeline, summary = finished
+    store = f"sqlite:///{pipeline.home / 'mlflow.db'}"
+    before = snapshot(store, summary["run_id"])
+    again = pipeline.run()
+    after = snapshot(store, summary["run_id"])
+    assert again["mlflow_run_id"] == summary["mlflow_run_id"]
+    assert after == before
+    status, end, *_, models, files = after
+    assert (status, len(models)) == ("FINISHED", 1)
+    assert end is not None
+    assert any(path.endswith("report.html") for path in files)
+
+
+def test_prefect_shows_named_steps_and_what_was_reused(finished, api: str) -> None:
+    pipeline, _ = finished
+    again = pipeline.run()
+    body = json.dumps({"flow_runs": {"id": {"any_": [again["prefect_run_id"]]}}, "limit": 200}).encode()
+    request = urllib.request.Request(f"{api}/task_runs/filter", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        states = {run["name"]: run["state"]["name"] for run in json.load(answer)}
+    assert states["vote t=0"] == states["generate clerk t=2"] == states["train student"] == "Reused"
+    assert "select t=1" in states
+
+
+def test_mlflow_holds_each_iteration_once(finished) -> None:
+    pipeline, summary = finished
+    with sqlite3.connect(pipeline.home / "mlflow.db") as database:
+        rows = database.execute(
+            "select key, step, count(*) from metrics where run_uuid = ? group by key, step", (summary["mlflow_run_id"],)
+        ).fetchall()
+    each = ("fid", "epsilon_spent", "text_precision", "text_recall")
+    assert {(key, step) for key, step, _ in rows} >= {(k, s) for k in each for s in range(3)}
+    scored = {key for key, *_ in rows if key.startswith(("student_precision.", "student_recall.", "student_f1."))}
+    assert len(scored) == 3 * len(summary["classes"])
+    assert {count for *_, count in rows} == {1}
+
+
+def test_the_report_is_one_page_with_what_happened(finished) -> None:
+    _, summary = finished
+    page = Path(summary["report"]).read_text(encoding="utf-8")
+    assert summary["run_id"] in page
+    assert "<svg" in page
+    assert 'src="http' not in page
+
+
+def test_show_runs_report_and_export_answer(finished, tmp_path: Path) -> None:
+    pipeline, summary = finished
+    run_id = summary["run_id"]
+    listed = last_json(pipeline.call("runs", "--json").stdout)["runs"]
+    assert [run["state"] for run in listed] == ["done"]
+    assert last_json(pipeline.call("show", run_id, "--json").stdout)["summary"]["run_id"] == run_id
+    assert last_json(pipeline.call("report", run_id, "--json").stdout)["report"] == summary["report"]
+    exported = last_json(pipeline.call("export", run_id, str(tmp_path / "bundle"), "--json").stdout)
+    assert {"synthetic.parquet", "synthetic.jsonl", "README.md", "summary.json"} <= set(exported["files"])
+    statement = (tmp_path / "bundle" / "README.md").read_text()
+    assert "discrete Gaussian" in statement
+    assert "4.0000" in statement
+    assert last_json(pipeline.call("budget", "verify", "--json").stdout) == {"problems": [], "missing": []}
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("runs",), ["done", "4.0000"]),
+        (("budget", "show"), ["desk", "none set", "no limit"]),
+        (("budget", "show", "desk"), ["desk"]),
+        (("budget", "history", "desk"), ["register", "reserve", "discrete_gaussian", "vote-1", "finish"]),
+        (("budget", "verify"), ["the budget book is sound"]),
+    ],
+)
+def test_answers_are_readable_without_json(finished, command: tuple[str, ...], words: list[str]) -> None:
+    done = finished[0].call(*command)
+    assert done.returncode == 0, done.stderr
+    for word in words:
+        assert word in done.stdout
+
+
+def test_show_prints_the_table_of_iterations_and_what_to_type_next(finished) -> None:
+    pipeline, summary = finished
+    shown = pipeline.call("show", summary["run_id"]).stdout
+    for word in (
+        "new clerk",
+        "weight novelist",
+        "FID",
+        "epsilon so far",
+        "baseline    chance",
+        "wasp budget",
+        summary["report"],
+    ):
+        assert word in shown
+
+
+def test_a_user_error_is_one_line_and_no_traceback(finished) -> None:
+    pipeline, _ = finished
+    for arguments in (("show", "nonsense"), ("budget", "history", "nonsense"), ("run", "wsp", "--config", "x.yaml")):
+        done = pipeline.call(*arguments)
+        assert done.returncode in (1, 2)
+        assert "Traceback" not in done.stderr
+        assert done.stderr.startswith("wasp: ")
+
+
+def test_a_cap_refuses_the_next_run_with_three_numbers(finished) -> None:
+    pipeline, _ = finished
+    assert pipeline.call("budget", "cap", "desk", "--epsilon", "5", "--reason", "test").returncode == 0
+    config = pipeline.config(execution={"seed": 1})
+    refused = pipeline.call("run", "wasp", "--config", str(config), "--json")
+    assert refused.returncode == 3
+    for word in ("needs epsilon", "left", "missing"):
+        assert word in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert last_json(refused.stdout)["error"] == "BudgetError"
+    kinds = [
+        entry["kind"] for entry in last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
+    ]
+    assert kinds[-1] == "refuse"
+    again = pipeline.run()
+    assert again["state"] == "done", "a finished run needs no budget"
+
+
+@pytest.mark.runs
+def test_infinite_epsilon_is_marked_and_cannot_be_exported(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    summary = pipeline.run(privacy={"epsilon": "inf"}, method={"iterations": 2, "samples": 24})
+    assert summary["epsilon_spent"] is None
+    assert "NOT PRIVATE" in Path(summary["report"]).read_text(encoding="utf-8")
+    refused = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"))
+    assert refused.returncode == 2
+    assert "NOT PRIVATE" in refused.stderr
+
+
+@pytest.mark.runs
+def test_one_iteration_touches_no_private_row_and_spends_nothing(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    summary = pipeline.run(method={"iterations": 1, "samples": 24}, test=None)
+    assert summary["epsilon_spent"] == 0
+    assert summary["releases"] == 0
+    assert summary["accuracy"] is None
+    assert summary["fid"] is None
+
+
+@pytest.mark.runs
+def test_a_cap_may_be_set_before_the_first_run(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    unknown = pipeline.call("budget", "cap", "desk", "--epsilon", "2")
+    assert unknown.returncode == 2
+    assert "--declare" in unknown.stderr
+    assert pipeline.call("budget", "cap", "desk", "--epsilon", "2", "--declare").returncode == 0
+    refused = pipeline.call("run", "wasp", "--config", str(pipeline.config()))
+    assert refused.returncode == 3
+    assert "left 2" in refused.stderr
+
+
+@pytest.mark.runs
+def test_a_tracking_server_that_is_down_delays_little_and_loses_nothing(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    pipeline.extra["MLFLOW_TRACKING_URI"] = f"http://127.0.0.1:{free_port()}"
+    summary = pipeline.run(method={"iterations": 2, "samples": 24})
+    assert summary["state"] == "done"
+    assert summary["seconds"] < 60
+    assert summary["tracking_problem"]
+    store = tmp_path / "later.db"
+    pipeline.extra["MLFLOW_TRACKING_URI"] = f"sqlite:///{store}"
+    pushed = last_json(pipeline.call("push", summary["run_id"], "--json").stdout)
+    assert pushed["sent"] > 0
+    assert pushed["left"] == 0
+    with sqlite3.connect(store) as database:
+        steps = database.execute("select step from metrics where key = 'epsilon_spent' order by step").fetchall()
+    assert steps == [(0,), (1,)]
+
+
+@pytest.mark.runs
+def test_what_a_failed_run_reserved_can_be_returned(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    model = save_roberta(tmp_path / "broken-model")
+    (model / "model.safetensors").write_bytes(b"no weights")  # found where the student is trained, after the votes
+    config = pipeline.config(student={"kind": "finetune", "model": str(model)})
+    failed = pipeline.call("run", "wasp", "--config", str(config))
+    assert failed.returncode != 0
+    run = last_json(pipeline.call("runs", "--json").stdout)["runs"][0]
+    assert run["state"] == "failed"
+    assert "wasp resume" in run["error"]
+    assert last_json(pipeline.call("abandon", run["run_id"], "--json").stdout)["dataset"] == "desk"
+    assert last_json(pipeline.call("budget", "show", "--json").stdout)["datasets"][0]["reserved"] == 0
+
+
+@pytest.mark.runs
+def test_prefect_keeps_its_files_in_the_state_folder_and_tells_nobody(pipeline: Pipeline, tmp_path: Path) -> None:
+    person = tmp_path / "person"
+    person.mkdir()
+    pipeline.extra = {"HOME": str(person)}
+    done = pipeline.call("run", "wasp", "--config", str(pipeline.config()), "--json")
+    assert done.returncode == 0, done.stderr
+    assert not (person / ".prefect").exists()

@@ -1,0 +1,127 @@
+"""The budget book on a real PostgreSQL server: the same promises, and those of a server."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from connectors.interfaces.errors import LedgerError
+from connectors.ledger.ledger import BudgetBook
+from tests.support.contracts.ledger.groups import Grouping
+from tests.support.contracts.ledger.processes import Killing, Racing
+from tests.support.contracts.ledger.releases import Releasing
+from tests.support.contracts.ledger.reservations import Registering, Reserving
+from tests.support.contracts.ledger.storage import Keeping
+from tests.support.ledgers import never, new_book, plan, request, zcdp
+from tests.support.servers.postgres import execute, postgres_server
+
+numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    with postgres_server() as url:
+        yield url
+
+
+@pytest.fixture
+def fresh_url(server: str) -> str:
+    # A schema of its own is a book of its own, made faster than a database.
+    name = f"book{next(numbers)}"
+    execute(server, f"CREATE SCHEMA {name}")
+    return f"{server}?options=-csearch_path%3D{name}"
+
+
+@pytest.fixture
+def url(fresh_url: str) -> str:
+    return fresh_url
+
+
+@pytest.fixture
+def book(url: str) -> BudgetBook:
+    return new_book(url)
+
+
+class TestRegistering(Registering):
+    """On PostgreSQL."""
+
+
+class TestReserving(Reserving):
+    """On PostgreSQL."""
+
+
+class TestReleasing(Releasing):
+    """On PostgreSQL."""
+
+
+@pytest.mark.slow  # the chain is the same code; what the database does to values shows in every `verify` above
+class TestKeeping(Keeping):
+    """On PostgreSQL."""
+
+
+class TestGrouping(Grouping):
+    """On PostgreSQL."""
+
+
+class TestRacing(Racing):
+    """On PostgreSQL."""
+
+
+class TestKilling(Killing):
+    """On PostgreSQL."""
+
+
+class TestServer:
+    def test_a_draw_on_one_dataset_does_not_hold_up_another(self, book: BudgetBook) -> None:
+        book.register("shop", "fingerprint-2", ["x"])
+        for dataset in ("bank", "shop"):
+            book.reserve(dataset, plan(), "me")
+        drawing, done = threading.Event(), threading.Event()
+
+        def slow() -> bytes:
+            drawing.set()
+            assert done.wait(30), "the other dataset had to wait"
+            return b"slow"
+
+        thread = threading.Thread(target=lambda: book.release_once(request(), slow))
+        thread.start()
+        assert drawing.wait(30)
+        assert book.release_once(request(dataset="shop"), lambda: b"fast").reused is False
+        done.set()
+        thread.join(30)
+        assert book.released("bank", "key-0")
+        assert book.verify() == []
+
+    def test_a_connection_lost_in_a_draw_charges_nothing_and_lets_nothing_out(self, url: str, book: BudgetBook) -> None:
+        book.reserve("bank", plan(), "me")
+
+        def cut_off() -> bytes:
+            others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'wasp ledger'"
+            engine = create_engine(url)
+            with engine.begin() as db:
+                db.execute(text(others))
+            engine.dispose()
+            return b"unseen noise"
+
+        with pytest.raises(LedgerError, match=r"ledger:\*\*\*@.* did not answer") as caught:
+            book.release_once(request(), cut_off)
+        assert "unseen" not in str(caught.value)
+        assert book.events("bank") == []
+        assert book.release_once(request(), lambda: b"noise").reused is False
+
+    def test_a_wrong_password_is_refused_without_showing_it(self, url: str) -> None:
+        book = BudgetBook(url.replace("secret", "wrong-one"), zcdp)
+        with pytest.raises(LedgerError, match="password authentication failed") as caught:
+            book.release_once(request(), never)
+        assert "wrong-one" not in str(caught.value)
+
+    def test_it_is_durable_even_where_the_server_is_set_up_to_be_fast(self, url: str) -> None:
+        store = BudgetBook(f"{url}%20-csynchronous_commit%3Doff", zcdp)._store
+        with store.read() as db:
+            assert db.execute(text("SHOW synchronous_commit")).scalar() == "off"
+        with store.write() as db:
+            assert db.execute(text("SHOW synchronous_commit")).scalar() == "on"

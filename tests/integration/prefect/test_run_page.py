@@ -1,0 +1,168 @@
+"""What a run shows on its page in Prefect, and how: in order, beside the work, and never at the run's expense."""
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+from prefect import flow, runtime, task
+from prefect.artifacts import create_markdown_artifact
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.settings import (
+    PREFECT_API_URL,
+    PREFECT_CLIENT_MAX_RETRIES,
+    PREFECT_LOGGING_TO_API_ENABLED,
+    temporary_settings,
+)
+
+from connectors.interfaces.artifacts import ArtifactRef
+from tasks.core.refs import Written
+from tasks.prefect import page as page_steps
+from tasks.prefect.page import Page
+from tasks.prefect.runtime import now, start, step
+from tasks.steps.evaluation import MeasureJob
+from tests.support.runs.served_flow import artifacts, ask
+from tests.support.servers.ports import free_port
+
+
+@pytest.fixture
+def server(api: str) -> Iterator[str]:
+    """A server without logs: sent late, they would still be on their way when it ends."""
+    with temporary_settings({PREFECT_API_URL: api, PREFECT_LOGGING_TO_API_ENABLED: False}):
+        yield api
+
+
+def test_what_a_step_shows_is_the_step_s_own_and_there_when_the_run_is_over(server: str) -> None:
+    @task
+    def show() -> str:
+        page_steps.later(lambda: create_markdown_artifact("done", key="done"))
+        return str(runtime.task_run.id)
+
+    @flow
+    def work() -> tuple[str, str]:
+        step = show()
+        page_steps.flush()
+        return str(runtime.flow_run.id), step
+
+    run, of = work()
+    shown = artifacts(server, run)["done"]
+    assert (shown["data"], shown["task_run_id"], shown["flow_run_id"]) == ("done", of, run)
+
+
+def test_nobody_waits_for_the_page_and_its_order_is_kept() -> None:
+    page, free, shown = Page(), threading.Event(), list[int]()
+    page.later(free.wait)
+    for number in range(5):
+        page.later(partial(shown.append, number))
+    assert shown == []
+    free.set()
+    page.flush()
+    assert shown == [0, 1, 2, 3, 4]
+    page.later(lambda: shown.append(5))
+    page.flush()
+    assert shown[-1] == 5, "it begins anew"
+
+
+def test_a_run_waits_for_its_own_artifacts_alone_and_leaves_out_none_of_others(server: str) -> None:
+    page, free, shown = Page(), threading.Event(), list[str]()
+
+    @flow
+    def slow() -> None:
+        page.later(free.wait)
+        page.later(lambda: shown.append("slow"))
+        quick()
+        free.set()
+        page.flush()
+
+    @flow
+    def quick() -> None:
+        page.later(lambda: shown.append("quick"))
+        page.flush(0.2)  # the page is still at the other run's: given up, and that of the other is not
+
+    slow()
+    assert shown == ["slow"]
+
+
+def test_a_page_goes_on_whatever_ends_one_of_its_jobs() -> None:
+    page, shown = Page(), list[str]()
+    page.later(partial(sys.exit, 3))
+    page.later(lambda: shown.append("later"))
+    page.flush(5)
+    assert shown == ["later"]
+
+
+def test_a_page_that_is_away_or_slow_is_told_in_the_log_and_harms_no_run(
+    server: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    page, free = Page(), threading.Event()
+
+    @flow
+    def work() -> str:
+        away = f"http://127.0.0.1:{free_port()}/api"
+        with temporary_settings({PREFECT_API_URL: away, PREFECT_CLIENT_MAX_RETRIES: 0}):
+            page.later(_ask_the_server)
+            page.flush()
+        page.later(free.wait)
+        page.later(lambda: left.append("shown"))
+        page.flush(0.2)
+        return "done"
+
+    left: list[str] = []
+    with caplog.at_level(logging.WARNING):
+        assert work() == "done"
+    free.set()
+    page.flush()
+    assert left == []
+    told = [record.getMessage() for record in caplog.records if "page" in record.getMessage()]
+    assert told == [
+        "Prefect's page does not show something (ConnectError); the run goes on",
+        "Prefect's page is slow and does not show the last of this run",
+    ]
+
+
+def _ask_the_server() -> None:
+    with SyncPrefectClient(str(PREFECT_API_URL.value())) as client:
+        client.hello()
+
+
+def ref(path: str) -> ArtifactRef:
+    return ArtifactRef(path, f"{path:0>64}", "", f"generate {path}", 1)
+
+
+@step("write {name}")
+def write(name: str) -> Written:
+    return Written(name, 0, ref(name))
+
+
+@step("weigh")
+def weigh() -> dict[str, float]:
+    return {"a model of two words": 0.5}
+
+
+@step("measure")
+def measure(job: MeasureJob, weights: dict[str, float]) -> int:
+    return len(job.written)
+
+
+def test_a_step_stands_behind_those_that_made_what_it_is_given(server: str) -> None:
+    @flow
+    def work() -> str:
+        written = [start(write, name) for name in ("one", "two", "three")]
+        job = MeasureJob(0, (written[0].result(), written[2].result()), "none", None, None, "", 0)
+        assert now(measure, job, now(weigh)) == 2
+        written[1].result()
+        return str(runtime.flow_run.id)
+
+    run = work()
+    where = {"flow_runs": {"id": {"any_": [run]}}}
+    deadline, found = time.monotonic() + 30, dict[str, dict[str, list[dict[str, str]]]]()
+    while len(found) < 5 and time.monotonic() < deadline:
+        tasks = ask(server, "/task_runs/filter", where)
+        names = {one["id"]: one["name"] for one in tasks}
+        found = {one["name"]: one["task_inputs"] for one in tasks if one["state_name"] == "Completed"}
+        time.sleep(0.2)
+    behind = {names[one["id"]] for made in found["measure"].values() for one in made}
+    assert behind == {"write one", "write three", "weigh"}

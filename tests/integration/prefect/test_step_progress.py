@@ -1,0 +1,94 @@
+"""Long steps tell the run's page in Prefect how far they are; a page that is away changes nothing."""
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+from prefect import flow, runtime, task
+from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+
+from flows.runtime import prefect_progress
+from flows.runtime.prefect_progress import LivePage, Piece, shown
+from tests.support.runs.served_flow import artifacts
+from tests.support.servers.ports import free_port
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefect_progress, "EVERY_SECONDS", 0.3)
+
+
+@pytest.fixture
+def server(api: str) -> Iterator[str]:
+    with temporary_settings({PREFECT_API_URL: api}):
+        yield api
+
+
+def test_a_long_step_shows_done_and_wanted_rate_and_time_left(server: str) -> None:
+    seen: list[dict[str, Any]] = []
+
+    @task
+    def write() -> None:
+        with shown("write clerk t=2", 8, lambda: "$0.02 of $1") as advance:
+            for number in range(8):
+                time.sleep(0.4)
+                advance(1)
+                if number == 5:
+                    seen.append(artifacts(server, str(runtime.flow_run.id))["progress-write-clerk-t-2"])
+
+    @flow
+    def work() -> str:
+        write()
+        prefect_progress.PAGE.flush()
+        return str(runtime.flow_run.id)
+
+    last = artifacts(server, work())["progress-write-clerk-t-2"]
+    assert seen[0]["type"] == "progress"
+    assert 0 < seen[0]["data"] < 100
+    for word in ("write clerk t=2: ", " of 8, ", "/s, ", "s left", "$0.02 of $1"):
+        assert word in seen[0]["description"]
+    assert seen[0]["task_run_id"] is not None
+    assert last["id"] == seen[0]["id"], "it is one artifact that changes"
+    assert last["data"] == 100
+    assert last["description"].startswith("write clerk t=2: 8 of 8")
+
+
+def test_a_short_step_and_work_outside_of_a_run_are_not_shown(server: str) -> None:
+    @flow
+    def work() -> str:
+        with shown("embed", 3) as advance:
+            advance(3)
+        prefect_progress.PAGE.flush()
+        return str(runtime.flow_run.id)
+
+    assert artifacts(server, work()) == {}
+    before = prefect_progress.PAGE._thread
+    with shown("preview", 3) as advance:
+        advance(3)
+    assert prefect_progress.PAGE._thread is before
+
+
+def test_a_server_that_is_away_delays_nothing_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    page = LivePage()
+    log = logging.getLogger("page")
+    with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{free_port()}/api", PREFECT_CLIENT_MAX_RETRIES: 0}):
+        started = time.monotonic()
+        for number in range(3):
+            piece = Piece(f"write {number}", 10, lambda: "", UUID(int=1), None, log)
+            piece.started -= 60
+            page._begin(piece)
+            piece.done = 5
+        assert time.monotonic() - started < 0.5
+        deadline = time.monotonic() + 20
+        while not caplog.records and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(1)
+    told = [record.getMessage() for record in caplog.records if record.name == "page"]
+    assert told == ["Prefect's page cannot be told how far the steps are (ConnectError); the run goes on"]
+    for piece in page._pieces:
+        piece.over = True
+    page.flush()
+    assert page._thread is None

@@ -1,0 +1,266 @@
+"""The release gate: what passes leaves whole, described and signed; what does not pass leaves nothing."""
+
+import json
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from huggingface_hub import DatasetCard
+
+import connectors.data
+from connectors.artifacts.atomic_files import file_sha256
+from connectors.interfaces.errors import ArtifactError
+from flows.publish.bundle import verified_words, verify_bundle
+from flows.publish.export import check_student
+from tests.support.runs.pipeline import Pipeline, last_json
+
+Finished = tuple[Pipeline, str]
+PRIVATE = Path(connectors.data.__file__).parent / "support_desk" / "private.parquet"
+NAMES = {
+    "README.md", "croissant.json", "manifest.json", "manifest.sig", "public_key.pem", "student/head.npz",
+    "student/student.json", "summary.json", "synthetic.jsonl", "synthetic.parquet",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(api: str, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    pipeline = Pipeline(tmp_path_factory.mktemp("gate") / "home", api)
+    return pipeline, str(pipeline.run()["run_id"])
+
+
+@pytest.fixture(scope="module")
+def bundle(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bundle") / "out"
+    done = finished[0].call("export", finished[1], str(folder), "--license", "cc-by-4.0", "--json")
+    assert done.returncode == 0, done.stderr
+    assert set(last_json(done.stdout)["files"]) == NAMES
+    return folder
+
+
+@pytest.fixture
+def copy(finished: Finished, tmp_path: Path) -> Pipeline:
+    """The state folder of the finished run, to be spoilt."""
+    home = tmp_path / "home"
+    shutil.copytree(finished[0].home, home)
+    return Pipeline(home, finished[0].api)
+
+
+def plant(pipeline: Pipeline, run_id: str, words: str) -> None:
+    """Put words into the first synthetic text."""
+    path = pipeline.home / "runs" / run_id / "synthetic.parquet"
+    rows = pd.read_parquet(path, partitioning=None)
+    rows.loc[0, "text"] = f"{rows.loc[0, 'text']} {words}"
+    rows.to_parquet(path, index=False)
+    manifest = path.with_name("_synthetic.parquet.json")
+    facts = json.loads(manifest.read_text()) | {"sha256": file_sha256(path), "bytes": path.stat().st_size}
+    manifest.write_text(json.dumps(facts))
+
+
+def own_words(count: int) -> str:
+    """Return the first words of a private row that no test row begins with or holds."""
+    public = pd.read_parquet(PRIVATE.with_name("test.parquet"))["text"].tolist()
+    begun = (" ".join(text.split()[:count]) for text in pd.read_parquet(PRIVATE)["text"] if len(text.split()) > count)
+    return next(words for words in begun if not any(words in text for text in public))
+
+
+def test_the_card_is_one_that_the_hub_reads_and_states_the_promise(bundle: Path) -> None:
+    card = DatasetCard.load(bundle / "README.md")
+    assert card.data.license == "cc-by-4.0"
+    assert card.data.language == ["en"]
+    assert card.data.task_categories == ["text-classification"]
+    assert card.data.size_categories == ["n<1K"]
+    assert "differential-privacy" in card.data.tags
+    files = card.data.configs[0]["data_files"]
+    assert [file["path"] for file in files] == ["synthetic.parquet"]
+    for words in ("adding or removing one record", "4.0000 at delta 1e-05", "Releases: 2", "discrete Gaussian",
+                  "98.2 % sure", "Known limits", "not private"):  # fmt: skip
+        assert words in card.text
+
+
+def test_croissant_describes_every_column_and_its_records_can_be_read(bundle: Path) -> None:
+    croissant = pytest.importorskip("mlcroissant")
+    dataset = croissant.Dataset(bundle / "croissant.json")
+    assert list(dataset.metadata.issues.errors) == []
+    assert list(dataset.metadata.issues.warnings) == []
+    records = list(dataset.records("texts"))
+    rows = pd.read_parquet(bundle / "synthetic.parquet")
+    assert [record["texts/text"].decode() for record in records] == rows["text"].tolist()
+    assert {name.removeprefix("texts/") for name in records[0]} == set(rows.columns)
+
+
+def test_both_forms_of_the_rows_are_the_same(bundle: Path) -> None:
+    lines = pd.read_json(bundle / "synthetic.jsonl", lines=True)
+    assert lines["text"].tolist() == pd.read_parquet(bundle / "synthetic.parquet")["text"].tolist()
+
+
+def test_the_manifest_names_run_book_and_check(finished: Finished, bundle: Path) -> None:
+    pipeline, run_id = finished
+    told = json.loads((bundle / "manifest.json").read_text())
+    book = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
+    assert told["run_id"] == run_id
+    assert [line["kind"] for line in book[-2:]] == ["look", "export"]
+    assert told["ledger_head"] == book[-2]["hash"]
+    written = json.loads(book[-1]["detail_json"])
+    assert written["manifest"] == file_sha256(bundle / "manifest.json")
+    assert written["overlap_check"] == told["overlap_check"]
+    assert told["privacy"]["epsilon_stated"] == 4.0
+    assert told["privacy"]["epsilon_exact"] == pytest.approx(4.0, abs=1e-3)
+    assert told["overlap_check"] == {"done": True, "words": 8, "passed": True, "mark": "not private"}
+    assert set(told["files"]) == NAMES - {"manifest.json", "manifest.sig"}
+    assert stat.S_IMODE((pipeline.home / "private" / "signing.key").stat().st_mode) == 0o600
+
+
+def test_the_officer_reads_what_left_and_what_was_looked_at_for_it(finished: Finished, bundle: Path) -> None:
+    pipeline, run_id = finished
+    page = last_json(pipeline.call("budget", "report", "desk", "--json").stdout)
+    assert [(one["run_id"], one["license"], one["overlap"]) for one in page["exports"]] == [(run_id, "cc-by-4.0", True)]
+    assert page["exports"][0]["manifest"] == file_sha256(bundle / "manifest.json")
+    assert [one["what"] for one in page["touched"]] == ["whether texts repeat passages of the private rows"]
+    text = Path(page["page"]).read_text(encoding="utf-8")
+    assert "none found <mark>not private</mark>" in text
+
+
+def test_a_bundle_holds_for_its_maker_and_for_a_stranger_with_the_key(
+    finished: Finished, bundle: Path, tmp_path: Path
+) -> None:
+    made = last_json(finished[0].call("verify-bundle", str(bundle), "--json").stdout)
+    assert (made["problems"], made["key_known"]) == ([], True)
+    stranger = tmp_path / "stranger"
+    found = verify_bundle(bundle, stranger)
+    assert (found["problems"], found["key_known"]) == ([], False)
+    assert "a key that only the bundle itself names" in verified_words(found)
+    found = verify_bundle(bundle, stranger, Path(shutil.copy(bundle / "public_key.pem", tmp_path / "sender.pem")))
+    assert (found["problems"], found["key_known"]) == ([], True)
+    assert not stranger.exists(), "checking makes no key"
+
+
+def test_openssl_agrees_with_the_signature(bundle: Path, tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    import base64
+
+    (tmp_path / "signature").write_bytes(base64.b64decode((bundle / "manifest.sig").read_bytes()))
+    command = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", str(bundle / "public_key.pem"), "-rawin"]
+    files = ["-in", str(bundle / "manifest.json"), "-sigfile", str(tmp_path / "signature")]
+    assert subprocess.run([*command, *files], capture_output=True).returncode == 0
+
+
+def changed(folder: Path) -> str:
+    (folder / "synthetic.jsonl").write_text((folder / "synthetic.jsonl").read_text() + "{}\n")
+    return "synthetic.jsonl: differs"
+
+
+def missing(folder: Path) -> str:
+    (folder / "student" / "head.npz").unlink()
+    return "student/head.npz: is missing"
+
+
+def added(folder: Path) -> str:
+    (folder / "student" / "extra.pkl").write_bytes(b"")
+    return "student/extra.pkl: is not in the manifest"
+
+
+def linked(folder: Path) -> str:
+    shutil.copy(folder / "summary.json", folder.parent / "elsewhere.json")
+    (folder / "summary.json").unlink()
+    (folder / "summary.json").symlink_to(folder.parent / "elsewhere.json")
+    return "summary.json: is a link"
+
+
+def embellished(folder: Path) -> str:
+    path = folder / "manifest.json"
+    path.write_text(path.read_text().replace('"epsilon_spent": 3.9', '"epsilon_spent": 0.9'))
+    return "manifest.json: its signature does not hold"
+
+
+@pytest.mark.parametrize("spoil", [changed, missing, added, linked, embellished])
+def test_verify_bundle_names_what_differs(finished: Finished, bundle: Path, tmp_path: Path, spoil) -> None:
+    shutil.copytree(bundle, tmp_path / "copy")
+    expected = spoil(tmp_path / "copy")
+    found = verify_bundle(tmp_path / "copy", finished[0].home)
+    assert len(found["problems"]) == 1
+    assert expected in verified_words(found)
+
+
+def test_another_key_than_the_senders_is_noticed(finished: Finished, bundle: Path, tmp_path: Path) -> None:
+    """Whoever signs a changed bundle anew needs a key of their own, and that is not the sender's."""
+    from connectors.security.signing import open_signing_key, public_pem
+    from flows.publish.bundle import seal
+
+    forged = tmp_path / "forged"
+    shutil.copytree(bundle, forged)
+    changed(forged)
+    for name in ("manifest.json", "manifest.sig"):
+        (forged / name).unlink()
+    thief = open_signing_key(tmp_path / "thief")
+    assert public_pem(thief) != (bundle / "public_key.pem").read_bytes()
+    seal(forged, thief, {"run_id": finished[1]})
+    assert verify_bundle(forged, finished[0].home)["key_known"] is False
+    done = finished[0].call("verify-bundle", str(forged), "--key", str(bundle / "public_key.pem"))
+    assert done.returncode == 1
+    assert "public_key.pem: is not the key" in done.stdout
+
+
+def test_twelve_words_of_a_private_row_stop_the_export_and_only_the_owner_reads_which(
+    finished: Finished, copy: Pipeline, tmp_path: Path
+) -> None:
+    words = own_words(12)
+    plant(copy, finished[1], words)
+    refused = copy.call("export", finished[1], str(tmp_path / "out"))
+    assert refused.returncode == 2
+    assert "PRIVATE-OVERLAP; this answer is not private" in refused.stderr
+    assert words not in refused.stdout + refused.stderr
+    assert not (tmp_path / "out").exists()
+    assert list(tmp_path.glob(".out*")) == []
+    told = copy.home / "private" / "problems" / f"overlap-{finished[1]}.json"
+    assert stat.S_IMODE(told.stat().st_mode) == 0o600
+    assert {problem["sample_id"] for problem in json.loads(told.read_text())["problems"]} == {0}
+
+    passed = copy.call("export", finished[1], str(tmp_path / "out"), "--no-overlap-check", "--json")
+    assert passed.returncode == 0, passed.stderr
+    assert last_json(passed.stdout)["overlap_check"]["done"] is False
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert "--no-overlap-check" in manifest["overlap_check"]["why"]
+    assert "not searched" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_a_run_that_is_not_done_leaves_nothing(finished: Finished, copy: Pipeline, tmp_path: Path) -> None:
+    path = copy.home / "runs" / finished[1] / "manifest.json"
+    path.write_text(path.read_text().replace('"state": "done"', '"state": "failed"'))
+    refused = copy.call("export", finished[1], str(tmp_path / "out"))
+    assert refused.returncode == 2
+    assert "wasp resume" in refused.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_book_that_does_not_verify_leaves_nothing(finished: Finished, copy: Pipeline, tmp_path: Path) -> None:
+    import sqlite3
+
+    with sqlite3.connect(copy.home / "ledger.db") as database:
+        for (trigger,) in database.execute("select name from sqlite_master where type = 'trigger'").fetchall():
+            database.execute(f"drop trigger {trigger}")
+        database.execute("update ledger_entries set who = 'somebody' where kind = 'release'")
+    refused = copy.call("export", finished[1], str(tmp_path / "out"))
+    assert refused.returncode == 1
+    assert "does not verify" in refused.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_student_may_hold_no_pickle(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    check_student(tmp_path)
+    (tmp_path / "model.pkl").write_bytes(b"")
+    with pytest.raises(ArtifactError, match="model.pkl"):
+        check_student(tmp_path)
+
+
+def test_texts_that_were_changed_since_leave_nothing(finished: Finished, copy: Pipeline, tmp_path: Path) -> None:
+    path = copy.home / "runs" / finished[1] / "synthetic.parquet"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    refused = copy.call("export", finished[1], str(tmp_path / "out"))
+    assert refused.returncode == 1
+    assert "damaged" in refused.stderr
+    assert not (tmp_path / "out").exists()

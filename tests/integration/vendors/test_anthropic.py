@@ -1,0 +1,45 @@
+from connectors.interfaces.prompts import Prompt
+from connectors.models.vendors.anthropic import AnthropicModel
+from tests.support.contracts.vendors import KEY, VendorPromises
+from tests.support.servers.vendor_messages import ok
+
+
+class TestAnthropicModel(VendorPromises):
+    connector = AnthropicModel
+    variable = "ANTHROPIC_API_KEY"
+
+    def test_the_request_is_the_documented_one(self, server):
+        options = {"temperature": 0.7, "top_p": 0.9, "top_k": 40, "stop": ["END"], "system": "You write."}
+        self.open(server, **options).complete([Prompt("Write.", "a", max_tokens=33, seed=5)])
+        (request,) = server.requests
+        assert request.path == "/v1/messages"
+        assert request.key == KEY
+        assert "anthropic-version" in request.headers
+        assert request.body == {
+            "model": "some-model", "max_tokens": 33, "messages": [{"role": "user", "content": "Write."}],
+            "temperature": 0.7, "top_p": 0.9, "top_k": 40, "stop_sequences": ["END"], "system": "You write.",
+        }  # fmt: skip
+
+    def test_thinking_blocks_are_left_out_and_cached_tokens_counted(self, server):
+        def reply(request):
+            answer = ok(request, "The text.")
+            answer.body["content"].insert(0, {"type": "thinking", "thinking": "Hm.", "signature": "x"})
+            answer.body["usage"] |= {"cache_read_input_tokens": 5, "cache_creation_input_tokens": None}
+            return answer
+
+        server.script.append(reply)
+        (answer,) = self.open(server).complete([Prompt("Write.", "a")])
+        assert (answer.text, answer.tokens_in) == ("The text.", 16)
+
+    def test_a_full_context_window_is_a_truncated_answer(self, server):
+        server.script.append(lambda request: ok(request, "A text", "model_context_window_exceeded"))
+        (answer,) = self.open(server).complete([Prompt("Write.", "a")])
+        assert answer.finish_reason == "length"
+
+    def test_several_texts_are_asked_for_with_a_schema(self, server):
+        server.script.append(lambda request: ok(request, '{"texts": ["one text", "another text"]}'))
+        prompts = [Prompt("Write.", "a", max_tokens=30, seed=i) for i in range(2)]
+        assert [a.text for a in self.open(server, several=2).complete(prompts)] == ["one text", "another text"]
+        body = server.requests[0].body
+        assert body["output_config"]["format"]["type"] == "json_schema"
+        assert body["max_tokens"] >= 60

@@ -1,0 +1,167 @@
+"""No release is paid for a vote over texts that cleaning left out: real ledger, real rows, a server that misbehaves."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.interfaces.errors import ConfigError, TooFewTextsError, step_of
+from flows.catalog import find_flow
+from flows.config.files import check_config
+from flows.engine.prepare import prepare
+from flows.engine.run import Run
+from flows.engine.usable_texts import return_reservation
+from flows.methods.aug_pe.run import AugPeRun
+from flows.methods.kd_tutor.run import KdRun
+from flows.methods.pre_text.run import PreTextRun
+from flows.methods.wasp.run import WaspRun
+from flows.releases.filter import _teacher_spec as teacher_spec
+from flows.runtime.manifest import open_book
+from tasks.core.refs import Written
+from tasks.steps.density import estimate_density
+from tasks.steps.release_artifact import READ_BACK
+from tasks.steps.teachers import teach
+from tasks.steps.texts import embed_samples, write_samples
+from tasks.steps.vote import vote
+from tests.support.runs.pipeline import FURTHER, METHODS, SMALL
+from tests.support.servers.vendor import VendorServer
+from tests.support.servers.vendor_messages import Reply, Request, ok, text_for
+
+REFUSAL = "I am sorry, but I cannot help with that request."
+RUNS: dict[str, type[Run]] = {"wasp": WaspRun, "aug_pe": AugPeRun, "pre_text": PreTextRun, "kd_tutor": KdRun}
+SHORT = {"iterations": 2, "samples": 48, "votes": 4, "examples": 4}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[VendorServer]:
+    monkeypatch.setenv("VENDOR_KEY", "k")
+    with VendorServer() as running:
+        yield running
+
+
+def opened(home: Path, server: VendorServer, flow: str = "wasp", **method: Any) -> Run:
+    values = SMALL | FURTHER.get(flow, {}) | {"plms": [server.plm()], "test": None}
+    values["method"] = (SHORT if flow == "wasp" else METHODS[flow]) | method
+    prepared = prepare(flow, check_config(find_flow(flow).config, values, "the test"), home)
+    name = prepared.tools.called
+    prepared.tools.ledger.reserve(name.dataset, prepared.plan, "the test")
+    return RUNS[flow](prepared, open_book(flow, prepared), 0.0)
+
+
+def written_by(run: Run) -> list[Written]:
+    written = []
+    for job in run.write_jobs(0, run.equal_weights(), None, ()):
+        samples, _ = write_samples(run.tools, job)
+        written.append(Written(job.plm, 0, samples, embed_samples(run.tools, samples)[0]))
+    return written
+
+
+def kinds(run: Run) -> list[str]:
+    return [entry.kind for entry in run.tools.ledger.history("desk")]
+
+
+def release(run: Run, written: list[Written]) -> str:
+    """Draw the first release of a run from its texts."""
+    if isinstance(run, KdRun):
+        return teach(run.tools, teacher_spec(run), 0, written)[1]
+    if isinstance(run, WaspRun) and run.config.method.density is not None:
+        return estimate_density(run.tools, run.guide_spec, written)[1]
+    return vote(run.tools, run.vote_spec(0), written)[1]
+
+
+def one_class_refused(request: Request) -> Reply:
+    """Refuse one class and answer the others."""
+    return ok(request, REFUSAL if "login" in request.prompt else text_for(request))
+
+
+@pytest.mark.parametrize("text", [" ", "<html><body>502</body></html>", "word " * 60_000, "\x01\ufffd\x1f", REFUSAL])
+def test_a_vote_over_no_texts_is_not_paid(tmp_path: Path, server: VendorServer, text: str) -> None:
+    server.plan = lambda request: ok(request, text)
+    run = opened(tmp_path / "home", server)
+    written = written_by(run)
+    with pytest.raises(TooFewTextsError, match=r"6 of 6 classes .*'login_problem' has 0 of 4 \(gpt: 19 of 19 answers"):
+        release(run, written)
+    assert kinds(run) == ["register", "reserve"]
+
+
+@pytest.mark.parametrize(
+    ("flow", "method"),
+    [
+        ("wasp", {}),
+        ("wasp", {"guidance": "votes_smoothed"}),
+        ("wasp", {"guidance": "kernel"}),
+        ("wasp", {"guidance": "subspace"}),
+        ("wasp", {"guidance": "clusters"}),
+        ("aug_pe", {}),
+        ("pre_text", {}),
+        ("kd_tutor", {}),
+    ],
+)
+def test_every_release_that_depends_on_texts_needs_some_of_each_class(
+    tmp_path: Path, server: VendorServer, flow: str, method: dict[str, Any]
+) -> None:
+    server.plan = one_class_refused
+    run = opened(tmp_path / "home", server, flow, **method)
+    written = written_by(run)
+    with pytest.raises(TooFewTextsError, match=r"1 of 6 classes .*'login_problem' has 0 of \d+ \(gpt: .*refusal"):
+        release(run, written)
+    assert kinds(run) == ["register", "reserve"]
+
+
+def test_the_same_text_for_every_class_counts_once(tmp_path: Path, server: VendorServer) -> None:
+    server.plan = lambda request: ok(request, "The card that I ordered has still not arrived.")
+    run = opened(tmp_path / "home", server)
+    written = written_by(run)
+    with pytest.raises(TooFewTextsError, match=r"has 1 of 4 \(gpt: 15 of 16 answers: duplicate\)"):
+        run.require_texts(0, written)
+
+
+def test_a_stop_right_after_writing_names_its_step_and_returns_the_reservation(
+    tmp_path: Path, server: VendorServer
+) -> None:
+    server.plan = lambda request: ok(request, REFUSAL)
+    run = opened(tmp_path / "home", server)
+    with pytest.raises(TooFewTextsError, match="epsilon is unchanged") as stopped:
+        run.require_texts(0, written_by(run))
+    assert step_of(stopped.value) == "generate t=0"
+    assert return_reservation(run) == "The reserved budget was returned."
+    assert kinds(run) == ["register", "reserve", "finish"]
+
+
+def test_a_resumed_run_asks_for_the_missing_texts_alone(tmp_path: Path, server: VendorServer) -> None:
+    server.plan = one_class_refused
+    run = opened(tmp_path / "home", server)
+    before = written_by(run)
+    with pytest.raises(TooFewTextsError):
+        release(run, before)
+    asked = server.count
+    server.plan = lambda request: None
+    written = written_by(run)
+    assert server.count - asked == 5, "four texts and a spare one; all others are known"
+    assert "no noise" not in release(run, written)
+    assert kinds(run)[-1] == "release"
+    assert return_reservation(run).startswith("The budget of further releases stays reserved")
+    written_by(run)
+    assert server.count == asked + 5, "what a vote was about is not written again"
+
+
+def test_a_release_that_is_in_the_ledger_is_read_back_whatever_it_was_about(
+    tmp_path: Path, server: VendorServer
+) -> None:
+    server.plan = lambda request: ok(request, "I cannot log in to my account." if "login" in request.prompt else "")
+    run = opened(tmp_path / "home", server)
+    written, spec = written_by(run), run.vote_spec(0)
+    vote(run.tools, replace(spec, needed={"login_problem": 1}), written)
+    next((tmp_path / "home").rglob("release.parquet")).unlink()
+    assert vote(run.tools, spec, written)[1] == READ_BACK
+    assert kinds(run).count("release") == 1
+
+
+def test_a_first_vote_over_less_than_two_texts_of_a_class_is_refused_before_anything(
+    tmp_path: Path, server: VendorServer
+) -> None:
+    with pytest.raises(ConfigError, match=r"6 candidates in the first vote are fewer than 2 per class"):
+        opened(tmp_path / "home", server, iterations=2, samples=12)
+    assert server.count == 0

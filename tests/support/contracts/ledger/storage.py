@@ -1,0 +1,182 @@
+"""What was written stays, and every change from outside is found."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import Table, create_engine, delete, insert, select, text
+
+from connectors.interfaces.errors import BudgetError, LedgerError
+from connectors.ledger.ledger import BudgetBook
+from connectors.ledger.state import Entry
+from connectors.ledger.tables import DATASETS, ENTRIES, METADATA
+from tests.support.ledgers import (
+    DELTA,
+    gdp,
+    never,
+    plan,
+    request,
+    zcdp,
+)
+
+TAMPERINGS = [
+    "DELETE FROM ledger_outputs WHERE step_key = 'key-0'",
+    "UPDATE ledger_outputs SET output = 'other'",
+    "UPDATE ledger_outputs SET step_key = 'key-8' WHERE step_key = 'key-0'",
+    "INSERT INTO ledger_outputs SELECT dataset, 'key-9', 99, output FROM ledger_outputs LIMIT 1",
+    "DELETE FROM ledger_datasets",
+    "UPDATE ledger_datasets SET entries = entries - 1",
+    "UPDATE ledger_datasets SET head = 'x'",
+    "DELETE FROM ledger_names",
+    "UPDATE ledger_names SET name = 'x'",
+    "DELETE FROM ledger_fingerprints",
+    "UPDATE ledger_fingerprints SET fingerprint = 'x' WHERE fingerprint = 'fingerprint-1'",
+    "DELETE FROM ledger_records WHERE record = 'a'",
+    "UPDATE ledger_records SET number = number + 1 WHERE record = 'a'",
+    "INSERT INTO ledger_records VALUES ('z', 'bank', 77)",
+]
+
+
+class Keeping:
+    def test_a_sound_book_has_no_problems(self, book: BudgetBook) -> None:
+        fill(book)
+        assert book.verify() == []
+        assert book.verify("bank", second=gdp) == []
+
+    def test_a_changed_column_of_any_entry_is_found_and_stops_releases(self, url: str, book: BudgetBook) -> None:
+        fill(book)
+        entries, kept = book.history("bank"), rows_of(url)
+        for column in ENTRIES.columns:
+            number = next(entry.number for entry in reversed(entries) if getattr(entry, column.name) is not None)
+            change = "+ 1" if column.type.python_type in (int, float) else "|| ' '"
+            statement = f"UPDATE ledger_entries SET {column.name} = {column.name} {change} WHERE number = {number}"
+            assert alter(url, statement) == 1
+            assert book.verify(), statement
+            with pytest.raises(LedgerError, match=r"verify|knows no dataset"):
+                book.reserve("bank", plan("run-7"), "me")
+            with pytest.raises(LedgerError):
+                book.release_once(request(3), never)
+            restore(url, kept)
+        assert book.verify() == []
+
+    def test_a_changed_entry_of_any_kind_is_found(self, url: str, book: BudgetBook) -> None:
+        fill(book)
+        kept = rows_of(url)
+        for entry in book.history("bank"):
+            assert alter(url, f"UPDATE ledger_entries SET who = 'nobody' WHERE number = {entry.number}") == 1
+            assert any(f"entry {entry.number} was changed" in problem for problem in book.verify()), entry
+            restore(url, kept)
+
+    def test_a_deleted_entry_is_found_even_the_last(self, url: str, book: BudgetBook) -> None:
+        fill(book)
+        kept = rows_of(url)
+        for entry in book.history("bank"):
+            assert alter(url, f"DELETE FROM ledger_entries WHERE number = {entry.number}") == 1
+            assert book.verify("bank"), entry
+            with pytest.raises(LedgerError, match="changed from outside"):
+                book.reserve("bank", plan("run-7"), "me")
+            restore(url, kept)
+        assert book.verify() == []
+
+    def test_a_change_of_any_other_table_is_found(self, url: str, book: BudgetBook) -> None:
+        fill(book)
+        kept = rows_of(url)
+        for statement in TAMPERINGS:
+            assert alter(url, statement) >= 1
+            assert book.verify(), statement
+            restore(url, kept)
+        assert book.verify() == []
+
+    def test_a_book_rewritten_with_hashes_that_fit_is_found_by_its_sums(self, url: str, book: BudgetBook) -> None:
+        fill(book)
+        forge(url, book, lambda entry: replace(entry, event_json=entry.event_json.replace("10.0", "99.0")))
+        assert any("recomputed" in problem for problem in book.verify())
+        forge(url, book, lambda entry: replace(entry, event_json=entry.event_json and "[1]"))
+        assert any("cannot be read" in problem for problem in book.verify())
+
+    def test_a_changed_output_is_not_handed_out(self, url: str, book: BudgetBook) -> None:
+        fill(book)
+        alter(url, "UPDATE ledger_outputs SET output = '\\x00'")
+        with pytest.raises(LedgerError, match="changed from outside"):
+            book.release_once(request(), never)
+
+    def test_a_total_that_another_accountant_doubts_is_found(self, url: str, book: BudgetBook) -> None:
+        generous = BudgetBook(url, lambda events, delta: 0.5 * gdp(events, delta))
+        fill(generous)
+        assert generous.verify() == []
+        assert any("second accountant" in problem for problem in generous.verify(second=gdp))
+        assert any("recomputed" in problem for problem in book.verify())
+
+    def test_a_clock_that_runs_back_is_refused_and_a_little_skew_is_not(self, url: str, book: BudgetBook) -> None:
+        start = datetime.now(UTC)
+        for skew, allowed in ((-120, True), (-3600, False), (7200, True), (0, False)):
+            late = BudgetBook(url, zcdp, lambda skew=skew: start + timedelta(seconds=skew))
+            if allowed:
+                late.reserve("bank", plan(f"run{skew}"), "me")
+            else:
+                with pytest.raises(LedgerError, match="clock"):
+                    late.reserve("bank", plan(f"run{skew}"), "me")
+        times = [entry.at for entry in book.history("bank")]
+        assert times == sorted(times)
+        assert book.verify() == []
+
+    def test_it_pickles_and_works_where_it_lands(self, book: BudgetBook) -> None:
+        copy = pickle.loads(pickle.dumps(book))
+        copy.reserve("bank", plan(), "me")
+        copy.release_once(request(), lambda: b"noise")
+        assert book.release_once(request(), never).reused is True
+
+
+def alter(url: str, *statements: str) -> int:
+    engine = create_engine(url)
+    with engine.begin() as db:
+        changed = sum(db.execute(text(statement)).rowcount for statement in statements)
+    engine.dispose()
+    return changed
+
+
+def rows_of(url: str) -> dict[Table, list[dict[str, Any]]]:
+    engine = create_engine(url)
+    with engine.connect() as db:
+        rows = {table: [dict(row) for row in db.execute(select(table)).mappings()] for table in METADATA.sorted_tables}
+    engine.dispose()
+    return rows
+
+
+def restore(url: str, rows: dict[Table, list[dict[str, Any]]]) -> None:
+    engine = create_engine(url)
+    with engine.begin() as db:
+        for table, content in rows.items():
+            db.execute(delete(table))
+            db.execute(insert(table), content)
+    engine.dispose()
+
+
+def forge(url: str, book: BudgetBook, change: Callable[[Entry], Entry]) -> None:
+    """Rewrite a whole book with one change in every entry and a chain of hashes that fits."""
+    rows, before, previous = rows_of(url), book._state("bank").head, ""
+    forged = []
+    for entry in book.history("bank"):
+        entry = replace(change(entry), previous=previous)
+        entry = replace(entry, hash=entry.sealed())
+        forged.append(asdict(entry))
+        previous = entry.hash
+    heads = [{**row, "head": previous} for row in rows[DATASETS] if row["head"] == before]
+    restore(url, {**rows, ENTRIES: forged, DATASETS: heads})
+
+
+def fill(book: BudgetBook) -> int:
+    """Write one entry of most kinds; return their number."""
+    book.set_cap("bank", 3.0, DELTA, "owner", "first")
+    book.reserve("bank", plan(), "me")
+    book.release_once(request(), lambda: b"noise")
+    book.register("bank", "fingerprint-2", ["a", "b", "x"])
+    with pytest.raises(BudgetError):
+        book.reserve("bank", plan("run-2", sigma=0.5), "you")
+    book.release_once(request(1), lambda: b"more noise")
+    return len(book.history("bank"))

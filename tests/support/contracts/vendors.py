@@ -1,0 +1,401 @@
+"""What both paid connectors promise, against a real local server: faults with exact numbers of calls, keys, money."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import time
+import traceback
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import pytest
+
+from connectors.interfaces.errors import ConfigError, FinalError, MoneyError, TemporaryError
+from connectors.interfaces.models import Completion, ModelSpec, Usage
+from connectors.interfaces.prompts import Prompt
+from connectors.models.base.completion_cache import Recording
+from connectors.models.base.completion_store import CompletionStore
+from connectors.models.base.cost_limit import Purse
+from tests.support.contracts.connectors import LanguageModelContract
+from tests.support.servers.vendor import VendorServer
+from tests.support.servers.vendor_messages import Reply, billed_tokens, failure, no_choices, ok, text_for, with_usage
+
+KEY = "sk-planted-5e1f0c0ffee"
+FAST = {"first_wait": 0.01, "longest_wait": 0.05, "open_seconds": 0.02}
+
+
+def asked(count: int) -> list[Prompt]:
+    return [Prompt(f"Prompt number {i}.", "a", seed=i) for i in range(count)]
+
+
+class VendorPromises(LanguageModelContract):
+    """Override `connector`, `suffix` (what follows the server's address) and `variable`."""
+
+    connector: ClassVar[Any]
+    suffix = ""
+    variable = ""
+    repeats_itself = True
+
+    @pytest.fixture
+    def server(self) -> Iterator[VendorServer]:
+        with VendorServer() as server:
+            yield server
+
+    @pytest.fixture(autouse=True)
+    def planted_key(self, monkeypatch):
+        monkeypatch.setenv(self.variable, KEY)
+
+    def open(self, *servers: VendorServer, **options: Any) -> Any:
+        urls = [server.url + self.suffix for server in servers]
+        given = {"concurrency": 1, "timeout": 2, "tries": 3, "pace": FAST, "endpoints": urls, **options}
+        return self.connector.from_spec(ModelSpec("writer", "vendor", "some-model", given))
+
+    @pytest.fixture
+    def model(self, server):
+        return self.open(server, concurrency=4)
+
+    # --- the fault matrix
+    temporary: ClassVar[dict[str, Any]] = {
+        "dropped": Reply(drop=True),
+        "cut off": lambda request: Reply(cut=True, body=ok(request).body),
+        "malformed": Reply(body=b'{"choices": [nope'),
+        "a page of HTML": Reply(body=b"<html>Bad gateway</html>", content_type="text/html"),
+        "a list": Reply(body=[1, 2]),
+        "a number": Reply(body=5),
+        "nothing in it": no_choices,
+        "content null": lambda request: ok(request, None),
+        "reasoning alone": lambda request: ok(request, "<think>A text about ... done.</think>"),
+        "500": failure(500),
+        "502 of a proxy": Reply(status=502, body=b"Bad gateway", content_type="text/html"),
+        "408": failure(408),
+    }
+
+    @pytest.mark.parametrize("name", temporary)
+    def test_a_fault_that_passes_is_tried_again_once(self, server, name):
+        server.script.append(self.temporary[name])
+        answers = self.open(server).complete(asked(3))
+        assert [answer.finish_reason for answer in answers] == ["stop"] * 3
+        assert server.count == 4
+
+    @pytest.mark.parametrize("name", temporary)
+    def test_a_fault_that_stays_uses_up_the_tries_of_its_prompt_alone(self, server, name):
+        bad = self.temporary[name]
+        reply = bad if callable(bad) else lambda request: bad
+        server.plan = lambda request: reply(request) if "number 0" in request.prompt else None
+        kept: list[tuple[int, Completion]] = []
+        first, second = self.open(server).complete(asked(2), lambda i, c: kept.append((i, c)))
+        assert server.count == 4
+        assert first.finish_reason == "error"
+        assert first.error
+        assert second.finish_reason == "stop"
+        assert dict(kept) == {0: first, 1: second}
+
+    @pytest.mark.parametrize("status", [429, 503, 529])
+    def test_being_turned_away_uses_up_no_try(self, server, status):
+        server.script.extend([failure(status, headers={"retry-after": "0.02"})] * 4)
+        (answer,) = self.open(server, tries=1).complete(asked(1))
+        assert answer.finish_reason == "stop"
+        assert server.count == 5
+
+    def test_the_wish_to_wait_is_granted(self, server):
+        server.script.append(failure(429, "slow down", "rate_limit_error", headers={"retry-after": "0.4"}))
+        self.open(server).complete(asked(2))
+        times = [request.at for request in server.requests]
+        assert len(times) == 3
+        assert times[1] - times[0] >= 0.4
+
+    def test_slow_bytes_run_out_of_time(self, server):
+        server.script.append(lambda request: Reply(dribble=0.05, body=ok(request).body))
+        began = time.monotonic()
+        (answer,) = self.open(server, timeout=0.4).complete(asked(1))
+        assert answer.finish_reason == "stop"
+        assert server.count == 2
+        assert time.monotonic() - began < 3
+
+    over: ClassVar[dict[str, tuple[Any, str, str]]] = {
+        "content filter": (lambda request: ok(request, "no", "content_filter"), "refused", ""),
+        "length": (lambda request: ok(request, "A text that br", "length"), "length", "A text that br"),
+        "prompt filtered": (failure(400, "filtered", "invalid_request_error", "content_filter"), "refused", ""),
+        "too long": (failure(400, "prompt is too long: 9 tokens", "invalid_request_error"), "error", ""),
+        "too large": (failure(413, "too large", "request_too_large"), "error", ""),
+        "not accepted": (failure(400, "no such thing", "invalid_request_error"), "error", ""),
+        "unprocessable": (failure(422, "strange", "invalid_request_error"), "error", ""),
+    }
+
+    @pytest.mark.parametrize("name", over)
+    def test_what_ends_one_request_is_asked_once(self, server, name):
+        reply, reason, text = self.over[name]
+        server.script.append(reply)
+        first, second = self.open(server).complete(asked(2))
+        assert (first.finish_reason, first.text) == (reason, text)
+        assert bool(first.error) == (reason != "length")
+        assert second.finish_reason == "stop"
+        assert server.count == 2
+
+    lost: ClassVar[dict[str, Reply]] = {
+        "bad key": failure(401, f"Incorrect key: {KEY}", "authentication_error"),
+        "no access": failure(403, "not yours", "permission_error"),
+        "no model": failure(404, "no such model", "not_found_error", "model_not_found"),
+        "no credit": failure(429, "You exceeded your quota", "insufficient_quota", "insufficient_quota"),
+        "no balance": failure(400, "Your credit balance is too low", "invalid_request_error"),
+        "unpaid": failure(402, "pay", "billing_error"),
+        "an option": failure(400, "Unsupported value", "invalid_request_error", param="temperature"),
+    }
+
+    @pytest.mark.parametrize("name", lost)
+    def test_what_ends_the_model_is_asked_once_and_says_what_to_do(self, server, name):
+        server.script.extend([self.lost[name]] * 9)
+        with pytest.raises(FinalError) as raised:
+            self.open(server).complete(asked(5))
+        assert server.count == 1
+        assert "'writer'" in str(raised.value)
+        assert f"127.0.0.1:{server.port}" in str(raised.value)
+        assert KEY not in str(raised.value)
+
+    def test_settings_that_no_request_survives_end_the_model_early(self, server):
+        server.plan = lambda request: failure(400, "temperature and top_p cannot both be set", "invalid_request_error")
+        with pytest.raises(FinalError, match="cannot both be set"):
+            self.open(server, concurrency=4).complete(asked(200))
+        assert server.count <= 20 + 4
+
+    def test_an_endpoint_that_is_down_opens_the_circuit_and_is_probed_before_it_is_given_up(self, server):
+        server.plan = lambda request: failure(503)
+        with pytest.raises(TemporaryError):
+            self.open(server, pace={**FAST, "open_after": 4, "probes": 2}).complete(asked(50))
+        assert server.count == 6
+
+    def test_after_a_temporary_end_the_same_object_goes_on(self, server):
+        server.plan = lambda request: failure(503)
+        model = self.open(server)
+        with pytest.raises(TemporaryError):
+            model.complete(asked(4))
+        server.plan = lambda request: None
+        assert [answer.finish_reason for answer in model.complete(asked(4))] == ["stop"] * 4
+
+    def test_nobody_listening_is_a_temporary_end(self):
+        with VendorServer() as server:
+            model = self.open(server, tries=50)
+        with pytest.raises(TemporaryError):
+            model.complete(asked(4))
+
+    def test_answers_that_came_before_the_end_are_kept(self, server):
+        server.script.extend([ok] * 3)
+        server.plan = lambda request: failure(401)
+        kept: list[int] = []
+        with pytest.raises(FinalError):
+            self.open(server).complete(asked(6), lambda i, c: kept.append(i))
+        assert sorted(kept) == [0, 1, 2]
+        assert server.count == 4
+
+    # --- several endpoints
+    def test_the_least_loaded_endpoint_is_asked_first(self):
+        with VendorServer(latency=0.05) as fast, VendorServer(latency=0.25) as slow:
+            answers = self.open(fast, slow, concurrency=3).complete(asked(40))
+        assert all(answer.finish_reason == "stop" for answer in answers)
+        assert fast.count + slow.count == 40
+        assert fast.count > 2 * slow.count > 0
+        assert fast.most_in_flight == slow.most_in_flight == 3
+
+    def test_an_endpoint_with_a_bad_key_leaves_its_requests_to_the_others(self, monkeypatch):
+        monkeypatch.setenv("OTHER_KEY", "another-key-0001")
+        with VendorServer(plan=lambda request: failure(401)) as bad, VendorServer() as good:
+            entries = [{"url": bad.url + self.suffix, "key": "env:OTHER_KEY"}, good.url + self.suffix]
+            answers = self.open(endpoints=entries).complete(asked(10))
+            assert {request.key for request in bad.requests} == {"another-key-0001"}
+            assert {request.key for request in good.requests} == {KEY}
+        assert all(answer.finish_reason == "stop" for answer in answers)
+        assert (bad.count, good.count) == (1, 10)
+
+    # --- pace
+    def test_never_more_in_flight_than_the_cap(self):
+        with VendorServer(latency=0.03) as server:
+            self.open(server, concurrency=7).complete(asked(60))
+        assert server.most_in_flight == 7
+
+    def test_rate_limits_lower_the_pace_and_success_raises_it_again(self):
+        def limit(request):
+            return failure(429, headers={"retry-after": "0.05"}) if server.in_flight > 4 else None
+
+        with VendorServer(latency=0.02, plan=limit) as server:
+            model = self.open(server, concurrency=16, tries=2)
+            answers = model.complete(asked(150))
+            assert all(answer.finish_reason == "stop" for answer in answers)
+            turned_away = server.count - 150
+            assert 0 < turned_away < 75
+            assert model.endpoints[0].limit <= 8
+            server.plan = lambda request: None
+            model.complete(asked(200))
+            assert model.endpoints[0].limit > 12
+
+    # --- leaving early
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+    def test_an_interruption_while_keeping_stops_at_once(self, error):
+        kept: list[int] = []
+
+        def keep(position: int, completion: Completion) -> None:
+            kept.append(position)
+            if len(kept) == 10:
+                raise error
+
+        with VendorServer(latency=0.05) as server:
+            with pytest.raises(error):
+                self.open(server, concurrency=4).complete(asked(500), keep)
+            before = server.count
+            assert before <= 10 + 4 + 4
+            time.sleep(0.15)
+            assert server.count == before
+            assert server.in_flight == 0
+
+    def test_a_caller_inside_an_event_loop_is_served_too(self, server):
+        import asyncio
+
+        async def inside():
+            return self.open(server).complete(asked(2))
+
+        assert [answer.finish_reason for answer in asyncio.run(inside())] == ["stop"] * 2
+
+    # --- money and tokens
+    def test_usage_adds_up_with_the_empty_answers_that_were_paid(self, server):
+        server.script.append(no_choices)
+        model = self.open(server, price={"input": 2.0, "output": 10.0, "date": "2026-01-01"})
+        answers = model.complete(asked(3))
+        spent = sum((Usage(1, a.tokens_in, a.tokens_out, a.dollars) for a in answers), Usage())
+        assert (spent.tokens_in, spent.tokens_out) == (44, 28)
+        assert spent.dollars == pytest.approx((44 * 2 + 28 * 10) / 1e6)
+
+    @pytest.mark.parametrize("system", ["", "You write. " * 60])
+    def test_a_cap_holds_at_a_server_that_reports_no_usage(self, server, tmp_path, system):
+        price, bill = {"input": 100.0, "output": 300.0}, []
+
+        def answer(request):
+            tokens_in, tokens_out = billed_tokens(request, text_for(request))
+            bill.append((tokens_in * price["input"] + tokens_out * price["output"]) / 1e6)
+            return with_usage(request, None)
+
+        server.plan = answer
+        options = {"system": system} if system and "system" in self.open(server).options.decoding else {}
+        model = self.open(server, price=price, tries=1, max_tokens=20, concurrency=8, **options)
+        purse = Purse(tmp_path / "money.jsonl", most=15 * model.worst_dollars(asked(1)[0]))
+        store = CompletionStore(tmp_path / "answers")
+        recording = Recording(model, store, purse=purse)
+        with pytest.raises(MoneyError, match=r"of which .* estimated"):
+            recording.complete(asked(300))
+        assert 10 < len(bill) < 300
+        assert sum(bill) <= purse.spent <= purse.most
+        assert purse.estimated == purse.spent == Purse(purse.journal).estimated
+        stored = [entry.completion for entry in store.since(model.identity, 0)]
+        assert len(stored) == len(bill)
+        assert all(completion.estimated for completion in stored)
+        assert recording.usage.estimated_calls == recording.usage.calls == len(bill)
+        assert recording.usage.estimated_dollars == pytest.approx(purse.spent)
+        assert store.lengths(model.identity).estimated == len(bill)
+
+    estimates: ClassVar[list[tuple[Any, Any, bool]]] = [
+        (11, 7, False),
+        (None, 7, True),
+        (11, None, True),
+        (0, 7, True),
+        (11, 0, True),
+        (-4, 7, True),
+        (11, 2.5, True),
+        (11, "7", True),
+        (11, True, True),
+    ]
+
+    @pytest.mark.parametrize(("read", "written", "estimated"), estimates)
+    def test_a_missing_or_impossible_count_is_estimated_from_bytes(self, server, read, written, estimated):
+        names = ("input_tokens", "output_tokens") if self.suffix == "" else ("prompt_tokens", "completion_tokens")
+        usage = {name: value for name, value in zip(names, (read, written), strict=True) if value is not None}
+        server.plan = lambda request: with_usage(request, usage, "x" * 90)
+        (answer,) = self.open(server, price={"input": 0.0, "output": 0.0}).complete([Prompt("y" * 300, "a")])
+        assert answer.estimated is estimated
+        assert (answer.tokens_in == 11) if read == 11 else (100 <= answer.tokens_in <= 120)
+        assert answer.tokens_out == (7 if written == 7 and written is not True else 30)
+        assert answer.usage.estimated_calls == estimated
+
+    def test_an_answer_that_ended_at_its_limit_costs_the_whole_limit(self, server):
+        server.plan = lambda request: with_usage(request, None, "short", "length")
+        (answer,) = self.open(server).complete([Prompt("Write.", "a", max_tokens=77)])
+        assert (answer.tokens_out, answer.estimated) == (77, True)
+
+    # --- several texts in one call
+    def test_several_texts_come_from_one_call_and_missing_ones_are_asked_for_alone(self, server):
+        prompts = [Prompt("Write one.", "a", seed=i) for i in range(6)]
+        body = '{"texts": ["first one", "second one", "third one"]}'
+        server.script.append(lambda request: ok(request, body, tokens=(10, 31)))
+        server.script.append(lambda request: ok(request, '{"texts": ["fourth one", "fif', "length"))
+        answers = self.open(server, several=3).complete(prompts)
+        assert [answer.text for answer in answers[:4]] == ["first one", "second one", "third one", "fourth one"]
+        assert all(answer.finish_reason == "stop" for answer in answers)
+        assert server.count == 2 + 2
+        assert sum(answer.tokens_out for answer in answers[:3]) == 31
+        assert sum(answer.tokens_in for answer in answers[:3]) == 10
+
+    # --- keys and options
+    def test_a_missing_key_is_named_before_anything_is_asked(self, server, monkeypatch):
+        monkeypatch.delenv(self.variable)
+        with pytest.raises(ConfigError, match=self.variable):
+            self.open(server).complete(asked(1))
+        assert server.count == 0
+
+    def test_the_key_reaches_the_server_and_nothing_else(self, server, caplog):
+        caplog.set_level(logging.DEBUG)
+        logging.getLogger("openai").setLevel(logging.DEBUG)
+        logging.getLogger("anthropic").setLevel(logging.DEBUG)
+        model = self.open(server)
+        echo = failure(400, f"Your key {KEY} and Bearer {KEY} are fine, the prompt is not")
+        server.script.extend([echo, failure(500, KEY), ok, failure(401, f"bad key {KEY}")])
+        kept: list[Completion] = []
+        with pytest.raises(FinalError) as raised:
+            model.complete(asked(5), lambda i, c: kept.append(c))
+        assert {request.key for request in server.requests} == {KEY}
+        # The first frame is this test, which knows the key.
+        trace = traceback.StackSummary.extract(traceback.walk_tb(raised.tb.tb_next), capture_locals=True)
+        assert len(trace) >= 4
+        seen = (
+            "".join(trace.format())
+            + str(raised.value)
+            + repr(model)
+            + repr(vars(model))
+            + model.identity
+            + repr(kept)
+            + caplog.text
+        )
+        assert "127.0.0.1" in seen
+        assert KEY not in seen
+        assert KEY.encode() not in pickle.dumps(model)
+        assert raised.value.__cause__ is None
+        assert raised.value.__context__ is None
+
+    def test_a_pickled_model_answers_as_before(self, server):
+        model = self.open(server)
+        again = pickle.loads(pickle.dumps(model))
+        assert again.identity == model.identity
+        assert again.complete(asked(2)) == model.complete(asked(2))
+
+    wrong: ClassVar[list[tuple[dict[str, Any], str]]] = [
+        ({"temprature": 1}, "temperature"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"concurrency": 1000}, "256"),
+        ({"key": KEY}, "env:NAME"),
+        ({"price": {"inptu": 1}}, "input"),
+        ({"price": {"input": 1}}, "output"),
+        ({"pace": {"open_afer": 1}}, "open_after"),
+        ({"endpoints": ["localhost:8000"]}, "URL"),
+        ({"endpoints": ["https://me:secret@host/v1"]}, "user name"),
+        ({"tries": True}, "tries"),
+    ]
+
+    @pytest.mark.parametrize(("options", "said"), wrong, ids=[next(iter(options)) for options, _ in wrong])
+    def test_wrong_options_are_named_and_keys_not_repeated(self, server, options, said):
+        with pytest.raises(ConfigError, match=said) as raised:
+            self.open(server, **options)
+        assert KEY not in str(raised.value)
+        assert "secret" not in str(raised.value).replace("Secret block", "")
+
+    def test_the_identity_follows_decoding_and_not_the_address(self, server):
+        one = self.open(server)
+        assert self.open(endpoints=["https://elsewhere.example/v1"], concurrency=9).identity == one.identity
+        assert self.open(server, temperature=0.3).identity != one.identity
+        assert self.open(server, edition="two").identity != one.identity

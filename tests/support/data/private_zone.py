@@ -1,0 +1,17 @@
+"""A private zone over a table in memory."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from connectors.security.record_hashes import dataset_fingerprint, record_hash
+from tasks.private.data.rows import Zone
+
+SECRET = bytes(range(32))
+
+
+def zone(frame: pd.DataFrame, folder: Path) -> Zone:
+    return Zone(lambda _: frame, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), folder)

@@ -1,0 +1,85 @@
+"""Reads what infra/ declares: the compose file with its variables filled in, and the programs that check it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.paths import ROOT
+
+INFRA = ROOT / "infra"
+FETCHED = ROOT / ".tools" / "docker-compose"
+SECRETS = {
+    "WASP_AUTH": "admin:correct-horse-battery",
+    "POSTGRES_PASSWORD": "pg0",
+    "PREFECT_DB_PASSWORD": "pg1",
+    "MLFLOW_DB_PASSWORD": "pg2",
+    "LEDGER_DB_PASSWORD": "pg3",
+    "PREFECT_SERVER_ENCRYPTION_KEY": "eTj6VgGK1tRQtTHddNRKCVTEp-hl2_dvIA0yYjtL7h0=",
+}
+_VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^{}]*))?\}")
+
+
+class MissingVariable(Exception):
+    pass
+
+
+def compose(variables: dict[str, str] | None = None) -> dict[str, Any]:
+    """Return compose.yaml as Docker would read it with these variables."""
+    values: dict[str, Any] = filled(yaml.safe_load((INFRA / "compose.yaml").read_text()), variables or SECRETS)
+    return values
+
+
+def filled(value: Any, variables: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {key: filled(one, variables) for key, one in value.items()}
+    if isinstance(value, list):
+        return [filled(one, variables) for one in value]
+    if not isinstance(value, str):
+        return value
+    while _VARIABLE.search(value):  # from the inside out: a default may hold a variable
+        value = _VARIABLE.sub(lambda match: _one(match, variables), value)
+    return value
+
+
+def _one(match: re.Match[str], variables: dict[str, str]) -> str:
+    name, mark, rest = match.groups()
+    if mark == "?" and not variables.get(name):
+        raise MissingVariable(f"{name}: {rest}")
+    return variables.get(name) or (rest if mark == "-" else "")
+
+
+@cache
+def compose_program() -> list[str] | None:
+    """Return how to call Docker Compose 2 here, None without one; no engine is needed to check a file."""
+    tries = [
+        ["docker", "compose"],
+        ["docker-compose"],
+        ["/usr/libexec/docker/cli-plugins/docker-compose"],
+        [str(FETCHED)],
+    ]
+    for command in tries:
+        if shutil.which(command[0]) is None:
+            continue
+        done = subprocess.run([*command, "version", "--short"], capture_output=True, text=True)
+        if done.returncode == 0 and done.stdout.strip().lstrip("v").startswith(("2.", "3.", "4.", "5.")):
+            return command
+    return None
+
+
+def beside_python(name: str) -> str:
+    """Return a program that a package of the extra `dev` brings."""
+    return str(Path(sys.executable).with_name(name))
+
+
+def plain_environment(**more: str) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))}
+    return kept | {"PATH": f"{Path(sys.executable).parent}:{kept['PATH']}", "WASP_CODE": str(ROOT)} | more

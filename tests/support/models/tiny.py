@@ -1,0 +1,145 @@
+"""Tiny language models with random weights and tokenizers trained on a few sentences, saved as folders.
+
+A module that needs them writes `from tests.support.models.tiny import tiny_models` and asks for the fixture.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SENTENCES = (
+    "Write one positive text. Write one negative text. Number one, number two, number three.",
+    "The film was far too long, and the acting was wooden from the first scene to the last.",
+    "A warm and funny story about two friends who open a small cafe by the sea.",
+    "My card has not arrived yet, and nobody answers the phone. What can I do now?",
+    "I was charged twice for the same transfer last week. Please send the money back.",
+    "Good morning! The room was clean, the breakfast excellent, the staff friendly.",
+)
+CHAT = (
+    "{{ bos_token }}{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}{{ eos_token }}"
+    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+SPECIAL = ["<pad>", "<s>", "</s>", "<|user|>", "<|assistant|>", "<|system|>"]
+
+
+@pytest.fixture(scope="session")
+def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders of a GPT-2 (base), a Llama (chat) and a T5 (sequence to sequence)."""
+    home = tmp_path_factory.mktemp("tiny")
+    return {"gpt2": save_gpt2(home / "gpt2"), "llama": save_llama(home / "llama"), "t5": save_t5(home / "t5")}
+
+
+def tokenizer(vocabulary: int = 600, chat: bool = False, pad: bool = True):
+    """A byte-level BPE, trained here and now."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+    )
+    inner.train_from_iterator(SENTENCES, trainer)
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=inner, bos_token="<s>", eos_token="</s>", pad_token="<pad>" if pad else None
+    )
+    if chat:
+        made.chat_template = CHAT
+    return made
+
+
+def save_gpt2(folder: Path, width: int = 32, layers: int = 2, vocabulary: int = 0) -> Path:
+    """A base model without a padding token, as GPT-2 has none."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    words = tokenizer(pad=False)
+    config = GPT2Config(
+        vocab_size=max(len(words), vocabulary),
+        n_positions=256,
+        n_embd=width,
+        n_layer=layers,
+        n_head=4,
+        bos_token_id=words.bos_token_id,
+        eos_token_id=words.eos_token_id,
+    )
+    return _save(folder, GPT2LMHeadModel, config, words)
+
+
+def save_llama(folder: Path, width: int = 32, layers: int = 2, vocabulary: int = 0) -> Path:
+    """A chat model: it has a template."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    words = tokenizer(chat=True)
+    config = LlamaConfig(
+        vocab_size=max(len(words), vocabulary),
+        hidden_size=width,
+        intermediate_size=width * 3,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        bos_token_id=words.bos_token_id,
+        eos_token_id=words.eos_token_id,
+        pad_token_id=words.pad_token_id,
+    )
+    return _save(folder, LlamaForCausalLM, config, words)
+
+
+def save_t5(folder: Path) -> Path:
+    """A sequence-to-sequence model."""
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    words = tokenizer()
+    config = T5Config(
+        vocab_size=len(words),
+        d_model=32,
+        d_kv=8,
+        d_ff=64,
+        num_layers=2,
+        num_heads=4,
+        feed_forward_proj="gated-gelu",
+        eos_token_id=words.eos_token_id,
+        pad_token_id=words.pad_token_id,
+        decoder_start_token_id=words.pad_token_id,
+    )
+    return _save(folder, T5ForConditionalGeneration, config, words)
+
+
+def save_roberta(folder: Path) -> Path:
+    """A masked model, as students are fine-tuned from."""
+    from transformers import RobertaConfig, RobertaModel
+
+    words = tokenizer()
+    config = RobertaConfig(
+        vocab_size=len(words),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=66,
+        pad_token_id=words.pad_token_id,
+        bos_token_id=words.bos_token_id,
+        eos_token_id=words.eos_token_id,
+    )
+    return _save(folder, RobertaModel, config, words)
+
+
+def _save(folder: Path, family, config, words) -> Path:
+    import torch
+
+    # Weights only: the state of the process' generator is put back.
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = family(config)
+        # Fresh weights make all tokens equally likely; larger ones give a model with preferences.
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.dim() > 1:
+                    parameter.mul_(4)
+    model.save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder

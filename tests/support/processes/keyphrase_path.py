@@ -1,0 +1,71 @@
+"""The release path of DP-KPS with a student that adapts to the private rows: three releases, what is drawn."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from connectors.interfaces.artifacts import ArtifactRef
+from flows.config.files import check_config
+from flows.engine.prepare import prepare
+from flows.methods.dp_kps.config import DpKpsConfig
+from flows.methods.dp_kps.run import DpKpsRun
+from flows.runtime.manifest import open_book
+from tasks.core.refs import Written
+from tasks.steps import keyphrases, phrase_texts
+from tasks.steps import moments as adapting
+from tasks.steps import texts as writing
+from tasks.steps.moments import MomentsSpec
+from tasks.steps.phrase_texts import PhraseRows
+from tests.support.processes.release_path import Tell
+
+TERMS = ("private", "row", "number", "about", "login", "problem", "billing", "question", "slow", "internet", "delivery")
+
+
+def open_run(home: Path, rows: str) -> DpKpsRun:
+    """Return the run, on hashed vectors; phrases are its texts, so that no model has to be loaded."""
+    terms = Path(rows).with_name("terms.txt")
+    if not terms.exists():
+        terms.write_text("\n".join(TERMS))
+    values = {
+        "task": "support_desk",
+        "private": {"path": rows, "name": "desk"},
+        "vocabulary": {"path": str(terms), "stop_words": False},
+        "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 16}},
+        "method": {"texts": "phrases", "samples": 96, "vocabulary_terms": 8, "length": 3, "frequencies": 8},
+        "student": {"kind": "mlp", "adaptation": "coral", "adaptation_from": "moments", "adaptation_directions": 2},
+        "execution": {"seed": 0},
+    }
+    prepared = prepare("dp_kps", check_config(DpKpsConfig, values, "the test"), home)
+    return DpKpsRun(prepared, open_book("dp_kps", prepared), 0.0)
+
+
+def release_path(home: Path, rows: str, tell: Tell) -> None:
+    """Reserve; charge, draw, write and read each part; draw sequences and texts; adapt; settle."""
+    run = open_run(home, rows)
+    tools, name, ledger = run.tools, run.tools.called, run.tools.ledger
+    run.book.update()
+    ledger.reserve(name.dataset, run.prepared.plan, "me")
+
+    def told(what: str, ref: ArtifactRef) -> None:
+        tell(f"{what} {hashlib.sha256(tools.artifacts.read_table(ref).to_csv().encode()).hexdigest()}")
+
+    counted, _ = keyphrases.count_terms(tools, run.vocabulary_spec)
+    told("vocabulary", counted)
+    terms, _ = keyphrases.choose_terms(tools, run.vocabulary_spec, counted)
+    density, _ = keyphrases.estimate_densities(tools, run.density_spec, terms)
+    told("density", density)
+    sequences, _ = keyphrases.draw_phrases(tools, run.density_spec, terms, density)
+    told("sequences", sequences)
+    texts, _ = phrase_texts.write(tools, PhraseRows(sequences, run.prepared.card.label_names, 96))
+    told("texts", texts.samples)
+    vectors, _ = writing.embed_samples(tools, texts.samples)
+    written = [Written(texts.plm, texts.iteration, texts.samples, vectors)]
+    noise = run.prepared.noise.moments
+    assert noise is not None
+    moments, _ = adapting.estimate_moments(
+        tools, MomentsSpec(name.dataset, name.fingerprint, noise, respend=False), written
+    )
+    told("moments", moments.release)
+    ledger.finish(name.dataset, name.run_id)
+    tell("end")

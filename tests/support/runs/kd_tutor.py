@@ -1,0 +1,53 @@
+"""A run of `kd_tutor` on a few rows, opened in this process, and the texts that its models write."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+from flows.config.files import check_config
+from flows.engine.prepare import prepare
+from flows.methods.kd_tutor.config import KdTutorConfig
+from flows.methods.kd_tutor.run import KdRun
+from flows.runtime.manifest import open_book
+from tasks.core.refs import Written
+from tasks.steps.texts import embed_samples, write_samples
+from tests.support.data.short_texts import LABELS, WORDS
+from tests.support.runs.pipeline import SMALL
+
+
+def texts(number: int, seed: int) -> list[tuple[str, str]]:
+    draw = random.Random(seed)
+    return [(" ".join(draw.choices(WORDS, k=draw.randint(4, 8))), draw.choice(LABELS)) for _ in range(number)]
+
+
+def opened(folder: Path, private: list[tuple[str, str]] | None = None, **changes: Any) -> KdRun:
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = folder / "rows.jsonl"
+    if not rows.exists():
+        rows.write_text(
+            "\n".join(json.dumps({"text": text, "label": label}) for text, label in private or texts(40, 1))
+        )
+    values: dict[str, Any] = {
+        **{name: SMALL[name] for name in ("task", "plms", "student", "execution")},
+        "private": {"path": str(rows), "name": "desk"},
+        "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 32}},
+        "method": {"samples": 24, "written": 48},
+        "discriminator": {"teachers": 4, "queries": 20, "negatives": 12},
+    }
+    for name, change in changes.items():
+        values[name] = {**values.get(name, {}), **change} if isinstance(change, dict) else change
+    prepared = prepare("kd_tutor", check_config(KdTutorConfig, values, "the test"), folder / "home")
+    name = prepared.tools.called
+    prepared.tools.ledger.reserve(name.dataset, prepared.plan, "the test")
+    return KdRun(prepared, open_book("kd_tutor", prepared), 0.0)
+
+
+def written_by(run: KdRun) -> list[Written]:
+    made = []
+    for job in run.write_jobs(0, run.equal_weights(), None, ()):
+        samples, _ = write_samples(run.tools, job)
+        made.append(Written(job.plm, 0, samples, embed_samples(run.tools, samples)[0]))
+    return made

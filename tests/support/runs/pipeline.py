@@ -1,0 +1,122 @@
+"""Runs the real command in a process of its own, against a real Prefect server, in a state folder of the test."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from tests.support.paths import ROOT
+from tests.support.processes import command_forks
+
+SMALL: dict[str, Any] = {
+    "task": "support_desk",
+    "private": {"path": "builtin:support_desk/private.parquet", "name": "desk"},
+    "test": {"path": "builtin:support_desk/test.parquet", "rows": 90},
+    "plms": [
+        {"name": "clerk", "connector": "ngram", "model": "helpdesk"},
+        {"name": "novelist", "connector": "ngram", "model": "stories"},
+    ],
+    "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 128}},
+    "method": {"iterations": 3, "samples": 72, "votes": 4, "examples": 4},
+    "student": {"kind": "linear"},
+    "execution": {"max_workers": 2, "seed": 0},
+}
+"""A whole run in a few seconds: two embedded models, hashed embeddings, a linear student."""
+
+METHODS: dict[str, dict[str, Any]] = {
+    "wasp": SMALL["method"],
+    "pre_text": {"iterations": 2, "samples": 36, "population": 24, "look_ahead": 2, "mask_rounds": 1},
+    "aug_pe": {"iterations": 2, "samples": 24, "variations": 2, "variation": "blanks", "look_ahead": 1},
+    "dp_sgd_gen": {"samples": 36, "declared_rows": 120, "batch_rows": 60, "steps": 12, "rank": 2, "tokens": 64},
+    "dp_kps": {"samples": 36, "vocabulary_terms": 30, "length": 4, "frequencies": 40, "top": 8},
+    "kd_tutor": {"samples": 36, "written": 72},
+    "dp_sgd_student": {"training": {"declared_rows": 120, "batch_rows": 60, "steps": 12, "checkpoint_every": 4}},
+    "aug_pe as in WASP": {"style": "wasp_baseline", "iterations": 3, "samples": 36, "winners": 2},
+}
+"""Settings of each method that make two releases; one, of a model, by dp_sgd_gen."""
+
+FURTHER: dict[str, dict[str, Any]] = {
+    "dp_sgd_gen": {"plms": [{"name": "learner", "connector": "hf", "model": "embedded"}]},
+    "dp_kps": {"vocabulary": {"path": "builtin:vocabularies/demo.parquet"}},
+    "dp_sgd_student": {"plms": None},
+    "kd_tutor": {"discriminator": {"teachers": 3, "queries": 20, "negatives": 12}},
+}
+"""What methods need that cannot work with the rest of SMALL."""
+
+
+@dataclass
+class Pipeline:
+    """The command in one state folder."""
+
+    home: Path
+    api: str = ""
+    extra: dict[str, str] = field(default_factory=dict)
+    method: str = field(default="wasp", kw_only=True)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))}
+        api = {"PREFECT_API_URL": self.api} if self.api else {}
+        return kept | {"WASP_HOME": str(self.home), "HF_HUB_OFFLINE": "1"} | api | self.extra
+
+    def config(self, **changes: Any) -> Path:
+        """Write a small configuration with `changes` of its groups; return its place."""
+        values = json.loads(json.dumps(SMALL | {"method": METHODS[self.method], **FURTHER.get(self.method, {})}))
+        for name, change in changes.items():
+            both = isinstance(change, dict) and isinstance(values.get(name), dict)
+            values[name] = values[name] | change if both else change
+        values = {name: value for name, value in values.items() if value is not None}
+        if not self.home.exists():
+            self.home.mkdir(mode=0o700, parents=True)
+            command_forks.tracking_database(self.home / "mlflow.db")
+        path = self.home.parent / f"{self.home.name}-config.yaml"
+        path.write_text(yaml.safe_dump(values), encoding="utf-8")
+        return path
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "flows.cli.main", *arguments]
+        return subprocess.Popen(
+            command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def call(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run the command to its end, in a process of its own."""
+        return command_forks.call(arguments, self.environment, timeout=600)
+
+    @property
+    def flow(self) -> str:
+        """The flow of the method."""
+        return self.method.split()[0]
+
+    def run(self, **changes: Any) -> dict[str, Any]:
+        """Run the flow to its end and return the object it prints."""
+        done = self.call("run", self.flow, "--config", str(self.config(**changes)), "--json")
+        assert done.returncode == 0, done.stderr[-4000:]
+        return last_json(done.stdout)
+
+    def releases(self, run_id: str) -> dict[str, bytes]:
+        """Return the bytes of every release of a run."""
+        folder = self.home / "runs" / run_id
+        return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("release.parquet"))}
+
+    def synthetic(self, run_id: str) -> pd.DataFrame:
+        return pd.read_parquet(self.home / "runs" / run_id / "synthetic.parquet")
+
+
+def last_json(text: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(text.strip().splitlines()[-1])
+    return value
+
+
+def values(**changes: Any) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(json.dumps(SMALL))
+    for name, change in changes.items():
+        both = isinstance(change, dict) and isinstance(made.get(name), dict)
+        made[name] = made[name] | change if both else change
+    return made

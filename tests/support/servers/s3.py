@@ -1,0 +1,90 @@
+"""A private S3 server for tests: moto as a process of its own, a free port on loopback, gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.servers.postgres import free_port
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """A running server; `environment` makes every client of this machine speak to it."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    def bucket(self, name: str) -> str:
+        """Make a bucket; return the address of a folder in it."""
+        self._ask("PUT", name)
+        return f"s3://{name}/wasp"
+
+    def put(self, path: str, data: bytes) -> None:
+        self._ask("PUT", path, data)
+
+    def get(self, path: str) -> bytes:
+        return self._ask("GET", path)
+
+    def delete(self, path: str) -> None:
+        self._ask("DELETE", path)
+
+    def names(self, bucket: str) -> list[str]:
+        """Return the names of all objects of a bucket."""
+        import re
+
+        return re.findall(r"<Key>([^<]+)</Key>", self._ask("GET", f"{bucket}?list-type=2&max-keys=1000").decode())
+
+    def _ask(self, method: str, path: str, data: bytes | None = None) -> bytes:
+        header = {"Authorization": "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request"}
+        asked = urllib.request.Request(f"{self.url}/{path}", data=data, method=method, headers=header)
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            return bytes(answer.read())
+
+
+@contextmanager
+def s3_server(folder: Path) -> Iterator[S3Server]:
+    """Start the server; its log lies in `folder`."""
+    port = free_port()
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with (folder / "s3.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, env=os.environ | {"AWS_DEFAULT_REGION": "us-east-1"}, stdout=log, stderr=log
+        )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait(url, process, folder / "s3.log")
+        yield S3Server(url, process)
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"the S3 server ended: {log.read_text()[-2000:]}")
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            time.sleep(0.3)
+    raise RuntimeError(f"no answer from {url}")

@@ -1,0 +1,24 @@
+"""Models of both vendors that record their answers, as clients of the local vendor server."""
+
+from __future__ import annotations
+
+from connectors.interfaces.models import ModelSpec
+from connectors.interfaces.prompts import Prompt
+from connectors.models.base.completion_cache import Recording
+from connectors.models.base.completion_store import CompletionStore
+from connectors.models.vendors.anthropic import AnthropicModel
+from connectors.models.vendors.openai import OpenAIModel
+
+IN_FLIGHT = 12
+VENDORS = {"openai": (OpenAIModel, "/v1"), "anthropic": (AnthropicModel, "")}
+
+
+def writings(count):
+    return [Prompt(f"Write number {i}.", "a", seed=i) for i in range(count)]
+
+
+def recording(vendor, url, folder, **more):
+    connector, suffix = VENDORS[vendor]
+    pace = {"first_wait": 0.005, "longest_wait": 0.02, "open_seconds": 0.02, "open_after": 50}
+    options = {"endpoint": url + suffix, "key": "none", "concurrency": IN_FLIGHT, "pace": pace, **more}
+    return Recording(connector.from_spec(ModelSpec("writer", vendor, "m", options)), CompletionStore(folder))

@@ -1,0 +1,398 @@
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from connectors.artifacts.atomic_files import BLOCK_BYTES, STALE_SECONDS, explain, file_sha256, write_whole
+from connectors.artifacts.store import Artifacts
+from connectors.interfaces.artifacts import StepKey
+from connectors.interfaces.errors import ArtifactError
+from tests.support.contracts.connectors import ArtifactStoreContract
+
+KEY = StepKey("vote", 1, {"votes": 8, "method": {"examples": 4}}, {"samples": "a" * 64})
+TABLE = pd.DataFrame({"text": ["x", "y"], "n": [1, 2]})
+
+
+@pytest.fixture
+def store(tmp_path) -> Artifacts:
+    return Artifacts(tmp_path / "home")
+
+
+def files_in(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.rglob("*") if p.is_file())
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+class TestContract(ArtifactStoreContract):
+    @pytest.fixture
+    def store(self, tmp_path):
+        return Artifacts(tmp_path / "home")
+
+
+class TestWhy:
+    def why(self, store, **changes) -> str:
+        store.write_table("runs/r/a.parquet", TABLE, KEY)
+        return store.why("runs/r/a.parquet", replace(KEY, **changes))
+
+    def test_it_names_a_changed_input_by_short_hashes(self, store):
+        why = self.why(store, inputs={"samples": "b" * 64})
+        assert why == f"recomputed because input samples changed ({'a' * 12} → {'b' * 12})"
+
+    def test_it_names_changed_new_and_missing_parameters_also_nested_ones(self, store):
+        why = self.why(store, parameters={"votes": 4, "method": {"examples": 5}, "z": True})
+        assert "parameter votes changed (8 → 4)" in why
+        assert "parameter method.examples changed (4 → 5)" in why
+        assert "parameter z is new (true)" in why
+        assert "parameter votes is gone (was 8)" in self.why(store, parameters={"method": {"examples": 4}})
+
+    def test_it_tells_true_from_one(self, store):
+        store.write_table("runs/r/a.parquet", TABLE, replace(KEY, parameters={"x": 1}))
+        assert "x changed (1 → true)" in store.why("runs/r/a.parquet", replace(KEY, parameters={"x": True}))
+
+    def test_it_names_a_new_version_and_another_step(self, store):
+        assert self.why(store, version=2) == "recomputed because its version is now 2 (was 1)"
+        assert "another step wrote it (vote → weigh)" in self.why(store, step="weigh")
+
+    def test_it_tells_a_missing_file_from_a_damaged_one(self, store):
+        ref = store.write_table("runs/r/a.parquet", TABLE, KEY)
+        (store.home / ref.path).write_bytes(b"PAR1")
+        assert store.why(ref.path, KEY) == "recomputed because the file is damaged"
+        (store.home / ref.path).unlink()
+        assert store.why(ref.path, KEY) == "recomputed because the file is missing"
+
+    def test_it_says_that_nothing_changed_with_the_key(self, store):
+        assert self.why(store) == f"reused because nothing it depends on changed (key {KEY.key[:12]})"
+
+    @pytest.mark.parametrize("content", ["", "{", "[]", '{"step": "vote"}', "\x00"])
+    def test_a_damaged_manifest_means_computing_again(self, store, content):
+        ref = store.write_table("runs/r/a.parquet", TABLE, KEY)
+        (store.home / "runs/r/_a.parquet.json").write_text(content)
+        assert store.find(ref.path, KEY) is None
+        assert store.why(ref.path, KEY) == "recomputed because its manifest is damaged"
+
+
+def test_data_without_a_manifest_is_not_finished(store):
+    ref = store.write_table("runs/r/a.parquet", TABLE, KEY)
+    (store.home / "runs/r/_a.parquet.json").unlink()
+    assert store.find(ref.path, KEY) is None
+    assert store.why(ref.path, KEY) == "computed because an earlier result was never finished"
+
+
+def test_new_data_under_an_old_manifest_is_not_finished(store):
+    old = store.write_table("runs/r/a.parquet", TABLE, KEY)
+    manifest = (store.home / "runs/r/_a.parquet.json").read_text()
+    store.write_table("runs/r/a.parquet", TABLE.iloc[:1], replace(KEY, version=2))
+    (store.home / "runs/r/_a.parquet.json").write_text(manifest)
+    assert store.find(old.path, KEY) is None
+    assert store.find(old.path, replace(KEY, version=2)) is None
+
+
+def test_the_manifest_holds_every_fact(store):
+    ref = store.write_table("runs/r/a.parquet", TABLE, KEY, {"note": 1})
+    facts = json.loads((store.home / "runs/r/_a.parquet.json").read_text())
+    created = facts.pop("created")
+    assert created.endswith("+00:00")
+    assert facts == {
+        "step": "vote",
+        "version": 1,
+        "parameters": {"votes": 8, "method": {"examples": 4}},
+        "inputs": {"samples": "a" * 64},
+        "key": KEY.key,
+        "sha256": ref.sha256,
+        "rows": 2,
+        "bytes": (store.home / ref.path).stat().st_size,
+        "info": {"note": 1},
+    }
+
+
+def test_equal_tables_give_equal_bytes_whatever_pandas_calls_their_columns(store):
+    first = store.write_table("a.parquet", TABLE, KEY)
+    other = pd.DataFrame({"text": ["x", "y"], "n": [1, 2]}, index=[7, 9]).astype({"text": object})
+    time.sleep(0.01)
+    second = store.write_table("b.parquet", other, replace(KEY, version=2))
+    assert first.sha256 == second.sha256
+
+
+def test_a_run_of_partitions_is_one_table_for_pandas_and_each_file_reads_back_whole(store):
+    written = {}
+    for iteration in range(2):
+        for plm in ("a", "b"):
+            rows = 0 if (iteration, plm) == (1, "b") else 2
+            table = pd.DataFrame({"text": ["x", "y"], "plm": plm, "iteration": iteration, "n": [1, 2]}).iloc[:rows]
+            ref = store.write_table(f"runs/r/iteration={iteration}/plm={plm}/samples.parquet", table, KEY)
+            written[ref] = table
+    whole = pd.read_parquet(store.home / "runs/r")
+    assert len(whole) == 6
+    assert set(whole.columns) == {"text", "plm", "iteration", "n"}
+    assert sorted(whole["plm"].astype(str)) == list("aaaabb")
+    for ref, table in written.items():
+        pd.testing.assert_frame_equal(store.read_table(ref), table.reset_index(drop=True))
+
+
+def test_a_column_that_differs_from_the_path_stays_in_the_file(store):
+    table = pd.DataFrame({"iteration": [1, 2]})
+    ref = store.write_table("runs/r/iteration=1/x.parquet", table, KEY)
+    pd.testing.assert_frame_equal(store.read_table(ref), table)
+
+
+def test_a_matrix_of_many_pieces_is_exact(store):
+    matrix = np.random.default_rng(0).normal(size=(1_100_000, 1)).astype(np.float32)
+    assert np.array_equal(store.read_matrix(store.write_matrix("m.parquet", matrix, KEY)), matrix)
+
+
+@pytest.mark.parametrize("sizes", [(0,), (5,), (BLOCK_BYTES,), (BLOCK_BYTES - 1, 2, 3 * BLOCK_BYTES, 7)])
+def test_a_file_that_is_hashed_while_it_is_written_has_the_hash_of_its_bytes(tmp_path, sizes):
+    parts = [np.random.default_rng(size).bytes(size) for size in sizes]
+
+    def fill(file):
+        for part in parts:
+            file.write(part)
+            time.sleep(0.003)  # what hashes is ahead of the writing
+
+    found = write_whole(tmp_path / "a", fill, in_order=True)
+    assert found == (hashlib.sha256(b"".join(parts)).hexdigest(), sum(sizes))
+    assert found[0] == file_sha256(tmp_path / "a")
+
+
+def test_a_fill_that_fails_while_it_is_hashed_leaves_the_old_file_alone(tmp_path):
+    (tmp_path / "a").write_bytes(b"old")
+
+    def fill(file):
+        file.write(b"new")
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        write_whole(tmp_path / "a", fill, in_order=True)
+    assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("a", b"old")]
+
+
+def test_a_matrix_of_another_kind_is_refused(store):
+    for matrix in (np.zeros((2, 2)), np.zeros(3, np.float32), np.zeros((3, 0), np.float32)):
+        with pytest.raises(ArtifactError, match="float32 of shape"):
+            store.write_matrix("m.parquet", matrix, KEY)
+
+
+def test_a_table_that_parquet_cannot_hold_is_refused_with_its_path(store):
+    with pytest.raises(ArtifactError, match=r"a\.parquet"):
+        store.write_table("a.parquet", pd.DataFrame({"mixed": [1, "x"]}), KEY)
+    assert files_in(store.home) == []
+
+
+def test_the_state_folder_is_the_owners_and_private_files_too(tmp_path):
+    old = os.umask(0o022)
+    try:
+        store = Artifacts(tmp_path / "deep" / "home")
+        store.write_json("private/inner/x.json", {}, KEY)
+        store.write_folder("private/model", lambda d: (d / "w").write_text("1"), KEY)
+        store.write_private_arrays("k.npz", {"a": np.ones(2)})
+    finally:
+        os.umask(old)
+    assert mode(store.home) == 0o700
+    assert mode(store.home / "private") == 0o700
+    private = [p for p in (store.home / "private").rglob("*") if p.is_file()]
+    assert len(private) == 5
+    assert {mode(p) for p in private} == {0o600}
+
+
+def test_an_open_private_folder_is_closed(tmp_path):
+    (tmp_path / "private").mkdir(mode=0o755)
+    Artifacts(tmp_path)
+    assert mode(tmp_path / "private") == 0o700
+
+
+def test_private_arrays_come_back_and_missing_ones_are_none(store):
+    arrays = {"vectors": np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32), "row": np.arange(3)}
+    store.write_private_arrays("private/abc.npz", arrays)
+    back = store.read_private_arrays("abc.npz")
+    assert back is not None
+    assert {n: (a.dtype, a.tolist()) for n, a in back.items()} == {n: (a.dtype, a.tolist()) for n, a in arrays.items()}
+    assert store.read_private_arrays("nothing.npz") is None
+
+
+def test_private_arrays_never_use_pickle(store):
+    with pytest.raises(ArtifactError, match="Python objects"):
+        store.write_private_arrays("x.npz", {"a": np.array([{}], dtype=object)})
+    place = store.home / "private/x.npz"
+    np.savez(place, a=np.array([{}], dtype=object))
+    with pytest.raises(ArtifactError, match="damaged"):
+        store.read_private_arrays("x.npz")
+    place.write_bytes(b"PK\x03\x04 cut")
+    with pytest.raises(ArtifactError, match="damaged"):
+        store.read_private_arrays("x.npz")
+
+
+@pytest.mark.parametrize("path", ["../x.npz", "/x.npz", "private/../../x.npz"])
+def test_private_arrays_stay_inside(store, path):
+    with pytest.raises(ArtifactError, match="outside"):
+        store.write_private_arrays(path, {"a": np.ones(1)})
+
+
+def test_a_link_that_leads_out_is_refused(store, tmp_path):
+    (tmp_path / "outside").mkdir()
+    (store.home / "runs").symlink_to(tmp_path / "outside")
+    with pytest.raises(ArtifactError, match="outside the state folder"):
+        store.write_json("runs/x.json", {}, KEY)
+    assert files_in(tmp_path / "outside") == []
+
+
+@pytest.mark.parametrize("name", ["_a.parquet.json", ".hidden"])
+def test_names_of_manifests_are_refused(store, name):
+    with pytest.raises(ArtifactError, match="underscore"):
+        store.write_json(f"runs/{name}", {}, KEY)
+
+
+def test_a_value_that_was_pickled_works(store):
+    again = pickle.loads(pickle.dumps(store))
+    ref = store.write_json("x.json", {"a": 1}, KEY)
+    assert again.read_json(ref) == {"a": 1}
+
+
+def test_an_emptied_file_is_refused_like_any_damaged_one(store):
+    table, matrix = (
+        store.write_table("t.parquet", TABLE, KEY),
+        store.write_matrix("m.parquet", np.eye(2, 2, dtype=np.float32), KEY),
+    )
+    value = store.write_json("x.json", {}, KEY)
+    for ref, read in ((table, store.read_table), (matrix, store.read_matrix), (value, store.read_json)):
+        (store.home / ref.path).write_bytes(b"")
+        with pytest.raises(ArtifactError, match="wasp resume"):
+            read(ref)
+
+
+def test_info_of_another_result_is_refused(store):
+    ref = store.write_json("x.json", {"a": 1}, KEY)
+    store.write_json("x.json", {"a": 2}, KEY)
+    with pytest.raises(ArtifactError, match="another result"):
+        store.info(ref)
+
+
+def test_read_folder_checks_every_file(store):
+    ref = store.write_folder("student", lambda d: (d / "w").write_text("1"), KEY)
+    assert (store.read_folder(ref) / "w").read_text() == "1"
+    (store.home / "student/extra").write_text("2")
+    with pytest.raises(ArtifactError, match="damaged"):
+        store.read_folder(ref)
+
+
+def test_a_failing_fill_leaves_the_old_folder_and_no_scratch(store):
+    ref = store.write_folder("runs/student", lambda d: (d / "w").write_text("1"), KEY)
+
+    def fail(folder: Path) -> None:
+        (folder / "half").write_text("2")
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        store.write_folder("runs/student", fail, replace(KEY, version=2))
+    assert store.find("runs/student", KEY) == replace(ref, reused=True)
+    assert sorted(p.name for p in (store.home / "runs").iterdir()) == ["_student.json", "student"]
+
+
+def test_runs_are_listed_and_an_unreadable_one_is_told(store):
+    store.write_text("runs/b/manifest.json", '{"flow": "wasp"}')
+    store.write_text("runs/a/manifest.json", '{"run_id": "a", "flow": "aug_pe"}')
+    store.write_text("runs/c/manifest.json", "{")
+    (store.home / "runs/empty").mkdir()
+    runs = store.list_runs()
+    assert [run["run_id"] for run in runs] == ["a", "b", "c"]
+    assert runs[1]["flow"] == "wasp"
+    assert runs[2]["damaged"]
+
+
+class TestDisk:
+    def test_a_path_that_cannot_be_made_is_an_artifact_error_with_the_path(self, store):
+        store.write_text("runs", "a file where a folder should be")
+        with pytest.raises(ArtifactError, match=r"runs/x\.json.*WASP_HOME"):
+            store.write_json("runs/x.json", {}, KEY)
+
+    @pytest.mark.parametrize(
+        ("code", "advice"), [(errno.ENOSPC, "disk is full"), (errno.EROFS, "read-only"), (errno.EACCES, "permission")]
+    )
+    def test_the_advice_fits_the_error(self, code, advice):
+        message = str(explain(Path("runs/x"), OSError(code, os.strerror(code))))
+        assert advice in message
+        assert "runs/x" in message
+        assert "WASP_HOME" in message
+
+    def test_a_full_disk_leaves_the_old_artifact_and_no_scratch(self, tmp_path):
+        script = f"""
+            import resource, numpy as np, pandas as pd
+            from connectors.artifacts.store import Artifacts
+            from connectors.interfaces.artifacts import StepKey
+            from connectors.interfaces.errors import ArtifactError
+            store, key = Artifacts({str(tmp_path)!r}), StepKey("s", 1)
+            old = store.write_matrix("m.parquet", np.ones((2, 2), np.float32), key)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+            big = np.random.default_rng(0).normal(size=(1000, 384)).astype(np.float32)
+            for write in (lambda: store.write_matrix("m.parquet", big, key),
+                          lambda: store.write_table("t.parquet", pd.DataFrame(big).rename(columns=str), key),
+                          lambda: store.write_private_arrays("p.npz", {{"a": big}}),
+                          lambda: store.write_folder("f", lambda d: (d / "w").write_bytes(big.tobytes()), key)):
+                try:
+                    write()
+                except ArtifactError as error:
+                    assert "too large" in str(error), error
+                else:
+                    raise SystemExit("written beyond the limit")
+            assert store.find("m.parquet", key) is not None
+        """
+        subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True)
+        assert files_in(tmp_path) == ["_m.parquet.json", "m.parquet"]
+
+    def test_scratch_of_a_dead_process_is_swept_and_that_of_a_living_one_stays(self, store):
+        store.write_json("runs/x.json", {}, KEY)
+        dead, alive, other = (store.home / "runs" / f".{n}.tmp" for n in ("x.json.1", "x.json.2", "y.json.1"))
+        for file in (dead, alive, other):
+            file.write_text("half")
+        long_ago = time.time() - STALE_SECONDS - 10
+        os.utime(dead, (long_ago, long_ago))
+        os.utime(other, (long_ago, long_ago))
+        store.write_json("runs/x.json", {}, KEY)
+        assert (dead.exists(), alive.exists(), other.exists()) == (False, True, True)
+
+
+def _write_for_ever(home: str) -> None:
+    store = Artifacts(Path(home))
+    for n in range(10**9):
+        table = pd.DataFrame({"n": np.full(20_000, n)})
+        store.write_table("runs/r/a.parquet", table, replace(KEY, version=n))
+
+
+def test_kill_at_any_moment_leaves_a_finished_artifact_or_none(tmp_path):
+    context = multiprocessing.get_context("fork")
+    store = Artifacts(tmp_path)
+    finished = attempt = 0
+    while attempt < 12 or (finished == 0 and attempt < 60):  # a disk that is busy lets a while pass before one is there
+        writer = context.Process(target=_write_for_ever, args=(str(tmp_path),))
+        writer.start()
+        time.sleep(0.05 + 0.013 * attempt)
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.join()
+        attempt += 1
+        manifest = tmp_path / "runs/r/_a.parquet.json"
+        if manifest.exists():
+            version = json.loads(manifest.read_text())["version"]
+            ref = store.find("runs/r/a.parquet", replace(KEY, version=version))
+            if ref is not None:
+                finished += 1
+                assert set(store.read_table(ref)["n"]) == {version}
+    assert finished > 0
+    store.write_table("runs/r/a.parquet", TABLE, KEY)
+    assert store.find("runs/r/a.parquet", KEY) is not None

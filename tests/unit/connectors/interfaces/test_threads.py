@@ -1,0 +1,236 @@
+"""Threads sleep while they wait, and all steps of a process share as many as there are cores."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from connectors.embedders.registry import open_embedder
+from connectors.interfaces import threads
+from connectors.interfaces.threads import (
+    AHEAD,
+    BLAS,
+    SLEEPING,
+    WAITING,
+    compute,
+    cpu_quota,
+    settle_environment,
+    usable_cores,
+)
+from tests.support.paths import ROOT
+
+ENTRIES = {
+    "command": "import sys\nsys.argv = ['wasp', '--help']\nfrom flows.cli.main import main\n"
+    "try: main()\nexcept SystemExit: pass",
+    "flow run of a worker": "from prefect.flows import load_flow_from_entrypoint\n"
+    "load_flow_from_entrypoint('flows.methods.wasp.flow.wasp')",
+    "step on a cluster": "import tasks.prefect.runtime",
+}
+TEXTS = [f"card number {number} has not arrived, and nobody says why" * (number % 5 + 1) for number in range(60)]
+
+
+NUMPY_IS_LOADED = """
+import os, sys
+class Look:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            print("OpenBLAS reads", os.environ.get("OPENBLAS_THREAD_TIMEOUT"), file=sys.stderr)
+sys.meta_path.insert(0, Look())
+"""
+
+
+def spins(entry: str, **variables: str) -> tuple[set[str], list[str]]:
+    """Return how often waiting threads of OpenMP look for work, and 2^n ticks of those of OpenBLAS.
+
+    The OpenMP runtimes report it themselves; OpenBLAS reads its variable when numpy is imported.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in (*WAITING, *BLAS)}
+    environment |= variables | {"OMP_DISPLAY_ENV": "VERBOSE"}
+    command = [sys.executable, "-c", f"{NUMPY_IS_LOADED}{entry}\nimport torch, sklearn.linear_model"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    loops = set(re.findall(r"GOMP_SPINCOUNT = '(\d+)'", done.stderr))
+    return loops, re.findall(r"OpenBLAS reads (\w+)", done.stderr)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libgomp reports its settings; other systems have other runtimes")
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_waiting_threads_sleep_however_a_run_is_started(entry: str) -> None:
+    assert spins(ENTRIES[entry]) == ({"0"}, ["4"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libgomp reports its settings; other systems have other runtimes")
+def test_what_the_user_says_of_waiting_threads_stays() -> None:
+    assert spins("import connectors", GOMP_SPINCOUNT="77", OPENBLAS_THREAD_TIMEOUT="9") == ({"77"}, ["9"])
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_one_variable_of_the_user_leaves_all_alone(name: str) -> None:
+    environment = {name: "its value"}
+    settle_environment(environment)
+    assert {key: value for key, value in environment.items() if key in WAITING} == {name: "its value"}
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({"cpu.max": "250000 100000\n"}, 2),
+        ({"cpu.max": "50000 100000\n"}, 1),
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+        ({}, None),
+    ],
+)
+def test_the_limit_of_a_container_is_read(files: dict[str, str], cores: int | None, tmp_path: Path) -> None:
+    (tmp_path / "cpu").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert cpu_quota(tmp_path) == cores
+
+
+def test_libraries_get_no_more_threads_than_the_limit_pays_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_allowed_cores", lambda: 64)
+    monkeypatch.setattr(threads, "cpu_quota", lambda: 2)
+    fresh, stated = dict[str, str](), {"OMP_NUM_THREADS": "5"}
+    settle_environment(fresh)
+    settle_environment(stated)
+    assert (fresh["OMP_NUM_THREADS"], stated["OMP_NUM_THREADS"]) == ("2", "5")
+    assert SLEEPING.items() <= fresh.items()
+    for text, number in (("3", 3), ("3,2", 3), ("all", 2), ("", 2)):
+        monkeypatch.setenv("OMP_NUM_THREADS", text)
+        assert usable_cores() == number
+
+
+@pytest.fixture
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let two threads compute, and torch take two for each operation of a thread that may."""
+    before = torch.get_num_threads()
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+class Watched:
+    """Counts the threads that a model's calls take at the same time."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+        self.lock = threading.Lock()
+
+    def watch(self, embedder: object) -> None:
+        model = embedder._loaded  # type: ignore[attr-defined]
+        forward = model.forward
+
+        def counted(*inputs: object, **named: object) -> object:
+            with self.lock:
+                self.now += torch.get_num_threads()
+                self.most = max(self.most, self.now)
+            try:
+                return forward(*inputs, **named)
+            finally:
+                with self.lock:
+                    self.now -= torch.get_num_threads()
+
+        model.forward = counted
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_embedding_steps_side_by_side_take_no_more_threads_than_there_are_cores() -> None:
+    watched, embedders = (
+        Watched(),
+        [open_embedder("sentence_transformers", "embedded", {"device": "cpu"}) for _ in "ab"],
+    )
+    for embedder in embedders:
+        watched.watch(embedder)
+    steps = [threading.Thread(target=embedder.embed, args=(TEXTS,)) for embedder in embedders]
+    for step in steps:
+        step.start()
+    for step in steps:
+        step.join(120)
+    assert watched.most == usable_cores() == 2
+
+
+@pytest.mark.parametrize("backend", ["torch", "onednn"])
+def test_vectors_have_the_same_bits_with_every_number_of_threads(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, vectors = torch.get_num_threads(), []
+    for number in (1, 2, 3):
+        monkeypatch.setenv("OMP_NUM_THREADS", str(number))
+        torch.set_num_threads(number)
+        embedder = open_embedder("sentence_transformers", "embedded", {"device": "cpu", "backend": backend})
+        vectors.append(np.concatenate([embedder.embed(TEXTS), embedder.embed_alone(TEXTS[:9])]).tobytes())
+    torch.set_num_threads(before)
+    assert len(set(vectors)) == 1
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_operations_of_the_pool_take_one_core_and_those_of_others_keep_theirs() -> None:
+    inside = {number for _, number in compute(lambda _: torch.get_num_threads(), range(8))}
+    outside: list[int] = []
+    later = threading.Thread(target=lambda: outside.append(torch.get_num_threads()))
+    later.start()
+    later.join()
+    assert inside == {1}
+    assert [torch.get_num_threads(), *outside] == [2, 2]
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_every_item_comes_back_with_its_result_and_is_read_in_the_caller_s_thread() -> None:
+    readers = set()
+
+    def items() -> Iterator[int]:
+        for number in range(30):
+            readers.add(threading.get_ident())
+            yield number
+
+    assert sorted(compute(lambda number: number**2, items())) == [(number, number**2) for number in range(30)]
+    assert readers == {threading.get_ident()}
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_a_long_step_lets_a_short_one_through() -> None:
+    ends = dict[str, float]()
+
+    def step(name: str, pieces: int) -> None:
+        list(compute(lambda _: time.sleep(0.02), range(pieces)))
+        ends[name] = time.monotonic()
+
+    long = threading.Thread(target=step, args=("long", 60))
+    long.start()
+    time.sleep(0.1)
+    step("short", 4)
+    long.join(60)
+    assert ends["short"] < ends["long"]
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_after_an_error_nothing_new_begins_and_what_began_has_ended() -> None:
+    begun, ended = [], []
+
+    def work(number: int) -> None:
+        begun.append(number)
+        if number == 3:
+            raise ValueError("piece 3")
+        time.sleep(0.01)
+        ended.append(number)
+
+    with pytest.raises(ValueError, match="piece 3"):
+        list(compute(work, range(1000)))
+    assert len(begun) <= 4 + 2 * AHEAD * usable_cores()
+    assert sorted([*ended, 3]) == sorted(begun)
+
+
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    list(compute(str, range(3)))
+    child = os.fork()
+    if not child:
+        os._exit(0 if sorted(compute(int, range(3))) == [(0, 0), (1, 1), (2, 2)] else 1)
+    assert os.waitpid(child, 0)[1] == 0

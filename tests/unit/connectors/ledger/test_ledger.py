@@ -1,0 +1,152 @@
+"""The budget book on SQLite, and what only a file can do."""
+
+from __future__ import annotations
+
+import pickle
+import stat
+from pathlib import Path
+
+import pytest
+
+from connectors.interfaces.errors import LedgerError
+from connectors.ledger.database import parse_url
+from connectors.ledger.ledger import BudgetBook
+from tests.support.contracts.ledger.groups import Grouping
+from tests.support.contracts.ledger.processes import Racing
+from tests.support.contracts.ledger.releases import Releasing
+from tests.support.contracts.ledger.reservations import Registering, Reserving
+from tests.support.contracts.ledger.storage import Keeping, alter
+from tests.support.ledgers import new_book, plan, request, zcdp
+
+
+@pytest.fixture
+def fresh_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'fresh' / 'ledger.db'}"
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+@pytest.fixture
+def book(url: str) -> BudgetBook:
+    return new_book(url)
+
+
+class TestRegistering(Registering):
+    """On SQLite."""
+
+
+class TestReserving(Reserving):
+    """On SQLite."""
+
+
+class TestReleasing(Releasing):
+    """On SQLite."""
+
+
+class TestKeeping(Keeping):
+    """On SQLite."""
+
+
+class TestGrouping(Grouping):
+    """On SQLite."""
+
+
+class TestRacing(Racing):
+    """On SQLite."""
+
+
+class TestFile:
+    def test_the_file_and_those_beside_it_are_the_owners_alone(self, tmp_path: Path, book: BudgetBook) -> None:
+        book.reserve("bank", plan(), "me")
+        modes: dict[str, int] = {}
+
+        def draw() -> bytes:
+            modes.update({path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("ledger.db*")})
+            return b"noise"
+
+        book.release_once(request(), draw)
+        assert modes["ledger.db"] == 0o600
+        assert {"ledger.db-wal", "ledger.db-shm"} < set(modes)
+        assert set(modes.values()) == {0o600}
+
+    def test_a_file_that_was_open_to_others_is_closed_to_them(self, tmp_path: Path, url: str, book: BudgetBook) -> None:
+        (tmp_path / "ledger.db").chmod(0o644)
+        BudgetBook(url, zcdp).datasets()
+        assert stat.S_IMODE((tmp_path / "ledger.db").stat().st_mode) == 0o600
+
+    def test_reading_does_not_wait_for_a_draw(self, url: str, book: BudgetBook) -> None:
+        book.reserve("bank", plan(), "me")
+        seen: list[object] = []
+
+        def draw() -> bytes:
+            other = BudgetBook(url, zcdp)
+            seen.extend([other.status("bank").releases, other.released("bank", "key-0"), other.verify()])
+            return b"noise"
+
+        book.release_once(request(), draw)
+        assert seen == [0, False, []]
+
+    def test_a_relative_path_means_the_same_file_after_a_change_of_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        book = new_book("sqlite:///here.db")
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        assert book.datasets() == ["bank"]
+        assert list((tmp_path / "elsewhere").iterdir()) == []
+
+    def test_a_file_that_is_no_book_is_refused_with_its_place(self, tmp_path: Path) -> None:
+        (tmp_path / "ledger.db").write_bytes(b"this is not a database, but long enough to be read as one" * 20)
+        with pytest.raises(LedgerError, match=r"ledger\.db did not answer: .*not a database"):
+            BudgetBook(f"sqlite:///{tmp_path / 'ledger.db'}", zcdp).datasets()
+
+    def test_a_folder_that_cannot_be_made_is_refused_with_its_place(self, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        with pytest.raises(LedgerError, match=r"no private row is opened"):
+            BudgetBook(f"sqlite:///{tmp_path / 'file' / 'ledger.db'}", zcdp).datasets()
+
+    def test_a_book_of_the_format_before_is_read_and_brought_up(self, url: str, book: BudgetBook) -> None:
+        alter(url, "UPDATE ledger_book SET version = 1")
+        assert BudgetBook(url, zcdp).datasets() == ["bank"]
+        assert alter(url, "UPDATE ledger_book SET version = 2 WHERE version = 2") == 1
+
+    def test_a_book_of_a_later_format_is_refused(self, url: str, book: BudgetBook) -> None:
+        alter(url, "UPDATE ledger_book SET version = 99")
+        with pytest.raises(LedgerError, match="format 99"):
+            BudgetBook(url, zcdp).datasets()
+
+
+class TestUrl:
+    @pytest.mark.parametrize(
+        "url", ["sqlite://", "sqlite:///:memory:", "sqlite:///x.db?mode=ro", "mysql://u:secret@h/d"]
+    )
+    def test_a_url_that_cannot_hold_a_book_is_refused(self, url: str) -> None:
+        with pytest.raises(LedgerError) as caught:
+            BudgetBook(url, zcdp)
+        assert "secret" not in str(caught.value)
+
+    def test_a_url_that_cannot_be_read_is_refused_without_quoting_it(self) -> None:
+        for url in ("postgresql:secret", "postgresql://u:secret@host:port/db", "secret"):
+            with pytest.raises(LedgerError) as caught:
+                BudgetBook(url, zcdp)
+            assert "secret" not in str(caught.value)
+
+    def test_postgresql_means_the_driver_that_is_shipped(self) -> None:
+        assert parse_url("postgresql://u@h/d").drivername == "postgresql+psycopg2"
+
+    def test_an_unreachable_server_is_named_without_its_password(self) -> None:
+        book = BudgetBook("postgresql://user:secret@127.0.0.1:1/wasp?password=secret", zcdp)
+        with pytest.raises(
+            LedgerError, match=r"user:\*\*\*@127\.0\.0\.1:1/wasp .*Check that the server runs"
+        ) as caught:
+            book.datasets()
+        assert "secret" not in str(caught.value) + repr(book)
+        assert caught.value.__cause__ is None
+
+    def test_a_book_pickles_without_showing_its_password_in_print(self) -> None:
+        book = pickle.loads(pickle.dumps(BudgetBook("postgresql://user:secret@h/d", zcdp)))
+        assert repr(book) == "BudgetBook('postgresql+psycopg2://user:***@h/d')"

@@ -1,0 +1,239 @@
+import pickle
+import time
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from connectors.interfaces.errors import ConfigError, InputError
+from connectors.interfaces.models import Completion, ModelSpec
+from connectors.interfaces.prompts import Prompt
+from connectors.models.base.recorded import RecordedModel
+from tests.support.paths import DATA
+
+TOPICS = {"sea": ["ship", "harbour", "wave", "sail", "anchor"], "farm": ["cow", "barn", "tractor", "field", "milk"]}
+
+
+def make_file(folder, count=60, name="answers.parquet"):
+    rng = np.random.default_rng(1)
+    rows = []
+    for number in range(count):
+        words = list(TOPICS.values())[number % 2]
+        text = " ".join(rng.choice(words, 6)) + f" number{number}"
+        rows.append({"text": text, "label": "yes" if number % 4 < 2 else "no", "source": "ab"[number % 3 == 0]})
+    path = folder / name
+    pd.DataFrame(rows).assign(seed=[float(number % 5) for number in range(count)]).to_parquet(path)
+    return path
+
+
+def open_model(path, **options):
+    return RecordedModel.from_spec(ModelSpec("tape", "recorded", str(path), options))
+
+
+def prompts(count, label="yes", first=0, **more):
+    return [Prompt("write", label, seed=first + number, **more) for number in range(count)]
+
+
+def texts(answers):
+    return [answer.text for answer in answers]
+
+
+FOLLOW = pytest.mark.parametrize("options", [{}, {"shuffle": False}, {"follow_prompt": True}, {"seed": 5}])
+
+
+@FOLLOW
+def test_rows_of_the_label_come_once_each_and_then_the_class_is_exhausted(tmp_path, options):
+    path = make_file(tmp_path)
+    answers = open_model(path, **options).complete(prompts(33))
+    table = pd.read_parquet(path)
+    assert sorted(texts(answers[:30])) == sorted(table.text[table.label == "yes"])
+    assert [answer.finish_reason for answer in answers] == ["stop"] * 30 + ["exhausted"] * 3
+    assert all(answer.text == "" and "answers.parquet" in answer.error for answer in answers[30:])
+    assert answers[0].tokens_in == 1
+    assert answers[0].tokens_out == 7
+
+
+@FOLLOW
+def test_answers_do_not_depend_on_how_prompts_are_split_over_calls(tmp_path, options):
+    path = make_file(tmp_path)
+    asked = [
+        Prompt("write", ["yes", "no"][n % 2], seed=n, good=(f"ship sail w{n % 7}",), bad=("cow barn",))
+        for n in range(40)
+    ]
+    whole, pieces = open_model(path, **options), open_model(path, **options)
+    together = whole.complete(asked)
+    apart = [answer for start in range(0, 40, 3) for answer in pieces.complete(asked[start : start + 3])]
+    assert together == apart
+
+
+@FOLLOW
+def test_after_a_crash_the_missing_prompts_get_the_rows_they_would_have_had(tmp_path, options):
+    path = make_file(tmp_path)
+    asked = [Prompt("write", "yes", seed=n, good=(f"ship sail w{n % 7}",), bad=("cow",)) for n in range(28)]
+    expected = open_model(path, **options).complete(asked)
+    stored = [n for n in range(28) if n % 3 != 1]
+    resumed = open_model(path, **options)
+    for n in stored:
+        resumed.remember(asked[n], expected[n])
+    missing = [n for n in range(28) if n not in stored]
+    assert resumed.complete([asked[n] for n in missing]) == [expected[n] for n in missing]
+
+
+def test_the_same_prompt_gets_the_same_row_and_uses_one_row_only(tmp_path):
+    model = open_model(make_file(tmp_path))
+    (first,) = model.complete(prompts(1))
+    again = model.complete(prompts(1) * 2)
+    assert again == [first, first]
+    assert len(set(texts(model.complete(prompts(30))))) == 30
+
+
+def test_remembering_twice_uses_one_row_and_foreign_answers_use_none(tmp_path):
+    model = open_model(make_file(tmp_path))
+    (prompt,) = prompts(1)
+    answer = open_model(make_file(tmp_path)).complete([prompt])[0]
+    model.remember(prompt, answer)
+    model.remember(prompt, answer)
+    model.remember(prompts(1, first=99)[0], Completion("not in the file"))
+    assert model.complete([prompt]) == [answer]
+    assert len({answer.text for answer in model.complete(prompts(30)) if answer.text}) == 30
+
+
+def test_seed_and_shuffle_rule_the_order(tmp_path):
+    path = make_file(tmp_path)
+    table = pd.read_parquet(path)
+    in_order = texts(open_model(path, shuffle=False).complete(prompts(5)))
+    assert in_order == table.text[table.label == "yes"].tolist()[:5]
+    orders = {tuple(texts(open_model(path, seed=seed).complete(prompts(5)))) for seed in range(4)}
+    assert len(orders) == 4
+
+
+@pytest.mark.statistical
+def test_with_follow_prompt_rows_move_to_the_good_and_away_from_the_bad_examples(tmp_path):
+    path = make_file(tmp_path, 600)
+    good, bad = ("the ship left the harbour under sail",), ("a cow and milk in the barn",)
+    sea = set(TOPICS["sea"])
+    near = open_model(path, follow_prompt=True).complete(prompts(80, good=good, bad=bad))
+    far = open_model(path, follow_prompt=True).complete(prompts(80, good=bad, bad=good))
+    plain = open_model(path, follow_prompt=True).complete(prompts(80))
+    share = [np.mean([bool(sea & set(text.split())) for text in texts(answers)]) for answers in (near, plain, far)]
+    assert share[0] > 0.95
+    assert 0.2 < share[1] < 0.8
+    assert share[2] < 0.05
+
+
+@pytest.mark.statistical
+def test_draws_follow_the_documented_softmax(tmp_path):
+    three, softness, draws = ["ship ship", "ship cow", "cow cow"], 0.5, 700
+    table = pd.DataFrame({"text": three * draws, "label": np.repeat([f"c{n}" for n in range(draws)], 3)})
+    table.to_parquet(tmp_path / "three.parquet")
+    asked = [Prompt("w", f"c{n}", good=("ship",), bad=("cow",)) for n in range(draws)]
+    drawn = Counter(
+        texts(open_model(tmp_path / "three.parquet", follow_prompt=True, softness=softness).complete(asked))
+    )
+    weights = np.exp(np.array([1.0, 0.0, -1.0]) / softness)
+    for text, expected in zip(three, weights / weights.sum(), strict=True):
+        assert abs(drawn[text] / draws - expected) < 5 * np.sqrt(expected * (1 - expected) / draws)
+
+
+def test_where_keeps_the_rows_that_have_the_values(tmp_path):
+    path = make_file(tmp_path)
+    table = pd.read_parquet(path)
+    answers = open_model(path, where={"source": "b", "seed": 3}).complete(prompts(10))
+    kept = table[(table.source == "b") & (table.seed == 3) & (table.label == "yes")]
+    assert sorted(text for text in texts(answers) if text) == sorted(kept.text)
+    assert len(kept) > 0
+
+
+def test_label_names_of_the_file_may_differ(tmp_path):
+    path = make_file(tmp_path)
+    model = open_model(path, labels={"positive": "yes"})
+    assert texts(model.complete(prompts(3, "positive"))) == texts(open_model(path).complete(prompts(3, "yes")))
+
+
+def test_answers_are_handed_to_keep_with_their_position(tmp_path):
+    kept = {}
+    answers = open_model(make_file(tmp_path)).complete(prompts(5), kept.__setitem__)
+    assert kept == dict(enumerate(answers))
+
+
+def test_identity_tells_file_content_and_options_apart_but_not_the_place(tmp_path):
+    path = make_file(tmp_path)
+    copy = make_file(tmp_path, name="copy.parquet")
+    other = make_file(tmp_path, 62, "other.parquet")
+    assert open_model(path).identity == open_model(copy).identity
+    options = [{}, {"seed": 1}, {"follow_prompt": True}, {"softness": 0.1}, {"where": {"source": "b"}}]
+    assert len({open_model(path, **option).identity for option in options} | {open_model(other).identity}) == 6
+
+
+def test_a_pickled_model_starts_over_with_the_same_draws(tmp_path):
+    model = open_model(make_file(tmp_path))
+    answers = model.complete(prompts(4))
+    assert pickle.loads(pickle.dumps(model)).complete(prompts(4)) == answers
+
+
+def test_wrong_options_and_files_are_refused_with_names(tmp_path):
+    path = make_file(tmp_path)
+    with pytest.raises(ConfigError, match=r"'folow_prompt'.*'follow_prompt'"):
+        open_model(path, folow_prompt=True)
+    with pytest.raises(ConfigError, match="softness"):
+        open_model(path, softness=0)
+    with pytest.raises(ConfigError, match="where"):
+        open_model(path, where="source")
+    with pytest.raises(ConfigError, match="path"):
+        open_model("")
+    with pytest.raises(InputError, match=r"gone\.parquet does not exist"):
+        open_model(tmp_path / "gone.parquet")
+    with pytest.raises(InputError, match=r"answers\.parquet has no column 'iteration'; it has text, label"):
+        open_model(path, where={"iteration": 1})
+    with pytest.raises(InputError, match="no row left"):
+        open_model(path, where={"source": "z"})
+    (tmp_path / "broken.parquet").write_bytes(b"no parquet")
+    with pytest.raises(InputError, match=r"broken\.parquet cannot be read"):
+        open_model(tmp_path / "broken.parquet")
+    pd.DataFrame({"words": ["a"], "label": ["b"]}).to_parquet(tmp_path / "words.parquet")
+    with pytest.raises(InputError, match=r"words\.parquet has no column 'text'; it has words, label"):
+        open_model(tmp_path / "words.parquet")
+
+
+def test_a_label_without_rows_is_refused_before_any_answer(tmp_path):
+    model, kept = open_model(make_file(tmp_path)), []
+    with pytest.raises(InputError, match=r"answers\.parquet has no row with label 'maybe'.*it has no, yes"):
+        model.complete([*prompts(1), *prompts(1, "maybe")], lambda position, answer: kept.append(answer))
+    assert kept == []
+    assert texts(model.complete(prompts(2))) == texts(open_model(make_file(tmp_path)).complete(prompts(2)))
+
+
+@pytest.mark.real_data
+def test_real_recorded_outputs_answer_thousands_of_contrastive_prompts_in_seconds():
+    folder = DATA / "plm_outputs" / "imdb"
+    if not folder.is_dir():
+        pytest.skip("shared data are missing")
+    examples = pd.read_parquet(folder / "gpt2-xl.parquet").text.tolist()[:400]
+    asked = [
+        Prompt("w", ("positive", "negative")[n % 2], good=(examples[n % 400],), bad=(examples[(n * 7) % 400],), seed=n)
+        for n in range(6000)
+    ]
+    path = folder / "gpt-3.5-turbo-instruct.parquet"
+    began = time.monotonic()
+    answers = open_model(path, follow_prompt=True, where={"source": "zero_shot"}).complete(asked)
+    assert time.monotonic() - began < 60
+    drawn = [(answer.text, prompt.label) for answer, prompt in zip(answers, asked, strict=True) if answer.text]
+    assert len(drawn) == len(set(drawn)) > 4000
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("source", ["zero_shot", "feedback"])
+def test_every_real_file_with_that_source_opens(source):
+    folder = DATA / "plm_outputs" / "imdb"
+    if not folder.is_dir():
+        pytest.skip("shared data are missing")
+    opened = 0
+    for path in sorted(folder.glob("*.parquet")):
+        if source in set(pd.read_parquet(path, columns=["source"]).source):
+            answers = open_model(path, where={"source": source}).complete(
+                [*prompts(20, "positive"), *prompts(20, "negative")]
+            )
+            assert {answer.finish_reason for answer in answers} == {"stop"}
+            opened += 1
+    assert opened >= 6

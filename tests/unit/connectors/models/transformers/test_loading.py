@@ -1,0 +1,195 @@
+"""Where weights come from: the hub's cache, the hub, a folder; what is refused, and what the user is told."""
+
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from connectors.interfaces.errors import FinalError, TemporaryError
+from connectors.interfaces.models import ModelSpec
+from connectors.interfaces.prompts import Prompt
+from connectors.models.transformers.model import HfModel
+from tests.support.models.tiny import tiny_models as tiny_models
+from tests.support.paths import ROOT
+
+torch = pytest.importorskip("torch")
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+ASKED = [Prompt("Write one text.", "x", max_tokens=6, seed=i) for i in range(3)]
+
+
+def opened(model: object, **options) -> HfModel:
+    return HfModel.from_spec(ModelSpec("tiny", "hf", str(model), {"temperature": 0.0, **options}))
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch) -> Path:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    return tmp_path / "hub"
+
+
+@pytest.fixture
+def hub(cache, monkeypatch) -> Iterator[dict[str, object]]:
+    """A hub on loopback that answers every question with one status and error code."""
+    from huggingface_hub import constants
+
+    answer: dict[str, object] = {"status": 404, "code": "RepoNotFound"}
+
+    class Hub(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(int(str(answer["status"])))
+            self.send_header("X-Error-Code", str(answer["code"]))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    yield answer
+    server.shutdown()
+    server.server_close()
+
+
+def in_cache(cache: Path, folder: Path) -> str:
+    """Lay a folder into the hub's cache, as a download does."""
+    place = cache / "models--tiny--model"
+    shutil.copytree(folder, place / "snapshots" / COMMIT)
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text(COMMIT)
+    return "tiny/model"
+
+
+def test_a_hub_id_in_the_local_cache_works_without_network_and_is_named_by_its_commit(cache, tiny_models):
+    model = opened(in_cache(cache, tiny_models["gpt2"]))
+    assert model.complete(ASKED) == opened(tiny_models["gpt2"]).complete(ASKED)
+    assert COMMIT in model.identity
+
+
+def test_the_cache_is_asked_before_the_hub(hub, cache, tiny_models):
+    assert opened(in_cache(cache, tiny_models["gpt2"])).complete(ASKED)
+
+
+def test_an_unknown_model_and_a_gated_one_are_final(hub):
+    with pytest.raises(FinalError, match="not on the hub"):
+        opened("nobody/nothing").complete(ASKED)
+    hub.update(status=403, code="GatedRepo")
+    with pytest.raises(FinalError, match="licence"):
+        opened("meta-llama/Llama-2-7b-chat-hf").complete(ASKED)
+
+
+def test_a_hub_that_does_not_answer_is_worth_another_try(hub, monkeypatch):
+    from huggingface_hub import constants
+
+    hub.update(status=503, code="")
+    with pytest.raises(TemporaryError, match="could not be reached"):
+        opened("openai-community/gpt2-xl").complete(ASKED)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(TemporaryError, match="could not be reached"):
+        opened("openai-community/gpt2-xl").complete(ASKED)
+
+
+def test_offline_a_model_that_is_not_cached_is_final(cache, hub):
+    with pytest.raises(FinalError, match="switched off"):
+        opened("openai-community/gpt2-xl", offline=True).complete(ASKED)
+
+
+@pytest.fixture
+def binary(tiny_models, tmp_path) -> Path:
+    from safetensors.torch import load_file
+
+    folder = shutil.copytree(tiny_models["llama"], tmp_path / "binary")
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    return folder
+
+
+def test_older_weights_are_read_only_when_asked(binary, tiny_models):
+    with pytest.raises(FinalError, match="bin_weights: true"):
+        opened(binary).complete(ASKED)
+    assert opened(binary, bin_weights=True).complete(ASKED) == opened(tiny_models["llama"]).complete(ASKED)
+
+
+def test_code_hidden_in_older_weights_is_not_run(binary, tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "exploded"),)
+
+    (binary / "pytorch_model.bin").write_bytes(pickle.dumps({"weight": Bomb()}))
+    with pytest.raises(FinalError, match="cannot be loaded"):
+        opened(binary, bin_weights=True).complete(ASKED)
+    assert not (tmp_path / "exploded").exists()
+
+
+@pytest.fixture
+def with_code(tiny_models, tmp_path) -> Path:
+    folder = shutil.copytree(tiny_models["llama"], tmp_path / "coded")
+    config = json.loads((folder / "config.json").read_text())
+    config["model_type"] = "homemade"
+    config["auto_map"] = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "own.py").write_text(
+        "from pathlib import Path\nfrom transformers import LlamaConfig, LlamaForCausalLM\n"
+        f"Path({str(tmp_path / 'ran')!r}).touch()\n"
+        "class OwnConfig(LlamaConfig):\n    model_type = 'homemade'\n"
+        "class OwnModel(LlamaForCausalLM):\n    config_class = OwnConfig\n"
+    )
+    return folder
+
+
+def test_code_of_a_models_authors_is_not_run_unasked(with_code, tmp_path):
+    with pytest.raises(FinalError, match="trust_remote_code: true"):
+        opened(with_code).complete(ASKED)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_code_of_a_models_authors_runs_with_a_warning_when_asked(with_code, tmp_path, tiny_models, caplog, monkeypatch):
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.syspath_prepend(str(tmp_path / "modules"))
+    answers = opened(with_code, trust_remote_code=True).complete(ASKED)
+    assert answers == opened(tiny_models["llama"]).complete(ASKED)
+    assert (tmp_path / "ran").exists()
+    assert "trust_remote_code" in caplog.text
+
+
+def test_a_damaged_folder_is_final(tiny_models, tmp_path):
+    folder = shutil.copytree(tiny_models["gpt2"], tmp_path / "damaged")
+    (folder / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(FinalError, match="cannot be loaded"):
+        opened(folder).complete(ASKED)
+
+
+def test_threads_that_open_models_first_thing_do_not_see_a_half_imported_library(tiny_models):
+    program = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from connectors.interfaces.models import ModelSpec
+from connectors.interfaces.prompts import Prompt
+from connectors.models.transformers.model import HfModel
+
+def reason(folder):
+    model = HfModel.from_spec(ModelSpec("tiny", "hf", folder))
+    return model.complete([Prompt("Write", "x", max_tokens=3)])[0].finish_reason
+
+with ThreadPoolExecutor(3) as pool:
+    print(*pool.map(reason, sys.argv[1:]))
+"""
+    command = [sys.executable, "-c", program, *map(str, tiny_models.values())]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert set(done.stdout.split()) <= {"length", "stop"}, done.stderr[-2000:]
+    assert len(done.stdout.split()) == 3, done.stderr[-2000:]

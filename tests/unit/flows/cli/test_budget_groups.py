@@ -1,0 +1,98 @@
+"""Datasets that hold the same people, as a configuration, the command and the officer's page tell of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from connectors.interfaces.errors import BudgetError, ConfigError, PrivateInputError
+from connectors.interfaces.ledger import ReleaseRequest
+from flows.cli import budget_commands, budget_text
+from flows.config.files import check_config
+from flows.engine import text as words
+from flows.engine.plan import planned
+from flows.engine.prepare import Prepared
+from flows.methods.wasp.config import WaspConfig
+from flows.publish.ledger_page import collect, write_page
+from flows.runtime.stores import open_ledger
+from tasks.accounting.votes import vote_charge
+from tests.support.runs.pipeline import values as settings
+from tests.support.runs.prepared_run import LABELS, good_rows, start, table
+
+
+def rows(home: Path, name: str, group: str | None = None) -> dict[str, object]:
+    return {"path": table(home.parent / f"{name}.parquet", good_rows(name)), "name": name, "group": group}
+
+
+def release(run: Prepared, slot: int = 0) -> None:
+    name = run.tools.name
+    assert name is not None
+    run.tools.ledger.reserve(name.dataset, run.plan, "Ada")
+    asked = ReleaseRequest(name.dataset, name.run_id, f"vote-{slot}", f"{name.run_id}-{slot}", vote_charge(run.noise))
+    run.tools.ledger.release_once(asked, lambda: b"noisy")
+
+
+def test_a_run_on_one_dataset_of_a_group_is_charged_on_the_other(home: Path) -> None:
+    book = open_ledger(home)
+    ward, lab = (start(home, private=rows(home, name, "clinic")) for name in ("ward", "lab"))
+    book.set_cap("lab", 5.0, 1e-5, "owner", "")
+    release(ward)
+    with pytest.raises(BudgetError, match=r"'lab' \(group 'clinic'"):
+        lab.tools.ledger.reserve("lab", lab.plan, "Ada")
+    assert book.spent("lab", 1e-5) == book.spent("ward", 1e-5) > 0
+    shown = budget_text.budgets(budget_commands.show("lab"))
+    assert "clinic (with ward)" in shown
+    assert budget_commands.verify(None)["problems"] == []
+
+
+def test_the_group_is_no_part_of_what_a_run_is_and_is_never_left(home: Path) -> None:
+    alone = start(home, private=rows(home, "ward"))
+    grouped = start(home, private=rows(home, "ward", " clinic "))
+    assert alone.tools.name == grouped.tools.name
+    assert start(home, private=rows(home, "ward")).tools.name == alone.tools.name
+    assert open_ledger(home).status("ward").group == "clinic"
+    with pytest.raises(ConfigError, match="private.group: dataset 'ward' is in group 'clinic', which it cannot leave"):
+        start(home, private=rows(home, "ward", "hospital"))
+
+
+def test_the_command_makes_a_group_of_datasets_that_are_known(home: Path) -> None:
+    for name in ("ward", "lab"):
+        start(home, private=rows(home, name))
+    told = budget_commands.group("clinic", ["ward", "lab"])
+    assert [(one["dataset"], one["group"]) for one in told["datasets"]] == [("lab", "clinic"), ("ward", "clinic")]
+    with pytest.raises(ConfigError, match="needs a name"):
+        budget_commands.group(" ", ["ward", "lab"])
+
+
+def test_the_plan_says_who_pays(home: Path) -> None:
+    config = check_config(WaspConfig, settings(private=rows(home, "ward", "clinic")), "the test")
+    assert "clinic: charged to all datasets of this group" in words.plan(planned(config))
+
+
+def test_the_officer_reads_what_the_others_released(home: Path) -> None:
+    ward, _ = (start(home, private=rows(home, name, "clinic")) for name in ("ward", "lab"))
+    release(ward)
+    page = collect(open_ledger(home), home, "lab")
+    assert (page.group, page.members) == ("clinic", ("ward",))
+    assert [(one.dataset, one.who, one.releases) for one in page.shared] == [("ward", "Ada", 1)]
+    assert page.runs == (), "runs on another dataset are no runs on this one"
+    text = Path(write_page("lab", "de", None)["page"]).read_text(encoding="utf-8")
+    assert "Gruppe „clinic“" in text
+    assert page.spent == pytest.approx(collect(open_ledger(home), home, "ward").spent)
+
+
+def test_a_refusal_of_known_rows_is_a_look_at_them(home: Path) -> None:
+    start(home, private=rows(home, "ward"))
+    bad = table(home.parent / "bad.parquet", [*good_rows("ward"), ("", LABELS[0])])
+    with pytest.raises(PrivateInputError):
+        start(home, private={"path": bad, "name": "ward"})
+    page = collect(open_ledger(home), home, "ward")
+    assert [(one.what, bool(one.at and one.who)) for one in page.touched] == [
+        ("refusal of the rows (PRIVATE-ROWS)", True)
+    ]
+    with pytest.raises(PrivateInputError):
+        start(home, private={"path": bad, "name": "nobody knows this one"})
+    assert open_ledger(home).datasets() == ["ward"]
+    assert json.dumps(page.to_json())

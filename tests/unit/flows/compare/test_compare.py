@@ -1,0 +1,155 @@
+"""A comparison: every cell a run of its own, none twice, one failure stops no other; the plan adds up first."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from connectors.interfaces.errors import ConfigError
+from flows.compare import text
+from flows.compare.cells import cells_of
+from flows.compare.config import CompareConfig
+from flows.compare.values import planned
+from flows.config.files import check_config, load_config
+from tests.support.paths import ROOT
+from tests.support.runs.pipeline import SMALL, Pipeline, last_json
+from tests.support.tracking import snapshot
+
+HERE = ROOT / "deployments" / "configs" / "compare_here.yaml"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def small(folder: Path) -> str:
+    """Write a small configuration; return its place."""
+    path = folder / "small.yaml"
+    path.write_text(yaml.safe_dump(SMALL | {"method": SMALL["method"] | {"iterations": 2, "samples": 36}}))
+    return str(path)
+
+
+def matrix(folder: Path, **changes: Any) -> dict[str, Any]:
+    config = small(folder)
+    rows = [
+        {"name": "WASP", "flow": "wasp", "config": config, "published": {"accuracy": {"all": 0.895}}},
+        {"name": "Equal", "flow": "wasp", "config": config, "set": {"method.weighting": False}},
+    ]
+    return {"title": "Small", "rows": rows, "seeds": [0, 1]} | changes
+
+
+def compared(folder: Path, **changes: Any) -> CompareConfig:
+    return check_config(CompareConfig, matrix(folder, **changes), "a test")
+
+
+def test_every_row_meets_every_column_with_every_seed(tmp_path: Path) -> None:
+    columns = [{"name": "one", "set": {"privacy.epsilon": 1}}, {"name": "four", "set": {"privacy.epsilon": 4}}]
+    config = compared(tmp_path, columns=columns, set={"method.votes": 2}, rows=matrix(tmp_path)["rows"][1:])
+    cells = cells_of(config)
+    assert [(one.column, one.seed) for one in cells] == [("one", 0), ("one", 1), ("four", 0), ("four", 1)]
+    for one in cells:
+        assert one.config.privacy.epsilon == {"one": 1, "four": 4}[one.column]
+        assert one.config.execution.seed == one.seed
+        assert (one.config.method.votes, one.config.method.weighting) == (2, False)
+    assert len({one.key for one in cells}) == 4
+
+
+def test_other_rows_are_taken_with_each_seed_where_it_is_asked_for(tmp_path: Path) -> None:
+    rows = matrix(tmp_path)["rows"]
+    rows[1] |= {"ignores": ["private.seed"]}
+    changes = {"seeded": ["private.seed"], "set": {"private.rows": 60, "private.of": 120}}
+    taken = [(one.row, one.seed, one.config.private.seed) for one in cells_of(compared(tmp_path, rows=rows, **changes))]
+    assert taken == [("WASP", 0, 0), ("WASP", 1, 1), ("Equal", 0, 0), ("Equal", 1, 0)]
+
+
+def test_the_key_of_a_cell_is_its_content(tmp_path: Path) -> None:
+    first = cells_of(compared(tmp_path))
+    named = matrix(tmp_path)["rows"]
+    named[0]["name"] = "Another name"
+    assert [one.key for one in cells_of(compared(tmp_path, rows=named, title="Another"))] == [one.key for one in first]
+    changed = cells_of(compared(tmp_path, set={"method.examples": 2}))
+    assert not {one.key for one in first} & {one.key for one in changed}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"against": "Nobody"}, "'Nobody' is no row"),
+        ({"seeds": [1, 1]}, "the same seed twice"),
+        ({"columns": [{"name": "a"}, {"name": "a"}]}, "'a' is the name of two"),
+        ({"seeds": []}, "seeds"),
+    ],
+)
+def test_a_matrix_that_makes_no_sense_is_refused_by_name(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        compared(tmp_path, **changes)
+
+
+def test_a_row_that_cannot_be_carried_out_is_named_before_anything_begins(tmp_path: Path) -> None:
+    rows = matrix(tmp_path)["rows"]
+    with pytest.raises(ConfigError, match="rows.0.flow: there is no flow 'audit' to compare; known: wasp"):
+        compared(tmp_path, rows=[rows[0] | {"flow": "audit"}])
+    with pytest.raises(ConfigError, match="published names the column 'imdb'"):
+        compared(tmp_path, rows=[rows[0] | {"published": {"accuracy": {"imdb": 0.9}}}])
+    with pytest.raises(ConfigError, match="rows 'WASP', columns 'all': config: there is no file absent.yaml"):
+        cells_of(compared(tmp_path, rows=[rows[0] | {"config": "absent.yaml"}]))
+    with pytest.raises(ConfigError, match=r"rows 'WASP', columns 'all': .*\n.*method.vots: there is no such key"):
+        cells_of(compared(tmp_path, rows=[rows[0] | {"set": {"method.vots": 4}}]))
+
+
+def test_the_plan_adds_up_and_says_what_the_book_is_charged(home: Path, tmp_path: Path) -> None:
+    value = planned(compared(tmp_path))
+    assert (value["cells"], value["open"], value["calls"]) == (4, 4, 4 * 36)
+    (charged,) = value["datasets"]
+    assert (charged["dataset"], charged["runs"], charged["releases"]) == ("desk", 4, 4)
+    assert 4 < charged["epsilon"] < 16, "four runs at epsilon 4 cost more than one and less than their sum"
+    words = text.plan(value)
+    assert "every cell is charged to its book" in words
+    assert not (home / "runs").exists()
+
+
+def test_a_setting_that_means_nothing_to_a_row_makes_no_second_cell(home: Path, tmp_path: Path) -> None:
+    columns = [{"name": "one", "set": {"privacy.epsilon": 1}}, {"name": "four", "set": {"privacy.epsilon": 4}}]
+    rows = [matrix(tmp_path)["rows"][0] | {"published": {}, "ignores": ["privacy.epsilon"]}]
+    value = planned(compared(tmp_path, rows=rows, columns=columns, seeds=[0]))
+    assert (value["cells"], value["open"], len(value["matrix"])) == (2, 1, 1)
+
+
+def test_the_shipped_comparison_holds(home: Path) -> None:
+    assert len(cells_of(load_config(CompareConfig, HERE))) == 28
+
+
+@pytest.mark.slow
+def test_cells_are_runs_of_their_own_and_none_is_carried_out_twice(pipeline: Pipeline, tmp_path: Path) -> None:
+    broken = {"name": "Broken", "flow": "wasp", "config": small(tmp_path), "set": {"private.path": "absent.csv"}}
+    values = matrix(tmp_path)
+    values["rows"].append(broken)
+    file = tmp_path / "compare.yaml"
+    file.write_text(yaml.safe_dump(values))
+    first = last_json(pipeline.call("compare", "--config", str(file), "--json").stdout)
+    assert (first["state"], first["failed"], first["reused"]) == ("incomplete", 2, 0)
+    states = {(one["row"], one["seed"]): one["state"] for one in first["cells"]}
+    assert states == {
+        (row, seed): "failed" if row == "Broken" else "done" for row in ("WASP", "Equal", "Broken") for seed in (0, 1)
+    }
+    assert all("absent.csv does not exist" in one["error"] for one in first["cells"] if one["row"] == "Broken")
+    table = Path(first["table"]).read_text()
+    assert "Cells that failed" in table
+    runs = {one["run_id"] for one in last_json(pipeline.call("runs", "--json").stdout)["runs"]}
+    assert {one["run_id"] for one in first["cells"] if one["run_id"]} | {first["run_id"]} <= runs
+
+    values["rows"].pop()
+    file.write_text(yaml.safe_dump(values))
+    again = last_json(pipeline.call("compare", "--config", str(file), "--json").stdout)
+    assert (again["state"], again["reused"]) == ("done", 4)
+    assert [one["values"] for one in again["cells"]] == [one["values"] for one in first["cells"][:4]]
+    assert again["seconds"] < 0.3 * first["seconds"]
+    before = snapshot(f"sqlite:///{pipeline.home / 'mlflow.db'}", again["run_id"])
+    assert last_json(pipeline.call("compare", "--config", str(file), "--json").stdout)["reused"] == 4
+    assert snapshot(f"sqlite:///{pipeline.home / 'mlflow.db'}", again["run_id"]) == before
+    lines = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
+    # Weights change nothing before the first vote: the second row reads the votes of the first back, free of charge.
+    assert sum(line["kind"] == "release" for line in lines) == 2

@@ -1,0 +1,93 @@
+"""The tables of the WASP paper as comparisons: its settings in every cell, and the same figures wherever they stand."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from flows.compare.cells import Cell, cells_of
+from flows.compare.config import CompareConfig
+from flows.config.files import load_config
+from tests.support.paths import ROOT
+
+PAPERS = ROOT / "deployments" / "configs" / "papers"
+TABLES = (1, 2, 3, 4, 5, 6, 10)
+
+
+@cache
+def table(name: object) -> CompareConfig:
+    """Read one comparison; a number is a table of the paper."""
+    stem = f"compare_table_{name}" if isinstance(name, int) else f"compare_{name}_here"
+    return load_config(CompareConfig, PAPERS / f"{stem}.yaml", ["seeds=[0]"])
+
+
+def figure(name: object, row: str, column: str) -> float:
+    """Return the published accuracy of a row in a column."""
+    (found,) = [one for one in table(name).rows if one.name == row]
+    return found.published["accuracy"][column]
+
+
+@pytest.fixture(scope="module")
+def cells() -> dict[int, list[Cell]]:
+    return {number: cells_of(table(number)) for number in TABLES}
+
+
+@pytest.mark.parametrize("number", TABLES)
+def test_every_cell_has_the_settings_of_the_paper(number: int, cells: dict[int, list[Cell]]) -> None:
+    for cell in cells[number]:
+        config = cell.config
+        assert (config.student.kind, config.student.model) == ("finetune", "bert-base-uncased"), cell.name
+        if cell.flow == "only_private":
+            assert config.method.training == "as_published"
+            continue
+        assert (config.method.samples, config.method.iterations) == (6000, 5), cell.name
+        assert config.embedder.model == "sentence-transformers/sentence-t5-base", cell.name
+        together = 3 if number == 3 else 6
+        assert len(config.plms) == (together if cell.flow in ("wasp", "fusegen") else 1), cell.name
+        if cell.flow != "fusegen":
+            assert (config.privacy.calibration, config.privacy.delta) == ("paper", 1e-5), cell.name
+            assert config.private.rows == {2: 300, 10: 500}.get(number, 100), cell.name
+        assert all(plm.connector == ("openai" if number == 3 else "hf") for plm in config.plms), cell.name
+
+
+def test_a_private_dataset_is_voted_on_by_users_in_table_10_alone(cells: dict[int, list[Cell]]) -> None:
+    promised = {n: {(c.config.privacy.protects) for c in cells[n] if c.flow in ("wasp", "pre_text")} for n in TABLES}
+    assert promised == {number: {"person" if number == 10 else "record"} for number in TABLES}
+
+
+def test_the_same_cell_has_the_same_figure_in_every_table() -> None:
+    for column in ("IMDb", "Yelp-Rating"):
+        ours = figure(1, "WASP", column)
+        assert figure(4, "WASP", column) == figure(5, "WASP, Q = 8", column) == ours
+        assert figure(6, "WASP", f"{column} - epsilon 4") == ours
+        assert figure(6, "Aug-PE Flan-T5", f"{column} - epsilon 4") == figure(1, "Aug-PE Flan-T5", column)
+    assert figure(4, "WASP", "OpenReview-Rating") == figure(1, "WASP", "OpenReview-Rating")
+
+
+@pytest.mark.parametrize("number", TABLES)
+def test_in_each_column_the_paper_has_wasp_in_front(number: int) -> None:
+    if number == 5:
+        course = [figure(5, f"WASP, Q = {votes}", "IMDb") for votes in (1, 2, 4, 8, 16)]
+        assert course == sorted(course), "more votes, more accuracy"
+        return
+    for column in table(number).columns:
+        others = [row.published["accuracy"][column.name] for row in table(number).rows if row.name != "WASP"]
+        assert figure(number, "WASP", column.name) > max(others)
+
+
+def test_what_runs_here_stands_beside_the_figures_of_the_tables() -> None:
+    for name, number in (("banking", 1), ("yelp", 1)):
+        for row in ("WASP", "FuseGen"):
+            for column in table(name).columns:
+                assert figure(name, row, column.name) == figure(number, row, column.name)
+    for row in table("imdb").rows:
+        number = 5 if ", Q" in row.name else 4 if "without" in row.name else 1
+        if not row.published:
+            assert "not in the paper" in row.differs
+            continue
+        there = "OnlyPrivate" if row.name.startswith("OnlyPrivate") else row.name
+        assert row.published["accuracy"]["IMDb"] == figure(number, there, "IMDb"), row.name
+    for row in table("epsilon_imdb").rows:
+        for column in table("epsilon_imdb").columns:
+            assert figure("epsilon_imdb", row.name, column.name) == figure(6, row.name, f"IMDb - {column.name}")

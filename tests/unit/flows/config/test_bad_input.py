@@ -1,0 +1,495 @@
+"""Bad input gets one clear error, before anything is spent: what is wrong, where, and what to do."""
+
+import json
+import math
+import os
+import re
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from connectors.interfaces.errors import (
+    ArtifactError,
+    ConfigError,
+    InputError,
+    LedgerError,
+    MissingPackageError,
+    PrivateInputError,
+    ProblemsError,
+    WaspError,
+)
+from flows.cli.commands import plan
+from flows.compare.config import CompareConfig
+from flows.config.files import check_config, load_config
+from flows.config.paths import default_name
+from flows.config.task_files import load_task
+from flows.config.yaml_files import parse_yaml
+from flows.engine import text as words
+from flows.methods.wasp.config import WaspConfig
+from flows.runtime import state_folder as home_module
+from flows.runtime.state_folder import check_room, state_folder
+from flows.runtime.stores import open_ledger
+from tests.support.runs.pipeline import SMALL, values
+from tests.support.runs.prepared_run import LABELS, good_rows, start, table
+
+PLANTED = "zqxplanted quokka 7731"
+
+
+def assert_nothing_spent(home: Path) -> None:
+    book = open_ledger(home)
+    for dataset in book.datasets():
+        assert not [entry for entry in book.history(dataset) if entry.kind in ("reserve", "release")]
+    assert not (home / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"privacy": {"epsilon": 0}}, "privacy.epsilon"),
+        ({"privacy": {"epsilon": -1}}, "privacy.epsilon"),
+        ({"privacy": {"epsilon": "lots"}}, "privacy.epsilon"),
+        ({"privacy": {"delta": 0}}, "privacy.delta"),
+        ({"privacy": {"delta": 1}}, "privacy.delta"),
+        (
+            {"privacy": {"delta": 0.5}},
+            "privacy.delta: 0.5 is not below 0.01: with it, one record in 2 may be published",
+        ),
+        ({"privacy": {"delta": 0.01}}, "privacy.delta: 0.01 is not below 0.01"),
+        ({"privacy": {"delta": 1e-300}}, "privacy.delta: 1e-300 is not above 1e-12"),
+        ({"privacy": {"delta": math.nan}}, "privacy.delta"),
+        ({"privacy": {"epsilon": True}}, "privacy.epsilon: true and false"),
+        ({"privacy": {"delta": True}}, "privacy.delta: true and false"),
+        ({"method": {"iterations": True}}, "method.iterations: true and false"),
+        ({"method": {"samples": False}}, "method.samples: true and false"),
+        ({"private": {"rows": True}}, "private.rows: true and false"),
+        ({"plms": [{"name": "a", "model": "stories", "temperature": True}]}, "plms.0.temperature: true and false"),
+        ({"limits": {"max_dollars": True}}, "limits.max_dollars: true and false"),
+        ({"method": {"votes": 0}}, "method.votes"),
+        ({"method": {"votes": 1000}}, "method.votes"),
+        ({"method": {"examples": 1}}, "method.examples"),
+        ({"method": {"iterations": 0}}, "method.iterations"),
+        ({"method": {"samples": 0}}, "method.samples"),
+        ({"private": {"rows": 0}}, "private.rows"),
+        ({"private": {"rows": 10, "of": 5}}, "of (5)"),
+        ({"plms": []}, "plms"),
+        ({"student": {"kind": "oracle"}}, "student.kind"),
+        ({"evaluation": {"fid_reference": "public"}}, "fid_reference"),
+    ],
+)
+def test_numbers_and_choices_out_of_range_name_their_field(changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        check_config(WaspConfig, values(**changes), "run.yaml")
+    assert field in str(refused.value)
+    assert "run.yaml" in str(refused.value)
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ConfigError, match=r"privacy\.epsilom: there is no such key; did you mean 'epsilon'\?"):
+        check_config(WaspConfig, values(privacy={"epsilom": 4}), "run.yaml")
+    with pytest.raises(ConfigError, match=r"did you mean 'connector'"):
+        check_config(WaspConfig, values(plms=[{"name": "a", "conector": "ngram"}]), "run.yaml")
+
+
+def test_two_models_of_one_name_are_refused() -> None:
+    plm = {"name": "twin", "connector": "ngram", "model": "stories"}
+    with pytest.raises(ConfigError, match="'twin' is used twice"):
+        check_config(WaspConfig, values(plms=[plm, plm]), "run.yaml")
+
+
+def test_fewer_texts_than_models_and_classes_are_refused(home: Path) -> None:
+    with pytest.raises(ConfigError, match=r"2 PLMs x 6 classes = 12"):
+        start(home, method={"samples": 11})
+    with pytest.raises(ConfigError, match=r"raise method.samples to 36"):
+        start(home, method={"samples": 24})
+    assert_nothing_spent(home)
+
+
+def test_an_unknown_connector_lists_the_known_ones(home: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no connector 'recordet'. Did you mean 'recorded'\? Connectors: .*ngram"):
+        start(home, plms=[{"name": "a", "connector": "recordet"}])
+
+
+def test_an_unknown_task_lists_the_shipped_ones(home: Path) -> None:
+    with pytest.raises(ConfigError, match="support_desk"):
+        start(home, task="suport_desk")
+
+
+def test_a_missing_package_is_told_with_its_install_command(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    chosen = {"connector": "sentence_transformers", "model": "embedded", "options": {}}
+    with pytest.raises(MissingPackageError, match=r"-m pip install .*\[local\]'"):
+        start(home, embedder=chosen)
+    assert_nothing_spent(home)
+
+
+@pytest.mark.parametrize("which", ["private", "test"])
+def test_a_missing_file_is_named(home: Path, tmp_path: Path, which: str) -> None:
+    with pytest.raises(InputError, match=r"nowhere\.parquet"):
+        start(home, **{which: {"path": str(tmp_path / "nowhere.parquet"), "rows": None}})
+    assert_nothing_spent(home)
+
+
+@pytest.mark.parametrize("which", ["private", "test"])
+def test_a_missing_column_is_named_with_the_nearest(home: Path, tmp_path: Path, which: str) -> None:
+    path = table(tmp_path / "rows.parquet", good_rows(which), ("texts", "label"))
+    with pytest.raises(InputError, match=rf"{which}\.text: .*rows\.parquet has no column 'text'.*Did you mean 'texts'"):
+        start(home, **{which: {"path": path, "rows": None}})
+    assert_nothing_spent(home)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", f"{PLANTED},login_problem\nother,login_problem\n"),
+        ("b.csv", "text,label\n" + "words,login_problem\n" * 17 + f"{PLANTED},x,y\n"),
+        ("c.jsonl", '{"text": "words", "label": "login_problem"}\n' * 18 + PLANTED),
+        (
+            "d.jsonl",
+            '{"text": "words", "label": "login_problem"}\n' * 18 + '{"text": null, "label": "login_problem"}\n',
+        ),
+    ],
+)
+def test_private_rows_that_cannot_be_read_leave_neither_words_nor_numbers(
+    home: Path, tmp_path: Path, name: str, content: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ConfigError) as refused:
+        start(home, private={"path": str(tmp_path / name)})
+    said = "".join(traceback.format_exception(refused.value))
+    message = str(refused.value).replace(str(tmp_path), "")
+    assert PLANTED not in said
+    assert "18" not in message
+    assert "19" not in message
+    # the first line of a table without header is a row of it: what is missing there is named, what is there is not
+    assert isinstance(refused.value, ProblemsError if name == "a.csv" else PrivateInputError)
+    if isinstance(refused.value, PrivateInputError):
+        assert refused.value.details.stat().st_mode & 0o077 == 0
+    assert_nothing_spent(home)
+
+
+def test_public_rows_may_not_be_private_ones(home: Path, tmp_path: Path) -> None:
+    path = table(tmp_path / "rows.parquet", good_rows("private"))
+    with pytest.raises(PrivateInputError, match="PRIVATE-IN-TEST"):
+        start(home, private={"path": path}, public={"path": path})
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("postgresql://user:hunter2@db.example/people", "db.example/people"),
+        ("postgresql+psycopg2://user:p?w@hunter2@db.example/people?sslmode=require", "db.example/people"),
+        ("sqlite:///data/rows.db", "data/rows"),
+        ("/data/train.csv", "data/train"),
+        ("builtin:support_desk/private.parquet", "support_desk/private"),
+    ],
+)
+def test_the_name_of_a_dataset_holds_no_password(path: str, name: str) -> None:
+    assert default_name(path) == name
+
+
+@pytest.mark.parametrize("rows", ["private", "test", "public"])
+def test_a_password_in_a_configuration_is_refused_without_repeating_it(home: Path, tmp_path: Path, rows: str) -> None:
+    file = tmp_path / "config.yaml"
+    address = "postgresql://nurse:hunter2@db:5432/ward"
+    file.write_text(yaml.safe_dump({"private": {"path": "rows.csv"}} | {rows: {"path": address, "query": "SELECT 1"}}))
+    with pytest.raises(ConfigError, match=f"{rows}.path: .*the address holds a password.*write env:NAME") as caught:
+        load_config(WaspConfig, file)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "query", ["drop table notes", "with gone as (delete from notes returning *) select * from gone"]
+)
+def test_a_query_that_writes_is_refused_by_the_plan(tmp_path: Path, query: str) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(values(private={"path": f"sqlite:///{tmp_path}/rows.db", "query": query})))
+    with pytest.raises(ConfigError, match=r"private\.query: .*SELECT"):
+        plan("wasp", file, [])
+
+
+def test_a_lost_key_gives_known_rows_no_new_budget(home: Path, tmp_path: Path) -> None:
+    path = table(tmp_path / "private.parquet", good_rows("private"))
+    start(home, private={"path": path, "name": "first"})
+    (home / "private" / "ledger.key").unlink()
+    for name in ("first", "second"):
+        with pytest.raises(LedgerError, match=r"Put back the file private/ledger\.key"):
+            start(home, private={"path": path, "name": name})
+    assert open_ledger(home).datasets() == ["first"]
+
+
+def test_other_labels_give_the_same_texts_no_new_budget(home: Path, tmp_path: Path) -> None:
+    rows = good_rows("private")
+    moved = [(text, LABELS[(LABELS.index(label) + 1) % len(LABELS)]) for text, label in rows]
+    for name, content in (("first", rows), ("second", moved)):
+        start(home, private={"path": table(tmp_path / f"{name}.parquet", content), "name": name})
+    assert open_ledger(home).datasets() == ["first"]
+
+
+def test_an_unreadable_file_is_named(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 this is no table")
+    with pytest.raises(InputError, match=r"broken\.parquet"):
+        start(home, test={"path": str(tmp_path / "broken.parquet"), "rows": None})
+
+
+@pytest.mark.parametrize("rows", [[("", "login_problem")], [("a text", "no_such_label")]])
+def test_bad_test_rows_are_named_by_row_and_field(home: Path, tmp_path: Path, rows: list[tuple[str, str]]) -> None:
+    path = table(tmp_path / "test.parquet", good_rows("test") + rows)
+    with pytest.raises(InputError, match=r"(?s)test\.parquet.*row 18"):
+        start(home, test={"path": path, "rows": None})
+    assert_nothing_spent(home)
+
+
+@pytest.mark.parametrize(
+    ("rows", "code", "reason"),
+    [
+        ([("   ", "login_problem")], "PRIVATE-ROWS", "empty"),
+        ([(PLANTED, "no_such_label")], "PRIVATE-ROWS", "label"),
+        ([("the test row number 0 about login_problem", "login_problem")], "PRIVATE-IN-TEST", "test"),
+    ],
+)
+def test_bad_private_rows_are_told_to_their_owner_alone(
+    home: Path, tmp_path: Path, rows: list[tuple[str, str]], code: str, reason: str
+) -> None:
+    private = table(tmp_path / "private.parquet", good_rows("private") + rows)
+    test = table(tmp_path / "test.parquet", good_rows("test"))
+    with pytest.raises(PrivateInputError) as refused:
+        start(home, private={"path": private}, test={"path": test, "rows": None})
+    message = str(refused.value)
+    assert code in message
+    assert PLANTED not in message
+    assert "18" not in message.replace(str(tmp_path), ""), "not even the row number leaves the private zone"
+    details = refused.value.details
+    assert details.is_relative_to(home / "private")
+    assert details.stat().st_mode & 0o077 == 0
+    told = json.loads(details.read_text(encoding="utf-8"))
+    assert told["problems"][0]["row"] == 18
+    assert reason in told["problems"][0]["reason"]
+    assert_nothing_spent(home)
+
+
+def test_an_empty_private_file_is_refused_by_code(home: Path, tmp_path: Path) -> None:
+    path = table(tmp_path / "private.parquet", [])
+    with pytest.raises((PrivateInputError, InputError)):
+        start(home, private={"path": path})
+    assert_nothing_spent(home)
+
+
+def test_too_few_private_rows_do_not_tell_how_many_there_are(home: Path, tmp_path: Path) -> None:
+    path = table(tmp_path / "private.parquet", good_rows("private"))
+    with pytest.raises(PrivateInputError, match="PRIVATE-TOO-FEW") as refused:
+        start(home, private={"path": path, "rows": 500})
+    assert "18" not in str(refused.value).replace(str(tmp_path), "")
+
+
+def test_a_class_without_private_rows_is_no_error(home: Path, tmp_path: Path) -> None:
+    rows = [row for row in good_rows("private") if row[1] != "slow_internet"]
+    assert start(home, private={"path": table(tmp_path / "private.parquet", rows)}).noise.releases == 2
+
+
+def test_a_delta_that_gives_a_row_away_is_warned_of(home: Path) -> None:
+    assert any("0.009 is not below 1/200 (one in" in text for text in about_delta(home, {"rows": 50, "of": 200}, 0.009))
+    assert any(
+        "0.009 is not below 1/115 (one in" in text for text in about_delta(home, {"rows": 115, "of": None}, 0.009)
+    )
+    assert about_delta(home, {"rows": 50, "of": 200}, 0.0049) == []
+    assert about_delta(home, {}, 0.009) == [], "nothing is declared, and the true number is nobody's"
+
+
+def test_a_plan_warns_of_such_a_delta(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(values(private={"rows": 50, "of": 200})), encoding="utf-8")
+    found = plan("wasp", path, ["privacy.delta=0.009"])["warnings"]
+    assert [text for text in found if text.startswith("privacy.delta: 0.009 is not below 1/200 (one in")]
+
+
+def about_delta(home: Path, private: dict[str, Any], delta: float) -> list[str]:
+    found = start(home, private=private, privacy={"delta": delta}).warnings
+    return [text for text in found if text.startswith("privacy.delta")]
+
+
+def test_true_and_false_stay_choices_where_they_are_some() -> None:
+    found = check_config(WaspConfig, values(execution={"approval": True}, method={"iterations": "3"}), "run.yaml")
+    assert found.execution.approval
+    assert found.method.iterations == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key", "first"),
+    [
+        ("privacy: {epsilon: 1}\ntask: a\nprivacy: {epsilon: 4}\n", 3, "privacy", 1),
+        ("task: a\nprivacy:\n  epsilon: 1\n  epsilon: 4\n", 4, "epsilon", 3),
+        ("plms: [{name: a, name: b}]", 1, "name", 1),
+    ],
+)
+def test_a_key_that_is_written_twice_is_refused_with_file_line_and_key(
+    tmp_path: Path, text: str, line: int, key: str, first: int
+) -> None:
+    said = f"line {line}: the key '{key}' is written twice, first in line {first}"
+    for load in (lambda path: load_config(WaspConfig, path), load_task, lambda path: load_config(CompareConfig, path)):
+        file = tmp_path / "mine.yaml"
+        file.write_text(text)
+        with pytest.raises(ConfigError, match=re.escape(f"{file}, {said}. Remove one of the two")):
+            load(file)
+
+
+def test_merged_keys_may_be_overwritten_and_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
+    text = "a: &a {x: 1, y: 1}\nb: &b {<<: *a, x: 2}\n<<: *b\nc: [{<<: [*a, *b], y: 3}, *b]\nx: 5"
+    assert parse_yaml(text, "f.yaml") == yaml.safe_load(text)
+    file = tmp_path / "mine.yaml"
+    file.write_text("task: a\nprivacy: {epsilon: 4\n")
+    with pytest.raises(ConfigError, match=r"mine.yaml: is not YAML: (?s:.*)mine.yaml\", line 2"):
+        load_config(WaspConfig, file)
+    file.write_text(yaml.safe_dump(SMALL))
+    with pytest.raises(ConfigError, match="--set privacy, line 1: the key 'epsilon' is written twice"):
+        load_config(WaspConfig, file, ["privacy={epsilon: 1, epsilon: 4}"])
+
+
+def test_noise_louder_than_the_votes_is_warned_of(home: Path) -> None:
+    found = start(home, private={"rows": 50, "of": 100}, privacy={"epsilon": 0.1}).warnings
+    assert any("signal index" in text for text in found)
+
+
+def test_infinite_epsilon_is_warned_of(home: Path) -> None:
+    prepared = start(home, privacy={"epsilon": "inf"})
+    assert math.isinf(prepared.noise.epsilon_stated)
+    assert any("NO NOISE" in text for text in prepared.warnings)
+
+
+def test_taking_exactly_so_many_rows_costs_the_noise_of_a_replacement(home: Path) -> None:
+    whole = start(home)
+    exactly = start(home, private={"rows": 50})
+    drawn = start(home, private={"rows": 50, "of": 120})
+    assert exactly.noise.sigma == pytest.approx(whole.noise.sigma * math.sqrt(2), rel=1e-5)
+    assert drawn.noise.sigma == whole.noise.sigma
+    assert any("lets another in" in text for text in exactly.warnings)
+
+
+def test_a_full_disk_is_told_with_the_path(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from connectors.artifacts.store import Artifacts
+    from connectors.interfaces.artifacts import StepKey
+    from connectors.interfaces.errors import ArtifactError
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    store = Artifacts(home)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ArtifactError, match=r"(?s)No space left.*set WASP_HOME"):
+        store.write_table("runs/r/table.parquet", pd.DataFrame({"a": [1]}), StepKey("x", 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("- a\n- b", "mapping"), ("a: [", "not YAML"), (None, "no such file")],
+)
+def test_a_file_that_is_no_configuration_is_named(tmp_path: Path, text: str | None, message: str) -> None:
+    path = tmp_path / "run.yaml"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
+        load_config(WaspConfig, path)
+
+
+def test_set_changes_values_and_refuses_nonsense(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(SMALL), encoding="utf-8")
+    config = load_config(WaspConfig, path, ["privacy.epsilon=2", "plms.0.name=first", "private.name=x"])
+    assert (config.privacy.epsilon, config.plms[0].name, config.private.name) == (2, "first", "x")
+    for change in ("privacy.epsilon", "=3", "plms.9.name=x", "task.name.x=1"):
+        with pytest.raises(WaspError, match=r"--set"):
+            load_config(WaspConfig, path, [change])
+
+
+def test_a_relative_data_root_starts_from_the_file_and_can_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "configs" / "run.yaml"
+    path.parent.mkdir()
+    path.write_text(yaml.safe_dump(SMALL | {"data_root": "../data"}), encoding="utf-8")
+    assert load_config(WaspConfig, path).data_root == str(tmp_path / "data")
+    monkeypatch.setenv("WASP_DATA", "/elsewhere")
+    assert load_config(WaspConfig, path).data_root == "/elsewhere"
+
+
+def test_a_private_row_among_the_public_rows_is_refused(home: Path, tmp_path: Path) -> None:
+    private = table(tmp_path / "private.parquet", good_rows("private"))
+    public = table(tmp_path / "public.parquet", [*good_rows("public"), good_rows("private")[4]])
+    with pytest.raises(PrivateInputError, match="PRIVATE-IN-TEST"):
+        start(home, private={"path": private}, public={"path": public})
+    assert_nothing_spent(home)
+
+
+def test_other_public_rows_make_another_run(home: Path, tmp_path: Path) -> None:
+    names = set()
+    for tag in ("first", "second"):
+        path = table(tmp_path / "public.parquet", good_rows(tag))
+        names.add(start(home, public={"path": path}).tools.run_id)
+    assert len(names) == 2
+
+
+def test_a_change_that_is_not_yaml_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(SMALL), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"--set task=\[a: the value is not YAML"):
+        load_config(WaspConfig, path, ["task=[a"])
+
+
+def test_an_empty_group_is_told_in_plain_words() -> None:
+    with pytest.raises(ConfigError, match="privacy: is a group of names and values, not None"):
+        check_config(WaspConfig, values(privacy=None), "run.yaml")
+
+
+def test_a_plan_lists_an_unknown_connector(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(values(plms=[{"name": "a", "connector": "gpt"}])), encoding="utf-8")
+    (problem,) = plan("wasp", path, [])["problems"]
+    assert "no connector 'gpt'" in problem
+
+
+def test_a_task_file_is_found_beside_its_configuration(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("name: own\nitem: text\nlabels: [a, b]\n", encoding="utf-8")
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(values(task="own.yaml")), encoding="utf-8")
+    assert load_config(WaspConfig, path).task == str(tmp_path / "own.yaml")
+
+
+def test_a_state_folder_that_cannot_be_made_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "file"))
+    with pytest.raises(ConfigError, match="set WASP_HOME"):
+        state_folder()
+
+
+def test_a_nearly_full_disk_is_refused_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(home_module, "LEAST_FREE_BYTES", 10**18)
+    with pytest.raises(ArtifactError, match="make room"):
+        check_room(tmp_path)
+
+
+def test_int8_vectors_are_refused_with_the_reason(home: Path) -> None:
+    with pytest.raises(ConfigError, match=r"embedder.precision.*11 to 16 % of the votes"):
+        start(home, embedder={"precision": "int8"})
+
+
+@pytest.mark.parametrize("connector", ["openai", "anthropic"])
+def test_a_cap_on_money_without_a_price_is_refused_with_the_way_out(tmp_path: Path, connector: str) -> None:
+    paid = {"name": "gpt", "connector": connector, "model": "m"}
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump(values(plms=[*SMALL["plms"], paid], limits={"max_dollars": 0.005})))
+    with pytest.raises(ConfigError, match=r"limits\.max_dollars: the cap of 0\.005 dollars .*'gpt'") as refused:
+        plan("wasp", config, [])
+    assert refused.value.exit_code == 2
+    for advice in ("Set price", "zeros for a free server", "remove the cap"):
+        assert advice in str(refused.value)
+    change = "plms.2.price={input: 0, output: 0}"
+    assert "hard stop at 0.005" in words.plan(plan("wasp", config, [change]))
+    in_options = "plms.2.options={price: {input: 1.5, output: 2, date: 2026-01-01}}"
+    assert plan("wasp", config, [in_options])["dollars_about"] > 0
+    with pytest.raises(ConfigError, match=r"plms\.2: options\.price: .*input"):
+        plan("wasp", config, ["plms.2.options={price: {input: 1.5}}"])

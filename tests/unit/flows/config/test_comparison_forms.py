@@ -1,0 +1,71 @@
+"""The forms of flows without votes: every field explained, fields that mean nothing there missing, presets accepted."""
+
+from typing import Any
+
+import pytest
+from prefect.utilities.callables import parameter_schema
+from prefect.utilities.schema_tools import is_valid_schema, validate
+
+from connectors.interfaces.errors import ConfigError
+from deployments.registry import form_values
+from flows.catalog import find_flow
+from flows.cli import commands
+from tests.support.paths import ROOT
+
+HIDDEN = {
+    "fusegen": {"FuseGenConfig": {"private"}},
+    "only_private": {
+        "OnlyPrivateConfig": {"public", "plms", "plms_used", "evaluation", "limits", "export"},
+        "OnlyPrivateMethod": {"iterations", "samples"},
+        "PrivateStudent": {"epochs"},
+    },
+    "dp_sgd_student": {
+        "DpSgdStudentConfig": {"public", "plms", "evaluation", "export", "parties", "class_balance", "filter"},
+        "DpStudentMethod": {"iterations", "samples"},
+        "DpStudent": {"epochs", "learning_rate", "batch", "adaptation"},
+    },
+}
+
+
+def schema(name: str) -> dict[str, Any]:
+    return dict(parameter_schema(find_flow(name).flow()).model_dump())
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_every_field_is_explained_and_none_means_nothing(name: str) -> None:
+    models = schema(name)["definitions"]
+    for model, about in models.items():
+        for position, (field, one) in enumerate(about["properties"].items()):
+            group = models[one["$ref"].rsplit("/", 1)[-1]] if "$ref" in one else {}
+            assert one["title"], (model, field)
+            assert len(one.get("description") or group.get("description", "")) > 10, (model, field)
+            assert one["position"] == position, (model, field)
+    for model, hidden in HIDDEN[name].items():
+        assert not hidden & set(models[model]["properties"])
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_the_server_accepts_every_preset_and_refuses_what_is_hidden(name: str) -> None:
+    form, entry = schema(name), find_flow(name)
+    is_valid_schema(form)
+    for preset in entry.presets:
+        values = form_values(entry, preset)
+        assert validate({"config": values}, form, raise_on_error=False) == []
+        for field in HIDDEN[name][entry.config.__name__]:
+            assert validate({"config": values | {field: {"path": "rows.csv"}}}, form, raise_on_error=False)
+
+
+def test_only_private_takes_no_finite_epsilon_from_a_form() -> None:
+    form, entry = schema("only_private"), find_flow("only_private")
+    values = form_values(entry, entry.presets[0])
+    assert values["privacy"]["epsilon"] == "inf"
+    assert validate({"config": values | {"privacy": {"epsilon": 4}}}, form, raise_on_error=False)
+
+
+def test_a_preview_needs_models_but_no_private_rows(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    place = ROOT / "deployments/configs"
+    shown = commands.preview(place / "fusegen_here.yaml", ["plms_used=[clerk]"], 1, "fusegen")
+    assert {row["plm"] for row in shown["rows"]} == {"clerk"}
+    with pytest.raises(ConfigError, match="asks no language model"):
+        commands.preview(place / "only_private_here.yaml", [], 1, "only_private")

@@ -1,0 +1,174 @@
+"""The form of the Prefect UI: every field is explained and limited, and what cannot run is refused by the server."""
+
+from typing import Any
+
+import pytest
+from prefect.utilities.callables import parameter_schema
+
+from flows.config.files import check_config
+from flows.config.form import title_of
+from flows.methods.wasp.config import WaspConfig
+from flows.methods.wasp.flow import wasp
+from tests.support.runs.pipeline import values
+from tests.support.runs.served_flow import Refused, ask
+
+SCHEMA = parameter_schema(wasp).model_dump()
+MODELS = SCHEMA["definitions"]
+FIELDS = [(model, name) for model, about in MODELS.items() for name in about["properties"]]
+
+
+def field(model: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = MODELS[model]["properties"][name]
+    return found
+
+
+def described(about: dict[str, Any]) -> str:
+    """Return what the form says of a field; of a group whose field says the same, its class speaks."""
+    group = MODELS[about["$ref"].rsplit("/", 1)[-1]] if "$ref" in about else {}
+    return str(about.get("description") or group.get("description", ""))
+
+
+@pytest.mark.parametrize(("model", "name"), FIELDS)
+def test_every_field_has_a_title_a_description_and_a_place(model: str, name: str) -> None:
+    about = field(model, name)
+    assert about["title"], name
+    assert len(described(about)) > 10, name
+    assert about["position"] == list(MODELS[model]["properties"]).index(name)
+
+
+def test_every_group_says_what_it_is() -> None:
+    assert set(MODELS) >= {"WaspConfig", "PrivateRows", "Plm", "Privacy", "Method", "Execution"}
+    for model, about in MODELS.items():
+        assert len(about["description"]) > 10, model
+    for name in SCHEMA["properties"]:
+        assert SCHEMA["properties"][name]["description"], name
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "limits"),
+    [
+        ("Method", "votes", {"minimum": 1, "maximum": 32}),
+        ("Method", "examples", {"minimum": 2, "maximum": 64}),
+        ("Privacy", "delta", {"exclusiveMinimum": 1e-12, "exclusiveMaximum": 0.01}),
+        ("Privacy", "calibration", {"enum": ["tight", "paper"]}),
+        ("Plm", "batch_seconds", {"exclusiveMinimum": 0, "maximum": 3600}),
+        ("Execution", "approval_minutes", {"minimum": 1, "maximum": 10080}),
+        ("WaspConfig", "plms", {"minItems": 1}),
+    ],
+)
+def test_limits_and_choices_stand_in_the_form(model: str, name: str, limits: dict[str, Any]) -> None:
+    assert limits.items() <= field(model, name).items()
+
+
+def test_choices_of_optional_fields_and_of_epsilon_are_limited_too() -> None:
+    assert {"type": "number", "minimum": 0, "maximum": 5} in field("Plm", "temperature")["anyOf"]
+    assert field("Privacy", "epsilon")["anyOf"] == [
+        {"type": "number", "exclusiveMinimum": 0},
+        {"type": "string", "const": "inf"},
+    ]
+    assert set(field("Plm", "connector")["enum"]) >= {"ngram", "openai", "anthropic", "hf", "recorded"}
+    assert "banking10" in field("WaspConfig", "task")["description"]
+
+
+def test_titles_are_the_names_in_words() -> None:
+    assert [title_of(name) for name in ("max_workers", "fid_reference", "batch_api")] == [
+        "Max workers",
+        "FID reference",
+        "Batch API",
+    ]
+
+
+def test_defaults_are_filled_in() -> None:
+    assert field("WaspConfig", "method")["default"]["samples"] == 6000
+    assert field("Execution", "approval")["default"] is False
+
+
+@pytest.fixture(scope="module")
+def deployment(api: str) -> tuple[str, str]:
+    flow = ask(api, "/flows/", {"name": "wasp"})["id"]
+    body = {
+        "name": "the form",
+        "flow_id": flow,
+        "parameter_openapi_schema": SCHEMA,
+        "enforce_parameter_schema": True,
+        "paused": True,
+    }
+    return api, ask(api, "/deployments/", body)["id"]
+
+
+def create(deployment: tuple[str, str], config: dict[str, Any]) -> Any:
+    api, deployed = deployment
+    body = {"parameters": {"config": config}, "state": {"type": "SCHEDULED"}}
+    run = ask(api, f"/deployments/{deployed}/create_flow_run", body)
+    ask(api, f"/flow_runs/{run['id']}", method="DELETE")
+    return run
+
+
+PLM = {"name": "clerk", "connector": "ngram", "model": "helpdesk"}
+PAID = {"name": "gpt", "connector": "openai", "model": "m", "key": "env:OPENAI_API_KEY"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"privacy": {"epsilon": 0}}, "config.privacy.epsilon"),
+        ({"privacy": {"delta": 1}}, "config.privacy.delta"),
+        ({"privacy": {"delta": 0.5}}, "config.privacy.delta"),
+        ({"privacy": {"delta": 1e-300}}, "config.privacy.delta"),
+        ({"privacy": {"epsilon": True}}, "config.privacy.epsilon"),
+        ({"method": {"votes": 33}}, "config.method.votes"),
+        ({"student": {"kind": "oracle"}}, "config.student.kind"),
+        ({"privacy": {"epsilom": 4}}, "config.privacy"),
+        ({"plms": []}, "config.plms"),
+        ({"private": {"rows": None, "of": 500}}, "config.private.rows"),
+        ({"private": {"path": "sqlite:///rows.db"}}, "query"),
+        ({"private": {"path": "postgresql+psycopg2://db/rows", "query": None}}, "config.private.query"),
+        ({"private": {"path": "sqlite:///rows.db", "query": "drop table notes"}}, "config.private.query"),
+        ({"private": {"path": "sqlite:///rows.db", "query": "select 1; drop table notes"}}, "config.private.query"),
+        ({"test": {"query": "delete from notes returning *"}}, "config.test.query"),
+        ({"evaluation": {"fid_reference": "public"}, "public": None}, "config.public"),
+        ({"plms": [PLM | {"connector": "telepathy"}]}, "config.plms[0].connector"),
+        ({"plms": [PLM | {"batch_api": True}]}, "config.plms[0].connector"),
+        ({"plms": [PLM | {"connector": "openai", "model": ""}]}, "config.plms[0].model"),
+        ({"plms": [PLM | {"key": "sk-proj-0123456789"}]}, "config.plms[0].key"),
+        ({"plms": [PAID], "limits": {"max_dollars": 0.5}}, "'price' is a required property"),
+        ({"plms": [PAID | {"price": None}], "limits": {"max_dollars": 0.5}}, "config.plms[0].price"),
+        ({"execution": {"approval_minutes": 0}}, "config.execution.approval_minutes"),
+        ({"privacy": {"protects": "person"}}, "config.private"),
+        (
+            {"privacy": {"protects": "person", "rows_per_person": 0}, "private": {"person": "p"}},
+            "config.privacy.rows_per_person",
+        ),
+    ],
+)
+def test_the_server_refuses_what_cannot_run_and_names_the_field(
+    deployment: tuple[str, str], changes: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        create(deployment, values(**changes))
+    assert refused.value.status in (409, 422)
+    assert field in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"privacy": {"epsilon": "inf"}},
+        {"private": {"rows": 100, "of": 500}},
+        {"private": {"path": "sqlite:///rows.db", "query": "select text, label from notes"}},
+        {"evaluation": {"fid_reference": "public"}, "public": {"path": "rows.csv"}},
+        {"plms": [PLM | {"connector": "openai", "batch_api": True, "key": "env:OPENAI_API_KEY"}]},
+        {"privacy": {"protects": "person"}, "private": {"person": "patient"}},
+        {"plms": [PLM | {"key": None, "price": None, "temperature": 0.7}]},
+        {"plms": [PAID], "limits": {"max_dollars": None}},
+        {"plms": [PLM, PAID | {"price": {"input": 0, "output": 0}}], "limits": {"max_dollars": 0.5}},
+        {"plms": [PAID | {"options": {"price": {"input": 1, "output": 2}}}], "limits": {"max_dollars": 0.5}},
+        {"plms": [PLM, PAID], "plms_used": ["clerk"], "limits": {"max_dollars": 0.5}},
+    ],
+)
+def test_what_can_run_is_accepted_by_the_server_and_by_the_command(
+    deployment: tuple[str, str], changes: dict[str, Any]
+) -> None:
+    assert create(deployment, values(**changes))["state"]["type"] == "SCHEDULED"
+    check_config(WaspConfig, values(**changes), "the test")

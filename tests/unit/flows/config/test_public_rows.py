@@ -1,0 +1,84 @@
+"""Rows that are public: exactly M of them, by the run's seed, said in form, plan and report; private ones as before."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from connectors.interfaces.errors import ConfigError
+from flows.config.files import check_config
+from flows.engine import text as words
+from flows.engine.plan import planned
+from flows.engine.prepare import make_noise, prepare
+from flows.methods.wasp.config import WaspConfig
+from tasks.private.data.rows import open_rows
+from tests.support.paths import ROOT
+from tests.support.runs.pipeline import SMALL, Pipeline
+
+PUBLIC = {"rows": 60, "rows_are_public": True}
+
+
+def config(private: dict[str, Any], **changes: Any) -> WaspConfig:
+    return check_config(WaspConfig, SMALL | {"private": SMALL["private"] | private} | changes, "the test")
+
+
+def labels(home: Path, seed: int, private: dict[str, Any] = PUBLIC) -> dict[str, tuple[str, ...]]:
+    tools = prepare("wasp", config(private, execution=SMALL["execution"] | {"seed": seed}), home).tools
+    rows = open_rows(tools.zone, tools.private, tools.called.fingerprint)
+    return dict(zip(rows.texts, rows.labels, strict=True))
+
+
+def test_a_run_draws_exactly_so_many_and_another_seed_others(tmp_path: Path) -> None:
+    first, again, other = (labels(tmp_path / "home", seed) for seed in (0, 0, 1))
+    for drawn in (first, other):
+        assert sorted(map(list(drawn.values()).count, set(drawn.values()))) == [10] * 6
+    assert first == again
+    assert set(first) != set(other)
+
+
+def test_private_rows_are_chosen_whatever_the_seed_of_the_run(tmp_path: Path) -> None:
+    assert labels(tmp_path / "home", 0, {"rows": 60}) == labels(tmp_path / "home", 1, {"rows": 60})
+
+
+def test_noise_is_that_of_the_drawn_rows_and_a_fixed_number_of_private_ones_costs_more() -> None:
+    every, exact, public = (make_noise(config(private)) for private in ({}, {"rows": 60}, PUBLIC))
+    assert exact.sigma == pytest.approx(every.sigma * 2**0.5, rel=1e-3)
+    assert public.sigma == every.sigma
+    replaced = make_noise(config(PUBLIC, privacy={"adjacency": "replace_one"}))
+    assert replaced.sigma == exact.sigma
+
+
+def test_plan_and_form_say_so() -> None:
+    assert "private rows  rows are public: exactly 60 are drawn" in words.plan(planned(config(PUBLIC)))
+    assert "public" not in words.plan(planned(config({"rows": 60, "of": 120})))
+    field = WaspConfig.model_json_schema()["$defs"]["PrivateRows"]["properties"]["rows_are_public"]
+    assert "Never for private data" in field["description"]
+
+
+def test_a_configuration_without_the_setting_is_the_run_that_it_was() -> None:
+    assert "rows_are_public" not in config({"rows": 60}).model_dump(mode="json")["private"]
+
+
+@pytest.mark.parametrize(
+    ("private", "problem"),
+    [({"rows_are_public": True}, "set rows to that number"), (PUBLIC | {"of": 120}, r"of \(120\) is for private rows")],
+)
+def test_settings_that_contradict_each_other_are_refused(private: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        config(private)
+
+
+def test_configurations_of_the_papers_draw_exactly_m_rows() -> None:
+    for path in (ROOT / "deployments" / "configs").rglob("*.yaml"):
+        text = path.read_text(encoding="utf-8")
+        assert "private.of" not in text, path
+        private = yaml.safe_load(text).get("private") or {}
+        if "rows" in private:
+            assert private["rows_are_public"] is True, path
+
+
+def test_the_report_says_that_rows_are_public(pipeline: Pipeline) -> None:
+    summary = pipeline.run(private=PUBLIC, method={"iterations": 2, "samples": 48})
+    report = Path(summary["report"]).read_text(encoding="utf-8")
+    assert "The rows are public: exactly 60 are drawn, each class in its proportion" in report

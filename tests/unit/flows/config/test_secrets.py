@@ -1,0 +1,224 @@
+"""Keys and passwords in a configuration: refused before Prefect stores them, found where they are stored already."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, PREFECT_API_URL, temporary_settings
+from prefect.utilities.callables import parameter_schema
+from prefect.utilities.schema_tools.validation import validate
+
+from connectors.interfaces.errors import ConfigError
+from connectors.security.secret_patterns import find_secrets
+from deployments.registry import deployments
+from flows.catalog import flows
+from flows.cli.secret_doctor import check_stored_secrets
+from flows.config.files import load_config
+from flows.methods.wasp.config import WaspConfig
+from tests.support.runs.pipeline import Pipeline, values
+from tests.support.runs.served_flow import Refused, ask
+from tests.support.servers.prefect import prefect_server
+
+SECRET = "q7planted0123456789"
+KEY = f"sk-{SECRET}"
+PLM = {"name": "clerk", "connector": "openai", "model": "m"}
+ODBC = f"mssql+pyodbc:///?odbc_connect=DRIVER%3DX%3BPWD%3D{SECRET}"
+PLACES: list[tuple[str, dict[str, Any]]] = [
+    ("plms.0.key", {"plms": [PLM | {"key": KEY}]}),
+    ("plms.0.key", {"plms": [PLM | {"key": SECRET}]}),
+    ("plms.0.model", {"plms": [PLM | {"model": KEY}]}),
+    ("plms.0.endpoint", {"plms": [PLM | {"endpoint": f"http://joe:{SECRET}@host/v1"}]}),
+    ("plms.0.endpoint", {"plms": [PLM | {"endpoint": f"https://{SECRET}@host/v1"}]}),
+    ("plms.0.endpoint", {"plms": [PLM | {"endpoint": f"https://host/v1?api_key={SECRET}"}]}),
+    ("plms.0.options.key", {"plms": [PLM | {"options": {"key": SECRET}}]}),
+    ("plms.0.options.API-Key", {"plms": [PLM | {"options": {"API-Key": SECRET}}]}),
+    ("plms.0.options.endpoints.0.key", {"plms": [PLM | {"options": {"endpoints": [{"key": SECRET}]}}]}),
+    ("plms.0.options.endpoints.0.url", {"plms": [PLM | {"options": {"endpoints": [{"url": f"http://u:{SECRET}@h"}]}}]}),
+    ("plms.0.options.endpoints.0", {"plms": [PLM | {"options": {"endpoints": [f"http://u:{SECRET}@h"]}}]}),
+    (
+        "plms.0.options.extra.headers.authorization",
+        {"plms": [PLM | {"options": {"extra": {"headers": {"authorization": f"Bearer {SECRET}"}}}}]},
+    ),
+    ("embedder.options.token", {"embedder": {"options": {"token": SECRET}}}),
+    ("private.path", {"private": {"path": f"postgresql://joe:{SECRET}@db/ward", "query": "select 1"}}),
+    ("private.path", {"private": {"path": ODBC, "query": "select 1"}}),
+    ("test.path", {"test": {"path": f"https://bucket/rows.csv?X-Amz-Signature={SECRET}"}}),
+    ("public.path", {"public": {"path": f"s3://joe:{SECRET}@bucket/rows.csv"}}),
+    ("tracking.mlflow", {"tracking": {"mlflow": f"http://joe:{SECRET}@mlflow:5000"}}),
+    ("data_root", {"data_root": f"s3://joe:{SECRET}@bucket"}),
+    ("execution.cluster", {"execution": {"task_runner": "dask", "cluster": f"tls://joe:{SECRET}@host:8786"}}),
+    ("student.model", {"student": {"model": f"https://joe:{SECRET}@hub/model"}}),
+]  # fmt: skip
+ALLOWED: list[dict[str, Any]] = [
+    {"plms": [PLM | {"key": "env:OPENAI_API_KEY", "endpoint": "http://localhost:8000/v1"}]},
+    {"plms": [PLM | {"options": {"key": "prefect:our-key", "max_tokens": 20, "endpoints": ["http://10.0.0.1:80/v1"]}}]},
+    {"private": {"path": "postgresql://nurse@db:5432/ward?sslmode=require", "query": "select password from a"}},
+    {"private": {"classes": {"password": ["P1"], "key": ["K1"]}}},
+    {"test": {"path": "hf://datasets/somebody/rows@main/test.parquet"}},
+    {"tracking": {"mlflow": "http://mlflow:5000", "experiment": "task-force risk-assessment-of-everything"}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "changes"), PLACES)
+def test_a_secret_is_refused_with_its_field_and_without_repeating_it(
+    tmp_path: Path, place: str, changes: dict[str, Any]
+) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(yaml.safe_dump(values(**changes)))
+    with pytest.raises(ConfigError) as refused:
+        load_config(WaspConfig, file)
+    said = str(refused.value)
+    assert said.startswith(f"{file}:\n  {place}: ")
+    assert "is stored by Prefect" in said
+    assert SECRET not in said
+
+
+def test_a_secret_given_on_the_command_line_is_refused_without_repeating_it(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(yaml.safe_dump(values()))
+    for change in (f"plms.0.key={KEY}", f"tracking.mlflow=[http://u:{SECRET}@h", f"{KEY}", f"method.samples={KEY}"):
+        with pytest.raises(ConfigError) as refused:
+            load_config(WaspConfig, file, [change])
+        assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize("changes", ALLOWED)
+def test_references_and_addresses_without_passwords_are_accepted(changes: dict[str, Any]) -> None:
+    assert list(find_secrets(values(**changes))) == []
+    WaspConfig.model_validate(values(**changes))
+
+
+@pytest.mark.parametrize("entry", flows(), ids=lambda entry: entry.name)
+def test_the_form_of_every_flow_refuses_the_same_secrets_as_the_command(entry: Any) -> None:
+    schema = parameter_schema(entry.flow()).model_dump()
+
+    def refused(config: dict[str, Any]) -> set[str]:
+        errors = validate({"config": config}, schema)
+        return {".".join(map(str, error.absolute_path)) for error in errors if error.validator == "pattern"}
+
+    for place, changes in PLACES:
+        assert f"config.{place}" in refused(values(**changes)), place
+    nested = {"rows": [{"set": {"plms.0.key": SECRET}}], "columns": [{"set": {"a": [[f"http://u:{SECRET}@h"]]}}]}
+    assert refused(nested) >= {"config.rows.0.set.plms.0.key", "config.columns.0.set.a.0.0"}
+    for changes in ALLOWED:
+        assert refused(values(**changes)) == set()
+
+
+def test_deployments_that_were_registered_with_other_checks_are_registered_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = deployments()[0].version
+    monkeypatch.setattr("deployments.registry.SERVER_CHECKS", ("others",))
+    assert deployments()[0].version != before
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    folder = tmp_path_factory.mktemp("server")
+    with prefect_server(folder) as api:
+        yield api, folder
+
+
+def stored(api: str, folder: Path) -> list[str]:
+    """Return where the planted secret is stored: answers of the API, files of the server."""
+    paths = ("flow_runs", "deployments", "task_runs", "logs")
+    answers = {path: json.dumps(ask(api, f"/{path}/filter", {"limit": 200})) for path in paths}
+    files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert any(name.startswith("prefect.db") for name in files)
+    return [name for name, text in answers.items() if SECRET in text] + [
+        name for name, content in files.items() if SECRET.encode() in content
+    ]
+
+
+@pytest.mark.runs
+@pytest.mark.parametrize(
+    "changes",
+    [{"plms": [PLM | {"key": KEY}]}, {"plms": [PLM | {"endpoint": f"http://joe:{SECRET}@host/v1"}]}],
+    ids=["key", "endpoint"],
+)
+def test_no_command_lets_prefect_store_a_secret(
+    server: tuple[str, Path], tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    api, folder = server
+    pipeline = Pipeline(tmp_path / "home", api)
+    config = str(pipeline.config(**changes))
+    matrix = tmp_path / "matrix.yaml"
+    (tmp_path / "clean.yaml").write_text(yaml.safe_dump(values()))
+    plm = changes["plms"][0]
+    row = {"name": "a", "config": "clean.yaml", "set": {f"plms.0.{name}": plm[name] for name in plm}}
+    matrix.write_text(yaml.safe_dump({"title": "secrets", "rows": [row]}))
+    commands = [(name, "wasp", "-c", config) for name in ("run", "plan")]
+    commands += [("preview", "-c", config), ("doctor", "-c", config), ("compare", "-c", str(matrix))]
+    for command in commands:
+        done = pipeline.call(*command)
+        assert done.returncode == 2, (command, done.stdout, done.stderr)
+        assert "is stored by Prefect" in done.stderr, command
+        assert SECRET not in done.stdout + done.stderr
+    assert stored(api, folder) == []
+    assert [path for path in pipeline.home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()] == []
+
+
+@pytest.mark.runs
+@pytest.mark.parametrize(("place", "changes"), PLACES[:12:3])
+def test_the_server_refuses_a_form_with_a_secret_and_stores_no_flow_run(
+    server: tuple[str, Path], place: str, changes: dict[str, Any]
+) -> None:
+    from flows.methods.wasp.flow import wasp
+
+    api, folder = server
+    flow = ask(api, "/flows/", {"name": "wasp"})["id"]
+    schema = parameter_schema(wasp).model_dump()
+    body = {"name": "form", "flow_id": flow, "parameter_openapi_schema": schema, "paused": True}
+    deployment = ask(api, "/deployments/", body)["id"]
+    request = {"parameters": {"config": values(**changes)}, "state": {"type": "SCHEDULED"}}
+    with pytest.raises(Refused) as refused:
+        ask(api, f"/deployments/{deployment}/create_flow_run", request)
+    assert refused.value.status in (409, 422)
+    assert stored(api, folder) == []
+
+
+@pytest.mark.runs
+def test_the_doctor_finds_what_is_stored_already_and_does_not_show_it(tmp_path: Path) -> None:
+    home, folder = tmp_path / "home", tmp_path / "server"
+    folder.mkdir()
+    (home / "runs" / "old").mkdir(parents=True)
+    address = f"sqlite+aiosqlite:///{folder}/prefect.db"
+    with prefect_server(folder) as api:
+        with temporary_settings({PREFECT_API_URL: api}):
+            assert "none in 0" in check_stored_secrets(home)
+        flow = ask(api, "/flows/", {"name": "wasp"})["id"]
+        config = values(plms=[PLM | {"key": KEY}])
+        run = ask(api, "/flow_runs/", {"flow_id": flow, "parameters": {"config": config}})["id"]
+        other = ask(api, "/flows/", {"name": "somebody's own"})["id"]
+        ask(api, "/flow_runs/", {"flow_id": other, "parameters": {"key": "the name of a column"}})
+        body = {"name": "old", "flow_id": flow, "paused": True, "parameters": {"config": config}}
+        ask(api, "/deployments/", body)
+        (home / "runs" / "old" / "manifest.json").write_text(json.dumps({"config": config}))
+        (home / "notes.md").write_text(f"see\nhttp://joe:{SECRET}@host\n")
+        with temporary_settings({PREFECT_API_URL: api}), pytest.raises(ConfigError) as on_server:
+            check_stored_secrets(home)
+    own = {PREFECT_API_URL: None, PREFECT_API_DATABASE_CONNECTION_URL: address}
+    with temporary_settings(own), pytest.raises(ConfigError) as on_disk:
+        check_stored_secrets(home)
+    for said in (str(on_server.value), str(on_disk.value)):
+        assert f"flow run {run} (config.plms.0.key)" in said
+        assert "old' (config.plms.0.key)" in said
+        assert "runs/old/manifest.json (config.plms.0.key)" in said
+        assert "notes.md, line 2" in said
+        assert "somebody" not in said
+        assert SECRET not in said
+        assert "Replace it where it was issued" in said
+    with sqlite3.connect(folder / "prefect.db") as database:
+        assert database.execute("SELECT count(*) FROM flow_run").fetchone() == (2,), "it only reads"
+
+
+def test_a_server_that_does_not_answer_is_not_taken_for_a_clean_one(tmp_path: Path) -> None:
+    with (
+        temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}),
+        pytest.raises(ConfigError, match="does not answer .* not searched"),
+    ):
+        check_stored_secrets(tmp_path)

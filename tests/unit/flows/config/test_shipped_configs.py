@@ -1,0 +1,248 @@
+"""Every configuration that ships can be loaded and planned; the plan tells both calibrations."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.rows import RowsRef
+from flows.audit import text
+from flows.cli import commands
+from flows.compare import text as compare_words
+from flows.config.files import load_config
+from flows.engine import text as words
+from flows.federation.partition import PartyFile, partition
+from flows.methods.aug_pe.config import AugPeConfig
+from flows.methods.wasp.config import WaspConfig
+from tasks.federation.partition import Partition
+from tasks.students.spec import StudentSpec
+from tests.support.paths import ROOT
+
+CONFIGS = sorted((ROOT / "deployments" / "configs").rglob("*.yaml"))
+
+AUDITS = [path for path in CONFIGS if path.stem.startswith("audit")]
+FUSEGEN = [path for path in CONFIGS if path.stem.startswith("fusegen")]
+ONLY_PRIVATE = [path for path in CONFIGS if path.stem.startswith("only_private")]
+COMPARISONS = [path for path in CONFIGS if path.stem.startswith(("compare", "guidance"))]
+FEDERATED = [path for path in CONFIGS if path.stem.startswith("federated") and path.parent.name != "papers"]
+FEDERATED_PAPERS = [path for path in CONFIGS if path.stem.startswith("federated") and path.parent.name == "papers"]
+OTHERS = [*AUDITS, *COMPARISONS, *FUSEGEN, *ONLY_PRIVATE, *FEDERATED, *FEDERATED_PAPERS]
+
+
+@pytest.fixture(autouse=True)
+def _own_state_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Plan as for the first run: answers in the state folder of whoever runs the tests would be read otherwise."""
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "state"))
+
+
+@pytest.mark.parametrize("path", [path for path in CONFIGS if path not in OTHERS], ids=lambda path: path.stem)
+def test_it_loads_and_can_be_planned(path: Path) -> None:
+    names = ("pre_text", "aug_pe", "dp_sgd_gen", "dp_sgd_student", "dp_kps", "kd_tutor")
+    flow = next((name for name in names if path.stem.startswith(name.removesuffix("_tutor"))), "wasp")
+    plan = commands.plan(flow, path, [])
+    last_round_votes = flow in ("pre_text", "dp_sgd_gen", "dp_sgd_student") or (
+        flow == "aug_pe" and "wasp" not in path.stem
+    )
+    if flow == "dp_kps":
+        assert [part["part"] for part in plan["keyphrases"]["parts"]] == ["vocabulary", "density"]
+    elif flow == "kd_tutor":
+        assert plan["releases"] == len(plan["beside"]) > 0
+    else:
+        once = plan["density"] is not None
+        assert plan["releases"] == (
+            1 if once else plan["iterations"] - (not last_round_votes) + (plan["words"] is not None)
+        )
+    as_printed = flow == "dp_kps" and plan["keyphrases"]["setting"] == "paper"
+    as_printed |= flow == "kd_tutor" and plan["calibration"] == "paper"
+    assert (plan["epsilon_exact"] <= plan["epsilon_stated"]) != as_printed
+    json.dumps(plan, allow_nan=False)
+    assert ("noise" if flow in ("dp_sgd_gen", "dp_sgd_student", "dp_kps", "kd_tutor") else "sigma") in words.plan(plan)
+
+
+@pytest.mark.parametrize("path", FEDERATED, ids=lambda path: path.stem)
+def test_a_run_of_several_parties_loads_and_tells_what_each_is_charged(path: Path, tmp_path: Path) -> None:
+    partition(RowsRef("builtin:support_desk/private.parquet"), tmp_path / "parties", Partition(4), PartyFile())
+    flow = "pre_text" if "pre_text" in path.stem else "wasp"
+    plan = commands.plan(flow, path, [f"parties.registry={tmp_path}/parties/parties.yaml"])
+    json.dumps(plan, allow_nan=False)
+    told = plan["parties"]
+    assert (told["number"], told["minimum"], told["colluding"]) == (4, 4, 1)
+    assert told["share"] == pytest.approx(plan["sigma"] / math.sqrt(3))
+    kept = {one["colluding"]: one["promised"] for one in told["guarantees"]}
+    assert kept == {0: True, 1: True, 2: False, 3: False}
+    in_words = words.plan(plan)
+    assert "each party    pays these releases from its own budget book" in in_words
+    assert "if   1 collude (stated): epsilon 4.0000, the promise is kept" in in_words
+    histograms = 1 if flow == "pre_text" else 2
+    assert told["bytes_up_first_round"] == 4 * histograms * (240 if flow == "pre_text" else 120)
+
+
+@pytest.mark.parametrize("path", FEDERATED_PAPERS, ids=lambda path: path.stem)
+def test_the_papers_parties_load_and_share_the_noise(path: Path, tmp_path: Path) -> None:
+    partition(RowsRef("builtin:support_desk/private.parquet"), tmp_path / "parties", Partition(10), PartyFile())
+    flow = "pre_text" if "pre_text" in path.stem else "wasp"
+    plan = commands.plan(flow, path, [f"parties.registry={tmp_path}/parties/parties.yaml"])
+    assert plan["parties"]["number"] == 10
+    assert plan["parties"]["share"] == pytest.approx(plan["sigma"] / math.sqrt(10))
+    assert plan["protects"].startswith("person" if "person" in path.stem else "record")
+    assert 3.9 < plan["epsilon_exact"] <= 4.0
+
+
+@pytest.mark.parametrize("path", FUSEGEN, ids=lambda path: path.stem)
+def test_a_run_without_private_rows_loads_and_can_be_planned(path: Path) -> None:
+    plan = commands.plan("fusegen", path, [])
+    assert (plan["releases"], plan["epsilon_exact"], plan["epsilon_stated"], plan["delta"]) == (0, 0.0, 0.0, 0.0)
+    assert plan["calls"] == plan["samples"]
+    json.dumps(plan, allow_nan=False)
+    assert "private rows  none are opened" in words.plan(plan)
+
+
+@pytest.mark.parametrize("path", ONLY_PRIVATE, ids=lambda path: path.stem)
+def test_a_run_on_private_rows_alone_loads_and_can_be_planned(path: Path) -> None:
+    plan = commands.plan("only_private", path, [])
+    assert (plan["releases"], plan["private"], plan["epsilon_exact"], plan["calls"]) == (1, False, None, 0)
+    json.dumps(plan, allow_nan=False)
+    assert "NOT PRIVATE" in words.plan(plan)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.runs] * (path.stem == "guidance")) for path in COMPARISONS],  # 960 plans
+    ids=lambda path: path.stem,
+)
+def test_a_comparison_loads_and_every_cell_can_be_planned(path: Path) -> None:
+    plan = commands.plan("compare", path, ["seeds=[0]"])
+    assert plan["cells"] >= plan["open"] == len(plan["matrix"]) > 1
+    json.dumps(plan, allow_nan=False)
+    assert "cells         " in compare_words.plan(plan)
+
+
+@pytest.mark.parametrize("path", AUDITS, ids=lambda path: path.stem)
+def test_an_audit_loads_and_can_be_planned(path: Path) -> None:
+    plan = commands.plan("audit", path, [])
+    assert plan["draws"] > 0
+    json.dumps(plan, allow_nan=False)
+    assert "opens         nothing private" in text.plan(plan)
+
+
+def test_the_demo_is_what_the_readme_says() -> None:
+    config = load_config(WaspConfig, ROOT / "deployments/configs/demo.yaml")
+    assert (config.method.samples, config.method.iterations, config.method.votes) == (600, 5, 8)
+    assert (config.privacy.epsilon, config.privacy.delta, len(config.plms)) == (4.0, 1e-5, 3)
+    assert config.data_root is None, "the demo needs nothing outside the project"
+
+
+def test_the_plan_of_the_paper_states_and_proves_its_epsilon() -> None:
+    path = ROOT / "deployments/configs/imdb_recorded.yaml"
+    tight = commands.plan("wasp", path, [])
+    paper = commands.plan("wasp", path, ["privacy.calibration=paper"])
+    assert tight["sigma"] == pytest.approx(3.531033, rel=1e-5)
+    assert paper["sigma"] == pytest.approx(9.689611, rel=1e-6)
+    assert paper["epsilon_stated"] == 4.0
+    assert paper["epsilon_exact"] == pytest.approx(1.2868, abs=1e-4)
+    assert tight["other_calibration"]["sigma"] == paper["sigma"]
+
+
+def test_the_plan_counts_every_call_of_a_population_that_is_varied() -> None:
+    ours = ROOT / "deployments/configs"
+    pre_text = commands.plan("pre_text", ours / "pre_text_here.yaml", [])
+    assert pre_text["calls"] == 240 + 600 + 240 * 4 + 240 * 4 * 5
+    aug_pe = commands.plan("aug_pe", ours / "aug_pe_here.yaml", ["method.look_ahead=2"])
+    assert aug_pe["calls"] == 600 + 600 * 5 + 1200 * 2 * 5
+    less = commands.plan("aug_pe", ours / "aug_pe_here.yaml", ["method.keep_parents=false"])
+    assert less["calls"] == 600 + 600 + 1200 * 4
+    assert aug_pe["other_calibration"] is None
+    assert "otherwise" not in words.plan(aug_pe)
+    paper = commands.plan("pre_text", ours / "pre_text_here.yaml", ["privacy.calibration=paper"])
+    assert paper["sigma"] / pre_text["sigma"] == pytest.approx(2.179, abs=1e-3)
+    assert paper["epsilon_exact"] < paper["epsilon_stated"] / 2
+
+
+@pytest.mark.parametrize(
+    ("flow", "change", "words"),
+    [
+        ("aug_pe", "method.keywords=private_vocabulary", "a public vocabulary must be named"),
+        ("aug_pe", "privacy.calibration=paper", "set method.style to wasp_baseline"),
+        ("aug_pe", "method={style: wasp_baseline, look_ahead: 2}", "look_ahead is for style original"),
+        ("aug_pe", "method.votes=8", "did you mean 'style'|known here|did you mean"),
+        ("pre_text", "method.population=3", "raise method.population"),
+        ("pre_text", "filler.name=clerk", "'clerk' is used twice"),
+    ],
+)
+def test_what_a_method_cannot_do_is_refused_with_what_to_write(flow: str, change: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        commands.plan(flow, ROOT / f"deployments/configs/{flow}_here.yaml", [change])
+
+
+def test_a_connector_that_there_is_not_is_listed_with_the_nearest() -> None:
+    plan = commands.plan("pre_text", ROOT / "deployments/configs/pre_text_here.yaml", ["filler.connector=fil_mask"])
+    assert "Did you mean 'fill_mask'" in plan["problems"][0]
+
+
+def test_the_student_of_aug_pe_is_trained_as_its_paper_says() -> None:
+    config = load_config(AugPeConfig, ROOT / "deployments/configs/papers/aug_pe_yelp.yaml")
+    assert config.student.model == "roberta-base"
+    assert config.student.recipe == {"learning_rate": 3e-5, "batch": 32, "max_length": 512}
+
+
+@pytest.mark.parametrize("setting", ["learning_rate: 0.001", "batch: 4", "max_length: 64", "precision: float32"])
+def test_what_means_nothing_to_a_student_is_refused(setting: str) -> None:
+    with pytest.raises(ConfigError, match="means nothing to a student of kind linear"):
+        commands.plan("wasp", ROOT / "deployments/configs/wasp_here.yaml", [f"student={{kind: linear, {setting}}}"])
+
+
+def test_a_setting_of_the_student_that_is_left_out_makes_no_other_run() -> None:
+    config = load_config(WaspConfig, ROOT / "deployments/configs/demo.yaml")
+    written = config.model_dump(mode="json")
+    assert not {"learning_rate", "batch", "max_length", "precision"} & set(written["student"])
+    assert not {"precision", "backend"} & set(written["embedder"])
+
+
+def test_the_student_s_precision_reaches_it() -> None:
+    given = {"kind": "finetune", "precision": "float32"}
+    config = load_config(WaspConfig, ROOT / "deployments/configs/demo.yaml")
+    student = type(config.student)(**given)
+    assert StudentSpec(**student.settings).precision == "float32"
+    assert "precision" not in type(config.student)(kind="finetune").settings
+
+
+def test_counted_first_choices_stay_within_the_budget_and_are_told() -> None:
+    path = ROOT / "deployments/configs/demo.yaml"
+    plain, counted = commands.plan("wasp", path, []), commands.plan("wasp", path, ["method.weights_from=counts"])
+    assert counted["epsilon_exact"] <= counted["epsilon_stated"] == plain["epsilon_stated"]
+    assert plain["sigma"] < counted["sigma"] < 1.1 * plain["sigma"]
+    assert counted["other_calibration"] is None
+    assert "15% of the loss counts first choices" in words.plan(counted)
+    assert "first choices" not in words.plan(plain)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (["method.counts_share=0.1"], "counts_share is for weights_from: counts"),
+        (["method.weights_from=counts", "method.weighting=false"], "weighting: false does not use"),
+        (["method.weights_from=counts", "privacy.calibration=paper"], "no paper counts first choices"),
+        (["method.weights_from=counts", "method.counts_share=0.9"], "less than or equal to 0.5"),
+    ],
+    ids=["no count", "no weights", "noise of the paper", "too much"],
+)
+def test_counts_that_make_no_sense_are_refused(changes: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        commands.plan("wasp", ROOT / "deployments/configs/demo.yaml", changes)
+
+
+def test_noise_as_printed_is_planned_at_what_a_document_costs() -> None:
+    changes = ["privacy={epsilon: 6, vocabulary_epsilon: 1, setting: paper}"]
+    plan = commands.plan("dp_kps", ROOT / "deployments/configs/dp_kps_here.yaml", changes)
+    assert [part["epsilon_stated"] for part in plan["keyphrases"]["parts"]] == [1.0, 5.0]
+    assert plan["epsilon_stated"] == 6.0
+    assert plan["epsilon_exact"] == pytest.approx(26, abs=0.1), "ten phrases of a document, half of the printed noise"
+    assert any("NO guarantee for a document" in warning for warning in plan["warnings"])
+    assert "NO guarantee" in words.plan(plan)
+
+
+def test_one_iteration_has_no_release_and_no_noise() -> None:
+    plan = commands.plan("wasp", ROOT / "deployments/configs/demo.yaml", ["method.iterations=1"])
+    assert (plan["releases"], plan["epsilon_exact"]) == (0, 0.0)

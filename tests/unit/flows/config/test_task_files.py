@@ -1,0 +1,143 @@
+"""Task files: those that ship, and those that users write."""
+
+import pandas as pd
+import pytest
+
+from connectors.interfaces.errors import ConfigError
+from flows.config.task_files import load_task, shipped_tasks
+from tasks.text.prompts import CONTRASTIVE, Call, prompt_for
+from tests.support.paths import DATA
+
+SMALL = "name: teas\nitem: tea review\nlabels: [green, black]\n"
+
+
+@pytest.fixture
+def task(tmp_path):
+    def load(text):
+        path = tmp_path / "mine.yaml"
+        path.write_text(text, encoding="utf-8")
+        return load_task(path)
+
+    return load
+
+
+def test_the_tasks_of_the_paper_and_the_support_desk_ship():
+    assert shipped_tasks() == [
+        "banking10",
+        "dbpedia14",
+        "discharge_notes",
+        "imdb",
+        "mtsamples",
+        "openreview_area",
+        "openreview_rating",
+        "support_desk",
+        "yelp_category",
+        "yelp_rating",
+    ]
+
+
+@pytest.mark.parametrize("name", shipped_tasks())
+def test_every_shipped_task_gives_prompts_without_an_open_placeholder(name):
+    card = load_task(name)
+    assert card.name == name
+    assert all(label.description for label in card.labels)
+    for label in card.label_names:
+        call = Call(0, 1, 0, label, 0, good=("one fine text", "two"), bad=("a bad text", "worse"))
+        for attribute in card.values or ("",):
+            for one in (call, Call(0, 0, 0, label, 0)):
+                text = prompt_for(card, one, attribute).text
+                assert f'"{label}"' in text
+                assert card.item in text
+                assert f'"{attribute}"' in text or not attribute
+                assert "{" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "classes", "values"),
+    [
+        ("imdb", 2, 0),
+        ("yelp_category", 10, 5),
+        ("yelp_rating", 5, 10),
+        ("openreview_area", 12, 5),
+        ("openreview_rating", 5, 12),
+        ("banking10", 10, 0),
+        ("support_desk", 6, 0),
+    ],
+)
+def test_shipped_tasks_have_the_classes_and_attributes_of_the_paper(name, classes, values):
+    card = load_task(name)
+    assert (len(card.labels), len(card.values)) == (classes, values)
+
+
+WITHOUT_ROWS = ("support_desk", "discharge_notes")
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [(name, name.replace("openreview", "openreview2017")) for name in shipped_tasks() if name not in WITHOUT_ROWS],
+)
+def test_labels_are_spelled_as_in_the_data(name, folder):
+    path = DATA / folder / "train.parquet"
+    if not path.exists():
+        pytest.skip("no real rows here")
+    rows, card = pd.read_parquet(path), load_task(name)
+    assert set(card.label_names) == set(rows["label"])
+    assert set(card.values) <= set(rows.get("attribute", []))
+
+
+def test_name_item_and_labels_are_enough(task):
+    card = task(SMALL)
+    assert (card.name, card.item, card.label_names) == ("teas", "tea review", ("green", "black"))
+    assert (card.contrastive, card.max_tokens, card.language, card.attribute) == (CONTRASTIVE, 256, "en", "")
+
+
+def test_every_field_arrives_in_the_card(task):
+    card = task(
+        "name: teas\nitem: tea review\nlanguage: de\nmax_tokens: 50\n"
+        "labels:\n  - {name: green, description: fresh, words: [sencha, matcha]}\n  - black\n"
+        "attribute: {name: mood, values: [calm, angry]}\n"
+        "instructions:\n  zero_shot: 'A {item} of {label}{attribute}'\n"
+        "  contrastive: 'Not {bad} but {good}, of {label}'\n  good_only: 'Like {good}, of {label}'\n"
+    )
+    assert card.labels[0].words == ("sencha", "matcha")
+    assert (card.attribute, card.values, card.language, card.max_tokens) == ("mood", ("calm", "angry"), "de", 50)
+    prompt = prompt_for(card, Call(0, 0, 0, "green", 0), "calm")
+    assert prompt.text == 'A tea review of "green" (fresh), with the mood "calm"'
+    assert prompt.max_tokens == 50
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (SMALL + "atribute: {name: x, values: [y]}\n", "atribute: there is no such key; did you mean 'attribute'"),
+        ("name: t\nitem: i\nlabels: [{nam: a}, b]\n", r"labels.0.nam: there is no such key; did you mean 'name'"),
+        ("name: t\nlabels: [a, b]\n", "item: is missing"),
+        ("name: t\nitem: i\nlabels: []\n", "labels: "),
+        ("name: t\nitem: i\nlabels: [a]\n", "labels: "),
+        ("name: t\nitem: i\nlabels: [a, ' ']\n", r"labels.1.name: "),
+        ("name: t\nitem: i\nlabels: [a, b, a]\n", "labels: label 'a' stands twice"),
+        ("name: t\nitem: i\nlabels: [1.0, 2.0]\n", r"labels.0.name: .*in quotes"),
+        ("name: t\nitem: i\nlabels: [yes, no]\n", r"labels.0.name: .*in quotes"),
+        (SMALL + "attribute: {name: x, values: []}\n", "attribute.values: "),
+        (SMALL + "attribute: {name: x, values: [y, y]}\n", "attribute.values: value 'y' stands twice"),
+        (SMALL + "instructions: {zero_shot: 'Write {label} {lable}'}\n", r"instructions.zero_shot: .*\{lable\}"),
+        (
+            SMALL + "instructions: {zero_shot: 'Write {label} like {good}'}\n",
+            r"unknown placeholder \{good\}",
+        ),
+        (SMALL + "instructions: {contrastive: 'Write {label} like {good}'}\n", r"contrastive: .*\{bad\} is missing"),
+        (SMALL + "max_tokens: 0\n", "max_tokens: "),
+        ("- just\n- a list\n", "is a mapping"),
+        ("name: [unclosed\n", "is not YAML"),
+    ],
+)
+def test_a_wrong_task_file_is_refused_with_file_and_field(task, text, said):
+    with pytest.raises(ConfigError, match=said) as error:
+        task(text)
+    assert "mine.yaml" in str(error.value)
+
+
+def test_an_unknown_name_lists_the_tasks_that_ship():
+    with pytest.raises(ConfigError, match=r"'imbd'.*banking10, dbpedia14, discharge_notes, imdb, "):
+        load_task("imbd")

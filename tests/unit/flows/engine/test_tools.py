@@ -1,0 +1,40 @@
+"""What a run and a preview do with the language models that a configuration names."""
+
+from pathlib import Path
+
+import pandas as pd
+import yaml
+
+from flows.config.files import check_config
+from flows.engine.preview import preview_rows
+from flows.engine.tools import RunName, RunTools
+from flows.methods.wasp.config import WaspConfig
+from tests.support.runs.pipeline import SMALL
+
+GERMAN = {
+    "lob": "Der Film war von Anfang bis Ende spannend, und die Schauspieler haben mir sehr gut gefallen.",
+    "tadel": "Das war der langweiligste Abend seit Jahren, und wir sind nach einer Stunde nach Hause gegangen.",
+}
+
+
+def test_a_model_is_opened_once_although_the_run_gets_its_name_later(tmp_path: Path) -> None:
+    tools = RunTools(check_config(WaspConfig, SMALL, "the test"), tmp_path)
+    first = tools.model("clerk")
+    named = tools.named(RunName("a-run", "wasp", "desk", "f" * 64)).model("clerk")
+    assert named is not first
+    assert (first.scope, named.scope) == ("preview", "a-run")  # type: ignore[attr-defined]
+    assert named.inner is first.inner  # type: ignore[attr-defined]
+
+
+def test_a_preview_judges_texts_in_the_language_of_the_task(tmp_path: Path) -> None:
+    answers = tmp_path / "answers.parquet"
+    pd.DataFrame({"text": list(GERMAN.values()), "label": list(GERMAN)}).to_parquet(answers)
+    task = tmp_path / "kritiken.yaml"
+    task.write_text(
+        yaml.safe_dump({"name": "kritiken", "item": "Filmkritik", "labels": list(GERMAN), "language": "de"})
+    )
+    plms = [{"name": "recorded", "connector": "recorded", "model": str(answers)}]
+    config = check_config(WaspConfig, SMALL | {"task": str(task), "plms": plms}, "the test")
+    shown = preview_rows(config, tmp_path / "home", 1)["rows"]
+    assert {row["text"] for row in shown} == set(GERMAN.values())
+    assert [row["reason"] for row in shown] == [None, None]

@@ -1,0 +1,124 @@
+"""WASP's ablations: each setting changes what it says, and nothing else of what the steps are asked."""
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.errors import ConfigError
+from flows.config.files import check_config
+from flows.engine.prepare import make_noise, prepare
+from flows.methods.wasp.config import WaspConfig
+from flows.methods.wasp.run import WaspRun
+from flows.releases.votes import vote_privacy_of
+from flows.runtime.manifest import RunBook
+from tasks.accounting.sensitivity import vote_sensitivity
+from tasks.core.refs import Written
+from tasks.selection.weights import Weighting, weigh
+from tests.support.runs.pipeline import SMALL
+
+REF = ArtifactRef("runs/x/selection.parquet", "0" * 64, "1" * 64, "select", 8)
+
+
+def config(**changes: Any) -> WaspConfig:
+    values = {
+        name: value | changes.pop(name, {}) if isinstance(value, dict) else value for name, value in SMALL.items()
+    }
+    return check_config(WaspConfig, values | changes, "the test")
+
+
+def asked(home: Path, **changes: Any) -> dict[str, Any]:
+    """Return what the steps of the second round are asked to do, without names of runs and places."""
+    prepared = prepare("wasp", config(**changes), home)
+    run = WaspRun(prepared, RunBook(prepared.tools.artifacts, {}), 0.0)
+    written = [Written(plm, 0, dataclasses.replace(REF, path=plm, rows=12)) for plm in run.plms]
+    equal = {plm: 1 / len(run.plms) for plm in run.plms}
+    vote = dataclasses.replace(run.vote_spec(1), dataset="", fingerprint="")
+    return {
+        "write": run.write_jobs(1, equal, REF, written),
+        "votable": run.votable(1, written),
+        "vote": vote,
+        "select": run.select_job(1),
+        "weigh": run.weigh_job(1, equal),
+        "student": run.student_spec,
+        "private": dataclasses.replace(prepared.tools.private.where, path=""),
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "steps"),
+    [
+        ({"method": {"contrast": False}}, {"write"}),
+        ({"method": {"weighting": False}}, {"weigh"}),
+        ({"method": {"weights_by": "softmax"}}, {"weigh"}),
+        ({"method": {"weights_by": "softmax", "temperature": 0.5}}, {"weigh"}),
+        ({"method": {"votes": 1}}, {"vote"}),
+        ({"method": {"votes": 16}}, {"vote"}),
+        ({"method": {"examples": 6}}, {"write", "select", "vote"}),
+        ({"method": {"vote_scope": "latest"}}, {"vote", "votable"}),
+        ({"privacy": {"epsilon": 1.0}}, {"vote"}),
+        ({"privacy": {"epsilon": "inf"}}, {"vote"}),
+        ({"privacy": {"calibration": "paper"}}, {"vote"}),
+        ({"private": {"rows": 60, "of": 120}}, {"private"}),
+        ({"plms_used": ["novelist"]}, {"write", "weigh", "votable"}),
+        ({"method": {"weights_from": "counts"}}, {"vote"}),
+        ({"method": {"guidance": "kernel"}}, {"vote", "select", "weigh"}),
+        ({"student": {"kind": "finetune", "max_length": 64}}, {"student"}),
+        ({"student": {"kind": "finetune", "precision": "float32"}}, {"student"}),
+    ],
+    ids=lambda one: "changes" if isinstance(one, set) else str(one),  # a set is named in another order by each process
+)
+def test_a_setting_changes_its_own_steps_alone(tmp_path: Path, changes: dict[str, Any], steps: set[str]) -> None:
+    usual, changed = asked(tmp_path / "home"), asked(tmp_path / "home", **changes)
+    assert {name for name in usual if usual[name] != changed[name]} == steps
+
+
+@pytest.mark.parametrize("votes", range(1, 17))
+def test_every_q_has_the_noise_of_its_own_sensitivity(votes: int) -> None:
+    noise = make_noise(config(method={"votes": votes}))
+    assert noise.sensitivity == pytest.approx(math.sqrt(8 / 3 * (1 - 4.0**-votes)))
+    assert noise.sensitivity == vote_sensitivity(votes)
+    assert 3.99 < noise.epsilon_exact <= 4.0, "the published code gave some Q less noise than they need"
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0, 8.0, "inf"])
+def test_epsilon_alone_sets_the_noise(epsilon: Any) -> None:
+    noise = make_noise(config(privacy={"epsilon": epsilon}))
+    assert noise.non_private == (epsilon == "inf")
+    assert noise.epsilon_exact <= float(epsilon)
+    usual = vote_privacy_of(config())
+    assert vote_privacy_of(config(privacy={"epsilon": epsilon})) == dataclasses.replace(usual, epsilon=float(epsilon))
+
+
+def test_models_that_are_left_out_by_name_make_the_run_that_lists_only_the_others(tmp_path: Path) -> None:
+    named = prepare("wasp", config(plms_used=["novelist"]), tmp_path / "home").tools.run_id
+    listed = prepare("wasp", config(plms=[SMALL["plms"][1]]), tmp_path / "home").tools.run_id
+    assert named == listed
+    assert named != prepare("wasp", config(), tmp_path / "home").tools.run_id
+    with pytest.raises(ConfigError, match="there is no PLM 'writer'; known here: clerk, novelist"):
+        config(plms_used=["writer"])
+
+
+def test_a_configuration_that_leaves_models_out_is_the_same_when_it_is_read_back() -> None:
+    found = config(plms_used=["novelist"])
+    again = check_config(WaspConfig, found.model_dump(mode="json"), "a manifest")
+    assert (again, again.writers) == (found, ("novelist",))
+
+
+def test_softmax_weights_are_those_of_the_published_code() -> None:
+    release = pd.DataFrame({"sample_id": range(6), "near": [30, 30, 20, 10, 5, 5]})
+    samples = pd.DataFrame({"sample_id": range(6), "plm": ["a", "a", "b", "b", "c", "c"]})
+    linear = weigh(release, samples, ["a", "b", "c"])
+    soft = weigh(release, samples, ["a", "b", "c"], Weighting("histogram", "softmax", 1.0))
+    # shares .6 .3 .1 over proportions of a third each: w = 1.8, 0.9, 0.3
+    assert linear["weight"].tolist() == pytest.approx([0.6, 0.3, 0.1])
+    by_hand = np.exp([1.8, 0.9, 0.3])
+    assert soft["weight"].tolist() == pytest.approx((by_hand / by_hand.sum()).tolist())
+    assert soft["share"].tolist() == linear["share"].tolist()
+    sharp = weigh(release, samples, ["a", "b", "c"], Weighting("histogram", "softmax", 0.1))
+    assert sharp["weight"].iloc[0] > 0.999

@@ -1,0 +1,215 @@
+"""The officer's page: one set of numbers in three languages, and no signature under a book that does not hold."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from connectors.artifacts.shared_store import open_artifacts
+from connectors.interfaces.artifacts import StepKey
+from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
+from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
+from connectors.ledger.ledger import BudgetBook
+from flows.publish.ledger_page import collect, write_page
+from flows.runtime.stores import open_ledger
+from tasks.accounting.composition import filter_epsilon, laplace_event
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import calibrate, vote_charge
+from tasks.reporting.ledger_page import LANGUAGES, render, wording
+from tasks.reporting.report_model import Happened, to_json
+from tests.support.data.reports import made_up_report
+from tests.support.ledgers import charge
+from tests.support.runs.federation import open_federated
+
+DELTA = 1e-5
+PEOPLE = ("Ada", "Björn", "Chen", "Dana", "Emil")
+
+
+def spend(book: BudgetBook, run_id: str, flow: str, who: str, epsilon: float) -> bool:
+    """Run through the book as a flow does: reserve, release, finish. False where it was refused."""
+    noise = calibrate(VotePrivacy(epsilon, DELTA, 2))
+    one = vote_charge(noise)
+    if flow == "dp_kps":
+        one = charge(mechanism="laplace", event=laplace_event(epsilon / 2), noise_scale=2 / epsilon)
+    try:
+        book.reserve("ward", BudgetPlan(run_id, flow, DELTA, (one, one)), who)
+    except BudgetError:
+        return False
+    for slot in range(2):
+        request = ReleaseRequest("ward", run_id, f"vote-{slot}", f"{run_id}-{slot}", one)
+        book.release_once(request, lambda: b"noise")
+    book.finish("ward", run_id)
+    return True
+
+
+@pytest.fixture
+def month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[bool]]:
+    """A month of use: 50 runs of 3 methods by 5 people, two of them sweeps over epsilon, under one cap."""
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir(mode=0o700)
+    book = BudgetBook(f"sqlite:///{tmp_path / 'home' / 'ledger.db'}", filter_epsilon)
+    book.register("ward", "fingerprint", [f"{number:064x}" for number in range(120)], "Ada")
+    book.set_cap("ward", 6.0, DELTA, "Ada", "agreed with the board")
+    done = []
+    for number in range(50):
+        flow = ("wasp", "aug_pe", "dp_kps")[number % 3]
+        sweep = number // 25
+        epsilon = 0.1 * (1 + number % 5) if sweep else 0.5
+        done.append(spend(book, f"{flow}-{number:02d}", flow, PEOPLE[number % 5], epsilon))
+    return tmp_path / "home", done
+
+
+def test_a_month_of_use_fits_on_a_page_and_never_passes_the_cap(month: tuple[Path, list[bool]]) -> None:
+    home, done = month
+    page = collect(open_ledger(home), home, "ward")
+    assert page.problems == ()
+    assert len(page.runs) == 50
+    assert {run.who for run in page.runs} == set(PEOPLE)
+    assert {run.flow for run in page.runs} == {"wasp", "aug_pe", "dp_kps"}
+    assert 0 < sum(done) < 50, "some runs fit, some were refused"
+    assert [run.state == "closed" for run in page.runs] == done
+    assert page.refused == done.count(False)
+    assert page.spent <= 6.0
+    assert page.left == pytest.approx(6.0 - page.spent)
+    totals = [line.epsilon for line in page.lines if line.kind == "release"]
+    assert totals == sorted(totals), "what is spent never falls"
+
+
+def test_every_language_says_the_same_with_the_same_numbers(month: tuple[Path, list[bool]]) -> None:
+    home, _ = month
+    page = collect(open_ledger(home), home, "ward")
+    assert {frozenset(wording(language)) for language in LANGUAGES} == {frozenset(wording("en"))}
+    assert len({len(wording(language)["trust_items"]) for language in LANGUAGES}) == 1
+    found = {language: _numbers(render(page, language)) for language in LANGUAGES}
+    assert found["en"] == found["de"] == found["zh"]
+    assert f"{page.spent:.4g}" in found["en"]
+
+
+def _numbers(html: str) -> list[str]:
+    """Return the numbers of all table cells, key figures and percentages, in order."""
+    cells = re.findall(r"<(?:td|dd)[^>]*>(.*?)</(?:td|dd)>", html, re.DOTALL)
+    return [number for cell in cells for number in re.findall(r"\d[\d,.]*", cell)]
+
+
+def test_what_the_number_means_is_said_in_words(month: tuple[Path, list[bool]]) -> None:
+    home, _ = month
+    page = collect(open_ledger(home), home, "ward")
+    assert page.sure[0] == pytest.approx(2.718281828459045**page.spent / (1 + 2.718281828459045**page.spent))
+    text = render(page, "en")
+    assert f"can become at most {100 * page.sure[0]:.1f} % sure" in text
+    assert "1 in 100,000" in text
+
+
+def test_a_book_that_was_changed_is_not_to_be_signed(month: tuple[Path, list[bool]]) -> None:
+    home, _ = month
+    with sqlite3.connect(home / "ledger.db") as database:
+        database.execute("update ledger_entries set noise_scale = noise_scale * 10 where kind = 'release'")
+    told = write_page("ward", "de", None)
+    assert told["problems"]
+    text = Path(told["page"]).read_text(encoding="utf-8")
+    assert "Nicht unterschreiben" in text
+    assert (Path(told["page"]).stat().st_mode & 0o777) == 0o600
+
+
+def test_names_cannot_write_into_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir(mode=0o700)
+    book = BudgetBook(f"sqlite:///{tmp_path / 'home' / 'ledger.db'}", filter_epsilon)
+    book.register("ward", "fingerprint", ["0" * 64], "<script>alert(1)</script>")
+    text = Path(write_page("ward", "en", tmp_path / "page.html")["page"]).read_text(encoding="utf-8")
+    assert "<script>" not in text
+
+
+def test_an_unknown_dataset_or_language_is_refused(month: tuple[Path, list[bool]]) -> None:
+    with pytest.raises(LedgerError, match="wrad"):
+        write_page("wrad", "en", None)
+    with pytest.raises(ConfigError, match="en, de, zh"):
+        write_page("ward", "fr", None)
+
+
+def test_the_pages_of_a_party_and_of_its_coordinator_say_whose_book_it_is_and_against_whom_it_holds(
+    tmp_path: Path,
+) -> None:
+    found = open_federated(tmp_path / "f", privacy={"epsilon": 4.0}, parties={"minimum": 2, "colluding": 1}, cap="6")
+    found.vote()
+    said = {}
+    for name, home in (("party", tmp_path / "f/parties/party-1/state"), ("coordinator", tmp_path / "f/home")):
+        book = open_ledger(home)
+        page = collect(book, home, book.datasets()[0])
+        assert [(one.parties, one.minimum, one.colluding, one.unit) for one in page.among] == [(3, 2, 1, "record")]
+        said[name] = render(page)
+        for language in LANGUAGES:
+            assert wording(language)["parties"] in render(page, language)
+    assert "This is the book of one party" in said["party"]
+    assert "This is the book of the coordinator" in said["coordinator"]
+    assert all("together with up to 1 of the parties" in text for text in said.values())
+
+
+def spend_shared(home: Path, run_id: str, keys: tuple[str, str]) -> None:
+    """Reserve two votes and release those of `keys`; a key that an earlier run released is reused free of charge."""
+    book, vote = open_ledger(home), vote_charge(calibrate(VotePrivacy(1.0, DELTA, 2)))
+    book.reserve("ward", BudgetPlan(run_id, "wasp", DELTA, (vote, vote)), "Ada")
+    for number, key in enumerate(keys):
+        released = book.release_once(ReleaseRequest("ward", run_id, f"vote-{number}", key, vote), lambda: b"noise")
+        table = pd.DataFrame({"near": [number]})
+        path = f"runs/{run_id}/iteration={number}/release.parquet"
+        open_artifacts(home, None).write_table(
+            path, table, StepKey("vote", 1, {}, {"key": key}), {"ledger_entry": released.entry_hash}
+        )
+    book.finish("ward", run_id)
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two runs at epsilon 1, of which the second reuses the first vote of the first, and a third that reuses both."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("WASP_HOME", str(home))
+    home.mkdir(mode=0o700)
+    open_ledger(home).register("ward", "fingerprint", [f"{number:064x}" for number in range(9)], "Ada")
+    for run_id, keys in {"first": ("a", "b"), "second": ("a", "c"), "third": ("a", "b")}.items():
+        (home / "runs" / run_id).mkdir(parents=True)
+        (home / "runs" / run_id / "manifest.json").write_text(json.dumps({"run_id": run_id, "dataset": "ward"}))
+        spend_shared(home, run_id, keys)
+    return home
+
+
+def test_a_run_that_reuses_a_vote_adds_less_than_its_output_loses(shared: Path) -> None:
+    runs = {run.run_id: run for run in collect(open_ledger(shared), shared, "ward").runs}
+    assert [(run.charged, run.releases) for run in runs.values()] == [(2, 2), (1, 2), (0, 2)]
+    assert [run.loss for run in runs.values()] == [pytest.approx(1.0, abs=1e-5)] * 3
+    assert runs["first"].added == runs["first"].loss
+    assert runs["second"].added == pytest.approx(0.684, abs=1e-3)
+    assert runs["third"].added == 0
+    assert runs["third"].state == "closed"
+    assert [run.sure[0] for run in runs.values()] == [pytest.approx(1 / (1 + math.exp(-1.0)), abs=1e-5)] * 3
+    assert not any(run.at_most for run in runs.values())
+    text = render(collect(open_ledger(shared), shared, "ward"))
+    assert "<td>0.6841</td><td>1</td><td>73.1 % / 2.7 %</td>" in text
+    for language in LANGUAGES:
+        head = wording(language)["epsilon_loss"].replace("'", "&#39;")
+        assert head in render(collect(open_ledger(shared), shared, "ward"), language)
+
+
+def test_without_the_files_of_a_run_its_whole_plan_counts(shared: Path) -> None:
+    """The ledger does not say what a run reused; the page must not understate it."""
+    shutil.rmtree(shared / "runs")
+    page = collect(open_ledger(shared), shared, "ward")
+    assert [run.at_most for run in page.runs] == [False, True, True]
+    assert [run.loss for run in page.runs] == [pytest.approx(1.0, abs=1e-5)] * 3
+    assert "at most 1" in render(page)
+
+
+def test_a_file_of_a_release_that_was_deleted_by_hand_does_not_lower_the_loss(shared: Path) -> None:
+    charge = vote_charge(calibrate(VotePrivacy(1.0, DELTA, 2)))
+    report = made_up_report(happened=Happened(1.0, 2, 10, (charge, charge)))
+    (shared / "runs" / "second" / "report.json").write_text(json.dumps(to_json(report)))
+    shutil.rmtree(shared / "runs" / "second" / "iteration=0")
+    second = collect(open_ledger(shared), shared, "ward").runs[1]
+    assert (second.charged, second.loss) == (1, pytest.approx(1.0, abs=1e-5))

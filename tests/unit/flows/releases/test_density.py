@@ -1,0 +1,218 @@
+"""Guidance by a released density: one release for a whole run and for later ones, told the same way everywhere."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from connectors.interfaces.errors import ConfigError
+from flows.audit.claims import attacks_of, claims
+from flows.audit.config import AuditConfig, PipelineAttack
+from flows.audit.findings import planned_pipeline
+from flows.config.files import check_config
+from flows.engine import text
+from flows.engine.plan import planned
+from flows.engine.prepare import make_noise
+from flows.methods.wasp.config import WaspConfig
+from tests.support.runs.pipeline import SMALL, Pipeline, last_json
+
+Ran = tuple[Pipeline, dict[str, Any]]
+DENSITY = {"guidance": "kernel", "final_set": "matched"}
+
+
+def config(**changes: Any) -> WaspConfig:
+    values = {name: one | changes.pop(name, {}) if isinstance(one, dict) else one for name, one in SMALL.items()}
+    return check_config(WaspConfig, values | changes, "the test")
+
+
+@pytest.fixture(scope="module")
+def ran(api: str, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    pipeline = Pipeline(tmp_path_factory.mktemp("guided") / "home", api)
+    return pipeline, pipeline.run(method=DENSITY)
+
+
+def test_a_run_releases_one_density_and_ends_with_the_texts_that_match_it(ran: Ran) -> None:
+    pipeline, summary = ran
+    folder = pipeline.home / "runs" / summary["run_id"]
+    assert summary["releases"] == 1
+    assert 3.99 < summary["epsilon_spent"] <= 4
+    assert list(pipeline.releases(summary["run_id"])) == ["guidance/release.parquet"]
+    assert summary["n_synthetic"] == 54
+    assert not summary["degraded"], summary["problems"]
+    every = pd.concat([pd.read_parquet(one) for one in sorted(folder.glob("iteration=*/plm=*/samples.parquet"))])
+    kept = pipeline.synthetic(summary["run_id"])
+    assert set(kept["sample_id"]) < set(every["sample_id"])
+    assert kept["label"].value_counts().nunique() == 1
+    chosen = pd.read_parquet(folder / "iteration=1" / "selection.parquet")
+    assert chosen.groupby(["label", "kind"]).size().tolist() == [4, 2] * 6, "as many good ones as a prompt shows"
+    report = json.loads((folder / "report.json").read_text())
+    assert "one sum of features per class" in report["plan"]["density"]
+    assert "Released, the density" in (folder / "report.html").read_text()
+
+
+def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ran: Ran) -> None:
+    pipeline, summary = ran
+    again = pipeline.run(method={"guidance": "kernel", "samples": 54})
+    assert again["run_id"] != summary["run_id"]
+    assert pipeline.releases(again["run_id"]) == pipeline.releases(summary["run_id"])
+    (status,) = last_json(pipeline.call("budget", "show", "desk", "--json").stdout)["datasets"]
+    assert status["spent"] == pytest.approx(summary["epsilon_spent"], rel=1e-3)
+    assert again["epsilon_spent"] == summary["epsilon_spent"], "the texts stand on the release, whoever paid"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"method": {"final_set": "matched"}}, "final_set is for guidance: kernel"),
+        ({"method": {"keep": 0.5}}, "keep is for guidance: kernel"),
+        ({"method": {"kernel": "gaussian"}}, "kernel is for guidance: kernel"),
+        ({"method": {"guidance": "clusters", "kernel": "gaussian"}}, "clusters has no kernel to choose"),
+        ({"method": {"guidance": "votes_smoothed", "final_set": "matched"}}, "final_set is for guidance: kernel"),
+        ({"student": {"kind": "linear", "adaptation": "density"}}, "but none is released"),
+        ({"method": DENSITY, "student": {"kind": "finetune", "adaptation": "density"}}, "set kind to linear or mlp"),
+        ({"method": {"guidance": "kernel", "keep": 0.5}}, "keep is for final_set: matched"),
+        ({"method": {"guidance": "kernel", "weights_from": "counts"}}, "a density tells the weights by itself"),
+        ({"method": {"guidance": "kernel", "iterations": 1}}, "set iterations to 2 or more"),
+        ({"method": {"guidance": "kernel"}, "privacy": {"calibration": "paper"}}, "no paper releases this density"),
+        (
+            {
+                "method": {"guidance": "kernel"},
+                "privacy": {"protects": "person"},
+                "private": {"path": "builtin:support_desk/private.parquet", "person": "customer"},
+            },
+            "write mean",
+        ),
+    ],
+    ids=[
+        "final set",
+        "keep",
+        "kernel",
+        "no kernel",
+        "smoothed",
+        "no density",
+        "finetune",
+        "keep all",
+        "counts",
+        "one round",
+        "paper",
+        "persons",
+    ],
+)
+def test_settings_that_mean_nothing_together_are_refused(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        config(**changes)
+
+
+def test_several_parties_and_attacks_on_whole_runs_are_for_votes(ran: Ran) -> None:
+    values = {name: one for name, one in SMALL.items() if name != "private"}
+    shared = {"method": SMALL["method"] | DENSITY, "parties": {"registry": "parties.yaml", "exchange": "exchange"}}
+    with pytest.raises(ConfigError, match="several parties vote"):
+        check_config(WaspConfig, values | shared, "the test")
+    named = ran[0].config(method=DENSITY)
+    with pytest.raises(ConfigError, match="whole runs are attacked by their votes"):
+        planned_pipeline(AuditConfig(wasp_config=str(named), pipeline=PipelineAttack()))
+
+
+def test_the_plan_tells_of_one_release_and_of_the_final_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    told = text.plan(planned(config(method=DENSITY, private={"rows": 6, "of": 120})))
+    assert "1 density of the private rows per class" in told
+    assert "the 54 of 72 texts that match it together" in told
+    assert "signal index" in told
+    assert "each class has 4 texts in the first round" in told
+    assert "noisy votes" not in told
+
+
+def test_the_plan_says_what_clusters_and_a_subspace_release_and_that_texts_bind_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    moving = {"kind": "linear", "adaptation": "density"}
+    told = text.plan(planned(config(method={"guidance": "clusters"}, student=moving)))
+    assert "how many lie in each cluster of the first round's texts" in told
+    assert "if the texts of its first round are the same" in told
+    assert "learns from vectors that the density moves" in told
+    assert "along the main axes" in text.plan(planned(config(method={"guidance": "subspace"})))
+    votes, smoothed = (planned(config(method={"guidance": one})) for one in ("votes", "votes_smoothed"))
+    assert (votes["sigma"], votes["releases"]) == (smoothed["sigma"], smoothed["releases"]), "it is the same release"
+
+
+def test_where_votes_drown_in_noise_the_plan_names_a_density_that_would_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    loud = text.plan(planned(config(private={"rows": 110, "of": 120})))
+    assert "method.guidance: kernel releases one density instead" in loud
+    hopeless = text.plan(planned(config(private={"rows": 3, "of": 120})))
+    assert "signal index" in hopeless
+    assert "one density instead" not in hopeless
+
+
+def test_the_plan_tells_what_comparisons_with_such_numbers_came_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    known = planned(config(method=DENSITY, private={"rows": 100, "of": 120}, privacy={"epsilon": 1.0}))
+    assert 0.5 < known["expected"]["picks"][0] <= known["expected"]["picks"][1] < 1
+    assert "times that of zero-shot texts" in text.plan(known)
+    for unknown in (
+        config(method=DENSITY),
+        config(method=DENSITY, private={"rows": 2, "of": 120}),
+        config(method=DENSITY, private={"rows": 100, "of": 120}, privacy={"epsilon": "inf"}),
+    ):
+        assert planned(unknown)["expected"] is None
+
+
+def test_label_counts_beside_a_density_have_their_part_of_the_budget(ran: Ran) -> None:
+    pipeline, _ = ran
+    summary = pipeline.run(method=DENSITY, class_balance="tutor")
+    assert len(pipeline.releases(summary["run_id"])) == summary["releases"] == 2
+    assert 3.9 < summary["epsilon_spent"] <= 4
+
+
+def test_without_noise_the_density_is_marked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    noise = make_noise(config(method=DENSITY, privacy={"epsilon": "inf"}))
+    assert noise.non_private
+    assert noise.sigma_int == 0
+    assert not planned(config(method=DENSITY, privacy={"epsilon": "inf"}))["private"]
+
+
+def test_an_audit_attacks_the_density_of_a_configuration_in_place_of_its_votes(ran: Ran) -> None:
+    pipeline, _ = ran
+    named = pipeline.config(method=DENSITY)
+    (found,) = attacks_of(AuditConfig(wasp_config=str(named)))
+    assert claims(found)["mechanism"] == "guidance density"
+    assert claims(found)["releases"] == 1
+    both = attacks_of(AuditConfig(mechanisms=["wasp", "guidance"], calibrations=["tight"]))
+    assert [one.name for one in both] == ["guidance density", "wasp tight"]
+
+
+def test_a_bundle_says_what_guided_its_texts(ran: Ran, tmp_path: Path) -> None:
+    pipeline, summary = ran
+    done = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"), "--license", "cc-by-4.0")
+    assert done.returncode == 0, done.stderr
+    card = (tmp_path / "bundle" / "README.md").read_text()
+    assert "by a noisy density of their vectors" in " ".join(card.split())
+    assert "only voted" not in " ".join(card.split())
+
+
+def test_a_round_is_appraised_against_test_rows_alone_and_tells_how_well_it_was_guided(ran: Ran) -> None:
+    pipeline, _ = ran
+    for guidance in ("votes_smoothed", "subspace", "kernel"):
+        student = {"kind": "linear", "adaptation": "density" if guidance == "subspace" else "none"}
+        method = {"guidance": guidance, "appraise": True, "samples": 108, "examples": 2}
+        privacy = {"epsilon": 100.0 if guidance == "kernel" else 4.0}  # so little noise that picks are sure to be good
+        summary = pipeline.run(method=method, student=student, privacy=privacy)
+        assert summary["releases"] == (2 if guidance == "votes_smoothed" else 1)
+        folder = pipeline.home / "runs" / summary["run_id"]
+        told = [json.loads((folder / f"iteration={t}" / "appraisal.json").read_text()) for t in (0, 1)]
+        for name in ("picks", "overlap", "weights_tv", "equal_tv"):
+            assert all(0 <= one[name] <= 1 for one in told)
+            assert summary[name] == pytest.approx((told[0][name] + told[1][name]) / 2)
+        assert summary["iterations"][0]["picks"] == told[0]["picks"]
+        assert "picks" not in summary["iterations"][2]
+        if guidance == "kernel":
+            assert summary["picks"] > 0.6

@@ -1,0 +1,240 @@
+"""Where steps run: the parameters of the run decide, whoever started it, and decide nothing about its result."""
+
+import importlib.util
+import pickle
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+import torch
+from prefect import flow, task
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Completed
+from prefect.utilities.annotations import opaque, quote
+
+from connectors.interfaces.errors import ConfigError, LedgerError, MissingPackageError, WaspError
+from flows.config.execution import Execution
+from flows.config.files import check_config
+from flows.engine.prepare import Prepared, prepare
+from flows.methods.wasp.config import WaspConfig
+from flows.runtime import stores
+from flows.runtime.stores import Shared
+from flows.runtime.task_runners import ConfiguredTaskRunner
+from tasks.prefect.runtime import generate, now, record_iteration, step, value_of
+from tasks.prefect.runtime import start as start_step
+from tests.support.runs.pipeline import values
+
+DURATION = 0.3
+
+
+def config_of(**execution: object) -> WaspConfig:
+    return check_config(WaspConfig, values(execution=execution), "the test")
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Callable[..., Prepared]:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    return lambda **execution: prepare("wasp", config_of(**execution), home)
+
+
+def id_of(run: Prepared) -> str:
+    return run.tools.run_id
+
+
+def test_how_a_run_is_carried_out_is_no_part_of_its_name(start: Callable[..., Prepared]) -> None:
+    plain = id_of(start())
+    for execution in (
+        {"max_workers": 7},
+        {"task_runner": "dask"},
+        {"task_runner": "ray", "cluster": "127.0.0.1:6379"},
+    ):
+        assert id_of(start(**execution)) == plain
+    assert id_of(start(seed=1)) != plain
+
+
+def test_what_computes_vectors_is_no_part_of_a_run_s_name_and_their_precision_is(tmp_path: Path) -> None:
+    minilm = {"connector": "sentence_transformers", "model": "embedded", "options": {}}
+
+    def name(**chosen: str) -> str:
+        return id_of(prepare("wasp", check_config(WaspConfig, values(embedder=minilm | chosen), "the test"), tmp_path))
+
+    plain = name()
+    assert name(backend="torch") == name(backend="onednn") == plain
+    if torch.cpu.get_capabilities().get("avx512_bf16"):
+        assert name(precision="bfloat16") != plain
+
+
+def test_a_cluster_for_threads_is_refused_with_the_field_s_name() -> None:
+    with pytest.raises(ConfigError, match=r"execution.*cluster is for task_runner dask or ray"):
+        config_of(task_runner="threads", cluster="tcp://127.0.0.1:8786")
+
+
+@pytest.mark.parametrize("kind", ["dask", "ray"])
+def test_a_missing_package_is_told_before_anything_is_opened(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == f"prefect_{kind}" else find(name))
+    with pytest.raises(MissingPackageError, match=rf"-m pip install .*\[{kind}\]'"):
+        prepare("wasp", config_of(task_runner=kind), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+class Counter:
+    """How many steps are under way at once, at most."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+        self.lock = threading.Lock()
+
+
+def test_max_workers_holds_without_the_command_as_well(api: str) -> None:
+    counter = Counter()
+
+    @task
+    def step() -> None:
+        with counter.lock:
+            counter.now += 1
+            counter.most = max(counter.most, counter.now)
+        time.sleep(DURATION)
+        with counter.lock:
+            counter.now -= 1
+
+    @flow(task_runner=ConfiguredTaskRunner())
+    def deployed(config: WaspConfig) -> None:
+        for future in [step.submit() for _ in range(6)]:
+            future.result()
+
+    with temporary_settings({PREFECT_API_URL: api}):
+        deployed(config_of(max_workers=2))
+    assert counter.most == 2
+
+
+class Elsewhere(ConfiguredTaskRunner):
+    """A runner that says of its threads that they are not the flow's process."""
+
+    in_threads = False
+
+
+def test_a_flow_carries_out_the_step_that_it_waits_for_unless_steps_belong_to_a_cluster(api: str) -> None:
+    seen: dict[str, Any] = {}
+
+    @step("say {word}")
+    def say(word: str) -> Any:
+        return Completed(name="Reused", message="it was there", data=(word, threading.get_ident()))
+
+    @step("refuse")
+    def refuse() -> Any:
+        raise ConfigError("it cannot be")
+
+    def both(config: WaspConfig) -> None:
+        seen["here"], seen["beside"] = now(say, "now"), value_of(start_step(say, "soon"))
+        seen["names"] = [one.state.name for one in (start_step(say, "named"),) if value_of(one)]
+        with pytest.raises(ConfigError, match="it cannot be"):
+            now(refuse)
+        with pytest.raises(ConfigError, match="it cannot be"):
+            value_of(start_step(refuse))
+
+    with temporary_settings({PREFECT_API_URL: api}):
+        for runner, same in ((ConfiguredTaskRunner(), True), (Elsewhere(), False)):
+            flow(task_runner=runner)(both)(config_of())
+            assert [seen["here"][0], seen["beside"][0], *seen["names"]] == ["now", "soon", "Reused"]
+            assert (seen["here"][1] == threading.get_ident()) == same
+            assert seen["beside"][1] != threading.get_ident()
+
+
+def test_a_runner_that_was_opened_travels_and_duplicates_closed() -> None:
+    runner = ConfiguredTaskRunner()
+    again = pickle.loads(pickle.dumps(runner))
+    assert isinstance(again, ConfiguredTaskRunner)
+    with runner.duplicate() as other:
+        assert other is not runner
+
+
+@pytest.mark.parametrize("annotation", [opaque, quote])
+@pytest.mark.parametrize("pickler", [pickle, cloudpickle])
+def test_annotated_arguments_reach_a_cluster_unchanged(annotation: Any, pickler: Any) -> None:
+    argument = annotation(("a tuple", "of two"))
+    for _ in range(2):  # a scheduler may send on what it received
+        argument = pickle.loads(pickler.dumps(argument))
+        assert argument == annotation(("a tuple", "of two"))
+
+
+def test_steps_that_ask_a_vendor_or_write_the_journal_stay_beside_the_flow() -> None:
+    class Model:
+        def __init__(self, *hosts: str) -> None:
+            self.destinations = hosts
+
+    class Tools:
+        def model(self, name: str) -> Model:
+            return Model("api.example.org") if name == "paid" else Model()
+
+    class Job:
+        def __init__(self, plm: str) -> None:
+            self.plm = plm
+
+    stays = generate.fn.stays
+    assert stays({"tools": Tools(), "job": Job("paid")})
+    assert not stays({"tools": Tools(), "job": Job("local")})
+    assert record_iteration.fn.stays({})
+
+
+def test_a_worker_opens_the_tools_of_a_run_once(start: Callable[..., Prepared]) -> None:
+    tools = start().tools
+    sent = pickle.dumps(tools)
+    one, two = pickle.loads(sent), pickle.loads(sent)
+    assert one is two
+    assert one is not tools
+    assert (one.run_id, one.home, one.plms) == (tools.run_id, tools.home, tools.plms)
+    assert one.model("clerk").identity == tools.model("clerk").identity
+    assert pickle.loads(pickle.dumps(start(seed=1).tools)) is not one
+
+
+def test_a_worker_with_another_book_key_or_folder_opens_nothing(
+    start: Callable[..., Prepared], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = stores.shared(start().tools.home)
+    parts.check()
+    refused(parts, ConfigError, "artifacts are not shared", monkeypatch, WASP_HOME=str(tmp_path / "elsewhere"))
+    refused(parts, LedgerError, "another|the run's is", monkeypatch, WASP_LEDGER_URL=f"sqlite:///{tmp_path}/b.db")
+    other = tmp_path / "other.key"
+    other.write_bytes(bytes(32))
+    other.chmod(0o600)
+    refused(parts, LedgerError, "names rows with the key", monkeypatch, WASP_LEDGER_KEY_FILE=str(other))
+
+
+def test_what_a_run_shares_is_said_by_its_own_process_alone(
+    start: Callable[..., Prepared], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = pickle.dumps(start().tools)
+    monkeypatch.setenv("WASP_LEDGER_URL", f"sqlite:///{tmp_path}/another.db")
+    through_a_scheduler = pickle.dumps(pickle.loads(sent))
+    with pytest.raises(LedgerError, match="the run's is"):
+        _ = pickle.loads(through_a_scheduler).artifacts
+
+
+def refused(
+    parts: Shared, kind: type[WaspError], words: str, monkeypatch: pytest.MonkeyPatch, **variables: str
+) -> None:
+    with monkeypatch.context() as changed:
+        for name, value in variables.items():
+            changed.setenv(name, value)
+        with pytest.raises(kind, match=words):
+            parts.check()
+
+
+def test_a_key_file_that_is_named_is_never_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASP_LEDGER_KEY_FILE", str(tmp_path / "ledger.key"))
+    with pytest.raises(LedgerError, match=r"There is no key file .*ledger\.key"):
+        stores.open_key(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_defaults_are_threads_here() -> None:
+    assert Execution().task_runner == "threads"
+    assert Execution().cluster is None

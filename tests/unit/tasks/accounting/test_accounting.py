@@ -1,0 +1,265 @@
+"""Noise against independent numbers (tests/golden/dp_vectors.json: two routes each) and against its own promise."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from connectors.interfaces.content_keys import canonical
+from connectors.interfaces.errors import ConfigError
+from tasks.accounting.composition import (
+    epsilon_of,
+    filter_epsilon,
+    gaussian_event,
+    gaussian_sigma,
+    laplace_event,
+    rho_of,
+    zcdp_epsilon,
+)
+from tasks.accounting.sensitivity import VotePrivacy, person_factor, vote_scale, vote_sensitivity
+from tasks.accounting.votes import calibrate, sides_of, signal_index, vote_charge
+from tests.support.data.golden import rows
+
+USUAL = VotePrivacy(epsilon=4, delta=1e-5, releases=4)
+
+
+# --- golden vectors
+def test_the_smallest_sigma_of_gaussian_releases_is_the_known_one():
+    for row in rows("analytic_gaussian_sigma"):
+        sigma = gaussian_sigma(row["eps"], row["delta"], row["sensitivity"], row["k"])
+        assert sigma == pytest.approx(row["sigma"], rel=1e-6)
+
+
+def test_epsilon_of_gaussian_releases_is_the_known_one():
+    for row in rows("gaussian_epsilon"):
+        events = [gaussian_event(row["sigma"] / row["sensitivity"], row["k"])]
+        assert epsilon_of(events, row["delta"]) == pytest.approx(row["eps"], abs=1e-5)
+        assert epsilon_of(events, row["delta"]) <= row["eps_pld"] + 1e-6
+
+
+def test_delta_of_gaussian_dp_inverts_epsilon():
+    for row in rows("gdp_delta"):
+        if row["eps"] > 0:
+            assert epsilon_of([gaussian_event(1 / row["mu"])], row["delta"]) == pytest.approx(row["eps"], abs=1e-6)
+        else:
+            assert epsilon_of([gaussian_event(1 / row["mu"])], row["delta"] * 1.000001) == 0
+
+
+def test_the_paper_calibration_is_the_printed_formula():
+    for row in rows("paper_sigma"):
+        many = row["Delta"] == 32
+        who = {"protects": "person", "rows_per_person": 8, "aggregation": "sum"} if many else {}
+        privacy = VotePrivacy(row["eps"], row["delta"], row["T"] - 1, calibration="paper", **who)
+        assert calibrate(privacy).sigma / math.sqrt(row["L"]) == pytest.approx(row["sigma"], rel=1e-9)
+
+
+def test_the_classical_formula_fails_above_the_known_epsilon():
+    for row in rows("classical_formula_validity"):
+        for factor, holds in ((0.9999, True), (1.0001, False)):
+            epsilon = row["eps_max_valid"] * factor
+            classical = math.sqrt(2 * math.log(1.25 / row["delta"])) / epsilon
+            assert (gaussian_sigma(epsilon, row["delta"]) <= classical) is holds
+
+
+def test_the_sensitivity_of_votes_is_the_known_one():
+    for row in rows("topq_sensitivity"):
+        votes = row["Q"]
+        assert vote_sensitivity(votes) == pytest.approx(row["add_remove"], abs=1e-12)
+        assert vote_sensitivity(votes, adjacency="replace_one") == pytest.approx(row["replace_one"], abs=1e-12)
+        assert vote_sensitivity(votes, sides=1) == pytest.approx(row["nearest_only"], abs=1e-12)
+        in_steps = vote_sensitivity(votes) * row["scale_int"]
+        assert in_steps**2 == pytest.approx(row["add_remove_sq_int"], rel=1e-12)
+        assert vote_scale(votes) == max(row["scale_int"], 128)
+
+
+def test_the_sensitivity_of_persons_is_the_known_one():
+    for row in rows("user_level_sensitivity"):
+        one = vote_sensitivity(row["Q"])
+        assert one * person_factor(row["m"], "sum") == pytest.approx(row["sum_of_votes"], abs=1e-9)
+        assert one * person_factor(row["m"], "max") == pytest.approx(row["elementwise_max"], abs=1e-9)
+        assert one * person_factor(row["m"], "mean") == pytest.approx(row["mean_of_votes"], abs=1e-9)
+
+
+def test_federated_dropout_and_collusion_cost_the_known_epsilon():
+    for row in rows("federated_dropout"):
+        left = row["L"] - row["missing_or_colluding"]
+        sigma = gaussian_sigma(4, 1e-5) * math.sqrt(left / row["L"])
+        assert epsilon_of([gaussian_event(sigma)], 1e-5) == pytest.approx(row["eps"], abs=1e-5)
+
+
+def test_teacher_votes_cost_the_known_epsilon():
+    for row in rows("gnmax"):
+        events = [gaussian_event(row["sigma"] / math.sqrt(2), row["n_queries"])]
+        assert epsilon_of(events, row["delta"]) == pytest.approx(row["eps"], abs=1e-4)
+    for row in rows("gnmax", "max_queries_sigma6"):
+        costs = [epsilon_of([gaussian_event(6 / math.sqrt(2), row["n"] + extra)], row["delta"]) for extra in (0, 1)]
+        assert costs[0] <= row["eps"] < costs[1]
+    for row in rows("gnmax", "sigma_for_n"):
+        assert gaussian_sigma(row["eps"], row["delta"], math.sqrt(2), row["n"]) == pytest.approx(row["sigma"], rel=1e-6)
+
+
+def test_kernel_sums_need_the_known_noise():
+    for row in rows("rff_identities", "kde_sum_noise_sd"):
+        # The noise on sqrt(D) long features, seen along a unit feature direction, is sigma itself.
+        assert gaussian_sigma(row["eps"], row["delta"]) == pytest.approx(row["gauss_paired"], rel=1e-6)
+        assert math.sqrt(2) * math.sqrt(2 * row["D"]) / row["eps"] == pytest.approx(row["laplace_paired"], rel=1e-9)
+
+
+def test_repeated_runs_add_up_to_the_known_epsilon():
+    for row in rows("ledger_composition"):
+        event = gaussian_event(gaussian_sigma(*row["each"]))
+        assert filter_epsilon([event] * row["runs"], 1e-5) == pytest.approx(row["eps_gdp"], abs=1e-4)
+        assert rho_of(event) * row["runs"] == pytest.approx(row["rho_total"], rel=1e-6)
+        assert zcdp_epsilon(row["rho_total"], 1e-5) == pytest.approx(row["eps_zcdp"], abs=1e-4)
+    for row in rows("ledger_composition", "rho_budget"):
+        assert rho_of(gaussian_event(gaussian_sigma(row["eps"], 1e-5))) == pytest.approx(row["half_mu_sq_max_gdp"])
+        assert zcdp_epsilon(row["rho_max_zcdp"], 1e-5) == pytest.approx(row["eps"], abs=1e-4)
+
+
+def test_laplace_scales_and_mixed_releases_cost_the_known_epsilon():
+    for row in rows("laplace_scale"):
+        assert epsilon_of([laplace_event(row["l1_sensitivity"] / row["scale"])], 1e-9) == pytest.approx(row["eps"])
+    for row in rows("laplace_composition"):
+        assert epsilon_of([laplace_event(row["eps_each"], row["k"])], row["delta"]) == pytest.approx(
+            row["eps"], abs=0.005
+        )
+    for row in rows("heterogeneous"):
+        mixed = [laplace_event(1), gaussian_event(0.891868264951)]
+        assert epsilon_of(mixed, row["delta"]) == pytest.approx(row["eps"], abs=0.001)
+
+
+# --- the promise of calibrate
+def loss_distribution_epsilon(votes: int, scale: int, sigma_int: float, releases: int, delta: float) -> float:
+    """Return epsilon of the worst row by numeric composition of exact discrete losses, rounded upwards."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    total = None
+    for place in range(votes):
+        one = pld.from_discrete_gaussian_mechanism(
+            sigma_int, scale >> place, value_discretization_interval=1e-4, use_connect_dots=True
+        ).self_compose(2 * releases)
+        total = one if total is None else total.compose(one)
+    assert total is not None
+    return float(total.get_epsilon_for_delta(delta))
+
+
+@pytest.mark.parametrize(("epsilon", "votes", "releases"), [(1, 8, 4), (4, 8, 4), (4, 1, 4), (8, 4, 1), (16, 8, 9)])
+def test_calibrated_noise_keeps_the_promise_of_the_integer_sampler(epsilon: float, votes: int, releases: int):
+    noise = calibrate(VotePrivacy(epsilon, 1e-5, releases, votes=votes))
+    exact = loss_distribution_epsilon(votes, noise.scale, noise.sigma_int, releases, 1e-5)
+    # The numeric composition rounds upwards by about 1e-6.
+    assert exact <= epsilon + 2e-6
+    assert exact == pytest.approx(epsilon, rel=1e-4)
+    assert noise.epsilon_exact <= epsilon
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1, 4, 8, 16, 60])
+@pytest.mark.parametrize("releases", [1, 4, 9])
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_a_calibrated_run_passes_the_gate_and_wastes_nothing(epsilon: float, releases: int, adjacency: Any):
+    noise = calibrate(VotePrivacy(epsilon, 1e-5, releases, adjacency=adjacency))
+    charged = filter_epsilon([vote_charge(noise).event] * releases, 1e-5)
+    assert charged <= epsilon
+    assert charged == pytest.approx(epsilon, rel=1e-4)
+    more = filter_epsilon([vote_charge(noise).event] * (releases + 1), 1e-5)
+    assert more > epsilon
+
+
+def test_tight_noise_is_the_closed_form_and_a_millionth():
+    noise = calibrate(USUAL)
+    assert noise.sigma == pytest.approx(3.531033 * (1 + 1e-6), rel=1e-6)
+    assert noise.sigma == pytest.approx(gaussian_sigma(4, 1e-5, vote_sensitivity(8), 4) * (1 + 1e-6), rel=1e-12)
+    assert (noise.sigma_int, noise.scale) == (noise.sigma * 128, 128)
+    assert noise.noise_multiplier == noise.sigma / noise.sensitivity
+
+
+@pytest.mark.parametrize(("epsilon", "exact"), [(1, 0.283), (2, 0.602), (4, 1.287), (8, 2.788), (16, 6.21)])
+def test_the_paper_formula_states_one_epsilon_and_costs_another(epsilon: float, exact: float):
+    noise = calibrate(replace(USUAL, epsilon=epsilon, calibration="paper"))
+    assert noise.epsilon_stated == epsilon
+    assert noise.epsilon_exact == pytest.approx(exact, abs=6e-3)
+
+
+def test_less_privacy_needs_less_noise_and_more_exposure_needs_more():
+    sigma = calibrate(USUAL).sigma
+    for less in ({"epsilon": 5.0}, {"delta": 1e-4}, {"releases": 3}, {"votes": 4}):
+        assert calibrate(replace(USUAL, **less)).sigma < sigma
+    person = {"protects": "person", "rows_per_person": 3}
+    for more in ({"adjacency": "replace_one"}, {**person, "aggregation": "max"}, {**person, "aggregation": "sum"}):
+        assert calibrate(replace(USUAL, **more)).sigma > sigma
+    assert calibrate(replace(USUAL, releases=16)).sigma == pytest.approx(2 * sigma, rel=1e-5)
+
+
+def test_a_run_without_votes_costs_nothing_and_has_nothing_to_charge():
+    noise = calibrate(replace(USUAL, releases=0))
+    assert (noise.sigma, noise.epsilon_exact) == (0, 0)
+    with pytest.raises(ConfigError, match="releases"):
+        vote_charge(noise)
+
+
+def test_infinite_epsilon_is_marked_non_private_everywhere():
+    noise = calibrate(replace(USUAL, epsilon=math.inf))
+    charge = vote_charge(noise)
+    assert (noise.sigma, noise.sigma_int, noise.epsilon_exact) == (0, 0, math.inf)
+    assert noise.non_private
+    assert (charge.event["type"], charge.noise_scale, charge.mechanism) == ("non_private", 0, "none")
+    assert epsilon_of([charge.event], 1e-5) == math.inf
+
+
+def test_a_charge_is_plain_json_and_says_why_the_noise_suffices():
+    person = VotePrivacy(4, 1e-5, 4, protects="person", rows_per_person=8, adjacency="replace_one")
+    charge = vote_charge(calibrate(person))
+    assert json.loads(canonical(charge))["event"] == charge.event
+    assert charge.sensitivity == pytest.approx(math.sqrt(8) * vote_sensitivity(8, adjacency="replace_one"))
+    assert all(part in charge.sensitivity_reason for part in ("8 row(s)", "max", "sqrt(2)"))
+    assert (charge.protects, charge.adjacency) == ("person", "replace_one")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("epsilon", 0.0),
+        ("epsilon", math.nan),
+        ("epsilon", 1e6),
+        ("delta", 0.0),
+        ("delta", 1.0),
+        ("releases", -1),
+        ("votes", 0),
+        ("votes", 33),
+        ("adjacency", "swap"),
+        ("rows_per_person", 2),
+        ("aggregation", "median"),
+        ("calibration", "loose"),
+    ],
+)
+def test_numbers_that_promise_nothing_are_refused_by_name(field: str, value: Any):
+    with pytest.raises(ConfigError, match=field):
+        calibrate(replace(USUAL, **{field: value}))
+
+
+def test_the_paper_formula_is_refused_where_it_breaks_its_own_promise():
+    with pytest.raises(ConfigError, match="paper"):
+        calibrate(replace(USUAL, epsilon=300.0, calibration="paper"))
+
+
+def test_the_signal_index_tells_a_hundred_rows_from_a_thousand():
+    sigma = calibrate(USUAL).sigma
+    assert signal_index(100, sigma, 600) == pytest.approx(3 / 12.63, rel=1e-3)
+    assert signal_index(100, sigma, 600) < 1 < signal_index(1000, sigma, 600)
+    assert signal_index(100, 0.0, 600) == math.inf
+
+
+@pytest.mark.parametrize("person", [{}, {"protects": "person", "rows_per_person": 3}], ids=["record", "person"])
+@pytest.mark.parametrize(("votes", "sides"), [(1, 1), (1, 2), (8, 1), (8, 2), (21, 2)])
+def test_the_reason_of_a_charge_tells_on_how_many_sides_rows_voted(
+    votes: int, sides: int, person: dict[str, Any]
+) -> None:
+    privacy = replace(USUAL, votes=votes, sides=sides, adjacency="replace_one", **person)
+    charge = vote_charge(calibrate(privacy))
+    assert sides_of(charge.event, "") == sides
+    assert sides_of(calibrate(privacy).event, charge.sensitivity_reason) == sides  # lines of earlier versions
+    assert sides_of({"type": "laplace"}, "vocabulary: a document adds 1 to 10 terms") == 0

@@ -1,0 +1,208 @@
+"""What releases cost together: limits, order, trade-off curves, and identities of the golden vectors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.interfaces.errors import LedgerError
+from tasks.accounting.composition import (
+    discrete_gaussian_event,
+    discrete_laplace_event,
+    epsilon_of,
+    filter_epsilon,
+    gaussian_event,
+    laplace_event,
+    mu_of_pure,
+    non_private_event,
+    rho_of,
+    zcdp_epsilon,
+)
+from tests.support.data.golden import VECTORS
+
+SEVERAL = st.lists(
+    st.one_of(
+        st.builds(gaussian_event, st.floats(0.5, 50), st.integers(1, 9)),
+        st.builds(discrete_gaussian_event, st.floats(0.5, 50), st.floats(100, 5000), st.integers(1, 9)),
+        st.builds(laplace_event, st.floats(0.01, 2), st.integers(1, 9)),
+        st.builds(discrete_laplace_event, st.floats(0.01, 2), st.integers(1, 9)),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def rows(section: str, part: str = "rows") -> list[dict[str, Any]]:
+    return list(VECTORS[section][part])
+
+
+def test_no_release_costs_nothing_and_a_non_private_one_everything():
+    for cost in (epsilon_of, filter_epsilon):
+        assert cost([], 1e-5) == 0
+        assert cost([gaussian_event(2, count=0)], 1e-5) == 0
+        assert cost([gaussian_event(2), non_private_event()], 1e-5) == math.inf
+
+
+@settings(deadline=None, max_examples=50)
+@given(events=SEVERAL, last=SEVERAL, delta=st.sampled_from([1e-3, 1e-5, 1e-8]))
+def test_the_gate_only_ever_rises_and_forgets_the_order(events: Any, last: Any, delta: float):
+    before, after = filter_epsilon(events, delta), filter_epsilon(events + last, delta)
+    assert 0 <= before <= after
+    assert filter_epsilon((events + last)[::-1], delta) == pytest.approx(after, rel=1e-12)
+    assert filter_epsilon(events, delta / 10) >= before
+
+
+@settings(deadline=None, max_examples=50)
+@given(multiplier=st.floats(0.5, 50), sigma=st.floats(100, 5000), count=st.integers(1, 20))
+def test_a_count_equals_that_many_events(multiplier: float, sigma: float, count: int):
+    many = filter_epsilon([discrete_gaussian_event(multiplier, sigma)] * count, 1e-5)
+    assert filter_epsilon([discrete_gaussian_event(multiplier, sigma, count)], 1e-5) == pytest.approx(many, rel=1e-12)
+
+
+def test_gaussian_releases_cost_the_same_in_report_and_gate():
+    events = [gaussian_event(2.0, 4), discrete_gaussian_event(3.0, 450, 2)]
+    assert epsilon_of(events, 1e-5) == filter_epsilon(events, 1e-5)
+
+
+def test_the_gate_never_states_less_than_the_numeric_composition():
+    for events in ([laplace_event(1), gaussian_event(0.9)], [laplace_event(0.1, 30)], [laplace_event(2, 3)]):
+        assert filter_epsilon(events, 1e-5) >= epsilon_of(events, 1e-5)
+
+
+def test_integer_noise_is_never_stated_cheaper_than_it_is():
+    for row in rows("discrete_gaussian_topq"):
+        multiplier = row["sigma_int"] / math.sqrt(row["sensitivity_sq_int"])
+        event = discrete_gaussian_event(multiplier, row["sigma_int"], row["k"])
+        # 6e-7 is the disagreement of the two routes to the expected number.
+        assert epsilon_of([event], row["delta"]) >= row["eps_exact"] - 6e-7
+        assert epsilon_of([event], row["delta"]) == pytest.approx(row["eps_exact"], abs=0.03)
+        assert rho_of(event) == pytest.approx(row["rho"], rel=1e-6)
+        assert zcdp_epsilon(rho_of(event), row["delta"]) == pytest.approx(row["eps_opendp_zcdp"], abs=5e-4)
+
+
+@pytest.mark.parametrize("sigma", [1.0, 1.5, 3.0, 10.0])
+@pytest.mark.parametrize("count", [1, 4])
+def test_unscaled_counts_are_never_stated_cheaper_than_they_are(sigma: float, count: int):
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    exact = pld.from_discrete_gaussian_mechanism(sigma, 1, use_connect_dots=True).self_compose(count)
+    stated = epsilon_of([{"type": "discrete_gaussian", "noise_multiplier": sigma, "count": count}], 1e-5)
+    assert stated >= exact.get_epsilon_for_delta(1e-5) - 1e-6
+
+
+def test_concentrated_dp_converts_to_the_known_epsilon():
+    for row in rows("zcdp_to_approxdp"):
+        assert zcdp_epsilon(row["rho"], row["delta"]) == pytest.approx(row["eps"], abs=5e-4)
+        assert zcdp_epsilon(row["rho"], row["delta"]) <= row["eps_bun_steinke"]
+        exact = epsilon_of([gaussian_event(1 / math.sqrt(2 * row["rho"]))], row["delta"])
+        assert exact == pytest.approx(row["eps_gdp_exact"], abs=5e-4)
+
+
+def test_concentrated_dp_conversion_agrees_with_opendp():
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
+    measure = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=452.0))
+    theirs = measure.map(math.sqrt(43690)).epsilon(1e-5)
+    ours = zcdp_epsilon(rho_of(discrete_gaussian_event(452.0 / math.sqrt(43690), 452.0)), 1e-5)
+    assert ours == pytest.approx(theirs, rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 0.1, 1.0, 5.0, 20.0])
+def test_the_gaussian_that_stands_for_pure_privacy_is_weaker_everywhere(epsilon: float):
+    from scipy.special import ndtr, ndtri
+
+    mu = mu_of_pure(epsilon)
+    false_alarm = np.linspace(1e-9, 1 - 1e-9, 20001)
+    pure = np.maximum.reduce([0 * false_alarm, 1 - np.exp(epsilon) * false_alarm, np.exp(-epsilon) * (1 - false_alarm)])
+    assert (ndtr(ndtri(1 - false_alarm) - mu) <= pure + 1e-12).all()
+    corner = 1 / (1 + math.exp(epsilon))
+    assert ndtr(ndtri(1 - corner) - mu) == pytest.approx(corner, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "geometric", "epsilon": 1},
+        {},
+        {"type": "gaussian"},
+        {"type": "gaussian", "noise_multiplier": 0},
+        {"type": "gaussian", "noise_multiplier": math.nan},
+        {"type": "gaussian", "noise_multiplier": 1, "count": -1},
+        {"type": "gaussian", "noise_multiplier": 1, "count": 1.5},
+        {"type": "laplace", "epsilon": math.inf},
+        {"type": "discrete_gaussian", "noise_multiplier": 0.5, "sigma_int": 0.5},
+    ],
+)
+def test_an_event_that_is_not_understood_closes_the_gate(event: dict[str, Any]):
+    for cost in (epsilon_of, filter_epsilon):
+        with pytest.raises(LedgerError):
+            cost([event], 1e-5)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, math.nan])
+def test_a_delta_outside_zero_and_one_closes_the_gate(delta: float):
+    with pytest.raises(LedgerError, match="delta"):
+        filter_epsilon([gaussian_event(1)], delta)
+
+
+# --- identities whose subjects are elsewhere
+def test_a_sum_of_integer_noises_is_as_near_to_one_as_the_vectors_say():
+    section = VECTORS["distributed_discrete_gaussian"]
+    for row in section["rows"]:
+        parties = np.arange(1, row["L"])
+        tau = 10 * np.exp(-2 * math.pi**2 * row["sigma_party_int"] ** 2 * parties / (parties + 1)).sum()
+        assert tau == pytest.approx(row["tau"], rel=1e-6, abs=1e-300)
+
+
+def test_random_features_have_the_stated_kernel_and_variances():
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    weights = weights / weights.sum()
+    for row in rows("rff_identities"):
+        # <f(x), f(y)> of one frequency is cos(sqrt(2) * w * |x - y|), w standard normal.
+        cosines = np.cos(math.sqrt(2) * nodes * math.sqrt(row["sq_distance"]))
+        mean = weights @ cosines
+        assert mean == pytest.approx(row["kernel"], abs=1e-9)
+        assert weights @ cosines**2 - mean**2 == pytest.approx(row["var_paired_per_frequency"], abs=1e-9)
+    for row in rows("rff_identities", "prefix_factor"):
+        assert math.exp(row["u"] * (row["L"] - row["ell"])) == pytest.approx(row["factor"], rel=1e-12)
+
+
+def test_subsampled_gaussian_training_costs_the_known_epsilon():
+    import dp_accounting as accounting
+    from dp_accounting.pld import PLDAccountant
+
+    row = rows("dpsgd")[0]
+    step = accounting.PoissonSampledDpEvent(row["sample_rate"], accounting.GaussianDpEvent(row["noise_multiplier"]))
+    accountant = PLDAccountant().compose(step, row["steps"])
+    assert accountant.get_epsilon(row["delta"]) == pytest.approx(row["eps_pld"], abs=0.03)
+
+
+def test_audit_intervals_are_clopper_pearson():
+    from scipy.stats import beta
+
+    for row in VECTORS["audit"]["clopper_pearson"]["rows"]:
+        hits, number, tail = row["successes"], row["n"], (1 - row["confidence"]) / 2
+        lower = beta.ppf(tail, hits, number - hits + 1) if hits else 0.0
+        assert lower == pytest.approx(row["lower"], abs=1e-7)
+        assert beta.ppf(1 - tail, hits + 1, number - hits) == pytest.approx(row["upper"], abs=1e-7)
+
+
+def test_integer_laplace_noise_is_counted_as_the_worst_of_its_epsilon():
+    from dp_accounting.pld import privacy_loss_distribution as losses
+
+    for scale, sensitivity in ((1.0, 1), (2.5, 10), (400.0, 100)):
+        epsilon = sensitivity / scale
+        for count in (1, 4):
+            exact = losses.from_discrete_laplace_mechanism(1 / scale, sensitivity).self_compose(count)
+            counted = epsilon_of([discrete_laplace_event(epsilon, count)], 1e-5)
+            assert exact.get_epsilon_for_delta(1e-5) <= counted + 2e-4 * count
+            assert counted <= count * epsilon + 2e-4 * count
+            assert counted <= filter_epsilon([discrete_laplace_event(epsilon, count)], 1e-5) + 2e-4 * count
+    assert rho_of(discrete_laplace_event(0.5, 2)) == rho_of(laplace_event(0.5, 2)) == 0.25

@@ -1,0 +1,128 @@
+"""What steps of DP-SGD cost: golden vectors, two accountants, and noise that is never too little."""
+
+import math
+
+import pytest
+
+from connectors.interfaces.errors import ConfigError, DeltaBudgetError
+from connectors.ledger.ledger import BudgetBook
+from tasks.accounting.composition import (
+    dp_sgd_event,
+    epsilon_of,
+    filter_epsilon,
+    gaussian_event,
+    non_private_event,
+    second_opinion,
+)
+from tasks.accounting.dp_sgd import NEAR, Training, accounted, calibrate_training, prv_epsilon, steps_epsilon
+from tests.support.data import golden
+from tests.support.ledgers import BudgetPlan, ReleaseRequest
+
+VECTORS = golden.VECTORS["dpsgd"]
+DELTA = 1e-5
+
+
+@pytest.mark.parametrize("row", VECTORS["rows"])
+def test_both_accountants_give_the_golden_epsilon(row):
+    known = (row["sample_rate"], row["steps"], row["noise_multiplier"], row["delta"])
+    assert steps_epsilon(*known) == pytest.approx(row["eps_pld"], rel=1e-4)
+    assert prv_epsilon(*known) == pytest.approx(row["eps_opacus_prv"], rel=1e-4)
+    assert max(accounted(*known)) <= row["eps_opacus_rdp"]
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_calibrated_noise_costs_what_was_asked_by_both_accountants_and_hardly_less(epsilon):
+    training = Training(steps=40, batch_rows=30, declared_rows=120)
+    noise = calibrate_training(training, epsilon, DELTA)
+    both = accounted(0.25, 40, noise.noise_multiplier, DELTA)
+    assert epsilon * (1 - NEAR) <= max(both) <= epsilon
+    assert noise.epsilon_exact == max(both)
+    assert noise.event == dp_sgd_event(noise.noise_multiplier, 0.25, 40, max(both), DELTA)
+    assert noise.charge.mechanism == "dp_sgd"
+    assert "30 of 120 declared rows" in noise.charge.sensitivity_reason
+
+
+def test_more_steps_and_larger_samples_need_more_noise():
+    usual = calibrate_training(Training(20, 20, 100), 2.0, DELTA).noise_multiplier
+    assert calibrate_training(Training(40, 20, 100), 2.0, DELTA).noise_multiplier > usual
+    assert calibrate_training(Training(20, 40, 100), 2.0, DELTA).noise_multiplier > usual
+
+
+def test_without_sampling_the_cost_is_that_of_plain_gaussian_noise():
+    assert steps_epsilon(1.0, 16, 8.0, DELTA) == pytest.approx(epsilon_of([gaussian_event(8.0, 16)], DELTA), rel=1e-3)
+
+
+def test_an_infinite_epsilon_is_no_noise_and_marked():
+    noise = calibrate_training(Training(5, 5, 50), math.inf, DELTA)
+    assert (noise.sigma, noise.event) == (0.0, non_private_event())
+    assert noise.non_private
+    assert noise.charge.mechanism == "none"
+
+
+@pytest.mark.parametrize(
+    ("training", "delta", "word"),
+    [
+        (Training(5, 5, 100), 0.01, "privacy.delta"),
+        (Training(0, 5, 100), DELTA, "method.steps"),
+        (Training(5, 101, 100), DELTA, "method.batch_rows"),
+    ],
+)
+def test_numbers_that_promise_nothing_are_refused_by_name(training, delta, word):
+    with pytest.raises(ConfigError, match=word):
+        calibrate_training(training, 4.0, delta)
+
+
+# --- beside other releases
+def test_the_gate_adds_epsilons_of_trainings_and_takes_their_deltas_out_of_the_total():
+    one = dp_sgd_event(1.0, 0.01, 300, 1.08, DELTA)
+    votes = gaussian_event(5.0, 4)
+    assert filter_epsilon([one], DELTA) == pytest.approx(1.08)
+    assert filter_epsilon([one, one], 2 * DELTA) == pytest.approx(2.16)
+    assert filter_epsilon([one, votes], 3 * DELTA) == pytest.approx(1.08 + filter_epsilon([votes], 2 * DELTA))
+    assert filter_epsilon([one, one], DELTA) == math.inf
+    assert filter_epsilon([one, votes], DELTA) == math.inf
+    assert filter_epsilon([one, non_private_event()], 2 * DELTA) == math.inf
+
+
+def test_an_independent_accountant_never_finds_more_than_the_gate():
+    events = [dp_sgd_event(1.0, 0.01, 300, 1.0782, DELTA), gaussian_event(5.0, 4)]
+    assert 0 < second_opinion(events, 2 * DELTA) < filter_epsilon(events, 2 * DELTA)
+    assert epsilon_of(events, 2 * DELTA) == pytest.approx(second_opinion(events, 2 * DELTA), rel=1e-3)
+
+
+@pytest.fixture
+def book(tmp_path):
+    made = BudgetBook(f"sqlite:///{tmp_path / 'ledger.db'}", filter_epsilon)
+    made.register("notes", "f" * 64, ["a", "b"])
+    return made
+
+
+def pay(book, run_id, noise, key):
+    plan = BudgetPlan(run_id, "dp_sgd_gen", DELTA, (noise.charge,))
+    book.reserve("notes", plan, "a person")
+    return book.release_once(ReleaseRequest("notes", run_id, "training", key, noise.charge), lambda: b"receipt")
+
+
+def test_a_book_without_cap_shows_the_sum_of_epsilons_at_the_sum_of_deltas(book):
+    noise = calibrate_training(Training(20, 20, 100), 2.0, DELTA)
+    pay(book, "run-1", noise, "key-1")
+    book.finish("notes", "run-1")
+    assert (book.status("notes").spent, book.status("notes").delta) == (noise.epsilon_exact, DELTA)
+    pay(book, "run-2", noise, "key-2")
+    book.finish("notes", "run-2")
+    status = book.status("notes")
+    assert status.spent == pytest.approx(2 * noise.epsilon_exact)
+    assert status.delta == pytest.approx(2 * DELTA)
+    assert book.verify("notes", second=second_opinion) == []
+
+
+def test_a_cap_whose_delta_is_used_up_refuses_in_words_of_delta(book):
+    noise = calibrate_training(Training(20, 20, 100), 2.0, DELTA)
+    book.set_cap("notes", 10.0, DELTA, "the owner", "agreed")
+    pay(book, "run-1", noise, "key-1")
+    with pytest.raises(DeltaBudgetError, match="take 2e-05 of the cap's delta 1e-05") as refused:
+        pay(book, "run-2", noise, "key-2")
+    assert refused.value.exit_code == 3
+    book.set_cap("notes", 10.0, 2 * DELTA, "the owner", "more delta")
+    pay(book, "run-2", noise, "key-2")
+    assert book.verify("notes", second=second_opinion) == []

@@ -1,0 +1,250 @@
+"""The noise of several parties against independent numbers, the exact law of its sum, and real votes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.signal import fftconvolve
+from scipy.stats import chi2
+
+from connectors.interfaces.errors import ConfigError
+from connectors.ledger.state import cost_of
+from tasks.accounting.composition import epsilon_of
+from tasks.accounting.federated import (
+    LEAST_SHARE_INT,
+    Parties,
+    SharedNoise,
+    guarantee,
+    guarantees,
+    parties_of,
+    require_enough,
+    shared,
+    shared_charge,
+    shared_event,
+    sum_excess,
+    sum_zcdp_epsilon,
+)
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import calibrate, sides_of, vote_charge
+from tasks.federation.masked_sum import unmasked
+from tasks.private.noise.discrete import add_noise_share
+from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.votes import clean_votes, noisy_votes
+from tests.support.data.golden import VECTORS
+from tests.support.data.masked_rounds import Federation, ints
+
+USUAL = calibrate(VotePrivacy(4, 1e-5, 4))
+ALARM = 1e-6
+
+
+def noise_of(number: int, minimum: int = 0, colluding: int = 0) -> SharedNoise:
+    return shared(USUAL, Parties(number, minimum or number, colluding))
+
+
+# --- independent numbers
+@pytest.mark.parametrize(
+    "row", VECTORS["distributed_discrete_gaussian"]["rows"], ids=lambda row: str(list(row.values()))
+)
+def test_the_excess_of_a_sum_over_one_gaussian_is_the_known_one(row: dict[str, Any]):
+    found = sum_excess(row["sigma_party_int"], row["L"])
+    assert found == pytest.approx(row["tau"], rel=VECTORS["distributed_discrete_gaussian"]["rel_tol"])
+
+
+@pytest.mark.parametrize("row", VECTORS["federated_dropout"]["rows"], ids=lambda row: str(list(row.values())))
+def test_epsilon_with_parties_that_collude_is_the_known_one(row: dict[str, Any]):
+    found = guarantee(noise_of(row["L"]), row["missing_or_colluding"]).epsilon
+    # The grid of the integers is counted on top: 2 in a million at 16.
+    assert found == pytest.approx(row["eps"], abs=VECTORS["federated_dropout"]["tol"], rel=2e-6)
+
+
+def test_a_sum_of_the_smallest_share_is_one_gaussian_to_sixty_digits():
+    digits = mpmath.mpf(10) * sum(
+        mpmath.exp(-2 * mpmath.pi**2 * LEAST_SHARE_INT**2 * k / mpmath.mpf(k + 1)) for k in range(1, 150)
+    )
+    assert digits < mpmath.mpf(10) ** -60
+    assert sum_excess(LEAST_SHARE_INT, 150) == pytest.approx(float(digits), rel=1e-9)
+
+
+def mass(sigma: float, reach: int) -> Any:
+    support = np.arange(-reach, reach + 1)
+    weights = np.exp(-(support.astype(float) ** 2) / (2 * sigma**2))
+    return weights / weights.sum()
+
+
+@pytest.mark.parametrize(("parties", "share"), [(2, 1.0), (2, 1.5), (10, 1.0)])
+def test_the_exact_convolution_stays_within_the_stated_excess(parties: int, share: float):
+    one = mass(share, 60)
+    total = one
+    for _ in range(parties - 1):
+        total = np.convolve(total, one)
+    reach = len(total) // 2
+    central = mass(share * math.sqrt(parties), reach)
+    near = slice(reach - int(6 * share * math.sqrt(parties)), reach + int(6 * share * math.sqrt(parties)) + 1)
+    assert np.abs(np.log(total[near] / central[near])).max() <= sum_excess(share, parties)
+
+
+@pytest.mark.statistical
+def test_the_sum_of_real_shares_follows_the_exact_convolution():
+    number, parties = 40_000, 5
+    noise = SharedNoise(calibrate(VotePrivacy(8, 1e-5, 4, votes=1)), Parties(parties, parties))
+    drawn = sum(add_noise_share(ints(np.zeros(number)), noise) for _ in range(parties))
+    reach = math.ceil(10 * noise.share_int)
+    exact = mass(noise.share_int, reach)
+    for _ in range(parties - 1):
+        exact = fftconvolve(exact, mass(noise.share_int, reach))
+    exact = np.clip(exact, 0, None) / exact.clip(0).sum()
+    edges = np.unique(np.searchsorted(np.cumsum(exact), np.linspace(0, 1, 60)[1:-1]))
+    observed = np.bincount(np.searchsorted(edges, drawn + parties * reach), minlength=len(edges) + 1)
+    expected = number * np.add.reduceat(exact, np.concatenate([[0], edges + 1]))
+    assert chi2.sf(float(((observed - expected) ** 2 / expected).sum()), len(edges)) > ALARM
+    assert drawn.std() == pytest.approx(noise.total.sigma_int, rel=0.03)
+
+
+def test_zcdp_of_the_sum_is_that_of_the_central_release():
+    noise = noise_of(10)
+    sensitivity = USUAL.sensitivity * USUAL.scale
+    assert sum_zcdp_epsilon(noise.share_int, 10, sensitivity, 24_000) == pytest.approx(1 / USUAL.noise_multiplier)
+    coarse = sum_zcdp_epsilon(1.0, 10, 3.0, 1000)
+    tau = sum_excess(1.0, 10)
+    assert coarse == pytest.approx(min(math.sqrt(0.9 + tau * 500), 3 / math.sqrt(10) + tau * math.sqrt(1000)))
+    assert coarse > 3 / math.sqrt(10)
+
+
+# --- shares
+def test_shares_are_wider_by_what_may_collude_or_drop_out():
+    assert noise_of(10).share_int == pytest.approx(USUAL.sigma_int / math.sqrt(10))
+    assert noise_of(10).widening == 1
+    assert noise_of(10, colluding=3).widening == pytest.approx(1.1952, abs=1e-4)
+    assert noise_of(10, minimum=8, colluding=3).share_int == pytest.approx(USUAL.sigma_int / math.sqrt(5))
+    assert noise_of(10, minimum=8, colluding=3).sum_int(8) == pytest.approx(USUAL.sigma_int * math.sqrt(8 / 5))
+
+
+@pytest.mark.parametrize(("minimum", "colluding"), [(10, 0), (10, 3), (7, 2), (2, 1)])
+def test_the_promise_holds_for_every_number_of_parties_and_colluders_that_is_stated(minimum: int, colluding: int):
+    noise = noise_of(10, minimum, colluding)
+    for taking_part in range(minimum, 11):
+        for liars in range(taking_part):
+            found = guarantee(noise, liars, taking_part)
+            assert found.promised or liars > colluding
+            assert (found.epsilon <= USUAL.privacy.epsilon) is found.promised
+    assert guarantee(noise, colluding, minimum).epsilon == pytest.approx(USUAL.epsilon_exact, rel=1e-9)
+
+
+def test_the_table_goes_from_nobody_to_all_but_one():
+    table = guarantees(noise_of(150, colluding=20))
+    assert [one.colluding for one in table] == [0, 1, 2, 3, 5, 20, 21, 149]
+    assert [one.promised for one in table] == [True] * 6 + [False] * 2
+    assert [one.epsilon for one in table] == sorted(one.epsilon for one in table)
+    assert [one.colluding for one in guarantees(noise_of(2))] == [0, 1]
+    alone = guarantees(noise_of(150))[-1]
+    assert alone.epsilon == pytest.approx(111.6, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "numbers", [(1, 1, 0), (3, 4, 0), (3, 1, 0), (3, 2, 2), (3, 3, 3), (3, 3, -1)], ids=lambda numbers: str(numbers)
+)
+def test_parties_that_cannot_keep_the_promise_are_refused(numbers: tuple[int, int, int]):
+    with pytest.raises(ConfigError, match="write a number|2 or more"):
+        Parties(*numbers)
+
+
+def test_too_few_parties_are_refused_before_anything_is_summed():
+    parties = Parties(10, 8, 1)
+    for enough in (8, 9, 10):
+        require_enough(parties, enough)
+    for wrong in (7, 11):
+        with pytest.raises(ConfigError, match="Nothing is summed"):
+            require_enough(parties, wrong)
+    with pytest.raises(ConfigError, match="cannot collude"):
+        guarantee(noise_of(10), 10)
+
+
+def test_shares_of_too_few_steps_are_refused():
+    narrow = calibrate(VotePrivacy(60, 1e-5, 1, votes=1, sides=1))
+    with pytest.raises(ConfigError, match="integer steps; it needs 4 or more"):
+        shared(narrow, Parties(150, 150))
+    with pytest.raises(ConfigError, match="integer steps"):
+        add_noise_share(ints([0]), SharedNoise(narrow, Parties(150, 150)))
+
+
+# --- the book
+def test_a_release_is_charged_as_a_central_one_with_the_same_promise():
+    noise = noise_of(10, colluding=3)
+    charge, central = shared_charge(noise), vote_charge(USUAL)
+    assert cost_of(charge.event) == cost_of(central.event) == cost_of(shared_event(noise))
+    assert (charge.mechanism, charge.noise_scale, charge.sensitivity) == (
+        central.mechanism,
+        central.noise_scale,
+        central.sensitivity,
+    )
+    assert parties_of(charge.event, "") == Parties(10, 10, 3)
+    assert parties_of(central.event, "") is None
+    assert sides_of(charge.event, "") == sides_of(central.event, "") == 2
+    # Ledger lines of earlier versions state both in the sentence alone.
+    assert parties_of(shared_event(noise), charge.sensitivity_reason) == Parties(10, 10, 3)
+    assert parties_of(shared_event(noise), central.sensitivity_reason) is None
+    assert sides_of(shared_event(noise), charge.sensitivity_reason) == 2
+    assert "10 parties' votes" in charge.sensitivity_reason
+    assert "up to 3 of the parties" in charge.sensitivity_reason
+    assert epsilon_of([shared_event(noise)] * 4, 1e-5) <= 4
+
+
+def test_no_noise_means_no_protection_in_the_book():
+    plain = shared(calibrate(VotePrivacy(math.inf, 1e-5, 4)), Parties(3, 3))
+    assert shared_charge(plain).mechanism == "none"
+    assert guarantee(plain, 0).epsilon == math.inf
+    assert not guarantee(plain, 0).promised
+    assert add_noise_share(ints([5, 6]), plain).tolist() == [5, 6]
+
+
+# --- votes
+def election(rows: int, generator: Any) -> tuple[Any, Any, tuple[str, ...]]:
+    standing = Candidates(np.arange(60), np.repeat(["a", "b"], 30), generator.normal(size=(60, 6)).astype(np.float32))
+    vectors = generator.normal(size=(rows, 6)).astype(np.float32)
+    return standing, vectors, tuple(generator.choice(["a", "b"], rows).tolist())
+
+
+@pytest.mark.parametrize("aggregation", ["record", "max", "sum", "mean"])
+def test_ballots_of_parties_sum_to_the_ballot_of_all_rows(aggregation: str):
+    standing, vectors, labels = election(90, np.random.default_rng(5))
+    federation = Federation(4)
+    persons = tuple(f"person-{row % 23}" for row in range(90))
+    person = {} if aggregation == "record" else {"protects": "person", "rows_per_person": 3, "aggregation": aggregation}
+    noise = calibrate(VotePrivacy(math.inf, 1e-5, 4, **person))
+    shares = shared(noise, Parties(4, 4))
+
+    def ballot(rows: Any) -> Ballot:
+        whose = [persons[row] for row in rows] if person else None
+        return Ballot(vectors[rows], [labels[row] for row in rows], 8, whose, b"k" * 32)
+
+    round = federation.round(120)
+    of = {party: [row for row in range(90) if row % 23 % 4 == place] for place, party in enumerate(federation.secret)}
+    values = {
+        p: add_noise_share(clean_votes(ballot(rows), standing, noise).counts.ravel(), shares) for p, rows in of.items()
+    }
+    total = unmasked(round, federation.uploads(round, values)).reshape(60, 2)
+    whole, _ = noisy_votes(ballot(range(90)), standing, noise)
+    assert total.T.tolist() == [whole.near.tolist(), whole.far.tolist()]
+    assert total.any()
+
+
+@pytest.mark.statistical
+def test_the_sum_of_noisy_masked_votes_has_the_stated_spread():
+    federation = Federation(6)
+    noise = shared(USUAL, Parties(6, 5, 2))
+    round = federation.round(6000)
+    total = unmasked(
+        round, federation.uploads(round, {p: add_noise_share(ints(np.zeros(6000)), noise) for p in federation.secret})
+    )
+    assert noise.sum_int(6) == pytest.approx(USUAL.sigma_int * math.sqrt(2))
+    assert abs((total.astype(float) ** 2).mean() / noise.sum_int(6) ** 2 - 1) < 4.9 * math.sqrt(2 / 6000)
+
+
+def test_first_choices_are_refused_where_several_parties_vote() -> None:
+    noise = calibrate(VotePrivacy(4, 1e-5, 4, choice_share=0.15))
+    with pytest.raises(ConfigError, match="weights_from: counts is for one party"):
+        shared(noise, Parties(3, 3))

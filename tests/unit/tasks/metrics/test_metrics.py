@@ -1,0 +1,174 @@
+import numpy as np
+import pytest
+import scipy.linalg
+
+from connectors.interfaces.errors import InputError
+from tasks.metrics import metrics
+from tasks.metrics.metrics import fid, fid_with_null, length_statistics, map_2d, null_fid, precision_recall
+from tests.support.data.exact_fid import by_sixty_digits
+
+
+def _whitened(rows, mean, root):
+    """Rows with exactly this mean and exactly covariance root^T root."""
+    rows = rows - rows.mean(axis=0)
+    covariance = rows.T @ rows / (len(rows) - 1)
+    return rows @ np.linalg.inv(np.linalg.cholesky(covariance)).T @ root + mean
+
+
+def _by_sqrtm(a, b):
+    s1, s2 = np.cov(a, rowvar=False), np.cov(b, rowvar=False)
+    root = scipy.linalg.sqrtm(s1 @ s2).real
+    return ((a.mean(axis=0) - b.mean(axis=0)) ** 2).sum() + np.trace(s1 + s2 - 2 * root)
+
+
+def test_fid_of_gaussians_with_diagonal_covariances_is_the_closed_form():
+    generator = np.random.default_rng(1)
+    s, t = np.array([0.5, 1.0, 2.0, 3.0]), np.array([1.0, 0.2, 2.5, 3.0])
+    a = _whitened(generator.normal(size=(50, 4)), 0.0, np.diag(s))
+    b = _whitened(generator.normal(size=(70, 4)), np.array([1.0, 0.0, -2.0, 0.5]), np.diag(t))
+    assert fid(a, b) == pytest.approx(5.25 + ((s - t) ** 2).sum(), abs=1e-11)
+
+
+def test_fid_of_full_covariances_equals_the_matrix_square_root():
+    generator = np.random.default_rng(2)
+    a = generator.normal(size=(400, 48)) @ generator.normal(size=(48, 48))
+    b = generator.normal(0.3, 1.2, size=(300, 48)) @ generator.normal(size=(48, 48))
+    assert fid(a, b) == pytest.approx(_by_sqrtm(a, b), rel=1e-9)
+
+
+def test_fid_with_fewer_rows_than_dimensions_is_exact_to_twelve_digits():
+    generator = np.random.default_rng(3)
+    a, b = generator.normal(size=(9, 16)) / 4, generator.normal(0.1, size=(12, 16)) / 4
+    assert abs(fid(a, b) - by_sixty_digits(a, b)) <= 1e-12
+
+
+def test_fid_of_singular_covariances_with_many_rows_is_exact_to_twelve_digits():
+    generator = np.random.default_rng(4)
+    flat = np.zeros((3, 8))
+    flat[[0, 1, 2], [0, 3, 5]] = 1.0
+    a, b = generator.normal(size=(20, 3)) @ flat, generator.normal(size=(14, 3)) @ flat[:, ::-1] / 2
+    assert abs(fid(a, b) - by_sixty_digits(a, b)) <= 1e-12
+
+
+def test_fid_of_nearly_singular_covariances_is_exact_to_twelve_digits():
+    generator = np.random.default_rng(13)
+    scales = np.array([1.0, 1.0, 1.0, 1e-6, 1e-6, 1e-6])
+    turn = np.linalg.qr(generator.normal(size=(6, 6)))[0]
+    a, b = (generator.normal(size=(15, 6)) * one @ turn for one in (scales, scales[::-1]))
+    assert abs(fid(a, b) - by_sixty_digits(a, b)) <= 1e-12
+
+
+def test_fid_of_rows_read_in_blocks_is_exact_to_twelve_digits(monkeypatch):
+    generator = np.random.default_rng(14)
+    a, b = generator.normal(size=(23, 6)) / 3, generator.normal(0.1, size=(31, 6)) / 3
+    flat = np.concatenate([a[:, :2], np.zeros((23, 4))], axis=1)
+    for block in (1, 7, 64):
+        monkeypatch.setattr(metrics, "_BLOCK", block)
+        assert abs(fid(a, b) - by_sixty_digits(a, b)) <= 1e-12
+        assert abs(fid(flat, b) - by_sixty_digits(flat, b)) <= 1e-12
+        with pytest.raises(InputError, match="finite"):
+            fid(a, np.where(np.arange(31)[:, None] == 30, np.nan, b))
+
+
+@pytest.mark.parametrize(("n", "d"), [(10, 64), (64, 64), (65, 64), (300, 64)])
+def test_fid_of_a_set_with_itself_is_zero_and_of_two_sets_symmetric(n, d):
+    generator = np.random.default_rng(n)
+    a, b = generator.normal(size=(n, d)), generator.normal(0.2, size=(n + 7, d))
+    assert 0.0 <= fid(a, a) <= 1e-9
+    assert 0.0 <= fid(a, a[::-1]) <= 1e-9
+    assert fid(a, b) == pytest.approx(fid(b, a), abs=1e-9)
+    assert fid(a, b) > 0
+
+
+def test_fid_of_float32_vectors_is_computed_in_float64():
+    generator = np.random.default_rng(5)
+    a, b = (generator.normal(size=(80, 32)).astype(np.float32) for _ in range(2))
+    assert fid(a, b) == fid(a.astype(np.float64), b.astype(np.float64))
+
+
+def test_fid_refuses_what_has_no_covariance():
+    good = np.random.default_rng(0).normal(size=(5, 3))
+    for bad in (good[:1], good[:, :2], np.full((5, 3), np.nan), good[0]):
+        with pytest.raises(InputError):
+            fid(good, bad)
+
+
+def test_the_null_fid_falls_with_the_sample_size_and_repeats_with_its_seed():
+    reference = np.random.default_rng(6).normal(size=(2000, 24)) / 5
+    values = [null_fid(reference, (n, n), seed=1) for n in (30, 100, 300, 1000)]
+    assert values == sorted(values, reverse=True)
+    assert values[0] > 5 * values[-1] > 0
+    assert null_fid(reference, (30, 100), seed=1) == null_fid(reference, (30, 100), seed=1)
+    assert null_fid(reference, (30, 100), seed=1) != null_fid(reference, (30, 100), seed=2)
+
+
+def test_a_fid_of_the_same_distribution_lies_near_its_null_and_another_far_above():
+    generator = np.random.default_rng(7)
+    reference, same, other = (generator.normal(shift, size=(400, 16)) for shift in (0.0, 0.0, 0.5))
+    null = null_fid(reference, (200, 200), seed=0)
+    assert 0.5 < fid(reference[:200], same[:200]) / null < 2.0
+    assert fid(reference[:200], other[:200]) > 5 * null
+
+
+def test_the_null_of_a_small_reference_is_not_understated():
+    population = np.random.default_rng(8).normal(size=(3000, 48)) / 7
+    true = null_fid(population, (500, 60), seed=0)
+    assert null_fid(population[:60], (500, 60), seed=0) >= true
+    assert null_fid(population[:200], (500, 60), seed=0) >= 0.9 * true
+
+
+def test_fid_and_null_at_one_size_agree_for_one_distribution_and_part_for_two():
+    generator = np.random.default_rng(12)
+    reference, same, other = (generator.normal(shift, size=(n, 32)) for shift, n in ((0, 100), (0, 900), (0.6, 900)))
+    distance, null = fid_with_null(same, reference, seed=0)
+    assert 0.7 < distance / null < 1.3
+    distance, null = fid_with_null(other, reference, seed=0)
+    assert distance > 1.3 * null
+    assert fid_with_null(same, reference, seed=0) == fid_with_null(same, reference, seed=0)
+    with pytest.raises(InputError):
+        fid_with_null(same, reference[:3], seed=0)
+
+
+def test_precision_and_recall_tell_narrow_from_broad():
+    generator = np.random.default_rng(9)
+    reference = generator.normal(size=(300, 2))
+    narrow = generator.normal(size=(300, 2)) * 0.2
+    far = generator.normal(50.0, size=(300, 2))
+    precision, recall = precision_recall(narrow, reference)
+    assert precision > 0.95
+    assert recall < 0.5
+    assert precision_recall(far, reference) == (0.0, 0.0)
+    assert precision_recall(reference, reference) == (1.0, 1.0)
+
+
+def test_length_statistics_count_words():
+    found = length_statistics(["one", "one two three", "one two  three four five"])
+    assert (found["mean"], found["median"], found["minimum"], found["maximum"]) == (3.0, 3.0, 1.0, 5.0)
+    with pytest.raises(InputError):
+        length_statistics([])
+
+
+def test_the_map_keeps_distances_of_flat_data_and_repeats():
+    generator = np.random.default_rng(10)
+    flat = generator.normal(size=(60, 2)) * (3.0, 1.0)
+    turned = flat @ np.linalg.qr(generator.normal(size=(10, 10)))[0][:2]
+    points = map_2d(turned, seed=0)
+    assert np.allclose(scipy.spatial.distance.pdist(points), scipy.spatial.distance.pdist(flat), atol=1e-4)
+    assert np.array_equal(points, map_2d(turned, seed=1))
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (2, 5), (4, 1)])
+def test_the_map_of_very_few_vectors_is_still_two_columns(shape):
+    points = map_2d(np.random.default_rng(0).normal(size=shape), seed=0)
+    assert points.shape == (shape[0], 2)
+    assert np.isfinite(points).all()
+
+
+def test_the_neighbour_map_keeps_clusters_apart_and_repeats_with_its_seed():
+    generator = np.random.default_rng(11)
+    vectors = np.concatenate([generator.normal(shift, 0.1, size=(20, 12)) for shift in (0.0, 5.0)])
+    points = map_2d(vectors, seed=3, tsne=True)
+    inside = np.linalg.norm(points[:20] - points[:20].mean(axis=0), axis=1).max()
+    between = np.linalg.norm(points[:20].mean(axis=0) - points[20:].mean(axis=0))
+    assert between > inside
+    assert np.array_equal(points, map_2d(vectors, seed=3, tsne=True))

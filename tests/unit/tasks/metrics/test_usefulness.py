@@ -1,0 +1,170 @@
+"""How useful a run was is said in numbers that hold: exact intervals, chance, equally many texts on both sides."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binomtest
+
+from connectors.interfaces.rows import RowsRef
+from flows.config.files import check_config
+from flows.engine.tools import RunName, RunTools
+from flows.methods.wasp.config import WaspConfig
+from tasks.core.refs import Reference, Written
+from tasks.core.reuse import step_key
+from tasks.metrics.usefulness import Accuracy, Baseline, Usefulness, usefulness_of
+from tasks.steps.baseline import TOO_FEW, BaselineJob, measure_baseline, read_baseline, sampled
+from tasks.steps.evaluation import TrainJob
+from tasks.steps.texts import embed_samples
+from tasks.students.spec import StudentSpec
+from tests.support.data.reports import made_up_report
+from tests.support.runs.pipeline import SMALL
+
+GOOD = Usefulness(
+    Accuracy(213, 300, 600), 0.17, "linear", Baseline("linear", Accuracy(204, 300, 120), Accuracy(210, 300, 120))
+)
+
+
+@pytest.mark.parametrize(("right", "rows"), [(0, 90), (1, 3), (45, 90), (90, 90), (813, 1000)])
+def test_the_interval_is_the_exact_binomial_one(right: int, rows: int) -> None:
+    low, high = Accuracy(right, rows).interval
+    exact = binomtest(right, rows).proportion_ci(0.95, method="exact")
+    assert (low, high) == pytest.approx((exact.low, exact.high), abs=1e-9)
+
+
+def test_a_useful_run_says_what_it_beats_and_warns_of_nothing() -> None:
+    assert GOOD.line == (
+        "chance 17.0 % · same models without private data 68.0 % (62-73, 120 texts) · this run with as many texts "
+        "70.0 % (64-75, 120 texts) · this run 71.0 % (66-76, 600 texts)"
+    )
+    assert GOOD.basis == "300 test rows, 95 % Clopper-Pearson intervals"
+    assert GOOD.warnings == ()
+
+
+def test_another_student_of_the_baseline_is_named() -> None:
+    tuned = replace(GOOD, student="finetune")
+    assert "(62-73, 120 texts), linear student on both · this run with as many texts" in tuned.line
+
+
+def test_an_interval_that_reaches_chance_is_a_warning() -> None:
+    near = Usefulness(Accuracy(29, 200, 600), 0.1, "linear", unmeasured="no texts")
+    assert not near.above_chance
+    (warning,) = near.warnings
+    assert warning.startswith(
+        "student accuracy 14.5 % (10-20, 600 texts) is not above chance (10.0 %) on 200 test rows"
+    )
+    assert replace(near, run=Accuracy(36, 200, 600)).warnings == ()
+
+
+@pytest.mark.parametrize(("guided", "warnings"), [(203, 1), (204, 1), (205, 0)])
+def test_texts_that_teach_no_more_than_those_without_private_data_are_a_warning(guided: int, warnings: int) -> None:
+    assert GOOD.baseline is not None
+    run = replace(GOOD, baseline=replace(GOOD.baseline, guided=Accuracy(guided, 300, 120)))
+    assert len(run.warnings) == warnings
+    assert all("no gain from the private data is measured" in warning for warning in run.warnings)
+
+
+def test_it_survives_json_and_an_older_report_has_none() -> None:
+    assert usefulness_of(json.loads(json.dumps(asdict(GOOD)))) == GOOD
+    from tasks.reporting.report_model import from_json, to_json
+
+    stored = json.loads(json.dumps(to_json(replace(made_up_report(), usefulness=GOOD))))
+    assert from_json(stored).usefulness == GOOD
+    del stored["usefulness"]
+    assert from_json(stored).usefulness is None
+
+
+def test_a_sample_keeps_the_shares_of_classes_or_makes_them_equal() -> None:
+    labels = np.array(["a"] * 60 + ["b"] * 30 + ["c"] * 10)
+    chosen = sampled(labels, 20, seed=1)
+    assert sorted(pd.Series(labels[chosen]).value_counts().to_dict().items()) == [("a", 12), ("b", 6), ("c", 2)]
+    equal = sampled(labels, 15, seed=1, balanced=True)
+    assert set(pd.Series(labels[equal]).value_counts()) == {5}
+    assert list(sampled(labels, 100, seed=1)) == list(range(100))
+    assert list(sampled(labels, 20, seed=1)) == list(chosen)
+    assert list(sampled(labels, 20, seed=2)) != list(chosen)
+
+
+class Desk:
+    """The steps of a run on a folder: tables of texts whose labels are right, or those of the next class."""
+
+    def __init__(self, home: Path) -> None:
+        self.tools = RunTools(check_config(WaspConfig, SMALL, "the test"), home, RunName("r", "wasp", "desk", "f" * 64))
+        self.test = Reference("test", RowsRef("builtin:support_desk/test.parquet"), "content")
+        self.rows = self.tools.read_rows(self.test.where)
+        self.labels = tuple(sorted(self.rows["label"].unique()))
+
+    def written(self, name: str, texts: int, shift: int = 0) -> Written:
+        chosen = self.rows.groupby("label", group_keys=False).head(texts).reset_index(drop=True)
+        moved = {label: self.labels[(n + shift) % len(self.labels)] for n, label in enumerate(self.labels)}
+        table = pd.DataFrame(
+            {
+                "sample_id": np.arange(len(chosen), dtype=np.int64),
+                "text": chosen["text"],
+                "label": chosen["label"].map(moved),
+                "attribute": "",
+                "plm": name,
+                "iteration": np.int64(0),
+                "prompt_key": "",
+                "finish_reason": "stop",
+                "tokens_in": 0,
+                "tokens_out": 0,
+            }
+        )
+        path = f"runs/r/iteration=0/plm={name}/samples.parquet"
+        samples = self.tools.artifacts.write_table(path, table, step_key("generate", {"plm": name}, {}))
+        return Written(name, 0, samples, embed_samples(self.tools, samples)[0])
+
+    def job(self, zero_shot: Written, guided: Written, kind: str = "linear", balanced: bool = False) -> BaselineJob:
+        spec = StudentSpec(kind)  # type: ignore[arg-type]
+        return BaselineJob(TrainJob((guided,), spec, self.labels, self.test), (zero_shot,), balanced)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["linear", "finetune"])
+def test_both_sides_learn_from_equally_many_texts_with_one_student(desk: Desk, kind: str) -> None:
+    job = desk.job(desk.written("wrong", 8, shift=1), desk.written("right", 20), kind)
+    ref, _ = measure_baseline(desk.tools, job)
+    baseline, unmeasured = read_baseline(desk.tools.artifacts.read_json(ref))
+    assert baseline is not None
+    assert unmeasured == ""
+    assert baseline.student == "linear"
+    assert baseline.zero_shot.texts == baseline.guided.texts == 8 * len(desk.labels)
+    assert baseline.zero_shot.rows == len(desk.rows)
+    assert baseline.zero_shot.value < 0.2 < 0.4 < baseline.guided.value
+    again, _ = measure_baseline(desk.tools, job)
+    assert again.reused
+
+
+def test_more_zero_shot_texts_than_the_run_kept_are_thinned(desk: Desk) -> None:
+    ref, _ = measure_baseline(desk.tools, desk.job(desk.written("many", 20), desk.written("few", 5)))
+    assert desk.tools.artifacts.read_json(ref)["texts"] == 5 * len(desk.labels)
+
+
+def test_shares_that_private_rows_chose_do_not_reach_the_baseline(desk: Desk) -> None:
+    many = desk.written("many", 20)
+    table = desk.tools.artifacts.read_table(many.samples)
+    table = table[(table["label"] != desk.labels[0]) | (table.groupby("label").cumcount() < 3)].reset_index(drop=True)
+    path = "runs/r/iteration=0/plm=skewed/samples.parquet"
+    samples = desk.tools.artifacts.write_table(path, table, step_key("generate", {"plm": "skewed"}, {}))
+    skewed = Written("skewed", 0, samples, embed_samples(desk.tools, samples)[0])
+    ref, _ = measure_baseline(desk.tools, desk.job(skewed, many, balanced=True))
+    assert desk.tools.artifacts.read_json(ref)["texts"] == 3 * len(desk.labels)
+
+
+def test_zero_shot_texts_of_one_class_are_no_baseline(desk: Desk) -> None:
+    many = desk.written("many", 5)
+    table = desk.tools.artifacts.read_table(many.samples)
+    table = table[table["label"] == desk.labels[0]].reset_index(drop=True)
+    path = "runs/r/iteration=0/plm=one/samples.parquet"
+    samples = desk.tools.artifacts.write_table(path, table, step_key("generate", {"plm": "one"}, {}))
+    one = Written("one", 0, samples, embed_samples(desk.tools, samples)[0])
+    ref, _ = measure_baseline(desk.tools, desk.job(one, many))
+    assert read_baseline(desk.tools.artifacts.read_json(ref)) == (None, TOO_FEW)

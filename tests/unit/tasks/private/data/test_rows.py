@@ -1,0 +1,218 @@
+"""The private rows are opened, chosen and named in the private zone alone."""
+
+import json
+import pickle
+import traceback
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from connectors.interfaces.errors import InputError, PlaceError, PrivateInputError
+from connectors.interfaces.rows import PrivateRef, RowsRef
+from connectors.security.record_hashes import dataset_fingerprint, record_hash
+from tasks.private.data.rows import Zone, identify, open_rows
+from tests.support.data.private_zone import SECRET, zone
+
+LABELS = ("a", "b")
+
+
+def source(number: int, without: int | None = None) -> pd.DataFrame:
+    rows = [(f"text number {n}", LABELS[n % 2]) for n in range(number) if n != without]
+    return pd.DataFrame(rows, columns=["text", "label"]).assign(row=range(len(rows)))
+
+
+def taken(frame: pd.DataFrame, tmp_path: Path, **where: int | None) -> set[str]:
+    private = PrivateRef("rows", RowsRef("somewhere", **where))  # type: ignore[arg-type]
+    place = zone(frame, tmp_path)
+    return set(open_rows(place, private, identify(place, private, LABELS, []).fingerprint).texts)
+
+
+def test_all_rows_are_taken_unless_a_number_is_given(tmp_path: Path) -> None:
+    assert len(taken(source(50), tmp_path)) == 50
+
+
+def test_with_a_declared_size_each_row_is_drawn_on_its_own(tmp_path: Path) -> None:
+    """Removing any row changes nothing for the others: the promise holds for the whole source."""
+    whole = taken(source(200), tmp_path, rows=60, of=200)
+    assert 30 < len(whole) < 90
+    for gone in range(200):
+        without = taken(source(200, gone), tmp_path, rows=60, of=200)
+        assert whole - without <= {f"text number {gone}"}
+        assert without <= whole
+
+
+def test_with_a_number_alone_exactly_so_many_are_taken_and_one_may_let_another_in(tmp_path: Path) -> None:
+    whole = taken(source(200), tmp_path, rows=60)
+    assert len(whole) == 60
+    changes = [len(whole ^ taken(source(200, gone), tmp_path, rows=60)) for gone in range(200)]
+    assert max(changes) == 2, "one out, one in: a replacement, for which the noise is calibrated"
+
+
+def test_the_seed_chooses_and_the_order_of_the_file_does_not(tmp_path: Path) -> None:
+    shuffled = source(200).sample(frac=1, random_state=3)
+    assert taken(source(200), tmp_path, rows=60) == taken(shuffled, tmp_path, rows=60)
+    assert taken(source(200), tmp_path, rows=60) != taken(source(200), tmp_path, rows=60, seed=1)
+
+
+def test_a_part_of_a_source_has_the_identity_of_the_source(tmp_path: Path) -> None:
+    whole = identify(zone(source(40), tmp_path), PrivateRef("x", RowsRef("p")), LABELS, [])
+    part = identify(zone(source(40), tmp_path), PrivateRef("y", RowsRef("q", rows=5, seed=9)), LABELS, [])
+    other = identify(zone(source(40, 3), tmp_path), PrivateRef("x", RowsRef("p")), LABELS, [])
+    assert whole.fingerprint == part.fingerprint
+    assert other.fingerprint != whole.fingerprint
+    assert len(set(whole.records) & set(other.records)) == 39
+
+
+def test_rows_in_memory_show_nothing_and_cannot_be_stored(tmp_path: Path) -> None:
+    place, private = zone(source(3), tmp_path), PrivateRef("x", RowsRef("p"))
+    rows = open_rows(place, private, identify(place, private, LABELS, []).fingerprint)
+    assert "text number" not in f"{rows} {rows!r}"
+    with pytest.raises(TypeError, match="never serialised"):
+        pickle.dumps(rows)
+
+
+def test_a_reference_does_not_print_its_place() -> None:
+    assert "secret-ward" not in repr(PrivateRef("x", RowsRef("/secret-ward/rows.csv")))
+
+
+def test_the_same_texts_under_other_labels_are_the_same_records(tmp_path: Path) -> None:
+    other = source(20).assign(label="b")
+    private = PrivateRef("x", RowsRef("p"))
+    first, second = (identify(zone(frame, tmp_path), private, LABELS, []) for frame in (source(20), other))
+    assert first.records == second.records
+    assert first.fingerprint != second.fingerprint
+
+
+def test_rows_that_changed_since_they_were_identified_are_not_opened(tmp_path: Path) -> None:
+    private = PrivateRef("x", RowsRef("p"))
+    known = identify(zone(source(20), tmp_path), private, LABELS, []).fingerprint
+    for changed in (source(21), source(20, without=4), source(20).assign(label="b")):
+        with pytest.raises(PrivateInputError, match="PRIVATE-CHANGED"):
+            open_rows(zone(changed, tmp_path), private, known)
+    shuffled = source(20).sample(frac=1, random_state=1)
+    assert len(open_rows(zone(shuffled, tmp_path), private, known).texts) == 20
+
+
+def test_what_a_reader_says_about_private_rows_goes_to_their_owner(tmp_path: Path) -> None:
+    def broken(_: RowsRef) -> pd.DataFrame:
+        raise InputError("rows.csv has no column 'text'. Columns: 'my secret illness'")
+
+    private = PrivateRef("x", RowsRef("p"))
+    place = Zone(broken, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), tmp_path / "problems")
+    with pytest.raises(PrivateInputError, match="PRIVATE-READ") as refused:
+        identify(place, private, LABELS, [])
+    assert "illness" not in str(refused.value)
+    assert "illness" in refused.value.details.read_text()
+
+
+def test_that_a_source_does_not_exist_is_said_openly(tmp_path: Path) -> None:
+    def absent(_: RowsRef) -> pd.DataFrame:
+        raise PlaceError("rows.csv does not exist")
+
+    place = Zone(absent, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), tmp_path)
+    with pytest.raises(PlaceError, match="does not exist"):
+        identify(place, PrivateRef("x", RowsRef("p")), LABELS, [])
+
+
+def test_an_unknown_error_stays_in_the_zone_even_when_it_cannot_be_written_down(tmp_path: Path) -> None:
+    def broken(_: RowsRef) -> pd.DataFrame:
+        raise ValueError("cannot parse 'my secret illness'")
+
+    (tmp_path / "full").write_text("a file where the folder should be")
+    for folder in (tmp_path / "problems", tmp_path / "full"):
+        place = Zone(broken, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), folder)
+        with pytest.raises(PrivateInputError, match="PRIVATE-STEP") as refused:
+            identify(place, PrivateRef("x", RowsRef("p")), LABELS, [])
+        assert "illness" not in "".join(traceback.format_exception(refused.value))
+    told = [path.read_text() for path in (tmp_path / "problems").iterdir()]
+    assert "illness" in told[0]
+
+
+@pytest.mark.parametrize("public", ["text number 3", "Text  NUMBER 3", "\u03aa\u0301 text"])
+def test_a_private_row_among_the_public_texts_is_refused_however_it_is_written(tmp_path: Path, public: str) -> None:
+    rows = pd.concat([source(6), pd.DataFrame({"text": ["\u0390 text"], "label": ["a"], "row": [6]})])
+    private = PrivateRef("rows", RowsRef("somewhere"))
+    with pytest.raises(PrivateInputError, match="PRIVATE-IN-TEST"):
+        identify(zone(rows, tmp_path), private, LABELS, ["another text", public])
+
+
+def test_missing_texts_and_labels_are_told_to_the_owner_of_the_rows(tmp_path: Path) -> None:
+    frame = source(4)
+    frame.loc[1, "text"] = None
+    frame.loc[2, "label"] = None
+    with pytest.raises(PrivateInputError, match="PRIVATE-ROWS"):
+        identify(
+            zone(frame.astype({"text": "str", "label": "str"}), tmp_path), PrivateRef("x", RowsRef("p")), LABELS, []
+        )
+    told = json.loads((tmp_path / "x.json").read_text())
+    assert [(one["row"], one["reason"]) for one in told["problems"]] == [
+        (1, "the text is null"),
+        (2, "the label is empty"),
+    ]
+    assert "counted from 0" in told["rows"]
+
+
+def whose(number: int) -> pd.DataFrame:
+    return source(number).assign(person=[f"patient {n // 4}" for n in range(number)])
+
+
+def test_the_persons_of_rows_stay_with_them_and_are_part_of_the_identity(tmp_path: Path) -> None:
+    private = PrivateRef("rows", RowsRef("somewhere", person="person"))
+    known = identify(zone(whose(12), tmp_path), private, LABELS, [])
+    rows = open_rows(zone(whose(12), tmp_path), private, known.fingerprint)
+    assert rows.persons == tuple(f"patient {n // 4}" for n in range(12))
+    moved = whose(12).assign(person="one and the same")
+    assert identify(zone(moved, tmp_path), private, LABELS, []).fingerprint != known.fingerprint
+    assert identify(zone(moved, tmp_path), private, LABELS, []).records == known.records, "the same texts, one budget"
+
+
+def test_a_row_of_nobody_is_refused_and_its_owner_told_where(tmp_path: Path) -> None:
+    frame = whose(12)
+    frame.loc[7, "person"] = " "
+    frame.loc[9, "person"] = None
+    private = PrivateRef("rows", RowsRef("somewhere", person="person"))
+    with pytest.raises(PrivateInputError, match="PRIVATE-ROWS"):
+        identify(zone(frame, tmp_path), private, LABELS, [])
+    told = json.loads((tmp_path / "rows.json").read_text())["problems"]
+    assert [(one["row"], one["field"]) for one in told] == [(7, "person"), (9, "person")]
+
+
+def unequal(number: int, without: int | None = None) -> pd.DataFrame:
+    """Return rows of which three in ten are of class b."""
+    frame = source(number, without)
+    return frame.assign(label=["b" if int(text.split()[-1]) % 10 < 3 else "a" for text in frame["text"]])
+
+
+def drawn(frame: pd.DataFrame, folder: Path, rows: int, seed: int = 0) -> list[tuple[str, str]]:
+    private = PrivateRef("rows", RowsRef("somewhere", rows=rows, seed=seed, public=True))
+    place = zone(frame, folder)
+    found = open_rows(place, private, identify(place, private, LABELS, []).fingerprint)
+    return sorted(zip(found.labels, found.texts, strict=True))
+
+
+@pytest.mark.parametrize(("rows", "of_b"), [(100, 30), (10, 3), (7, 2), (1, 0), (199, 60), (200, 60)])
+def test_of_public_rows_exactly_so_many_are_drawn_each_class_in_its_proportion(
+    tmp_path: Path, rows: int, of_b: int
+) -> None:
+    for seed in range(5):
+        labels = [label for label, _ in drawn(unequal(200), tmp_path, rows, seed)]
+        assert (len(labels), labels.count("b")) == (rows, of_b)
+
+
+def test_public_rows_are_drawn_by_seed_and_content_alone(tmp_path: Path) -> None:
+    shuffled = unequal(200).sample(frac=1, random_state=3)
+    assert drawn(unequal(200), tmp_path, 60) == drawn(shuffled, tmp_path, 60)
+    assert len({str(drawn(unequal(200), tmp_path, 60, seed)) for seed in range(5)}) == 5
+
+
+def test_more_public_rows_than_there_are_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(PrivateInputError, match="PRIVATE-TOO-FEW"):
+        drawn(unequal(20), tmp_path, 21)
+
+
+def test_a_public_draw_is_another_choice_than_a_private_one_in_every_key() -> None:
+    choices = [RowsRef("p", rows=60, **more).choice for more in ({}, {"of": 100}, {"public": True}, {"seed": 1})]  # type: ignore[arg-type]
+    assert len({str(choice) for choice in choices}) == 4
+    assert [RowsRef("p", rows=60, public=public).lets_rows_in for public in (False, True)] == [True, False]

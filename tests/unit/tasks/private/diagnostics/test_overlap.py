@@ -1,0 +1,72 @@
+"""Copies of private passages are found; what public texts share too is not held against a text."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from connectors.interfaces.errors import PrivateInputError
+from connectors.interfaces.rows import PrivateRef, RowsRef
+from tasks.private.data.rows import Zone, identify
+from tasks.private.diagnostics.overlap import chance_words, passages, search_copies
+from tests.support.data.private_zone import zone
+
+SECRET_TEXT = "my router fell from the shelf and now its blue lamp blinks twice every hour at night"
+SENTENCE = "thank you very much for your help in this matter today"
+
+
+@dataclass
+class Tools:
+    zone: Zone
+    private: PrivateRef
+    run_id: str = "run-1"
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> tuple[Tools, str]:
+    rows = pd.DataFrame({"text": [SECRET_TEXT, f"hello {SENTENCE}"], "label": ["a", "b"], "row": [0, 1]})
+    place, private = zone(rows, tmp_path / "problems"), PrivateRef("rows", RowsRef("somewhere"))
+    return Tools(place, private), identify(place, private, ("a", "b"), []).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ("The cat sat on the mat and looked at the moon.", True),
+        ("Well, MY ROUTER fell from the shelf; and now!", False),
+        ("my router fell from the shelf and", True),
+        (f"Hi. {SENTENCE}", False),
+    ],
+)
+def test_eight_words_in_a_row_are_a_copy_whatever_case_and_punctuation(tools, text: str, passes: bool) -> None:
+    found = search_copies(tools[0], tools[1], {7: text}, [])
+    assert found.passed is passes
+    assert found.mark == "not private"
+    if not passes:
+        assert {one["sample_id"] for one in json.loads(found.details.read_text())["problems"]} == {7}
+
+
+def test_what_stands_in_a_public_text_is_no_copy(tools) -> None:
+    assert search_copies(tools[0], tools[1], {0: f"Hi. {SENTENCE}"}, [SENTENCE]).passed
+
+
+def test_chance_is_what_texts_share_with_public_rows_but_never_excuses_twelve_words(tools) -> None:
+    words = SECRET_TEXT.split()
+    assert chance_words([SENTENCE], ["nothing alike"]) == 8
+    assert chance_words([SENTENCE], [" ".join(SENTENCE.split()[:9])]) == 10
+    quote = "a b c d e f g h i j k l m n o p q r s t"
+    assert chance_words([quote], [quote]) == 12
+    assert not search_copies(tools[0], tools[1], {0: quote, 1: " ".join(words[2:14])}, [quote]).passed
+
+
+def test_writing_without_spaces_is_compared_by_signs() -> None:
+    row = "我的路由器昨天晚上从架子上掉下来了现在蓝灯一直闪"
+    assert set(passages(f"你好{row[:18]}。", 8)) & set(passages(row, 8))
+    assert not set(passages(f"你好{row[:12]}。", 8)) & set(passages(row, 8))
+
+
+def test_rows_that_are_others_now_are_refused(tools) -> None:
+    with pytest.raises(PrivateInputError, match="PRIVATE-CHANGED"):
+        search_copies(tools[0], "another fingerprint", {0: "text"}, [])

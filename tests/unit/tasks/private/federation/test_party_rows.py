@@ -1,0 +1,117 @@
+"""The Dirichlet partition: every row lands exactly once, by the proportions drawn, and nobody else reads it."""
+
+import stat
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from connectors.interfaces.errors import ConfigError, PrivateInputError
+from connectors.interfaces.rows import RowsRef
+from connectors.rows.reader import read_rows
+from tasks.federation.partition import Partition, shared_out
+from tasks.private.federation.party_rows import Target, write_parties
+from tests.support.runs.pipeline import Pipeline, last_json
+
+LABELS = ["a"] * 400 + ["b"] * 250 + ["c"] * 50
+
+
+def rows(path: Path, **more: list[str]) -> RowsRef:
+    frame = pd.DataFrame({"text": [f"text number {n}" for n in range(len(LABELS))], "label": LABELS} | more)
+    frame.to_parquet(path)
+    return RowsRef(str(path), person="person" if more else None)
+
+
+def target(folder: Path) -> Target:
+    return Target(folder / "parties", {"party.yaml": "name: {party}"}, folder / "problems")
+
+
+def test_every_row_lands_exactly_once_with_its_label(tmp_path: Path) -> None:
+    where = rows(tmp_path / "rows.parquet")
+    names = write_parties(read_rows, where, Partition(7, 1.0, 3), target(tmp_path))
+    parts = [pd.read_parquet(tmp_path / "parties" / name / "rows.parquet") for name in names]
+    together = pd.concat(parts).sort_values("text", ignore_index=True)
+    assert together.equals(pd.read_parquet(where.path).sort_values("text", ignore_index=True))
+    assert len(names) == 7
+    assert all(len(part) for part in parts)
+
+
+def test_equal_seeds_give_equal_parts_and_other_seeds_others() -> None:
+    one, same, other = (shared_out(LABELS, Partition(5, 1.0, seed)).tolist() for seed in (1, 1, 2))
+    assert one == same != other
+
+
+def test_the_parts_of_a_class_follow_the_proportions_that_were_drawn() -> None:
+    """With the first draw taken (least 0) the generator can be followed by hand."""
+    for seed in range(20):
+        parties = shared_out(LABELS, Partition(4, 0.5, seed, least=0))
+        generator = np.random.default_rng(seed)
+        for name in ("a", "b", "c"):
+            places = [n for n, label in enumerate(LABELS) if label == name]
+            generator.permutation(places)
+            shares = generator.dirichlet([0.5] * 4)
+            counts = np.bincount(parties[places], minlength=4)
+            assert np.abs(counts - shares * len(places)).max() <= 1
+
+
+def test_small_alpha_makes_parties_unlike_and_large_alpha_alike() -> None:
+    def spread(alpha: float) -> float:
+        parties = shared_out(LABELS, Partition(5, alpha, 0, least=0))
+        shares = [np.bincount(parties[:400], minlength=5) / 400, np.bincount(parties[400:650], minlength=5) / 250]
+        return float(np.abs(shares[0] - shares[1]).sum())
+
+    assert spread(1e4) < 0.1 < spread(0.05)
+
+
+def test_rows_of_a_person_stay_together(tmp_path: Path) -> None:
+    where = rows(tmp_path / "rows.parquet", person=[f"person {n % 90}" for n in range(len(LABELS))])
+    names = write_parties(read_rows, where, Partition(6), target(tmp_path))
+    homes = [set(pd.read_parquet(tmp_path / "parties" / name / "rows.parquet")["person"]) for name in names]
+    assert sum(map(len, homes)) == len(set.union(*homes)) == 90
+
+
+def test_only_the_owner_may_read_and_each_party_is_told_its_name(tmp_path: Path) -> None:
+    names = write_parties(read_rows, rows(tmp_path / "rows.parquet"), Partition(3), target(tmp_path))
+    for place in [tmp_path / "parties", *(tmp_path / "parties").rglob("*")]:
+        assert stat.S_IMODE(place.stat().st_mode) == (0o700 if place.is_dir() else 0o600), place
+    assert [(tmp_path / "parties" / name / "party.yaml").read_text() for name in names] == [f"name: {n}" for n in names]
+    assert {place.name for place in tmp_path.iterdir()} == {"parties", "rows.parquet"}, "nothing half-made stays"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (Partition(1), "2 or more"),
+        (Partition(3, 0.0), "alpha is 0"),
+        (Partition(3, float("inf")), "positive number"),
+        (Partition(3, seed=-1), "whole numbers from 0"),
+        (Partition(701), "fewer parties"),
+        (Partition(300, 0.01), "raise alpha"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused_with_what_to_write(wanted: Partition, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        shared_out(LABELS, wanted)
+
+
+def test_what_is_wrong_with_rows_is_told_to_their_owner_alone(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a secret sentence,positive\nanother one,negative\n")
+    with pytest.raises(PrivateInputError, match="PRIVATE-READ") as refused:
+        write_parties(read_rows, RowsRef(str(tmp_path / "rows.csv")), Partition(2), target(tmp_path))
+    assert "secret" not in str(refused.value)
+    assert "a secret sentence" in (tmp_path / "problems" / "partition.txt").read_text()
+    assert not (tmp_path / "parties").exists()
+
+
+def test_the_command_makes_folders_that_a_party_can_start_from(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home")
+    done = pipeline.call(
+        *("partition", "builtin:support_desk/private.parquet", str(tmp_path / "parties")),
+        *("--parties", "3", "--seed", "5", "--json"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert last_json(done.stdout)["parties"] == ["party-1", "party-2", "party-3"]
+    assert "path: rows.parquet, text: text, label: label" in (tmp_path / "parties/party-2/party.yaml").read_text()
+    again = pipeline.call("partition", "builtin:support_desk/private.parquet", str(tmp_path / "parties"))
+    assert (again.returncode, "exists; name a new folder" in again.stderr) == (2, True)

@@ -1,0 +1,167 @@
+"""The two releases of DP-KPS as a run makes them: real rows, real book, what a document adds, what is told of it."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from connectors.interfaces.errors import ConfigError, InputError, PrivateInputError
+from flows.config.files import check_config
+from flows.engine.prepare import Prepared, prepare
+from flows.methods.dp_kps.config import DpKpsConfig
+from flows.methods.dp_kps.run import DpKpsRun
+from flows.runtime.manifest import open_book
+from tasks.accounting.keyphrases import PartPrivacy, calibrate_part
+from tasks.keyphrases.densities import Shape, members_of
+from tasks.keyphrases.phrases import vocabulary_of
+from tasks.private.releases import keyphrases
+from tasks.private.releases.keyphrase_release import NoisySums
+from tasks.steps import keyphrases as keyphrasing
+from tests.support.runs.pipeline import SMALL
+
+WORDS = ("router", "invoice", "password", "parcel", "light", "cable", "refund", "signal", "reset", "email", "screen")
+LABELS = ("login_problem", "billing_question", "slow_internet")
+
+
+def texts(number: int, seed: int) -> list[tuple[str, str]]:
+    draw = random.Random(seed)
+    return [(" ".join(draw.choices(WORDS, k=draw.randint(1, 8))), draw.choice(LABELS)) for _ in range(number)]
+
+
+def opened(folder: Path, **changes: Any) -> DpKpsRun:
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = folder / "rows.jsonl"
+    if not rows.exists():
+        lines = (json.dumps({"text": text, "label": label}) for text, label in texts(40, 1))
+        rows.write_text("\n".join(lines))
+    terms = folder / "terms.txt"
+    terms.write_text("\n".join((*WORDS, "cable light", "unused")))
+    values: dict[str, Any] = {
+        **{name: SMALL[name] for name in ("task", "plms", "student", "execution")},
+        "private": {"path": str(rows), "name": "desk"},
+        "vocabulary": {"path": str(terms)},
+        "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 32}},
+        "method": {"samples": 12, "terms": 3, "vocabulary_terms": 8, "length": 4, "frequencies": 20},
+    }
+    for name, change in changes.items():
+        values[name] = {**values.get(name, {}), **change} if isinstance(change, dict) else change
+    return run_of(prepare("dp_kps", check_config(DpKpsConfig, values, "the test"), folder / "home"))
+
+
+def run_of(prepared: Prepared) -> DpKpsRun:
+    name = prepared.tools.called
+    prepared.tools.ledger.reserve(name.dataset, prepared.plan, "the test")
+    return DpKpsRun(prepared, open_book("dp_kps", prepared), 0.0)
+
+
+def drawn(run: DpKpsRun) -> list[NoisySums]:
+    entries = run.tools.ledger.history(run.tools.called.dataset)
+    found = [run.tools.ledger.output("desk", entry.number) for entry in entries if entry.kind == "release"]
+    return [NoisySums.from_bytes(output) for output in found if output]
+
+
+@pytest.mark.parametrize("setting", ["gaussian", "pure", "paper"])
+def test_each_part_is_charged_once_and_read_back_ever_after(tmp_path: Path, setting: str) -> None:
+    run = opened(tmp_path, privacy={"setting": setting})
+    counted, _ = keyphrasing.count_terms(run.tools, run.vocabulary_spec)
+    terms, _ = keyphrasing.choose_terms(run.tools, run.vocabulary_spec, counted)
+    density, _ = keyphrasing.estimate_densities(run.tools, run.density_spec, terms)
+    entries = [entry for entry in run.tools.ledger.history("desk") if entry.kind == "release"]
+    assert [entry.slot for entry in entries] == ["vocabulary", "density"]
+    plan = run.prepared.noise
+    assert [entry.event for entry in entries] == [dict(charge.event) for charge in plan.charges]
+    assert (plan.epsilon_exact > plan.epsilon_stated) == (setting == "paper")
+    vocabulary, sums = drawn(run)
+    members = len(run.config.shape.members)
+    assert vocabulary.sums.shape == (1, len(WORDS) + 2)
+    assert sums.sums.shape == (6, 2 * 20 * members)
+    for ref in (counted, density):
+        (run.tools.home / ref.path).unlink()
+    again, why = keyphrasing.count_terms(run.tools, run.vocabulary_spec)
+    assert again.reused
+    assert "no noise drawn" in why
+    assert again.sha256 == counted.sha256
+    keyphrasing.estimate_densities(run.tools, run.density_spec, terms)
+    assert len(drawn(run)) == 2
+
+
+def test_another_private_row_is_another_release_and_the_same_draw_is_never_noise_twice(tmp_path: Path) -> None:
+    first, second = opened(tmp_path / "a"), opened(tmp_path / "b")
+    one, other = (keyphrasing.count_terms(run.tools, run.vocabulary_spec)[0] for run in (first, second))
+    assert one.key != other.key, "another key names the rows"
+    numbers = [run.tools.artifacts.read_table(ref)["sum"].to_numpy() for run, ref in ((first, one), (second, other))]
+    assert not np.array_equal(*numbers)
+
+
+def test_what_a_document_adds_hangs_on_it_alone_and_keeps_to_the_bound() -> None:
+    vocabulary = vocabulary_of([*WORDS, "cable light"])
+    vectors = np.random.default_rng(0).standard_normal((len(vocabulary.terms), 6))
+    documents = [text for text, _ in texts(30, 5)] + ["", "nothing of it", "cable light " * 50]
+    for setting in ("gaussian", "pure", "paper"):
+        shape = Shape("iterative", "logarithmic", 5, 12, 0.4, setting != "paper")
+        members = members_of(shape, vectors, 0)
+        privacy = PartPrivacy("density", 3.0, setting=setting, keyphrases=4, frequencies=12, members=len(members))  # type: ignore[arg-type]
+        bound = calibrate_part(privacy).sensitivity
+        together = list(keyphrases._features(documents, vocabulary.matcher, members, privacy))
+        for document, row in zip(documents, together, strict=True):
+            (alone,) = keyphrases._features([document], vocabulary.matcher, members, privacy)
+            assert np.array_equal(alone, row)
+            assert (np.linalg.norm(row) if setting == "gaussian" else np.abs(row).sum()) <= bound
+        assert not together[-3].any()
+        assert not together[-2].any()
+
+
+def test_a_changed_source_stops_a_release_and_its_words_stay_in_the_private_zone(tmp_path: Path) -> None:
+    run = opened(tmp_path)
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(rows.read_text() + "\n" + json.dumps({"text": "a secret cable", "label": LABELS[0]}))
+    with pytest.raises(PrivateInputError, match="PRIVATE-CHANGED") as refused:
+        keyphrasing.count_terms(run.tools, run.vocabulary_spec)
+    assert "secret" not in str(refused.value)
+    assert not drawn(run)
+
+
+def test_the_private_vocabulary_is_that_of_the_noisy_counts(tmp_path: Path) -> None:
+    run = opened(tmp_path, privacy={"epsilon": 200.0})
+    counted, _ = keyphrasing.count_terms(run.tools, run.vocabulary_spec)
+    terms, _ = keyphrasing.choose_terms(run.tools, run.vocabulary_spec, counted)
+    table = run.tools.artifacts.read_table(terms.table)
+    assert len(table) == 8
+    assert table["count"].is_monotonic_decreasing
+    assert "unused" not in table["term"].tolist()
+    far = opened(tmp_path, method={"threshold": 100.0}, privacy={"epsilon": 0.5})
+    release, _ = keyphrasing.count_terms(far.tools, far.vocabulary_spec)
+    with pytest.raises(InputError, match=r"lower method\.threshold"):
+        keyphrasing.choose_terms(far.tools, far.vocabulary_spec, release)
+
+
+def test_a_private_row_is_never_shown_in_a_prompt(tmp_path: Path) -> None:
+    given = tmp_path / "given.jsonl"
+    text, label = texts(40, 1)[3]
+    given.write_text(json.dumps({"text": text.upper(), "label": label}))
+    with pytest.raises(PrivateInputError, match="PRIVATE-IN-TEST"):
+        opened(tmp_path, few_shot={"path": str(given)})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"privacy": {"epsilon": "inf"}}, "DP-KPS without noise is not offered"),
+        ({"privacy": {"vocabulary_epsilon": 4.0}}, "must be below privacy.epsilon"),
+        ({"privacy": {"protects": "person"}}, "privacy.protects"),
+        ({"plms": []}, "name at least one language model"),
+        ({"method": {"texts": "phrases"}}, "leave them out"),
+        ({"method": {"length": 9}}, "repeats no phrase"),
+        ({"method": {"frequencies": 20_000, "ensemble": "linear", "length": 5}}, "lower method.frequencies"),
+        ({"method": {"length": 20, "vocabulary_terms": 20}}, "name a larger vocabulary"),
+    ],
+    ids=["no noise", "vocabulary", "person", "no model", "models", "length", "size", "terms"],
+)
+def test_what_cannot_be_kept_is_refused_before_anything_is_spent(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        opened(tmp_path, **changes)

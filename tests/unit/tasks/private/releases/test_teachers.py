@@ -1,0 +1,260 @@
+"""Teachers and the tutor as a run makes them: real rows, real book; what one row changes, what is told, refused."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.interfaces.artifacts import StepKey
+from connectors.interfaces.errors import ArtifactError, ConfigError, InputError, PrivateInputError
+from flows.methods.kd_tutor.run import KdRun
+from flows.releases.filter import _teacher_spec as teacher_spec
+from tasks.accounting.teachers import PartPrivacy, calibrate_part
+from tasks.core.refs import Written
+from tasks.private.releases.keyphrase_release import NoisySums
+from tasks.private.releases.label_counts import clean_labels
+from tasks.private.releases.teachers import TeacherJob, clean_answers, shard, shard_of
+from tasks.steps import label_counts, tutor_student
+from tasks.steps import teachers as teaching
+from tasks.steps.label_counts import LabelSpec
+from tasks.steps.tutor_student import SelectSpec
+from tasks.students.spec import StudentSpec
+from tests.support.data.short_texts import LABELS
+from tests.support.models.tiny import save_roberta
+from tests.support.runs.kd_tutor import opened, texts, written_by
+
+SECRET = b"s" * 32
+
+
+def taught(run: KdRun) -> tuple[teaching.TeacherSpec, list[Written]]:
+    spec, written = teacher_spec(run), written_by(run)
+    for number in range(spec.teachers):
+        teaching.teach(run.tools, spec, number, written)
+    return spec, written
+
+
+def answers_of(run: KdRun, spec: teaching.TeacherSpec, written: list[Written]) -> list[np.ndarray[Any, Any]]:
+    places = [teaching._answers_place(run.tools, spec, number, written) for number in range(spec.teachers)]
+    found = [run.tools.artifacts.read_private_arrays(place) for place in places]
+    return [one["answers"] for one in found if one is not None]
+
+
+def releases(run: KdRun) -> dict[str, NoisySums]:
+    entries = [entry for entry in run.tools.ledger.history("desk") if entry.kind == "release"]
+    outputs = {entry.slot: run.tools.ledger.output("desk", entry.number) for entry in entries}
+    return {slot: NoisySums.from_bytes(output) for slot, output in outputs.items() if output}
+
+
+def job(number: int = 0, teachers: int = 5) -> TeacherJob:
+    return TeacherJob("", number, teachers, StudentSpec("linear"), 0, StepKey("teach", 1, {}, {}))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.text(min_size=1), max_size=20), st.text(min_size=1), st.integers(1, 7))
+def test_one_more_row_changes_one_shard_and_no_other(rows: list[str], more: str, teachers: int) -> None:
+    with_it = [*rows, more]
+    random.Random(len(rows)).shuffle(with_it)
+    changed = []
+    for number in range(teachers):
+        before = [rows[place] for place in shard(rows, number, job(number, teachers), SECRET)]
+        after = [with_it[place] for place in shard(with_it, number, job(number, teachers), SECRET)]
+        changed += [number] * (before != after)
+    assert set(changed) <= {shard_of(more, teachers, 0, SECRET)}
+
+
+def test_shards_are_disjoint_hold_each_text_once_and_are_equal_up_to_chance() -> None:
+    rows = [f"text number {number}" for number in range(3000)]
+    shards = [{rows[place] for place in shard(rows + rows, number, job(number), SECRET)} for number in range(5)]
+    assert sum(map(len, shards)) == 3000
+    assert set.union(*shards) == set(rows)
+    assert all(abs(len(one) - 600) < 6 * np.sqrt(3000 * 0.2 * 0.8) for one in shards)
+    assert shard_of("A text", 5, 0, SECRET) == shard_of(" a  TEXT ", 5, 0, SECRET), "equal but for case and space"
+    assert {shard_of("one", 1000, 0, SECRET), shard_of("one", 1000, 0, b"t" * 32)} != {shard_of("one", 1000, 1, SECRET)}
+
+
+def test_a_row_more_changes_the_answers_of_one_teacher_alone_bit_for_bit(tmp_path: Path) -> None:
+    rows = texts(40, 1)
+    first, second = (
+        opened(tmp_path / "a", rows),
+        opened(tmp_path / "b", [*rows[:7], ("a new parcel", LABELS[0]), *rows[7:]]),
+    )
+    secret = first.tools.zone.choice
+    object.__setattr__(second.tools.zone, "choice", secret)
+    before, after = (answers_of(run, *taught(run)) for run in (first, second))
+    changed = [number for number in range(4) if not np.array_equal(before[number], after[number])]
+    assert changed == [shard_of("a new parcel", 4, 0, secret)]
+    moved = (clean_answers(before).sums - clean_answers(after).sums) / 1024
+    assert np.linalg.norm(moved) <= calibrate_part(PartPrivacy("answers", 1.0, 1e-5, 20)).sensitivity
+
+
+def test_answers_and_counts_are_charged_once_and_read_back_ever_after(tmp_path: Path) -> None:
+    run = opened(tmp_path)
+    name, noise = run.tools.called, run.prepared.noise
+    labels = LabelSpec(name.dataset, name.fingerprint, noise.beside[0], run.prepared.card.label_names, False)
+    counted, _ = label_counts.count_labels(run.tools, labels)
+    spec, written = taught(run)
+    answered, _ = teaching.answer(run.tools, spec, written, None)
+    entries = [entry for entry in run.tools.ledger.history("desk") if entry.kind == "release"]
+    assert [entry.slot for entry in entries] == ["labels", "answers"]
+    assert [entry.event for entry in entries] == [dict(charge.event) for charge in noise.charges]
+    assert noise.epsilon_exact == pytest.approx(4.0, abs=1e-4)
+    found = releases(run)
+    assert found["labels"].sums.shape == (1, 6)
+    assert found["answers"].sums.shape == (20, 2)
+    assert sum(label_counts.read_shares(run.tools, counted)) == pytest.approx(1.0)
+    (run.tools.home / answered.path).unlink()
+    again, why = teaching.answer(run.tools, spec, written, None)
+    assert again.sha256 == answered.sha256
+    assert "no noise drawn" in why
+    assert teaching.teach(run.tools, spec, 0, written) == (
+        None,
+        "not needed: the answers of all teachers were released before",
+    )
+    assert len(releases(run)) == 2
+
+
+def test_noise_is_fresh_and_of_the_scale_that_was_paid(tmp_path: Path) -> None:
+    drawn = []
+    for name in ("a", "b"):
+        run = opened(tmp_path / name)
+        spec, written = taught(run)
+        teaching.answer(run.tools, spec, written, None)
+        clean = clean_answers(answers_of(run, spec, written)).sums
+        drawn.append((releases(run)["answers"].sums - clean) / spec.answers.scale_int)
+    assert not np.array_equal(*drawn)
+    spread = np.concatenate(drawn).std()
+    assert 0.6 < spread < 1.6, "80 draws of standard deviation 1"
+
+
+def test_only_sure_queries_are_answered_and_both_looks_are_paid(tmp_path: Path) -> None:
+    run = opened(tmp_path, discriminator={"sure": 0.6, "answers": 6}, privacy={"epsilon": 300.0, "tutor_epsilon": 1.0})
+    spec, written = taught(run)
+    assert spec.checks is not None
+    checks, _ = teaching.check(run.tools, spec, written)
+    answered, _ = teaching.answer(run.tools, spec, written, checks)
+    found = releases(run)
+    assert found["checks"].sums.shape == (20, 1)
+    assert found["answers"].sums.shape[0] == len(teaching.sure_of(run.tools, spec, checks)) <= 6
+    assert spec.answers.privacy.numbers == 6, "paid for, whether or not so many are sure"
+    assert run.prepared.noise.epsilon_exact <= 300.0
+    folder, _ = tutor_student.train_discriminator(run.tools, spec, written, answered, checks)
+    told = json.loads((run.tools.artifacts.read_folder(folder) / "told.json").read_text())
+    assert told["queries"] == found["answers"].sums.shape[0]
+    nobody = opened(tmp_path / "x", discriminator={"sure": 1.0}, privacy={"epsilon": 0.01, "tutor_epsilon": 0.001})
+    spec, written = taught(nobody)
+    checks, _ = teaching.check(nobody.tools, spec, written)
+    if not teaching.sure_of(nobody.tools, spec, checks):
+        with pytest.raises(InputError, match=r"lower discriminator\.sure"):
+            teaching.answer(nobody.tools, spec, written, checks)
+
+
+def test_a_teacher_without_rows_says_one_half_and_nobody_hears_of_it(tmp_path: Path) -> None:
+    run = opened(tmp_path, texts(3, 2), discriminator={"teachers": 12})
+    spec, written = taught(run)
+    answers = answers_of(run, spec, written)
+    assert len(answers) == 12
+    assert sum(bool((one == 0.5).all()) for one in answers) >= 9
+    teaching.answer(run.tools, spec, written, None)
+    assert releases(run)["answers"].sums.shape == (20, 2)
+
+
+def test_teachers_and_their_student_can_be_transformers(tmp_path: Path) -> None:
+    folder = save_roberta(tmp_path / "roberta")
+    chosen = {"kind": "finetune", "model": str(folder), "epochs": 1, "teachers": 2, "max_length": 16}
+    run = opened(tmp_path / "run", discriminator=chosen, privacy={"epsilon": 200.0})
+    spec, written = taught(run)
+    answers = answers_of(run, spec, written)
+    assert len(answers) == 2
+    assert all(((one > 0) & (one < 1)).all() for one in answers)
+    answered, _ = teaching.answer(run.tools, spec, written, None)
+    folder_of_it, _ = tutor_student.train_discriminator(run.tools, spec, written, answered, None)
+    spec = SelectSpec(0, 24, run.prepared.card.label_names, (), True, 0)
+    kept, _ = tutor_student.select_texts(run.tools, spec, written, folder_of_it)
+    assert sum(one.samples.rows for one in kept) == 24
+
+
+def test_lost_answers_stop_the_release_before_it_is_paid(tmp_path: Path) -> None:
+    run = opened(tmp_path)
+    spec, written = taught(run)
+    place = teaching._answers_place(run.tools, spec, 2, written)
+    (run.tools.home / place).unlink()
+    with pytest.raises(ArtifactError, match="nothing was spent"):
+        teaching.answer(run.tools, spec, written, None)
+    assert not releases(run)
+    teaching.teach(run.tools, spec, 2, written)
+    teaching.answer(run.tools, spec, written, None)
+    assert list(releases(run)) == ["answers"]
+
+
+def test_a_changed_source_stops_a_teacher_and_its_words_stay_in_the_private_zone(tmp_path: Path) -> None:
+    run = opened(tmp_path)
+    spec, written = teacher_spec(run), written_by(run)
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(rows.read_text() + "\n" + json.dumps({"text": "a secret cable", "label": LABELS[0]}))
+    with pytest.raises(PrivateInputError, match="PRIVATE-CHANGED") as refused:
+        teaching.teach(run.tools, spec, 0, written)
+    assert "secret" not in str(refused.value)
+
+
+def test_teachers_never_learn_from_what_they_are_asked_about() -> None:
+    spec = teaching.TeacherSpec("", "", None, None, 4, 20, 12, 0.0, StudentSpec("linear"), 0, False)  # type: ignore[arg-type]
+    shown = [teaching.shown_to(48, number, spec) for number in range(4)]
+    assert {one.queries for one in shown} == {shown[0].queries}
+    for one in shown:
+        assert len(one.queries) == 20
+        assert len(one.negatives) == 12
+        assert not set(one.queries) & set(one.negatives)
+    assert len({one.negatives for one in shown}) == 4
+    with pytest.raises(InputError, match="none is left for the teachers"):
+        teaching.shown_to(20, 0, spec)
+
+
+def test_counts_are_of_labels_in_steps() -> None:
+    noise = calibrate_part(PartPrivacy("labels", 1.0, 1e-5, 2))
+    assert clean_labels(["b", "a", "b", "unknown"], ["a", "b"], noise).sums.tolist() == [[128, 256]]
+
+
+@pytest.mark.parametrize("best", [True, False], ids=["best", "accepted"])
+def test_the_texts_taken_for_private_are_kept_of_each_class_its_part(best: bool) -> None:
+    labels = ["a"] * 6 + ["b"] * 6
+    scores = np.array([0.9, 0.8, 0.7, 0.2, 0.3, 0.6, 0.1, 0.2, 0.3, 0.4, 0.45, 0.05])
+    spec = SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, 3)
+    kept = tutor_student.chosen(labels, scores, spec)
+    assert [int(kept[:6].sum()), int(kept[6:].sum())] == [3, 2]
+    assert set(np.flatnonzero(kept[6:]) + 6) == {9, 10}, "none of b is taken for private: the likeliest follow"
+    assert (scores[:6][kept[:6]] >= 0.5).all()
+    if best:
+        assert set(np.flatnonzero(kept[:6])) == {0, 1, 2}
+    again = {
+        tuple(tutor_student.chosen(labels, scores, SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, s)))
+        for s in range(20)
+    }
+    assert (len(again) == 1) == best
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"discriminator": {"queries": 48}}, "must be below method.written"),
+        ({"discriminator": {"answers": 5}}, "answers is for sure"),
+        ({"discriminator": {"sure": 0.7, "noise": "laplace"}}, "noise: gaussian"),
+        ({"method": {"samples": 49}}, "must be at least samples"),
+        ({"privacy": {"protects": "person"}}, "privacy.protects"),
+        ({"privacy": {"tutor_epsilon": 4.0}}, "must be below privacy.epsilon"),
+        ({"privacy": {"filter_epsilon": 1.0}}, "filter_epsilon"),
+        ({"filter": "discriminator"}, "this flow is that filter"),
+        ({"class_balance": "balanced", "privacy": {"tutor_epsilon": 0.1}}, "no counts with noise"),
+        ({"privacy": {"calibration": "paper"}, "discriminator": {"sure": 0.7}}, "write tight"),
+    ],
+    ids=["queries", "answers", "laplace", "samples", "person", "tutor", "filter epsilon", "filter", "balance", "paper"],
+)
+def test_what_cannot_be_kept_is_refused_before_anything_is_spent(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        opened(tmp_path, **changes)

@@ -1,0 +1,181 @@
+"""Training under DP-SGD: gradients of single rows, noise, and a count that survives kill -9."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from connectors.artifacts.store import Artifacts
+from tasks.accounting.dp_sgd import Training
+from tasks.private.training import dp_train
+from tasks.private.training.dp_train import IGNORED, EncodedRows, gradient_norms, train_privately
+from tasks.private.training.progress import StepsTaken
+from tests.support.models.dp_training import model, recipe, rows, taken
+from tests.support.paths import ROOT
+
+pytest.importorskip("opacus")
+torch = pytest.importorskip("torch")
+
+
+def alone(made, data: EncodedRows, row: int) -> list:
+    """The gradient of one row by plain back-propagation, as the model computes it."""
+    made.zero_grad()
+    ids, mask, target = (torch.from_numpy(part[row : row + 1]) for part in (data.ids, data.mask, data.targets))
+    logits = made(input_ids=ids, attention_mask=mask).logits
+    if target.dim() == 1:
+        loss = torch.nn.functional.cross_entropy(logits, target)
+    else:
+        loss = torch.nn.functional.cross_entropy(logits[0, :-1], target[0, 1:], ignore_index=IGNORED)
+    loss.backward()
+    return [value.grad.clone() for value in made.parameters() if value.requires_grad and value.grad is not None]
+
+
+def norm(gradient: list) -> float:
+    return float(torch.cat([part.flatten() for part in gradient]).norm())
+
+
+@pytest.mark.parametrize("clipping", ["hooks", "ghost"])
+@pytest.mark.parametrize("kind", ["gpt2", "gpt2 lora", "llama", "bert", "roberta", "distilbert"])
+def test_norms_of_single_rows_are_those_of_plain_back_propagation(kind, clipping):
+    made, data = model(kind), rows(kind)
+    found = gradient_norms(made, data, clipping)
+    made.train()
+    wanted = [norm(alone(made, data, row)) for row in range(len(data.ids))]
+    assert found == pytest.approx(wanted, rel=1e-4)
+    assert len({round(one, 5) for one in wanted}) == len(wanted)
+
+
+@pytest.mark.parametrize("clipping", ["hooks", "ghost"])
+@pytest.mark.parametrize("at_once", [2, 32])
+def test_a_step_moves_by_the_sum_of_gradients_that_were_cut_one_by_one(clipping, at_once):
+    made, data = model("llama"), rows("llama")
+    made.train()
+    total = None
+    for row in range(len(data.ids)):
+        gradient = alone(made, data, row)
+        factor = min(1.0, 0.5 / (norm(gradient) + 1e-6))
+        cut = [part * factor for part in gradient]
+        total = cut if total is None else [one + other for one, other in zip(total, cut, strict=True)]
+    stepper = dp_train._Stepper(made, data, recipe(clipping=clipping, rows_at_once=at_once))
+    seen = {}
+    stepper.optimizer.step = lambda: seen.update({name: value.grad for name, value in stepper.parameters.items()})
+    stepper.step()
+    for mine, wanted in zip(seen.values(), total, strict=True):
+        assert torch.allclose(mine, wanted / 5, atol=1e-6)
+
+
+def weights(made) -> np.ndarray:
+    return np.concatenate([value.detach().numpy().ravel() for value in made.parameters() if value.requires_grad])
+
+
+def test_two_trainings_with_equal_seeds_end_with_different_noise(tmp_path):
+    ends = []
+    for name in ("one", "other"):
+        torch.manual_seed(7), np.random.seed(7)
+        made = model("gpt2")
+        train_privately(made, rows(), recipe(2, sigma=1.0), taken(tmp_path / name))
+        ends.append(weights(made))
+    assert not np.allclose(*ends)
+    start = weights(model("gpt2"))
+    assert not np.allclose(ends[0], start)
+
+
+def test_a_step_that_draws_no_row_is_noise_of_the_right_width(tmp_path):
+    made = model("gpt2")
+    none = Training(steps=1, batch_rows=1, declared_rows=10**9, clip=0.5)
+    stepper = dp_train._Stepper(made, rows(), recipe(training=none, sigma=2.0))
+    seen = []
+    stepper.optimizer.step = lambda: seen.extend(value.grad.flatten() for value in stepper.parameters.values())
+    stepper.step()
+    drawn = torch.cat(seen).numpy()
+    assert drawn.std() == pytest.approx(2.0 * 0.5, rel=0.1)
+
+
+def test_a_model_learns_and_its_dropout_draws_nothing(tmp_path):
+    made, data = model("bert"), rows("bert")
+    before = gradient_norms(made, data)
+    train_privately(made, data, recipe(60, learning_rate=0.02), taken(tmp_path))
+    made.eval()
+    guess = made(torch.from_numpy(data.ids), attention_mask=torch.from_numpy(data.mask)).logits.argmax(1)
+    assert guess.tolist() == data.targets.tolist()
+    assert gradient_norms(made, data).mean() < before.mean()
+
+
+def test_rows_are_neither_shown_nor_serialised():
+    import pickle
+
+    assert repr(rows()) == "EncodedRows(hidden)"
+    with pytest.raises(TypeError, match="never serialised"):
+        pickle.dumps(rows())
+
+
+# --- the count
+def test_a_training_that_goes_on_has_the_weights_and_the_count_it_had(tmp_path):
+    whole, data = model("gpt2"), rows()
+    train_privately(whole, data, recipe(6), taken(tmp_path / "whole"))
+    halves, count = model("gpt2"), taken(tmp_path / "halves")
+    train_privately(halves, data, recipe(3, checkpoint_every=1), count)
+    again = model("gpt2")
+    found = StepsTaken.find(count.store, count.folder, "t")
+    assert found is not None
+    assert found.begun == 3
+    assert train_privately(again, data, recipe(6), found) == 6
+    assert np.allclose(weights(again), weights(whole), atol=1e-6)
+
+
+def test_steps_that_were_lost_stay_counted_and_are_not_made_up_for(tmp_path):
+    count = taken(tmp_path)
+    made, data = model("gpt2"), rows()
+    train_privately(made, data, recipe(2, checkpoint_every=2), count)
+    for _ in range(3):
+        count.begin()  # three more began, and the process died
+    found = StepsTaken.find(count.store, count.folder, "t")
+    assert found.begun == 5
+    assert train_privately(model("gpt2"), data, recipe(8), found) == 5
+    assert StepsTaken.find(count.store, count.folder, "t").begun == 8
+
+
+def test_a_count_of_another_payment_is_not_gone_on_with(tmp_path):
+    count = taken(tmp_path, "mine")
+    assert StepsTaken.find(count.store, count.folder, "another") is None
+    assert StepsTaken.find(count.store, "private/trainings/none", "mine") is None
+    count.forget()
+    assert count.forgotten
+
+
+@pytest.mark.runs
+def test_kill_9_at_any_step_keeps_the_count(tmp_path):
+    script = textwrap.dedent(f"""
+        from pathlib import Path
+        from connectors.artifacts.store import Artifacts
+        from tasks.private.training.dp_train import train_privately
+        from tasks.private.training.progress import StepsTaken
+        from tests.support.models.dp_training import model, recipe, rows, taken
+        store = Artifacts(Path({str(tmp_path)!r}))
+        found = StepsTaken.find(store, "private/trainings/a", "t") or taken(Path({str(tmp_path)!r}))
+        def advance(n):
+            print(found.begun, flush=True)
+        print("done", train_privately(model("gpt2"), rows(), recipe(40, checkpoint_every=4), found, advance))
+    """)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    begun = 0
+    for kill_at in (5, 17):
+        child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment)
+        for line in child.stdout:
+            begun = int(line)
+            if begun >= kill_at:
+                os.kill(child.pid, signal.SIGKILL)
+                break
+        child.wait()
+        child.stdout.close()
+        kept = StepsTaken.find(Artifacts(tmp_path), "private/trainings/a", "t")
+        assert kept.begun >= begun
+    lost_at_most = 2 * 5
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    done = int(ended.stdout.split()[-1])
+    assert StepsTaken.find(Artifacts(tmp_path), "private/trainings/a", "t").begun == 40
+    assert 40 - lost_at_most <= done < 40 + 1

@@ -1,0 +1,117 @@
+"""Training on private rows: told to the book first, kept in the zone, silent about their number, the same each time."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.interfaces.errors import BudgetError, PrivateInputError
+from flows.config.files import check_config
+from flows.engine.prepare import Prepared, prepare
+from flows.methods.only_private.config import OnlyPrivateConfig
+from flows.methods.only_private.run import OnlyPrivateRun
+from flows.runtime.manifest import RunBook
+from tasks.private.training import plain_train
+from tasks.steps.plain_student import train_on_rows
+from tests.support.data.short_texts import Row, rows
+from tests.support.runs.method_configs import ONLY_PRIVATE
+
+
+def opened(home: Path, path: Path, private: list[Row], **changes: Any) -> Prepared:
+    path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in private))
+    values = ONLY_PRIVATE | {"private": {"path": str(path), "name": "desk"}} | changes
+    return prepare("only_private", check_config(OnlyPrivateConfig, values, "the test"), home)
+
+
+def trained(run: Prepared, reserve: bool = True) -> dict[str, Any]:
+    name = run.tools.called
+    if reserve:
+        run.tools.ledger.reserve(name.dataset, run.plan, "the test")
+    job = OnlyPrivateRun(run, RunBook(run.tools.artifacts, {}), 0.0).plain_job()
+    ref, _ = train_on_rows(run.tools, job)
+    return run.tools.artifacts.read_json(ref)
+
+
+def test_the_book_is_told_before_a_row_is_opened_for_the_training(tmp_path: Path, monkeypatch) -> None:
+    run = opened(tmp_path / "home", tmp_path / "rows.jsonl", rows(40, seed=1))
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(plain_train, "open_rows", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        trained(run)
+    entries = run.tools.ledger.history(run.tools.called.dataset)
+    assert [entry.kind for entry in entries][-1] == "expose"
+    assert run.tools.ledger.status(run.tools.called.dataset).exposed
+
+
+def test_a_second_training_is_told_once_and_gives_the_same_student(tmp_path: Path) -> None:
+    run = opened(tmp_path / "home", tmp_path / "rows.jsonl", rows(40, seed=1))
+    first = trained(run)
+    (tmp_path / "home" / "runs" / run.tools.run_id / "student.json").unlink()
+    (tmp_path / "home" / "private" / "students" / run.tools.run_id / "head.npz").unlink()
+    assert trained(run) == first
+    kinds = [entry.kind for entry in run.tools.ledger.history(run.tools.called.dataset)]
+    assert kinds.count("expose") == 1
+
+
+def test_no_cap_allows_it_and_nothing_is_trained_then(tmp_path: Path) -> None:
+    run = opened(tmp_path / "home", tmp_path / "rows.jsonl", rows(40, seed=1))
+    run.tools.ledger.set_cap(run.tools.called.dataset, 100.0, 1e-5, "record", "the owner")
+    with pytest.raises(BudgetError):
+        trained(run)
+    assert not (tmp_path / "home" / "private" / "students").exists()
+
+
+def test_the_student_lies_in_the_zone_alone_for_the_owner_alone(tmp_path: Path) -> None:
+    run = opened(tmp_path / "home", tmp_path / "rows.jsonl", rows(40, seed=1))
+    found = trained(run)
+    place = tmp_path / "home" / "private" / "students" / run.tools.run_id
+    assert {path.name for path in place.iterdir()} == {"head.npz", "student.json"}
+    assert all(path.stat().st_mode & 0o077 == 0 for path in [place, *place.iterdir()])
+    assert not list((tmp_path / "home" / "runs").rglob("head.npz"))
+    assert found["not_private"] is True
+    assert set(found) == {"not_private", "ledger_entry", "epochs", "best_epoch", "student", "test"}
+
+
+@pytest.mark.parametrize("number", [24, 60])
+def test_neither_progress_nor_the_scores_tell_how_many_rows_there_are(tmp_path: Path, number: int, monkeypatch) -> None:
+    run = opened(tmp_path / "home", tmp_path / "rows.jsonl", rows(number, seed=1), method={"passes": 3})
+    told: list[Any] = []
+
+    def progress(what: str, total: int) -> Any:
+        from contextlib import nullcontext
+
+        told.append((what, total))
+        return nullcontext(told.append)
+
+    monkeypatch.setattr(type(run.tools), "progress", lambda _, what, total: progress(what, total))
+    trained(run)
+    trained_part = told[told.index(("train on private rows: NOT PRIVATE", 3)) :]
+    assert trained_part[:4] == [("train on private rows: NOT PRIVATE", 3), 1, 1, 1]
+
+
+def test_a_class_that_is_missing_is_told_to_the_owner_alone(tmp_path: Path) -> None:
+    run = opened(tmp_path / "home", tmp_path / "rows.jsonl", [(f"note {n}", "slow_internet") for n in range(9)])
+    with pytest.raises(PrivateInputError) as refused:
+        trained(run)
+    assert "slow_internet" not in str(refused.value)
+    assert "PRIVATE-STEP" in str(refused.value)
+    assert refused.value.__cause__ is None
+    assert refused.value.__context__ is None
+    assert "slow_internet" in refused.value.details.read_text()
+
+
+def test_as_published_is_one_pass_of_a_fresh_head_over_all_rows(tmp_path: Path) -> None:
+    run = opened(
+        tmp_path / "home",
+        tmp_path / "rows.jsonl",
+        rows(24, seed=1),
+        method={"training": "as_published"},
+        student={"kind": "finetune"},
+    )
+    spec = OnlyPrivateRun(run, RunBook(run.tools.artifacts, {}), 0.0).plain_job().student
+    assert (spec.epochs, spec.batch, spec.learning_rate) == (1, 16, 2e-5)
+    assert (spec.validation_share, spec.head) == (0.0, "random")

@@ -1,0 +1,106 @@
+"""A classifier that learns by DP-SGD: a linear head and a transformer, both clippings, loaded as any student is."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.accounting.dp_sgd import Training
+from tasks.private.training.dp_train import EncodedRows, gradient_norms, train_privately
+from tasks.private.training.progress import StepsTaken
+from tasks.private.training.tuned_classifier import vector_head
+from tasks.steps.dp_classifier import classify
+from tasks.students.recipe import Recipe
+from tests.support.models.tiny import save_roberta
+
+CLUSTERS = np.array([[2.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
+
+
+class Shelf:
+    """A store of arrays in memory."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Any] = {}
+
+    def write_private_arrays(self, path: str, arrays: Any) -> None:
+        self.kept[path] = dict(arrays)
+
+    def read_private_arrays(self, path: str) -> Any:
+        return self.kept.get(path)
+
+
+def rows(number: int = 150) -> EncodedRows:
+    draw = np.random.default_rng(0)
+    targets = draw.integers(0, 3, number)
+    vectors = (CLUSTERS[targets] + 0.3 * draw.standard_normal((number, 3))).astype(np.float32)
+    return EncodedRows(vectors, np.ones((number, 1), dtype=np.int64), targets)  # type: ignore[arg-type]
+
+
+def right(model: Any, encoded: EncodedRows) -> float:
+    import torch
+
+    with torch.no_grad():
+        found = model(torch.from_numpy(encoded.ids)).logits.argmax(dim=1).numpy()
+    return float((found == encoded.targets).mean())
+
+
+def learned(noise: float, clipping: Any) -> float:
+    """Return how many rows a head gets right that has learned under `noise`."""
+    model = vector_head(3, 3, 0)
+    recipe = Recipe(Training(60, 75, 150), noise, 0.1, clipping)
+    assert train_privately(model, rows(), recipe, StepsTaken.start(Shelf(), "t", "x")) == 60
+    return right(model, rows())
+
+
+@pytest.mark.parametrize("clipping", ["hooks", "ghost"])
+def test_a_head_learns_under_little_noise_and_nothing_under_much(clipping: Any) -> None:
+    assert learned(0.2, clipping) > 0.95
+    blind = [learned(500.0, clipping) for _ in range(6)]  # each a random head: one in thirty is right by chance
+    assert np.mean(blind) < 0.85
+
+
+def test_both_clippings_see_the_norms_that_the_closed_form_has() -> None:
+    import torch
+
+    encoded = rows(20)
+    model = vector_head(3, 3, 1)
+    with torch.no_grad():
+        chances = torch.softmax(model(torch.from_numpy(encoded.ids)).logits, dim=1).numpy()
+    errors = chances - np.eye(3)[encoded.targets]
+    known = np.linalg.norm(errors, axis=1) * np.sqrt(1 + (encoded.ids.astype(np.float64) ** 2).sum(axis=1))
+    for clipping in ("hooks", "ghost"):
+        assert gradient_norms(model, encoded, clipping) == pytest.approx(known, rel=1e-4)  # type: ignore[arg-type]
+
+
+def test_a_transformer_learns_by_ghost_clipping_and_is_read_back_as_a_student(tmp_path: Path) -> None:
+    from tasks.students.train import load_student
+    from tests.support.runs.kd_tutor import opened, written_by
+
+    folder = save_roberta(tmp_path / "roberta")
+    steps = {"declared_rows": 40, "batch_rows": 20, "steps": 2, "clipping": "ghost"}
+    chosen = {"kind": "finetune", "model": str(folder), "max_length": 16}
+    run = opened(tmp_path / "run", method={"select": "dp_sgd", "training": steps}, discriminator=chosen)
+    written = written_by(run)
+    training = run.config.method.training
+    assert training is not None
+    trained, _ = classify(run.tools, run.classify_spec(training), written)
+    told = load_student(run.tools.artifacts.read_folder(trained.model))(["a parcel", "the light"], None)
+    assert told.classes == ("generated", "private")
+    assert told.probabilities.shape == (2, 2)
+    again, why = classify(run.tools, run.classify_spec(training), written)
+    assert again.model.reused
+    assert "reused" in why
+
+
+def test_first_weights_come_from_the_seed_and_noise_does_not(tmp_path: Path) -> None:
+    first, second = vector_head(4, 2, 7), vector_head(4, 2, 7)
+    assert np.array_equal(first.layer.weight.detach().numpy(), second.layer.weight.detach().numpy())
+    for model in (first, second):
+        train_privately(model, _small(), Recipe(Training(2, 5, 10), 1.0, 0.1), StepsTaken.start(Shelf(), "t", "x"))
+    assert not np.array_equal(first.layer.weight.detach().numpy(), second.layer.weight.detach().numpy())
+
+
+def _small() -> EncodedRows:
+    vectors = np.random.default_rng(1).standard_normal((10, 4)).astype(np.float32)
+    return EncodedRows(vectors, np.ones((10, 1), dtype=np.int64), np.arange(10) % 2)  # type: ignore[arg-type]

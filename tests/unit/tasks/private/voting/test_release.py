@@ -1,0 +1,160 @@
+"""The vote as a run casts it: real files, real embedder, what an earlier vote left in the private zone; no noise."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from connectors.embedders.registry import HashingEmbedder
+from connectors.interfaces.errors import PrivateInputError
+from connectors.interfaces.ledger import Look
+from flows.config.files import check_config
+from flows.engine.prepare import Prepared, prepare
+from flows.methods.wasp.config import WaspConfig
+from tasks.accounting.votes import vote_charge
+from tasks.private.data.rows import PrivateRows
+from tasks.private.diagnostics.internal import fid_against_private
+from tasks.private.voting import release
+from tasks.private.voting.ballot import Candidates
+from tasks.private.voting.release import VoteJob, private_vectors
+from tasks.private.voting.votes import NoisyVotes
+from tests.support.data.elections import squared_bound
+from tests.support.data.short_texts import LABELS, Row, rows
+from tests.support.runs.pipeline import SMALL
+
+
+def opened(home: Path, path: Path, private: list[Row]) -> Prepared:
+    path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in private))
+    values: dict[str, Any] = SMALL | {
+        "private": {"path": str(path), "name": "desk"},
+        "test": None,
+        "privacy": {"epsilon": "inf"},
+        "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 32}},
+    }
+    return prepare("wasp", check_config(WaspConfig, values, "the test"), home)
+
+
+def job_of(run: Prepared, iteration: int) -> VoteJob:
+    name = run.tools.called
+    return VoteJob(iteration, name.dataset, name.fingerprint, "key", run.noise, vote_charge(run.noise))
+
+
+def clean(run: Prepared, iteration: int, standing: Candidates) -> np.ndarray:
+    votes = NoisyVotes.from_bytes(release._draw(run.tools, job_of(run, iteration), standing))
+    return np.stack([votes.near, votes.far], axis=1)
+
+
+def standing(run: Prepared, number: int) -> Candidates:
+    texts = list(dict.fromkeys(rows(number, seed=99)))
+    vectors = run.tools.embedder.embed([text for text, _ in texts])
+    return Candidates(np.arange(len(texts), dtype=np.int64), np.array([label for _, label in texts]), vectors)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def test_removing_any_row_moves_the_votes_of_both_iterations_by_no_more_than_stated(home: Path, tmp_path: Path) -> None:
+    """One state folder for all data sets: what the vote before left there must not show."""
+    private = rows(14, seed=1) + rows(14, seed=1)[:3]
+    whole = opened(home, tmp_path / "rows.jsonl", private)
+    first, second = standing(whole, 20), standing(whole, 60)
+    full = clean(whole, 0, first), clean(whole, 1, second)
+    bound = squared_bound(SMALL["method"]["votes"])
+    moved = []
+    for gone in range(len(private)):
+        left = opened(home, tmp_path / "rows.jsonl", private[:gone] + private[gone + 1 :])
+        for iteration, some in enumerate((first, second)):
+            difference = full[iteration] - clean(left, iteration, some)
+            assert (difference >= 0).all()
+            moved.append(int((difference**2).sum()))
+    assert max(moved) == bound
+
+
+def test_the_order_of_the_file_moves_no_vote(home: Path, tmp_path: Path) -> None:
+    """The fingerprint knows no order; the vectors that are kept for it must still belong to their labels."""
+    private = rows(15, seed=2)
+    run = opened(home, tmp_path / "rows.jsonl", private)
+    some = standing(run, 40)
+    before = clean(run, 0, some)
+    for seed in range(3):
+        random.Random(seed).shuffle(private)
+        again = opened(home, tmp_path / "rows.jsonl", private)
+        assert again.tools.name == run.tools.name
+        assert np.array_equal(clean(again, 0, some), before)
+
+
+def test_rows_that_change_while_a_run_goes_on_do_not_vote(home: Path, tmp_path: Path) -> None:
+    run = opened(home, tmp_path / "rows.jsonl", rows(15, seed=3))
+    some = standing(run, 20)
+    with (tmp_path / "rows.jsonl").open("a") as file:
+        file.write(json.dumps({"text": "somebody new", "label": LABELS[0]}) + "\n")
+    with pytest.raises(PrivateInputError, match="PRIVATE-CHANGED"):
+        clean(run, 0, some)
+
+
+def test_an_error_of_a_measure_on_private_rows_keeps_its_words(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = opened(home, tmp_path / "rows.jsonl", [("zqxplanted quokka", LABELS[0]), ("other", LABELS[1])])
+
+    def choke(self: object, texts: list[str]) -> None:
+        raise ValueError(f"cannot encode {texts}")
+
+    monkeypatch.setattr(type(run.tools.embedder), "embed_alone", choke)
+    job = job_of(run, 0)
+    look = Look(job.dataset, "Ada", "wasp", "run", "FID", "report", "fid-0")
+    with pytest.raises(PrivateInputError, match="PRIVATE-STEP") as refused:
+        fid_against_private(run.tools, job.fingerprint, np.zeros((3, 32), dtype=np.float32), look)
+    assert [(entry.kind, entry.who) for entry in run.tools.ledger.history(job.dataset)][-1] == ("look", "Ada")
+    assert "quokka" not in str(refused.value)
+    assert "quokka" in refused.value.details.read_text()
+
+
+def test_every_folder_and_file_of_the_private_zone_is_the_owners_alone(home: Path, tmp_path: Path) -> None:
+    run = opened(home, tmp_path / "rows.jsonl", rows(9, seed=4))
+    clean(run, 0, standing(run, 10))
+    modes = {str(path.relative_to(home)): path.stat().st_mode & 0o777 for path in (home / "private").rglob("*")}
+    assert any(path.startswith("private/votes/") and path.endswith(".npz") for path in modes)
+    assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
+
+
+def test_a_private_text_is_embedded_once_while_it_is_there_and_its_vector_leaves_with_it(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+    embed_alone = HashingEmbedder.embed_alone
+
+    def counted(self: HashingEmbedder, texts: list[str]) -> np.ndarray:
+        asked.append(sorted(texts))
+        return embed_alone(self, texts)
+
+    monkeypatch.setattr(HashingEmbedder, "embed_alone", counted)
+
+    def vectors(texts: tuple[str, ...]) -> np.ndarray:
+        found = private_vectors(
+            opened(home, tmp_path / "rows.jsonl", [("x", "login_problem")]).tools, PrivateRows(texts, texts)
+        )
+        assert np.array_equal(found, embed_alone(HashingEmbedder(32), texts))
+        return found
+
+    def kept() -> int:
+        (file,) = (home / "private/embeddings").glob("*.npz")
+        with np.load(file) as arrays:
+            assert not set(arrays) & {"texts"}
+            return len(arrays["names"])
+
+    vectors(("router", "invoice", "router"))
+    vectors(("invoice", "router", "router"))
+    assert asked == [["invoice", "router"]], "in another order nothing is new"
+    vectors(("router", "Router", "parcel", "invoice"))
+    assert asked[1:] == [["Router", "parcel"]]
+    vectors(("router", "Router"))
+    assert (len(asked), kept()) == (2, 2)
+    assert vectors(()).shape == (0, 32)

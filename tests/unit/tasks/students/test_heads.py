@@ -1,0 +1,87 @@
+import json
+
+import numpy as np
+import pytest
+
+from connectors.interfaces.errors import InputError
+from tasks.students.heads import probe_accuracy
+from tasks.students.spec import StudentSpec, TrainingRows
+from tasks.students.train import evaluate, load_student, train_student
+from tests.support.data.student_rows import CLASSES, clouds, vector_rows
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp"])
+def test_a_student_on_vectors_learns_and_predicts_the_same_when_loaded(kind, tmp_path):
+    trained = train_student(StudentSpec(kind=kind), vector_rows(), tmp_path)
+    vectors, truth = clouds(300, 1)
+    prediction = load_student(tmp_path)([""] * 300, vectors)
+    assert evaluate(truth, prediction.labels, CLASSES)["accuracy"] > 0.95
+    assert trained.metrics["accuracy"] > 0.8
+    assert np.allclose(prediction.probabilities.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp"])
+def test_a_student_on_vectors_does_not_depend_on_their_scale_or_a_constant_column(kind, tmp_path):
+    rows, (vectors, truth) = vector_rows(), clouds(300, 1)
+    for factor in (0.05, 20.0):
+        scaled = np.pad(rows.vectors * factor, ((0, 0), (0, 1)), constant_values=3.0)
+        train_student(StudentSpec(kind=kind), TrainingRows(rows.texts, rows.labels, CLASSES, scaled), tmp_path)
+        padded = np.pad(vectors * factor, ((0, 0), (0, 1)), constant_values=3.0)
+        labels = load_student(tmp_path)([""] * 300, padded).labels
+        assert evaluate(truth, labels, CLASSES)["accuracy"] > 0.95
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp"])
+def test_the_same_seed_gives_the_same_student_on_vectors(kind, tmp_path):
+    vectors, _ = clouds(50, 1)
+    for name in "ab":
+        train_student(StudentSpec(kind=kind, epochs=3), vector_rows(), tmp_path / name)
+    first, second = (load_student(tmp_path / name)([""] * 50, vectors).probabilities for name in "ab")
+    assert np.array_equal(first, second)
+
+
+def test_a_student_on_vectors_is_stored_without_pickle(tmp_path):
+    train_student(StudentSpec(kind="linear"), vector_rows(), tmp_path)
+    with np.load(tmp_path / "head.npz", allow_pickle=False) as stored:
+        assert {stored[name].dtype for name in stored.files} == {np.dtype(np.float32)}
+    assert json.loads((tmp_path / "student.json").read_text())["classes"] == CLASSES
+
+
+def test_rows_that_do_not_fit_together_are_refused(tmp_path):
+    vectors = np.zeros((3, 2), dtype=np.float32)
+    linear = StudentSpec(kind="linear")
+    for rows, words in (
+        (TrainingRows(["a"] * 3, ["fruit", "metal"], CLASSES, vectors), "2 labels"),
+        (TrainingRows(["a"] * 3, ["fruit", "metal", "moon"], CLASSES, vectors), r"row 2: label 'moon'"),
+        (TrainingRows(["a"] * 3, ["fruit", "metal", "river"], CLASSES), "needs vectors"),
+        (TrainingRows(["a"] * 3, ["fruit", "metal", "river"], CLASSES, vectors * np.nan), "finite"),
+        (TrainingRows(["a"] * 3, ["fruit", "metal", "river"], CLASSES, vectors, [1, -1, 1]), "not negative"),
+        (TrainingRows([], [], CLASSES, vectors[:0]), "are none"),
+    ):
+        with pytest.raises(InputError, match=words):
+            train_student(linear, rows, tmp_path)
+
+
+def test_vectors_of_another_embedder_are_refused(tmp_path):
+    train_student(StudentSpec(kind="linear"), vector_rows(), tmp_path)
+    predict = load_student(tmp_path)
+    for vectors in (None, np.zeros((2, 5), dtype=np.float32), np.zeros((3, 12), dtype=np.float32)):
+        with pytest.raises(InputError, match="12"):
+            predict(["a", "b"], vectors)
+
+
+def test_the_probe_tells_separate_clouds_from_shuffled_labels():
+    vectors, labels = clouds(200, 0)
+    test_vectors, test_labels = clouds(200, 1)
+    assert probe_accuracy(vectors, labels, test_vectors, test_labels) > 0.95
+    shuffled = list(np.random.default_rng(0).permutation(labels))
+    assert probe_accuracy(vectors, shuffled, test_vectors, test_labels) < 0.6
+    assert probe_accuracy(vectors, ["fruit"] * 200, test_vectors, test_labels) == pytest.approx(67 / 200)
+    with pytest.raises(InputError):
+        probe_accuracy(vectors[:0], [], test_vectors, test_labels)
+
+
+def test_labels_absent_from_training_count_as_wrong_for_the_probe():
+    vectors, labels = clouds(90, 0)
+    kept = [row for row, label in enumerate(labels) if label != "river"]
+    assert probe_accuracy(vectors[kept], [labels[row] for row in kept], vectors, labels) <= 2 / 3

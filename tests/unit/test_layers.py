@@ -1,0 +1,131 @@
+"""The house keeps its shape: sizes, names, places, light imports."""
+
+import ast
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+
+PACKAGES = ("connectors", "tasks", "flows", "deployments")
+FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+HEAVY = ("torch", "transformers", "sentence_transformers", "mlflow", "openai", "anthropic", "opacus", "numba")
+ALLOWED = {
+    "pyproject.toml", "flows", "tasks", "connectors", "deployments", "tests", "infra", "README.md", "Makefile",
+    "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "constraints.txt",
+}  # fmt: skip
+
+
+def functions() -> list[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    found = []
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                found.append((path, node))
+    return found
+
+
+def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_are_those_of_this_repository(package: str) -> None:
+    module = importlib.import_module(package)
+    assert module.__file__ is not None
+    assert Path(module.__file__).resolve().is_relative_to(ROOT)
+
+
+def test_the_top_level_is_fixed() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    top = {line.split("/")[0] for line in listed.splitlines()}
+    assert {name for name in top if not name.startswith(".")} <= ALLOWED
+
+
+def test_functions_are_short() -> None:
+    sizes = sorted(length(node) for _, node in functions())
+    assert max(sizes) <= 60
+    assert sizes[len(sizes) // 2] <= 12
+    assert sizes[int(len(sizes) * 0.9)] <= 35
+
+
+def test_flow_files_read_like_the_paper() -> None:
+    flows = [path for path in FILES if path.name == "flow.py"]
+    assert len(flows) >= len(list((ROOT / "flows/methods").glob("*/flow.py"))) > 0
+    for path in flows:
+        assert len(path.read_text().splitlines()) <= 150, path
+
+
+def test_tasks_of_the_prefect_face_hold_no_logic() -> None:
+    for path, node in functions():
+        if path.parent == ROOT / "tasks/prefect":
+            assert length(node) <= 14, f"{path.name}: {node.name}"
+
+
+def test_every_public_function_is_documented() -> None:
+    missing = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path, node in functions()
+        if not node.name.startswith("_") and ast.get_docstring(node) is None and node.col_offset == 0
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("statement", ["import flows", "import flows.cli.main", "import flows.config.base"])
+def test_imports_stay_light(statement: str) -> None:
+    code = f"{statement}\nimport sys\nprint(' '.join(m for m in {HEAVY!r} if m in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["flows.cli.commands", "flows.cli.budget_commands", "flows.cli.clean_command", "flows.publish.ledger_page"],
+)
+def test_commands_prepare_the_environment_before_prefect_is_imported(module: str) -> None:
+    # Prefect reads its settings (where its files lie, telemetry) while it is imported, and never again.
+    code = f"import {module}, sys\nprint('prefect' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_help_loads_neither_prefect_nor_pandas() -> None:
+    code = (
+        "import sys\nfrom flows.cli.main import app\nfrom typer.testing import CliRunner\n"
+        "r = CliRunner().invoke(app, ['--help'])\nassert r.exit_code == 0, r.output\n"
+        "print(' '.join(m for m in ('prefect', 'pandas', 'numpy', 'pydantic', 'sqlalchemy') if m in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def test_no_path_of_a_machine_is_written_down() -> None:
+    pattern = re.compile(r"(?<![\w.<{}$])/(work|root|tmp|home)/")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    wrong = []
+    for name in listed.splitlines():
+        path = ROOT / name
+        if path.suffix in {".py", ".md", ".yaml", ".toml", ".txt", ""} and path.is_file() and "tests" not in path.parts:
+            wrong += [name for line in path.read_text(encoding="utf-8").splitlines() if pattern.search(line)]
+    assert wrong == []
+
+
+def test_noise_never_comes_from_a_seeded_generator() -> None:
+    for path in (ROOT / "tasks/private").rglob("*.py"):
+        text = path.read_text()
+        assert not re.search(r"\.(normal|laplace|standard_normal)\(|default_rng|np\.random", text), path
+
+
+def test_state_is_never_pickled() -> None:
+    pattern = re.compile(r"\bpickle\.(load|loads)\b|allow_pickle=True|joblib\.load|torch\.load")
+    for path in FILES:
+        assert not pattern.search(path.read_text()), path
+
+
+def test_the_environment_of_the_tests_is_clean() -> None:
+    assert not [name for name in os.environ if name.startswith("WASP_")]
