@@ -1,4 +1,4 @@
-"""The Prefect face of the steps of FuseGen."""
+"""Prefect tasks of FuseGen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tasks.steps.fusegen import FuseJob, JudgeJob
 
 @step("judge by {job.plm} t={job.iteration}")
 def judge(tools: Tools, job: JudgeJob) -> Any:
-    """Train a student on the texts of one PLM and let it judge the texts of all."""
+    """Train a student on the texts of one PLM and score the texts of all PLMs with it."""
     ref, why = fusegen.judge(tools, job)
     return outcome(ref, ref, why)
 
