@@ -21,7 +21,7 @@ from tasks.private.federation.masking import RoundKey, masked
 from tasks.private.nearest.search import Running, rank
 from tasks.private.noise.discrete import add_noise_share
 from tasks.private.voting.ballot import Ballot, Candidates
-from tasks.private.voting.release import private_vectors, unreached
+from tasks.private.voting.release import never_draw, private_vectors
 from tasks.private.voting.votes import clean_votes, require_fitting
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def sent_before(tools: RowTools, job: PartyJob) -> bytes | None:
     """Return the masked vector that the budget book holds for this round's keys, None if it was not drawn."""
     if not tools.ledger.released(job.dataset, job.step_key):
         return None
-    return tools.ledger.release_once(_request(job), unreached).output
+    return tools.ledger.release_once(_request(job), never_draw).output
 
 
 def _request(job: PartyJob) -> ReleaseRequest:
