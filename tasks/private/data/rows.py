@@ -101,8 +101,8 @@ def identify(
     parties may have none, and a refusal would reveal that.
 
     Raises PrivateInputError with one of these codes: PRIVATE-ROWS (empty text, unknown label, no person),
-    PRIVATE-IN-TEST (a private row is also a test or public row), PRIVATE-TOO-FEW, PRIVATE-NONE, PRIVATE-READ (the source
-    cannot be read as rows), PRIVATE-STEP (anything else). Raises PlaceError if the source does not exist.
+    PRIVATE-IN-TEST (a private row is also a test or public row), PRIVATE-TOO-FEW, PRIVATE-NONE, PRIVATE-READ (the
+    source cannot be read as rows), PRIVATE-STEP (anything else). Raises PlaceError if the source does not exist.
     """
     with sealed(zone.folder):
         return _identify(zone, private, labels, public_texts, may_be_none)
