@@ -45,7 +45,7 @@ def private_fid(vectors: Vectors, private_vectors: Vectors) -> NotPrivate:
         distance = fid(vectors, private_vectors)
     except InputError:
         raise InputError(
-            "FID against private rows needs two sets of finite vectors from the same embedder, each with at least 2 rows."
+            "FID against private rows needs two sets of finite vectors from one embedder, each with at least 2 rows."
         ) from None
     return NotPrivate(distance, "Frechet distance to private rows, computed without noise")
 
