@@ -124,7 +124,7 @@ def _retrying_client() -> Iterator[SyncPrefectClient]:
 
 
 def _start(client: SyncPrefectClient, party: str, at: RoundId, call: str) -> UUID:
-    """Start a party's flow run; a repeated request of the same `call` returns the existing run."""
+    """Start a party's flow run; repeating the same `call` returns the existing run."""
     deployment = client.read_deployment_by_name(f"{PARTY_FLOW}/{party}")
     run = client.create_flow_run_from_deployment(
         deployment.id,

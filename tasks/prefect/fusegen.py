@@ -22,6 +22,6 @@ def judge(tools: Tools, job: JudgeJob) -> Any:
 
 @step("fuse t={job.iteration}")
 def fuse(tools: Tools, job: FuseJob, judgements: Sequence[ArtifactRef], written: Sequence[Written]) -> Any:
-    """Choose the next examples from the texts of all PLMs (cross-model dynamic selection)."""
+    """Choose the next examples from all PLMs' texts (cross-model dynamic selection)."""
     ref, why = fusegen.fuse(tools, job, judgements, written)
     return outcome(ref, ref, why)

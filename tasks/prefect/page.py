@@ -46,7 +46,7 @@ class Page:
             self._changed.notify_all()
 
     def flush(self, seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait until this flow run's artifacts are published; drop the rest after `seconds`."""
+        """Wait until this run's artifacts are published; drop the rest after `seconds`."""
         run = runtime.flow_run.id
         with self._changed:
             if self._changed.wait_for(lambda: not self._left[run], seconds):

@@ -63,7 +63,7 @@ def _upstream(arguments: Sequence[Any]) -> list[opaque]:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """Yield the parts that steps exchange: tables of texts, references, numbers, names."""
+    """Yield the parts that steps exchange: tables of texts, references, values."""
     if value is None or (isinstance(value, str) and not value):
         return  # a process has one empty string object, which is part of every step's result
     yield value
@@ -76,7 +76,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def now(step: Task[Parameters, Any], *arguments: Any) -> Any:
-    """Run one step and return its value; the UI shows the name of its state ('Reused').
+    """Run one step and return its value; the UI shows its state name ('Reused').
 
     If steps run in threads of this process, the step uses the waiting flow's thread. Handing it to another thread and
     back increases Prefect's overhead by half when the processor is busy.
@@ -195,7 +195,7 @@ def write(tools: Tools, job: WriteJob) -> State[Any]:
 
 
 def embedded(tools: Tools, by: Task[..., Any], jobs: Sequence[WriteJob]) -> list[Written]:
-    """Run a step (generate, vary) for all jobs concurrently; return texts with vectors."""
+    """Run a step (generate, vary) for all jobs concurrently; return embedded texts."""
     new = [start(by, tools, job) for job in jobs]
     # Each text is embedded as soon as it exists. The embedding step gets a value, not a future: for a future Prefect
     # would request the state from its server, and after a failure it would only report that the step never started.

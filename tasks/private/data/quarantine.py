@@ -14,10 +14,10 @@ from connectors.interfaces.errors import PrivateInputError, WaspError
 
 @contextmanager
 def sealed(folder: Path) -> Iterator[None]:
-    """Turn an unknown error of the block into PRIVATE-STEP; write its text to `folder`.
+    """Replace an unknown error of the block by PRIVATE-STEP.
 
-    The traceback is written there too. No error leaves the block with a cause or context: these would reach the process
-    that waits for the step.
+    Its text and traceback are written to `folder`. No error leaves the block with a cause or context: these would reach
+    the process that waits for the step.
     """
     try:
         yield

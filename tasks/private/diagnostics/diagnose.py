@@ -36,10 +36,10 @@ class NotPrivate:
 
 
 def private_fid(vectors: Vectors, private_vectors: Vectors) -> NotPrivate:
-    """Return the Frechet distance of synthetic to private embeddings, marked not private.
+    """Return the Frechet distance to private embeddings, marked not private.
 
-    Shapes (n, d) and (m, d). With a hundred private rows the value depends more on the number of rows than on the
-    texts.
+    `vectors`, synthetic: (n, d); `private_vectors`: (m, d). With a hundred private rows the value depends more on the
+    number of rows than on the texts.
     """
     try:
         distance = fid(vectors, private_vectors)

@@ -59,7 +59,7 @@ def chance_words(texts: Iterable[str], public: Sequence[str]) -> int:
 
 
 def search_copies(tools: Tools, fingerprint: str, texts: Mapping[int, str], public: Sequence[str]) -> Overlap:
-    """Search synthetic texts (by id) for passages of private rows that no public text has.
+    """Search texts (by id) for passages of private rows that no public text has.
 
     Reads the rows of the run with this fingerprint; PrivateInputError (PRIVATE-CHANGED) if they changed. The passages
     are written to private/problems for the owner; only the yes/no result leaves. It is a function of private rows

@@ -70,10 +70,11 @@ class RoundKey(Secret):
 
 
 def masked(values: NDArray[np.int64], key: RoundKey, transcript: bytes, announcements: Sequence[Announcement]) -> Words:
-    """Return `values` (n,) with the masks of all other parties, uint32 (n,); spends `key`.
+    """Return `values` (n,) with the masks of all other parties; spends `key`.
 
-    `transcript`: the result of `check_announcements` for these `announcements`. Raises ConfigError for a wrong type,
-    length or range of values, and PartyError for a used key or announcements other than the checked ones.
+    The result is uint32 (n,). `transcript`: the result of `check_announcements` for these `announcements`. Raises
+    ConfigError for a wrong type, length or range of values, and PartyError for a used key or announcements other than
+    the checked ones.
     """
     _check_values(values, key.round)
     if not hmac.compare_digest(transcript, transcript_of(key.round, announcements)):
@@ -82,10 +83,10 @@ def masked(values: NDArray[np.int64], key: RoundKey, transcript: bytes, announce
         raise PartyError(key.party, "did not receive its own round key; nothing was sent. Start the round again.")
     secret = key.spend()
     upload = np.mod(values, 2**32).astype(np.uint32)
-    for other in announcements:
-        if other.party != key.party:
-            stream = _stream(secret, key, transcript, other)
-            upload = upload + stream if key.party < other.party else upload - stream
+    for peer in announcements:
+        if peer.party != key.party:
+            stream = _stream(secret, key, transcript, peer)
+            upload = upload + stream if key.party < peer.party else upload - stream
     return upload
 
 
@@ -98,7 +99,7 @@ def _check_values(values: NDArray[np.int64], round: Round) -> None:
         raise ConfigError("A value is too large for a sum in 32 bits; declare the maximum number of rows of a party.")
 
 
-def _stream(secret: X25519PrivateKey, key: RoundKey, transcript: bytes, other: Announcement) -> Words:
+def _stream(secret: X25519PrivateKey, key: RoundKey, transcript: bytes, peer: Announcement) -> Words:
     """Return the shared mask of a pair of parties, uint32 (n,), low byte first."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
     from cryptography.hazmat.primitives.ciphers import Cipher
@@ -107,8 +108,8 @@ def _stream(secret: X25519PrivateKey, key: RoundKey, transcript: bytes, other: A
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-    shared = secret.exchange(X25519PublicKey.from_public_bytes(other.public))
-    bound = b"wasp pair 1\n" + canonical(sorted((key.party, other.party))).encode() + key.round.to_bytes()
+    shared = secret.exchange(X25519PublicKey.from_public_bytes(peer.public))
+    bound = b"wasp pair 1\n" + canonical(sorted((key.party, peer.party))).encode() + key.round.to_bytes()
     pair_key = HKDF(SHA256(), STREAM_KEY, salt=transcript, info=bound).derive(shared)
     # A pair's key generates a single stream, so the counter starts at zero.
     stream = Cipher(AES256(pair_key), CTR(bytes(16))).encryptor().update(bytes(4 * key.round.length))

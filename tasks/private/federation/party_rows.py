@@ -39,7 +39,7 @@ class Target:
 
 
 def write_parties(read: RowReader, where: RowsRef, partition: Partition, target: Target) -> list[str]:
-    """Distribute the rows of `where` to one folder per party; return the parties' names.
+    """Distribute the rows of `where` to one folder per party; return their names.
 
     Rows of one person stay together, under their most frequent class. Only the owner can access the folders. Raises
     ConfigError for invalid numbers or if the folder exists, PlaceError if the source does not exist, PrivateInputError

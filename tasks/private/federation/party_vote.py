@@ -108,7 +108,7 @@ def _ballot(tools: RowTools, job: PartyJob) -> Ballot:
 
 
 def _stored_ranking(tools: RowTools, job: PartyJob) -> Running | None:
-    """Return the ranking of this vote if it is prepared, else that of the previous vote."""
+    """Return the ranking of this vote, or of the previous one if not yet prepared."""
     for iteration in (job.round.iteration, job.round.iteration - 1):
         arrays = tools.artifacts.read_private_arrays(_state(job, iteration))
         if arrays is not None:

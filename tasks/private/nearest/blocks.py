@@ -97,7 +97,7 @@ class Comparison:
         task.to_indices(proposed.indices)
 
     def _compare_shared(self, group: Group, pool: ThreadPool, step: int) -> None:
-        """Compare one group with all threads; each takes the next `step` candidates in turn."""
+        """Compare one group with all threads; each takes the next `step` candidates."""
         (task, blank), threads = self._start_task([group]), pool.begin()
         spans = iter([(start, start + step) for start in range(0, group.size, step)])
 
@@ -114,7 +114,7 @@ class Comparison:
         pool.map(lambda start: self._settle(task, merged, slice(start, start + share)), starts)
 
     def _settle(self, task: Task, proposed: Proposals, rows: slice) -> None:
-        """Measure the proposals of some rows; compare rows with incomplete proposals exactly."""
+        """Measure proposals of some rows; compare rows with incomplete ones exactly."""
         from tasks.private.nearest.settling import settle
 
         unsettled, proposals = np.zeros(len(task.rows), dtype=np.bool_), proposed.of(rows).to_arrays(task.margin[rows])
@@ -137,7 +137,7 @@ def _split(groups: Sequence[Group], most: int) -> list[Group]:
 
 
 def _pack(groups: Sequence[Group], pairs: int) -> list[list[Group]]:
-    """Combine small groups, up to `pairs` pairs of a row and a candidate and ROWS[1] rows."""
+    """Combine small groups, up to `pairs` row-candidate pairs and ROWS[1] rows."""
     parts: list[list[Group]] = []
     room, left = 0, 0
     for group in groups:
@@ -169,7 +169,7 @@ def propose(task: Task, arrays: CandidateArrays, spans: Spans, proposed: Proposa
 
 
 def _multiply(mine: Vectors, arrays: CandidateArrays, members: Ints | slice, tile: Vectors, gathered: Vectors) -> None:
-    """Write the products of rows and candidates; `gathered`: buffer for non-contiguous ones."""
+    """Write the products of rows and candidates; `gathered` is a buffer."""
     if len(mine) <= THIN:
         from tasks.private.nearest.numba_kernels import thin
 

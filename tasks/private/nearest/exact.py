@@ -62,7 +62,7 @@ class Group:
 
     @property
     def start(self) -> int:
-        """First number of the candidates: numbers equal indices if these are contiguous; otherwise 0."""
+        """First number of the candidates: their first index if contiguous, otherwise 0."""
         return self.members.start if isinstance(self.members, slice) else 0
 
     def part(self, start: int, stop: int) -> Ints | slice:
@@ -96,7 +96,7 @@ class Best:
     sign: int
 
     def limit(self, rows: Ints, squares: Floats, margin: Floats) -> Floats:
-        """Return the largest rounded value, per row, of a candidate that belongs to the list."""
+        """Return per row the largest rounded value of a possible list member."""
         return np.asarray(self.keys[rows, -1] - self.sign * squares + margin)
 
     def hits(self, rows: Ints, rounded: Vectors, squares: Floats, margin: Floats) -> tuple[Ints, Ints]:
@@ -169,7 +169,7 @@ def margins(squares: Floats, longest: Floats | float, dimension: int) -> Floats:
 
 
 def distances(mine: Vectors, theirs: Vectors, rows: Ints, columns: Ints) -> Floats:
-    """Return squared distances of pairs, float64, summed from the first component to the last."""
+    """Return squared distances of pairs, float64, summed in order of components."""
     result = np.empty(len(rows))
     for start in range(0, len(rows), PAIR_BLOCK):
         part = slice(start, start + PAIR_BLOCK)
@@ -185,7 +185,7 @@ def round_up(limit: Floats) -> Vectors:
 
 
 def _reached(signed: Vectors, votes: int) -> Floats:
-    """Return per row a value that at least `votes` entries reach; inf if there are too few.
+    """Return per row a value that at least `votes` entries reach; inf if too few.
 
     The minima of many sets of columns are at least `votes` different entries, and far fewer to sort.
     """

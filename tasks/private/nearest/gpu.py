@@ -75,7 +75,7 @@ def _joined(torch: Any, side: tuple[Any, ...], tile: Any, first: int) -> tuple[A
 
 @contextmanager
 def _full_precision(torch: Any) -> Iterator[None]:
-    """Compute float32 products in full float32, even if the process allows less precision."""
+    """Compute float32 products in full precision, regardless of process settings."""
     with _PRECISION:
         before = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision("highest")

@@ -35,7 +35,7 @@ def compiled(function: Loop) -> Loop:
 
 
 def compiled_on_import(*takes: Any, **more: Any) -> Callable[[Loop], Loop]:
-    """Compile a function for exactly these arguments, cached on disk if a folder is writable.
+    """Compile a function for exactly these arguments; cache it on disk if possible.
 
     It compiles one signature only, on import. numba numbers the cached signatures of a function: two processes that
     cache two signatures at the same time can give both the same number, and then one runs in place of the other.
@@ -109,7 +109,7 @@ def _reach(tile: Vectors, squares: Vectors, room: Vectors, ends: Vectors) -> Non
 def _scan(
     tile: Vectors, squares: Vectors, start: tuple[int, int], slacks: Vectors, values: Vectors, columns: Ints
 ) -> None:
-    """Insert the smallest and the largest of `tile` + `squares` into lists, row by row.
+    """Insert the smallest and largest of `tile` + `squares` into lists, row by row.
 
     tile: (rows, columns), -2 times the products; start: number of the first column, and Q; slacks: (rows,), as in
     `bound`; values, columns: (rows, 2, length), near and far: ascending (far negated) and their columns. A value enters
@@ -143,7 +143,7 @@ def _scan(
 
 
 def _join(values: Vectors, columns: Ints, other_values: Vectors, other_columns: Ints) -> None:
-    """Insert the entries of other lists of the same rows into lists, all (rows, 2, length)."""
+    """Insert other lists of the same rows into lists, all (rows, 2, length)."""
     for i in range(values.shape[0]):
         for side in range(2):
             best, last = values[i, side], values.shape[2] - 1
@@ -166,7 +166,7 @@ def _hit(part: Vectors, own: Vectors, below: np.float32, above: np.float32) -> b
 
 
 def _hash_vectors(bits: Numbers, indices: Ints, factors: Numbers, hashes: Numbers) -> None:
-    """Write the sum of bits times factors, modulo 2^64, for the vectors at these indices."""
+    """Write the sum of bits times factors, modulo 2^64, at these indices."""
     for index in indices:
         line, total = bits[index], np.uint64(0)
         for k in range(len(factors)):

@@ -80,9 +80,9 @@ class Running(Secret):
 def rank(
     ballot: Ballot, candidates: Candidates, before: Running | None = None, block: int = ANY, way: Way | None = None
 ) -> Running:
-    """Return each row's nearest and furthest candidates of its class (WASP section 3.2).
+    """Return each row's nearest and furthest candidates of its class.
 
-    Each list has `ballot.votes` candidates. With a ballot of one side the lists of the furthest stay empty. Only
+    WASP section 3.2. Each list has `ballot.votes` candidates. With a ballot of one side the far lists stay empty. Only
     candidates that `before` has not seen are compared; the result equals that of a start without `before`. `before` is
     ignored if rows, Q or the candidates that it has seen changed. A row without candidates, or whose vector is not
     finite, gets empty lists: no row can make this fail. `block`: maximum number of candidates per block; `way`: method,
@@ -123,7 +123,7 @@ def _way(ballot: Ballot, candidates: Candidates) -> Way:
 
 
 def _loop(way: Way) -> Loop | None:
-    """Return the compiled loop that hashes vectors, if the method loads compiled loops."""
+    """Return the compiled hash loop if the method loads compiled loops anyway."""
     if way == "plain":
         return None
     from tasks.private.nearest.numba_kernels import hash_vectors
@@ -162,7 +162,7 @@ def _empty(ballot: Ballot) -> Running:
 def _continued(
     before: Running | None, ballot: Ballot, index: _CandidateIndex, pool: ThreadPool
 ) -> tuple[Running, Ints]:
-    """Return the state to continue, possibly empty, and the indices of its seen candidates."""
+    """Return the state to continue (maybe empty) and the indices that it has seen."""
     empty = _empty(ballot)
     if before is not None and before.near_ids.shape == empty.near_ids.shape:
         indices = index.find(before.seen_ids)
@@ -237,7 +237,7 @@ class _CandidateIndex:
 
 
 def _coded(labels: NDArray[Any]) -> tuple[list[str], NDArray[Any]]:
-    """Return the distinct labels and each candidate's code; fast if equal labels are adjacent."""
+    """Return distinct labels and candidates' codes; fast if equal ones are adjacent."""
     starts = np.append(np.zeros(min(len(labels), 1), np.int64), np.flatnonzero(labels[1:] != labels[:-1]) + 1)
     apart = 8 * len(starts) > len(labels)
     names, codes = _numbered((labels if apart else labels[starts]).tolist())
@@ -249,7 +249,7 @@ def _coded(labels: NDArray[Any]) -> tuple[list[str], NDArray[Any]]:
 
 
 def _numbered(values: list[Any]) -> tuple[list[Any], Ints]:
-    """Return the distinct values in order of first occurrence, and each value's number."""
+    """Return distinct values in order of first occurrence, and each value's number."""
     numbers: dict[Any, int] = defaultdict(count().__next__)
     codes = np.fromiter(map(numbers.__getitem__, values), dtype=np.int64, count=len(values))
     return list(numbers), codes
@@ -260,7 +260,7 @@ def _hash_of_label(label: str) -> int:
 
 
 def _sound(ids: Ints, state: Running) -> bool:
-    """Return whether every list has distinct, seen ids; a repeated id would vote twice."""
+    """Return whether all lists have distinct, seen ids; a repeated id votes twice."""
     ordered = np.sort(ids, axis=1)
     repeated = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
     return bool(not repeated.any() and np.isin(ids[ids >= 0], state.seen_ids).all())

@@ -24,9 +24,10 @@ LINE: Final = 16
 
 
 def _measure(mine: Vectors, vectors: Vectors, indices: Ints, distances: Floats, room: Floats) -> None:
-    """Measure squared distances to the vectors at `indices`, summed first to last component.
+    """Measure squared distances to the vectors at `indices`.
 
-    room: (8, d). Eight sums run at a time, because each addition waits for the previous one of its own sum.
+    Each is summed from the first component to the last. room: (8, d). Eight sums run at a time, because each addition
+    waits for the previous one of the same sum.
     """
     for start in range(0, len(indices), len(room)):
         lanes = min(len(room), len(indices) - start)
@@ -46,7 +47,7 @@ def _measure(mine: Vectors, vectors: Vectors, indices: Ints, distances: Floats, 
 
 
 def _touch(vectors: Vectors, indices: Ints) -> np.float32:
-    """Prefetch vectors into the cache; the result keeps the compiler from removing the loop."""
+    """Prefetch vectors; returning a sum stops the compiler from removing the loop."""
     total = np.float32(0)
     for index in indices:
         for k in range(0, vectors.shape[1], LINE):

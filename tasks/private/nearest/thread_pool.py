@@ -66,7 +66,7 @@ _BLAS: Final = _BlasThreads()
 
 @contextmanager
 def products_of_one_thread() -> Iterator[int]:
-    """Limit BLAS to one thread; yield the number of threads it had, which may work now."""
+    """Limit BLAS to one thread; yield the number of threads that it had."""
     threads = _BLAS.enter()
     try:
         yield threads

@@ -75,7 +75,7 @@ def hashes_of(vectors: Vectors) -> Numbers:
 
 
 def digest_of(numbers: Numbers) -> NDArray[np.uint8]:
-    """Return 32 bytes that identify a sequence of numbers as well as hashes identify vectors."""
+    """Return a 32-byte digest of a sequence; as strong as the hashes of vectors."""
     whole = len(numbers) - len(numbers) % BLOCK
     state = hashlib.blake2b(_sums(numbers[:whole].reshape(-1, BLOCK)).tobytes(), digest_size=32)
     state.update(numbers[whole:].tobytes())

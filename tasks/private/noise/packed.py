@@ -29,7 +29,7 @@ def pack(magic: bytes, numbers: Sequence[float], arrays: Sequence[Ints]) -> byte
 
 
 def unpack(magic: bytes, stored: bytes) -> tuple[tuple[float, ...], list[Ints]]:
-    """Return the contents of `pack`'s output; ArtifactError if damaged or another type."""
+    """Restore the contents of `pack`; ArtifactError if damaged or another type."""
     body, digest = stored[:-32], stored[-32:]
     if len(body) < HEAD.size or hashlib.sha256(body).digest() != digest:
         raise ArtifactError("The stored output of a release is damaged; restore the ledger from its backup.")

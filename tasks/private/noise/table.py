@@ -72,11 +72,11 @@ class _Law:
 
 def draw(number: int, sigma: float) -> Integers:
     """Return `number` independent draws, int64; `sigma`: LEAST_SIGMA to MOST_SIGMA."""
-    drawn = np.empty(number, dtype=np.int64)
+    noise = np.empty(number, dtype=np.int64)
     for start in range(0, number, _AT_A_TIME):
-        part = drawn[start : start + _AT_A_TIME]
+        part = noise[start : start + _AT_A_TIME]
         part[:] = _signed(_magnitudes(np.frombuffer(os.urandom(8 * len(part)), dtype="<u8"), sigma))
-    return drawn
+    return noise
 
 
 def _signed(magnitudes: Integers) -> Integers:
@@ -85,7 +85,7 @@ def _signed(magnitudes: Integers) -> Integers:
 
 
 def _magnitudes(prefixes: NDArray[np.uint64], sigma: float) -> Integers:
-    """Return |X| for the first 64 bits of each U; draw more bits where these do not decide."""
+    """Return |X| for the first 64 bits of each U; draw more bits where necessary."""
     limits = table(sigma)
     magnitudes = np.searchsorted(limits, prefixes, side="left")
     for index in np.flatnonzero(limits[magnitudes] == prefixes).tolist():
@@ -99,7 +99,7 @@ def _more_bits() -> int:
 
 @lru_cache(maxsize=8)
 def table(sigma: float, bits: int = BITS) -> NDArray[np.uint64]:
-    """Return t_0, t_1, ... up to the first that equals the largest integer of `bits` bits."""
+    """Return t_0, t_1, ... up to the first that equals 2^bits - 1."""
     law, limits = law_of(sigma, bits + _GUARD), list[int]()
     while not limits or limits[-1] < (1 << bits) - 1:
         # Both bounds, with 128 more bits, have the integer part of 2^bits F(m) itself.
@@ -131,7 +131,10 @@ def law_of(sigma: float, precision: int) -> _Law:
 
 
 def _exponentials(sigma: Fraction, precision: int) -> tuple[int, int]:
-    """Return 2^precision times e^(-1/(2 sigma^2)) and e^(-1/sigma^2), rounded down, within 2."""
+    """Return 2^precision e^(-1/(2 sigma^2)) and 2^precision e^(-1/sigma^2), within 2.
+
+    Both are rounded down.
+    """
     with localcontext(Context(prec=precision * 30103 // 100_000 + 12)) as context:
         square = sigma * sigma
         over = Decimal(square.denominator) / Decimal(square.numerator)

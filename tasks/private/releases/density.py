@@ -92,12 +92,12 @@ def noisy_density(ballot: Ballot, labels: Sequence[str], kernel: Kernel, noise: 
     if (noise.privacy.protects == "person") != (ballot.persons is not None):
         raise ConfigError("Persons are protected if, and only if, the ballot names the person of each row.")
     clean = clean_sums(ballot, labels, kernel, noise)
-    drawn = add_discrete_gaussian(clean.sums, noise.sigma_int, non_private=noise.non_private)
-    return NoisySums(drawn, noise.scale, noise.sigma_int)
+    sums = add_discrete_gaussian(clean.sums, noise.sigma_int, non_private=noise.non_private)
+    return NoisySums(sums, noise.scale, noise.sigma_int)
 
 
 def clean_sums(ballot: Ballot, labels: Sequence[str], kernel: Kernel, noise: GuidanceNoise) -> CleanSums:
-    """Return the sums without noise, in steps, (classes, width); as private as the rows.
+    """Return the sums without noise, (classes, width), in steps; private.
 
     A row of an unknown class, or whose vector is not finite or zero, adds nothing.
     """
@@ -115,7 +115,7 @@ def clean_sums(ballot: Ballot, labels: Sequence[str], kernel: Kernel, noise: Gui
 
 
 def _units(ballot: Ballot, keep: NDArray[np.bool_]) -> list[list[int]]:
-    """Return the rows of each protected unit: single rows, or the used rows of a person."""
+    """Return the rows of each protected unit: a single row, or a person's used rows."""
     if ballot.persons is None:
         return [[row] for row in range(len(ballot.labels))]
     rows_of: dict[str, list[int]] = {}

@@ -107,7 +107,7 @@ def features_at(angles: Floats, phases: Floats | None) -> Floats:
 
 
 def document_features(vectors: Floats, frequencies: Frequencies, privacy: PartPrivacy) -> Floats:
-    """Return a document's contribution: the average features of its first M keyphrases.
+    """Return a document's contribution: average features of its first M keyphrases.
 
     `vectors` (k, d), divided by the bandwidth. A document without keyphrases adds nothing. ``paper``: the sum instead
     of the average.

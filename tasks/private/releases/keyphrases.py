@@ -58,7 +58,7 @@ def release_vocabulary(tools: Tools, job: PartJob, vocabulary: Vocabulary) -> Re
 def release_density(
     tools: Tools, job: PartJob, vocabulary: Vocabulary, members: Sequence[Member], labels: Sequence[str]
 ) -> Release:
-    """Return noisy feature sums per class and density, drawn now or read from the ledger.
+    """Return noisy feature sums per class and density, drawn or read from the ledger.
 
     `vocabulary`: the private vocabulary, released before. A document adds the average over the sequences of its first M
     distinct phrases from it. Raises the same errors as `release_vocabulary`.

@@ -38,7 +38,7 @@ def request(tools: Tools, job: PartJob) -> ReleaseRequest:
 
 
 def noisy(clean: CleanSums, noise: PartNoise) -> NoisySums:
-    """Return sums with fresh noise on every number; unchanged if the part is not private."""
+    """Return sums with fresh noise on every number; no noise if not private."""
     kind = noise.privacy.kind
     if kind == "laplace":
         noisy_sums = add_discrete_laplace(clean.sums, noise.scale_int)

@@ -99,9 +99,10 @@ def shard(texts: Sequence[str], number: int, job: TeacherJob, secret: bytes) -> 
 
 
 def train_teacher(tools: Tools, job: TeacherJob, negatives: PublicTexts) -> tuple[ArtifactRef, str]:
-    """Train one teacher on its shard against generated texts; store it in the private zone.
+    """Train one teacher on its shard against generated texts.
 
-    Nothing about its rows, not even an empty shard, changes the outcome or the message of the step.
+    It is stored in the private zone. Nothing about its rows, not even an empty shard, changes the outcome or the message
+    of the step.
     """
     folder = f"private/teachers/{job.key.key[:32]}"
 
@@ -112,7 +113,7 @@ def train_teacher(tools: Tools, job: TeacherJob, negatives: PublicTexts) -> tupl
 
 
 def ask_teacher(tools: Tools, teacher: ArtifactRef, queries: PublicTexts, path: str) -> None:
-    """Compute one teacher's answers to all queries; store them at `path` in the private zone."""
+    """Store one teacher's answers to all queries at `path` in the private zone."""
     if tools.artifacts.read_private_arrays(path) is not None:
         return
     with sealed(tools.zone.folder):
@@ -124,7 +125,7 @@ def ask_teacher(tools: Tools, teacher: ArtifactRef, queries: PublicTexts, path: 
 
 
 def in_steps(answers: Floats) -> Ints:
-    """Return one teacher's probabilities of both classes, (queries, 2), in integer steps.
+    """Return a teacher's probabilities of both classes, (queries, 2), in steps.
 
     The two add up to ANSWER_STEPS. A probability that is not finite counts as one half.
     """
@@ -133,10 +134,10 @@ def in_steps(answers: Floats) -> Ints:
     return np.stack([ANSWER_STEPS - private, private], axis=1)
 
 
-def clean_answers(answers: Sequence[Floats], asked: Sequence[int] | None = None) -> CleanSums:
-    """Return the teachers' summed probabilities, (queries, 2); only queries `asked` if given."""
+def clean_answers(answers: Sequence[Floats], selected: Sequence[int] | None = None) -> CleanSums:
+    """Return the teachers' summed probabilities, (queries, 2), of `selected` or all."""
     total = sum((in_steps(teacher) for teacher in answers[1:]), start=in_steps(answers[0]))
-    return CleanSums(total if asked is None else total[np.asarray(asked, dtype=np.int64)])
+    return CleanSums(total if selected is None else total[np.asarray(selected, dtype=np.int64)])
 
 
 def clean_checks(answers: Sequence[Floats]) -> CleanSums:
@@ -144,9 +145,9 @@ def clean_checks(answers: Sequence[Floats]) -> CleanSums:
     return CleanSums(clean_answers(answers).sums.max(axis=1, keepdims=True))
 
 
-def noisy_answers(answers: Sequence[Floats], noise: PartNoise, asked: Sequence[int] | None = None) -> NoisySums:
-    """Return the noisy sums of the teachers' probabilities, only queries `asked` if given."""
-    return noisy(clean_answers(answers, asked), noise)
+def noisy_answers(answers: Sequence[Floats], noise: PartNoise, selected: Sequence[int] | None = None) -> NoisySums:
+    """Return the noisy sums of the teachers' probabilities, of `selected` or all."""
+    return noisy(clean_answers(answers, selected), noise)
 
 
 def noisy_checks(answers: Sequence[Floats], noise: PartNoise) -> NoisySums:
@@ -154,7 +155,7 @@ def noisy_checks(answers: Sequence[Floats], noise: PartNoise) -> NoisySums:
     return noisy(clean_checks(answers), noise)
 
 
-def release_answers(tools: Tools, job: PartJob, paths: Sequence[str], asked: Sequence[int] | None = None) -> Release:
+def release_answers(tools: Tools, job: PartJob, paths: Sequence[str], selected: Sequence[int] | None = None) -> Release:
     """Return the noisy answers or checks of `job`, drawn now or read from the ledger.
 
     `paths`: the files of the teachers' answers in the private zone. All queries are one release: repeated queries are
@@ -166,7 +167,7 @@ def release_answers(tools: Tools, job: PartJob, paths: Sequence[str], asked: Seq
             answers = [_stored_answers(tools, path) for path in paths]
             if job.noise.privacy.part == "checks":
                 return noisy_checks(answers, job.noise).to_bytes()
-            return noisy_answers(answers, job.noise, asked).to_bytes()
+            return noisy_answers(answers, job.noise, selected).to_bytes()
 
     return tools.ledger.release_once(request(tools, job), draw)
 
@@ -195,7 +196,7 @@ def _train(tools: Tools, job: TeacherJob, negatives: PublicTexts, folder: Path) 
 
 
 def _rows(tools: Tools, rows: PrivateRows, indices: Sequence[int], negatives: PublicTexts) -> TrainingRows:
-    """Return a shard and generated texts as rows of two classes with equal total weight."""
+    """Return a shard and generated texts as two classes with equal total weight."""
     texts = [rows.texts[index] for index in indices]
     vectors = None
     if negatives.vectors is not None:

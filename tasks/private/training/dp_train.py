@@ -52,7 +52,7 @@ class EncodedRows:
 def train_privately(
     model: Any, rows: EncodedRows, recipe: Recipe, taken: StepsTaken, advance: Callable[[int], None] = lambda _: None
 ) -> int:
-    """Train `model` in place for all planned steps; return the number of steps in its weights.
+    """Train `model` in place for all planned steps; return the steps in its weights.
 
     Resumes from the checkpoint of `taken`. In each step every row is drawn independently with probability q, its
     gradient is clipped to the norm C, noise of sigma C is added to the sum, and the sum is divided by the declared mean
@@ -260,7 +260,7 @@ def _make_ready(model: Any, clipping: Clipping) -> None:
 
 
 def _untie(model: Any) -> None:
-    """Give the head its own weights: ghost norms of weights shared with embeddings are wrong."""
+    """Give the head its own weights: ghost norms of shared weights are wrong."""
     head, embeddings = model.get_output_embeddings(), model.get_input_embeddings()
     if head is not None and embeddings is not None and head.weight is embeddings.weight and head.weight.requires_grad:
         head.weight = type(head.weight)(embeddings.weight.detach().clone())

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def train_on_private_rows(
     tools: Tools, fingerprint: str, student: StudentSpec, labels: tuple[str, ...], folder: Path
 ) -> dict[str, Any]:
-    """Train a student on the private records into `folder`; return the number of epochs.
+    """Train a student on the private records into `folder`; return its epochs.
 
     Raises PrivateInputError for invalid records; its details stay in the private zone.
     """

@@ -49,7 +49,7 @@ class StepsTaken:
 
     @classmethod
     def start(cls, store: PrivateStore, folder: str, token: str) -> StepsTaken:
-        """Create the count of a training; the ledger entry follows in the same transaction."""
+        """Create a training's count; the ledger entry follows in the same transaction."""
         taken = cls(store, folder, token)
         taken._count()
         return taken

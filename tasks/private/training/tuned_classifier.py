@@ -53,7 +53,7 @@ class ClassifierJob:
 
 
 def train_classifier(tools: Tools, job: ClassifierJob, taken: StepsTaken, folder: Path) -> None:
-    """Train the classifier and write it to `folder` for `tasks.students.train.load_student`.
+    """Train the classifier and write it to `folder`, ready for `load_student`.
 
     Error details are written to the private zone, never to the message.
     """

@@ -125,7 +125,7 @@ def payments(tools: Tools, job: Payable, keys: Callable[[int], str]) -> list[Rel
 
 
 def train_writer(tools: Tools, job: TuneJob, taken: StepsTaken, folder: Path) -> None:
-    """Train the model; write weights and tokenizer to `folder`, with LoRA matrices merged.
+    """Train the model; write weights (LoRA merged) and tokenizer to `folder`.
 
     Error details are written to the private zone, never to the message.
     """
@@ -148,7 +148,7 @@ def write_step_counts(path: Path, begun: int, done: int) -> None:
 
 
 def open_writer(base: Path, adapter: Adapter, seed: int) -> tuple[Any, Any]:
-    """Return a causal language model in single precision, ready for training, and its tokenizer."""
+    """Return a causal language model (float32, ready for training) and its tokenizer."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     torch = import_torch()
@@ -204,7 +204,7 @@ def _never_begin() -> bytes:
 
 @contextmanager
 def lock_training(folder: Path, name: str) -> Iterator[None]:
-    """Lock a training for one process; two would take each step twice and count it once."""
+    """Lock a training: two processes would take each step twice and count it once."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(folder / f"{Path(name).name}.lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:

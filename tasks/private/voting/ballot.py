@@ -70,10 +70,10 @@ class Candidates:
         if len(unusable):
             raise InputError(f"The vector of candidate {self.ids[unusable[0]]} is not finite; embed its text again.")
 
-    def take(self, places: Ints) -> Candidates:
+    def take(self, indices: Ints) -> Candidates:
         """Return the candidates at these indices, in this order."""
-        writers = None if self.writers is None else self.writers[places]
-        ids, labels, vectors = self.ids[places], self.labels[places], self.vectors[places]
+        writers = None if self.writers is None else self.writers[indices]
+        ids, labels, vectors = self.ids[indices], self.labels[indices], self.vectors[indices]
         return Candidates(ids, labels, vectors, writers, self.models)
 
     def _check_writers(self, writers: Ints) -> None:

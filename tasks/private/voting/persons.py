@@ -34,15 +34,15 @@ def kept_rows(ballot: Ballot, rows_per_person: int) -> NDArray[np.bool_]:
 
 
 def join(persons: Sequence[str], rows: Ints, bins: Ints, weights: Ints) -> tuple[Ints, Ints]:
-    """Return (bins, votes) with one vote per person and bin: the largest of their rows.
+    """Return (bins, votes) with one vote per person and bin, the largest of a row.
 
     `rows`, `bins`, `weights`: one entry per vote. The L2 norm of a person's joined votes is at most sqrt(m) times a
     row's.
     """
     of_rows = _codes(persons)
-    pairs, places = np.unique(np.stack([of_rows[rows], bins]), axis=1, return_inverse=True)
+    pairs, positions = np.unique(np.stack([of_rows[rows], bins]), axis=1, return_inverse=True)
     most = np.zeros(pairs.shape[1], dtype=np.int64)
-    np.maximum.at(most, places.ravel(), weights)
+    np.maximum.at(most, positions.ravel(), weights)
     return pairs[1], most
 
 
@@ -55,9 +55,9 @@ def average(persons: Sequence[str], keep: NDArray[np.bool_], votes: tuple[Ints, 
     rows, bins, weights = votes
     of_rows = _codes(persons)
     row_counts = np.bincount(of_rows[keep], minlength=int(of_rows.max(initial=-1)) + 1)
-    pairs, places = np.unique(np.stack([of_rows[rows], bins]), axis=1, return_inverse=True)
+    pairs, positions = np.unique(np.stack([of_rows[rows], bins]), axis=1, return_inverse=True)
     total = np.zeros(pairs.shape[1], dtype=np.int64)
-    np.add.at(total, places.ravel(), weights)
+    np.add.at(total, positions.ravel(), weights)
     return pairs[1], total // row_counts[pairs[0]]
 
 
