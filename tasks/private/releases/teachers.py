@@ -101,8 +101,8 @@ def shard(texts: Sequence[str], number: int, job: TeacherJob, secret: bytes) -> 
 def train_teacher(tools: Tools, job: TeacherJob, negatives: PublicTexts) -> tuple[ArtifactRef, str]:
     """Train one teacher on its shard against generated texts.
 
-    It is stored in the private zone. Nothing about its rows, not even an empty shard, changes the outcome or the message
-    of the step.
+    The teacher is stored in the private zone. Nothing about its rows, not even an empty shard, changes the outcome or
+    the message of the step.
     """
     folder = f"private/teachers/{job.key.key[:32]}"
 
