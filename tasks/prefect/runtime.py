@@ -147,11 +147,10 @@ def in_flow_process(_: Mapping[str, Any]) -> bool:
 
 
 def step(name: str, stays: Stays | None = None, **options: Any) -> Callable[[Callable[..., Any]], Task[Any, Any]]:
-    """Declare a step: a task that Prefect neither caches nor persists.
+    """Declare a step: a task without Prefect cache; the artifact store decides reuse.
 
-    The artifact store decides about reuse. `stays` returns, for the step's parameters, whether it stays in the flow's
-    process while other steps run on a cluster. Steps have no tags: for each tagged task run Prefect requests a slot
-    from its server, which takes two seconds on an idle connection.
+    `stays` returns, for the step's parameters, whether it stays in the flow's process while others run on a cluster.
+    No tags: for each tagged task run Prefect requests a slot from its server, 2 seconds on an idle connection.
     """
     declared: Any = partial(task, task_run_name=name, cache_policy=NO_CACHE, persist_result=False, **options)
 
