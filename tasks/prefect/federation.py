@@ -28,11 +28,13 @@ from tasks.steps.federation.coordinator import Dropped
 from tasks.steps.federation.party import BUSY
 from tasks.steps.federation.vote import FederatedVote
 
-LOOK_SECONDS: Final = 2.0
+POLL_SECONDS: Final = 2.0
 """Interval between two requests to Prefect for the states of the parties' runs."""
-AT_ONCE: Final = 200
+RUNS_PER_REQUEST: Final = 200
 PARTY_FLOW: Final = "party_round"
-NOT_THERE: Final = "has no deployment on this Prefect server; start it on its machine: wasp party --config party.yaml"
+NO_DEPLOYMENT: Final = (
+    "has no deployment on this Prefect server; start it on its machine: wasp party --config party.yaml"
+)
 
 
 @step("vote of the parties t={job.spec.iteration}", retries=0, stays=in_flow_process)
@@ -66,13 +68,13 @@ class PrefectCaller:
                 try:
                     started[party] = _start(client, party, at, call)
                 except ObjectNotFound:
-                    unreached[party] = NOT_THERE
+                    unreached[party] = NO_DEPLOYMENT
         self._over.pop(at, None)
         return unreached
 
     def over(self, at: RoundId) -> set[str]:
         """Return the parties whose runs have ended; Prefect is polled every 2 seconds."""
-        if time.monotonic() - self._checked >= LOOK_SECONDS:
+        if time.monotonic() - self._checked >= POLL_SECONDS:
             self._checked = time.monotonic()
             parties = {run: party for party, run in self._runs.get(at, {}).items()}
             try:
@@ -138,8 +140,8 @@ def _start(client: SyncPrefectClient, party: str, at: RoundId, call: str) -> UUI
 
 def _ended(client: SyncPrefectClient, runs: Sequence[UUID]) -> set[UUID]:
     ended: set[UUID] = set()
-    for start in range(0, len(runs), AT_ONCE):
-        selected = FlowRunFilter(id=FlowRunFilterId(any_=list(runs[start : start + AT_ONCE])))
-        flow_runs = client.read_flow_runs(flow_run_filter=selected, limit=AT_ONCE)
+    for start in range(0, len(runs), RUNS_PER_REQUEST):
+        selected = FlowRunFilter(id=FlowRunFilterId(any_=list(runs[start : start + RUNS_PER_REQUEST])))
+        flow_runs = client.read_flow_runs(flow_run_filter=selected, limit=RUNS_PER_REQUEST)
         ended |= {run.id for run in flow_runs if run.state is not None and run.state.is_final()}
     return ended

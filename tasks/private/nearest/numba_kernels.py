@@ -51,12 +51,12 @@ def compiled_on_import(*takes: Any, **more: Any) -> Callable[[Loop], Loop]:
     return decorated
 
 
-def read(kind: Any, axes: int) -> Any:
+def readonly(kind: Any, axes: int) -> Any:
     """Return the type of a read-only array in C order."""
     return types.Array(kind, axes, "C", readonly=True)
 
 
-def written(kind: Any, axes: int) -> Any:
+def writable(kind: Any, axes: int) -> Any:
     """Return the type of a writable array in C order."""
     return types.Array(kind, axes, "C")
 
@@ -205,17 +205,21 @@ def _thin(mine: Vectors, vectors: Vectors, indices: Ints, tile: Vectors) -> None
 put, bound, hit, reach = compiled(_put), compiled(_bound), compiled(_hit), compiled(_reach)
 _SINGLES, _INTS = types.float32, types.int64
 scan = compiled_on_import(
-    read(_SINGLES, 2),
-    read(_SINGLES, 1),
+    readonly(_SINGLES, 2),
+    readonly(_SINGLES, 1),
     types.UniTuple(_INTS, 2),
-    read(_SINGLES, 1),
-    written(_SINGLES, 3),
-    written(_INTS, 3),
+    readonly(_SINGLES, 1),
+    writable(_SINGLES, 3),
+    writable(_INTS, 3),
 )(_scan)
-join = compiled_on_import(written(_SINGLES, 3), written(_INTS, 3), read(_SINGLES, 3), read(_INTS, 3))(_join)
+join = compiled_on_import(writable(_SINGLES, 3), writable(_INTS, 3), readonly(_SINGLES, 3), readonly(_INTS, 3))(_join)
 hash_vectors = compiled_on_import(
-    read(types.uint64, 2), read(_INTS, 1), read(types.uint64, 1), written(types.uint64, 1)
+    readonly(types.uint64, 2), readonly(_INTS, 1), readonly(types.uint64, 1), writable(types.uint64, 1)
 )(_hash_vectors)
 thin = compiled_on_import(
-    read(_SINGLES, 2), read(_SINGLES, 2), read(_INTS, 1), written(_SINGLES, 2), fastmath={"reassoc", "contract", "nsz"}
+    readonly(_SINGLES, 2),
+    readonly(_SINGLES, 2),
+    readonly(_INTS, 1),
+    writable(_SINGLES, 2),
+    fastmath={"reassoc", "contract", "nsz"},
 )(_thin)

@@ -72,7 +72,11 @@ class Running(Secret):
         state = cls(**{name: np.asarray(array) for name, array in arrays.items()})
         shape = state.near_ids.shape
         same = all(array.shape == shape for array in (state.near_keys, state.far_ids, state.far_keys))
-        if len(shape) != 2 or not same or not (_sound(state.near_ids, state) and _sound(state.far_ids, state)):
+        if (
+            len(shape) != 2
+            or not same
+            or not (_has_valid_lists(state.near_ids, state) and _has_valid_lists(state.far_ids, state))
+        ):
             raise damaged
         return state
 
@@ -100,15 +104,15 @@ def rank(
         lists = [Best(ids[side], keys[side], 1 - 2 * side) for side in range(ballot.sides)]
         fresh = index.others(seen)
         groups = _by_class(ballot, index, fresh)
-        at_hand = index.hashes if how == "compiled" else None
-        arrays = CandidateArrays(vectors, np.ascontiguousarray(candidates.ids), candidates.squares, at_hand)
+        loop_hashes = index.hashes if how == "compiled" else None
+        arrays = CandidateArrays(vectors, np.ascontiguousarray(candidates.ids), candidates.squares, loop_hashes)
         if how == "plain":
             for group in groups:
                 compare(ballot.vectors, arrays, group, lists, block)
         else:
             stacked = keys[: ballot.sides], ids[: ballot.sides]
             Comparison(ballot.vectors, arrays, lists, stacked, block, how).run(groups, pool)
-        index.compute_hashes(seen, groups if at_hand else [], pool)
+        index.compute_hashes(seen, groups if loop_hashes else [], pool)
     digest = index.digest(index.ids, index.order)
     return Running(ids[0], keys[0], ids[1], keys[1], index.ids, digest, start.ballot_digest)
 
@@ -259,7 +263,7 @@ def _hash_of_label(label: str) -> int:
     return int.from_bytes(hashlib.blake2b(label.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
-def _sound(ids: Ints, state: Running) -> bool:
+def _has_valid_lists(ids: Ints, state: Running) -> bool:
     """Return whether all lists have distinct, seen ids; a repeated id votes twice."""
     ordered = np.sort(ids, axis=1)
     repeated = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)

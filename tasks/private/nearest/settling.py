@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numba import types
 
-from tasks.private.nearest.numba_kernels import compiled, compiled_on_import, read, written
+from tasks.private.nearest.numba_kernels import compiled, compiled_on_import, readonly, writable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,10 +106,10 @@ def _enter(keys: Floats, lists: Ints, key: float, identity: int) -> None:
 enter, measure, touch = compiled(_enter), compiled(_measure), compiled(_touch)
 _SINGLES, _DOUBLES, _INTS = types.float32, types.float64, types.int64
 settle = compiled_on_import(
-    types.Tuple((read(_SINGLES, 2), read(_INTS, 1))),
-    types.Tuple((read(_SINGLES, 2), read(_INTS, 1))),
-    types.Tuple((read(_SINGLES, 3), read(_INTS, 3), read(_DOUBLES, 2), read(_SINGLES, 2))),
-    written(_DOUBLES, 3),
-    written(_INTS, 3),
-    written(types.boolean, 1),
+    types.Tuple((readonly(_SINGLES, 2), readonly(_INTS, 1))),
+    types.Tuple((readonly(_SINGLES, 2), readonly(_INTS, 1))),
+    types.Tuple((readonly(_SINGLES, 3), readonly(_INTS, 3), readonly(_DOUBLES, 2), readonly(_SINGLES, 2))),
+    writable(_DOUBLES, 3),
+    writable(_INTS, 3),
+    writable(types.boolean, 1),
 )(_settle)

@@ -28,7 +28,7 @@ from tasks.private.data.rows import open_rows
 from tasks.private.noise.discrete import add_discrete_gaussian
 from tasks.private.releases.keyphrase_release import CleanSums, NoisySums
 from tasks.private.voting.ballot import Ballot
-from tasks.private.voting.persons import kept_rows
+from tasks.private.voting.persons import selected_rows
 from tasks.private.voting.release import private_vectors
 
 if TYPE_CHECKING:
@@ -104,8 +104,8 @@ def clean_sums(ballot: Ballot, labels: Sequence[str], kernel: Kernel, noise: Gui
     codes = {label: code for code, label in enumerate(labels)}
     width = kernel.width(ballot.vectors.shape[1])
     sums = np.zeros((len(labels), width), dtype=np.int64)
-    keep = kept_rows(ballot, noise.privacy.rows_per_person)
-    for rows in _units(ballot, keep):
+    selected = selected_rows(ballot, noise.privacy.rows_per_person)
+    for rows in _units(ballot, selected):
         unit_sums = np.zeros_like(sums)
         for row in rows:
             if ballot.labels[row] in codes:
@@ -114,12 +114,12 @@ def clean_sums(ballot: Ballot, labels: Sequence[str], kernel: Kernel, noise: Gui
     return CleanSums(sums)
 
 
-def _units(ballot: Ballot, keep: NDArray[np.bool_]) -> list[list[int]]:
+def _units(ballot: Ballot, selected: NDArray[np.bool_]) -> list[list[int]]:
     """Return the rows of each protected unit: a single row, or a person's used rows."""
     if ballot.persons is None:
         return [[row] for row in range(len(ballot.labels))]
     rows_of: dict[str, list[int]] = {}
-    for row in np.flatnonzero(keep).tolist():
+    for row in np.flatnonzero(selected).tolist():
         rows_of.setdefault(ballot.persons[row], []).append(row)
     return list(rows_of.values())
 

@@ -19,7 +19,7 @@ from tasks.private.data.rows import open_rows
 from tasks.private.noise.discrete import add_discrete_gaussian
 from tasks.private.releases.keyphrase_release import CleanSums, NoisySums
 from tasks.private.voting.ballot import Ballot
-from tasks.private.voting.persons import kept_rows
+from tasks.private.voting.persons import selected_rows
 from tasks.private.voting.release import private_vectors
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def release_moments(tools: Tools, job: MomentsJob, plane: Plane) -> Release:
             privacy, vectors = job.noise.privacy, private_vectors(tools, rows)
             persons = rows.persons if privacy.protects == "person" else None
             ballot = Ballot(vectors, rows.labels, 1, persons, tools.zone.choice, 1)
-            clean = clean_moments(vectors[kept_rows(ballot, privacy.rows)], plane, job.noise)
+            clean = clean_moments(vectors[selected_rows(ballot, privacy.rows)], plane, job.noise)
             sums = add_discrete_gaussian(clean.sums, job.noise.sigma_int)
             return NoisySums(sums, STEPS, job.noise.sigma_int).to_bytes()
 

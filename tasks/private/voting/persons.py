@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 
-def kept_rows(ballot: Ballot, rows_per_person: int) -> NDArray[np.bool_]:
+def selected_rows(ballot: Ballot, rows_per_person: int) -> NDArray[np.bool_]:
     """Return which rows vote, shape (M,): all, or `rows_per_person` of each person.
 
     A keyed hash of the row makes the choice. It depends on the person's own rows only, so the presence of other persons
     cannot change it.
     """
-    keep = np.ones(len(ballot.labels), dtype=np.bool_)
+    selected = np.ones(len(ballot.labels), dtype=np.bool_)
     if ballot.persons is None:
-        return keep
+        return selected
     taken: dict[str, int] = {}
-    for _, row in sorted((_hash(ballot, row), row) for row in range(len(keep))):
+    for _, row in sorted((_hash(ballot, row), row) for row in range(len(selected))):
         person = ballot.persons[row]
         taken[person] = taken.get(person, 0) + 1
-        keep[row] = taken[person] <= rows_per_person
-    return keep
+        selected[row] = taken[person] <= rows_per_person
+    return selected
 
 
 def join(persons: Sequence[str], rows: Ints, bins: Ints, weights: Ints) -> tuple[Ints, Ints]:
@@ -46,7 +46,7 @@ def join(persons: Sequence[str], rows: Ints, bins: Ints, weights: Ints) -> tuple
     return pairs[1], most
 
 
-def average(persons: Sequence[str], keep: NDArray[np.bool_], votes: tuple[Ints, Ints, Ints]) -> tuple[Ints, Ints]:
+def average(persons: Sequence[str], selected: NDArray[np.bool_], votes: tuple[Ints, Ints, Ints]) -> tuple[Ints, Ints]:
     """Return (bins, votes) with each person's votes averaged over their voting rows.
 
     Averages are rounded down. `votes`: rows, bins and weights, one entry per vote. The L2 norm of a person's averaged
@@ -54,7 +54,7 @@ def average(persons: Sequence[str], keep: NDArray[np.bool_], votes: tuple[Ints, 
     """
     rows, bins, weights = votes
     of_rows = _codes(persons)
-    row_counts = np.bincount(of_rows[keep], minlength=int(of_rows.max(initial=-1)) + 1)
+    row_counts = np.bincount(of_rows[selected], minlength=int(of_rows.max(initial=-1)) + 1)
     pairs, positions = np.unique(np.stack([of_rows[rows], bins]), axis=1, return_inverse=True)
     total = np.zeros(pairs.shape[1], dtype=np.int64)
     np.add.at(total, positions.ravel(), weights)

@@ -20,7 +20,7 @@ from tasks.accounting.sensitivity import choice_steps
 from tasks.private.nearest.search import Running, rank
 from tasks.private.noise.discrete import add_discrete_gaussian
 from tasks.private.voting.ballot import Ballot, Candidates, Secret
-from tasks.private.voting.persons import average, join, kept_rows
+from tasks.private.voting.persons import average, join, selected_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -140,17 +140,17 @@ def _count(ballot: Ballot, candidates: Candidates, noise: Noise, state: Running)
     bins_of = _Bins.of(candidates.ids)
     weights = np.int64(noise.scale) >> np.arange(ballot.votes)
     counts = np.zeros((len(candidates.ids), ballot.sides), dtype=np.int64)
-    keep = kept_rows(ballot, noise.privacy.rows_per_person)
+    selected = selected_rows(ballot, noise.privacy.rows_per_person)
     for side, ids in enumerate((state.near_ids, state.far_ids)[: ballot.sides]):
-        rows, ranks = np.nonzero((ids >= 0) & keep[:, None])
+        rows, ranks = np.nonzero((ids >= 0) & selected[:, None])
         bins = bins_of.find(ids[rows, ranks])
-        _add(counts[:, side], ballot, noise, keep, (rows, bins, weights[ranks]))
+        _add(counts[:, side], ballot, noise, selected, (rows, bins, weights[ranks]))
     weight = choice_steps(noise.privacy)
     choices = np.zeros(candidates.models if weight else 0, dtype=np.int64)
     if weight and candidates.writers is not None:
-        rows = np.flatnonzero((state.near_ids[:, 0] >= 0) & keep)
+        rows = np.flatnonzero((state.near_ids[:, 0] >= 0) & selected)
         chosen = bins_of.find(state.near_ids[rows, 0])
-        _add(choices, ballot, noise, keep, (rows, candidates.writers[chosen], np.full(len(rows), weight)))
+        _add(choices, ballot, noise, selected, (rows, candidates.writers[chosen], np.full(len(rows), weight)))
     return RawVotes(counts, choices)
 
 
@@ -174,13 +174,15 @@ class _Bins:
         return np.asarray(self.positions[np.searchsorted(self.ids, ids)])
 
 
-def _add(counts: Ints, ballot: Ballot, noise: Noise, keep: NDArray[np.bool_], votes: tuple[Ints, Ints, Ints]) -> None:
+def _add(
+    counts: Ints, ballot: Ballot, noise: Noise, selected: NDArray[np.bool_], votes: tuple[Ints, Ints, Ints]
+) -> None:
     """Add votes (rows, bins, weights) to `counts`, combining a person's votes per bin."""
     rows, bins, weights = votes
     if ballot.persons is not None and noise.privacy.aggregation == "max":
         bins, weights = join(ballot.persons, rows, bins, weights)
     elif ballot.persons is not None and noise.privacy.aggregation == "mean":
-        bins, weights = average(ballot.persons, keep, (rows, bins, weights))
+        bins, weights = average(ballot.persons, selected, (rows, bins, weights))
     np.add.at(counts, bins, weights)
 
 
