@@ -32,9 +32,9 @@ def _measure(mine: Vectors, vectors: Vectors, indices: Ints, distances: Floats, 
     for start in range(0, len(indices), len(room)):
         lanes = min(len(room), len(indices) - start)
         for p in range(lanes):
-            other, squares = vectors[indices[start + p]], room[p]
+            candidate, squares = vectors[indices[start + p]], room[p]
             for k in range(len(mine)):
-                gap = np.float64(mine[k]) - np.float64(other[k])
+                gap = np.float64(mine[k]) - np.float64(candidate[k])
                 squares[k] = gap * gap
         a, b, c, d, e, f, g, h = room[0], room[1], room[2], room[3], room[4], room[5], room[6], room[7]
         s0, s1, s2, s3, s4, s5, s6, s7 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0

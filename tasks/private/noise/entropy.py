@@ -40,9 +40,9 @@ def gaussian(count: int, sigma: float) -> NDArray[np.float64]:
     """
     from scipy.special import ndtri
 
-    drawn = np.empty(count)
+    noise = np.empty(count)
     for start in range(0, count, CHUNK):
-        part = drawn[start : start + CHUNK]
+        part = noise[start : start + CHUNK]
         part[:] = ndtri(uniform(len(part)))
-    drawn *= sigma
-    return drawn
+    noise *= sigma
+    return noise

@@ -78,7 +78,7 @@ class StepsTaken:
 
     @property
     def forgotten(self) -> bool:
-        """Whether the checkpoint was dropped: this training cannot be resumed."""
+        """True if the checkpoint was dropped; this training cannot be resumed."""
         arrays = self.store.read_private_arrays(f"{self.folder}/checkpoint.npz")
         return arrays is not None and "forgotten" in arrays
 

@@ -70,7 +70,7 @@ class Payable(Protocol):
 
     @property
     def respend(self) -> bool:
-        """Whether a training whose checkpoint is lost may be charged again."""
+        """Permission to charge a training again after its checkpoint is lost."""
 
 
 @dataclass(frozen=True, slots=True)
