@@ -1,1 +1,1 @@
-"""Prefect tasks for the steps."""
+"""Prefect tasks that wrap the steps."""

@@ -1,4 +1,4 @@
-"""The Prefect face of the audit: attacks on mechanisms and on a whole run, and what the run's page shows of them."""
+"""Prefect tasks of the audit: attacks on mechanisms and on a whole run, and the artifacts that show their results."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from tasks.audit.attacks import Attack, carry_out
 from tasks.prefect.runtime import step
 
 Progress = Callable[[str, int], AbstractContextManager[Advance]]
-"""Shows one piece of work of so many units."""
+"""Opens a progress bar: (name, number of units)."""
 
 
 class Trial(Protocol):
-    """The attack on one whole run: how much work it is, and what it finds."""
+    """Attack on a whole run."""
 
     @property
     def units(self) -> int:
-        """Units of work."""
+        """Return the number of units of work."""
 
     def carry_out(self, advance: Advance) -> dict[str, Any]:
-        """Run and attack."""
+        """Execute the run, attack it and return the findings."""
 
 
 @step("attack {job.name}", retries=0)
 def attack(progress: Progress, job: Attack) -> Any:
-    """Try to tell whether a made-up record took part in runs of one mechanism."""
+    """Infer from releases of one mechanism whether a synthetic record took part."""
     with progress(f"attack {job.name}", 2 * job.trials) as advance:
-        found = carry_out(job, advance)
-    return Completed(name="Completed" if found.passed else "Red", message=found.strongest.remark, data=found)
+        finding = carry_out(job, advance)
+    return Completed(name="Completed" if finding.passed else "Red", message=finding.strongest.remark, data=finding)
 
 
 @step("attack a whole run", retries=0)
 def attack_pipeline(progress: Progress, trial: Trial) -> Any:
-    """Carry out a run with planted canaries and try to tell who of them took part."""
+    """Execute a run with canaries and infer which of them took part."""
     with progress("whole run with canaries", trial.units) as advance:
-        found = trial.carry_out(advance)
-    proven = f"epsilon {found['epsilon_proven']:.4f} is proven at least"
-    return Completed(name="Completed" if found["passed"] else "Red", message=proven, data=found)
+        findings = trial.carry_out(advance)
+    proven = f"lower bound on epsilon: {findings['epsilon_proven']:.4f}"
+    return Completed(name="Completed" if findings["passed"] else "Red", message=proven, data=findings)
 
 
 @step("show findings")
-def show_findings(rows: Sequence[Mapping[str, Any]], words: str, pictures: Mapping[str, bytes]) -> None:
-    """Show the audit on the run's page: one row per mechanism, the verdict in words, and its figures."""
+def show_findings(rows: Sequence[Mapping[str, Any]], verdict: str, figures: Mapping[str, bytes]) -> None:
+    """Show the audit on the run's page: a row per mechanism, a verdict and figures."""
     create_table_artifact([dict(row) for row in rows], key="audit", description="Claimed and proven epsilon")
-    create_markdown_artifact(words, key="audit-verdict", description="What the audit found")
-    for name, picture in pictures.items():
-        url = "data:image/png;base64," + base64.b64encode(picture).decode()
+    create_markdown_artifact(verdict, key="audit-verdict", description="Result of the audit")
+    for name, figure in figures.items():
+        url = "data:image/png;base64," + base64.b64encode(figure).decode()
         create_image_artifact(url, key=name, description=name.replace("-", " "))

@@ -1,4 +1,4 @@
-"""The Prefect face of a comparison: what its page shows."""
+"""Prefect task that shows the tables of a comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Prefect face of a federation's vote: parties are started by their deployments, people see a table of them."""
+"""Prefect task of a federated vote: starts each party through its deployment and shows a table of the parties."""
 
 from __future__ import annotations
 
@@ -22,22 +22,24 @@ from prefect.states import Cancelled
 from tasks.core.refs import Written
 from tasks.core.tools import Tools
 from tasks.federation.messages import RoundId
-from tasks.prefect.runtime import beside_the_flow, outcome, step
+from tasks.prefect.runtime import in_flow_process, outcome, step
 from tasks.steps.federation import vote
 from tasks.steps.federation.coordinator import Dropped
 from tasks.steps.federation.party import BUSY
 from tasks.steps.federation.vote import FederatedVote
 
-LOOK_SECONDS: Final = 2.0
-"""Between two questions to Prefect how the parties' runs stand."""
-AT_ONCE: Final = 200
+POLL_SECONDS: Final = 2.0
+"""Interval between two requests to Prefect for the states of the parties' runs."""
+RUNS_PER_REQUEST: Final = 200
 PARTY_FLOW: Final = "party_round"
-NOT_THERE: Final = "has no deployment on this Prefect server; start it on its machine: wasp party --config party.yaml"
+NO_DEPLOYMENT: Final = (
+    "has no deployment on this Prefect server; start it on its machine: wasp party --config party.yaml"
+)
 
 
-@step("vote of the parties t={job.spec.iteration}", retries=0, stays=beside_the_flow)
+@step("vote of the parties t={job.spec.iteration}", retries=0, stays=in_flow_process)
 def federated_vote(tools: Tools, job: FederatedVote, written: Sequence[Written], dropped: Dropped) -> Any:
-    """Parties vote where their rows are; the coordinator forms the sum of what they mask."""
+    """Let the parties vote on their own machines and sum their masked votes."""
     caller = PrefectCaller()
     try:
         ref, why = vote.vote(tools, job, written, caller, dropped)
@@ -47,49 +49,51 @@ def federated_vote(tools: Tools, job: FederatedVote, written: Sequence[Written],
 
 
 class PrefectCaller:
-    """Starts each party's flow run and shows how it stands (implements tasks.steps.federation.coordinator.Caller)."""
+    """Starts each party's flow run and shows its state (implements `tasks.steps.federation.coordinator.Caller`)."""
 
     def __init__(self) -> None:
         self._runs: dict[RoundId, dict[str, UUID]] = {}
         self._over: dict[RoundId, set[str]] = {}
-        self._looked = 0.0
+        self._checked = 0.0
         self._table: UUID | None = None
         self._shown = 0.0
         self._pending: tuple[RoundId, list[dict[str, Any]]] | None = None
 
     def call(self, parties: Sequence[str], at: RoundId) -> dict[str, str]:
-        """Start a run of every party's deployment, with the round's name as its only parameters."""
+        """Start a run of every party's deployment; its only parameters name the round."""
         started, call = self._runs.setdefault(at, {}), uuid4().hex
         unreached = {}
-        with _patient_client() as client:
+        with _retrying_client() as client:
             for party in parties:
                 try:
                     started[party] = _start(client, party, at, call)
                 except ObjectNotFound:
-                    unreached[party] = NOT_THERE
+                    unreached[party] = NO_DEPLOYMENT
         self._over.pop(at, None)
         return unreached
 
     def over(self, at: RoundId) -> set[str]:
-        """Return the parties whose runs have ended; asked every other second."""
-        if time.monotonic() - self._looked >= LOOK_SECONDS:
-            self._looked = time.monotonic()
+        """Return the parties whose runs have ended; Prefect is polled every 2 seconds."""
+        if time.monotonic() - self._checked >= POLL_SECONDS:
+            self._checked = time.monotonic()
             parties = {run: party for party, run in self._runs.get(at, {}).items()}
             try:
                 with get_client(sync_client=True) as client:
                     self._over[at] = {parties[run] for run in _ended(client, list(parties))}
-            except Exception as error:  # noqa: BLE001  (asked again soon; parties answer in the exchange)
-                get_run_logger().warning("Prefect did not say how parties' runs stand (%s)", type(error).__name__)
+            except Exception as error:  # noqa: BLE001  (polled again soon; parties reply through the exchange)
+                get_run_logger().warning(
+                    "Prefect did not return the states of the parties' runs (%s)", type(error).__name__
+                )
         return self._over.get(at, set())
 
     def drop(self, parties: Mapping[str, str], at: RoundId) -> None:
-        """End the runs of parties that were given up: of a killed one nobody else would."""
+        """Cancel the runs of dropped parties; a killed party cannot end its own run."""
         runs = self._runs.get(at, {})
-        with _patient_client() as client:
+        with _retrying_client() as client:
             over = _ended(client, [runs[party] for party in parties if party in runs])
             for party, why in parties.items():
                 if party in runs and runs[party] not in over:
-                    state: State[Any] = Cancelled(name="Dropped", message=f"the coordinator went on without it: {why}")
+                    state: State[Any] = Cancelled(name="Dropped", message=f"the coordinator dropped this party: {why}")
                     client.set_flow_run_state(runs[party], state, force=True)
 
     def show(self, at: RoundId, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -99,7 +103,7 @@ class PrefectCaller:
             self.flush()
 
     def flush(self) -> None:
-        """Show what was not shown yet; a page that cannot be told changes nothing."""
+        """Show the pending table; an unreachable page does not fail the round."""
         if self._pending is None:
             return
         (at, rows), self._pending, self._shown = self._pending, None, time.monotonic()
@@ -110,19 +114,19 @@ class PrefectCaller:
             else:
                 with get_client(sync_client=True) as client:
                     client.update_artifact(self._table, ArtifactUpdate(data=json.dumps(rows), description=about))
-        except Exception as error:  # noqa: BLE001  (whatever the page's trouble is, the round goes on)
+        except Exception as error:  # noqa: BLE001  (the round does not depend on the page)
             get_run_logger().warning("Prefect's page does not show the parties (%s)", type(error).__name__)
 
 
 @contextmanager
-def _patient_client() -> Iterator[SyncPrefectClient]:
-    """Speak to the server, and ask it again, later each time, when it is too busy to answer."""
+def _retrying_client() -> Iterator[SyncPrefectClient]:
+    """Yield a client that retries with increasing delays while the server is busy."""
     with temporary_settings({PREFECT_CLIENT_RETRY_EXTRA_CODES: set(BUSY)}), get_client(sync_client=True) as client:
         yield client
 
 
 def _start(client: SyncPrefectClient, party: str, at: RoundId, call: str) -> UUID:
-    """Start a party's flow run; asked again within a `call`, the server answers with the run that it made."""
+    """Start a party's flow run; repeating the same `call` returns the existing run."""
     deployment = client.read_deployment_by_name(f"{PARTY_FLOW}/{party}")
     run = client.create_flow_run_from_deployment(
         deployment.id,
@@ -135,9 +139,9 @@ def _start(client: SyncPrefectClient, party: str, at: RoundId, call: str) -> UUI
 
 
 def _ended(client: SyncPrefectClient, runs: Sequence[UUID]) -> set[UUID]:
-    found: set[UUID] = set()
-    for start in range(0, len(runs), AT_ONCE):
-        where = FlowRunFilter(id=FlowRunFilterId(any_=list(runs[start : start + AT_ONCE])))
-        some = client.read_flow_runs(flow_run_filter=where, limit=AT_ONCE)
-        found |= {run.id for run in some if run.state is not None and run.state.is_final()}
-    return found
+    ended: set[UUID] = set()
+    for start in range(0, len(runs), RUNS_PER_REQUEST):
+        selected = FlowRunFilter(id=FlowRunFilterId(any_=list(runs[start : start + RUNS_PER_REQUEST])))
+        flow_runs = client.read_flow_runs(flow_run_filter=selected, limit=RUNS_PER_REQUEST)
+        ended |= {run.id for run in flow_runs if run.state is not None and run.state.is_final()}
+    return ended

@@ -1,4 +1,4 @@
-"""The Prefect face of the steps of FuseGen."""
+"""Prefect tasks of FuseGen."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tasks.steps.fusegen import FuseJob, JudgeJob
 
 @step("judge by {job.plm} t={job.iteration}")
 def judge(tools: Tools, job: JudgeJob) -> Any:
-    """Train a student on the texts of one PLM and let it judge the texts of all."""
+    """Train a student on the texts of one PLM and score the texts of all PLMs with it."""
     ref, why = fusegen.judge(tools, job)
     return outcome(ref, ref, why)
 
 
 @step("fuse t={job.iteration}")
 def fuse(tools: Tools, job: FuseJob, judgements: Sequence[ArtifactRef], written: Sequence[Written]) -> Any:
-    """Choose the next examples from the texts of all PLMs (cross-model dynamic selection)."""
+    """Choose the next examples from all PLMs' texts (cross-model dynamic selection)."""
     ref, why = fusegen.fuse(tools, job, judgements, written)
     return outcome(ref, ref, why)

@@ -1,4 +1,4 @@
-"""The Prefect face of the steps of DP-KPS that open no private row."""
+"""Prefect tasks of the DP-KPS steps that do not read private records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tasks.steps.phrase_texts import PhraseRows
 
 @step("choose terms")
 def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> Any:
-    """Take the terms with the highest noisy counts as the private vocabulary, and embed them."""
+    """Select the terms with the highest noisy counts and embed them."""
     terms, why = keyphrases.choose_terms(tools, spec, release)
     return outcome(terms, terms.table, why)
 
@@ -28,6 +28,6 @@ def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: Artifac
 
 @step("phrases as texts")
 def phrases_as_texts(tools: Tools, job: PhraseRows) -> Any:
-    """Let the sequences be the texts."""
+    """Write the sequences of phrases as the texts."""
     written, why = phrase_texts.write(tools, job)
     return outcome(written, written.samples, why)

@@ -1,6 +1,6 @@
-"""What steps show on a run's page in Prefect, told in order by a thread of its own: no step waits for the server.
+"""Publishes artifacts to a run's page in Prefect, in order, from a background thread.
 
-The page is not the run: what cannot be shown there is told in the log, and the run goes on.
+No step waits for the server. An artifact that cannot be published is reported in the log and does not fail the run.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from prefect.logging import get_logger
 
 Show = Callable[[], Any]
 PATIENCE_SECONDS = 60.0
-"""How long the end of a run waits for a page that is slow: a server on SQLite may be that far behind."""
+"""Timeout of the last flush of a run; a server on SQLite can be that slow."""
 IDLE_SECONDS = 30.0
-"""How long the thread waits for more: a new one for each iteration would hold up whoever starts it."""
+"""Idle time after which the thread ends; a new thread per iteration would delay the step that starts it."""
 
 
 class Page:
-    """Artifacts of this process' flow runs, made one after another while their steps go on."""
+    """A queue of artifacts of this process's flow runs, published one by one in the background."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[str | None, Show]] = deque()
@@ -33,11 +33,11 @@ class Page:
         self._thread: threading.Thread | None = None
 
     def later(self, show: Show) -> None:
-        """Make or change an artifact of the run, or step, that asks for it: soon, and after what was asked before."""
-        # Whose artifact it is and where its server is lies in the context, which threads do not inherit.
-        run, told = runtime.flow_run.id, partial(copy_context().run, _show, show)
+        """Queue the creation or update of an artifact of the current run or step."""
+        # The owner of the artifact and its server are in the context, which threads do not inherit.
+        run, publish = runtime.flow_run.id, partial(copy_context().run, _show, show)
         with self._changed:
-            self._waiting.append((run, told))
+            self._waiting.append((run, publish))
             self._left[run] += 1
             if self._thread is None:
                 thread = threading.Thread(target=self._work, name="page", daemon=True)
@@ -46,15 +46,15 @@ class Page:
             self._changed.notify_all()
 
     def flush(self, seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait until everything that this flow run asked for is shown; what takes longer is left out."""
+        """Wait until this run's artifacts are published; drop the rest after `seconds`."""
         run = runtime.flow_run.id
         with self._changed:
             if self._changed.wait_for(lambda: not self._left[run], seconds):
                 return
-            others = [one for one in self._waiting if one[0] != run]
+            others = [entry for entry in self._waiting if entry[0] != run]
             self._left[run] -= len(self._waiting) - len(others)
             self._waiting = deque(others)
-        _logger().warning("Prefect's page is slow and does not show the last of this run")
+        _logger().warning("Prefect's page is slow; the last artifacts of this run are missing from it")
 
     def _work(self) -> None:
         while True:
@@ -72,12 +72,12 @@ class Page:
 def _show(show: Show) -> None:
     try:
         show()
-    except BaseException as error:  # noqa: BLE001  (whatever the page's trouble is, the run goes on, and so does its page)
-        _logger().warning("Prefect's page does not show something (%s); the run goes on", type(error).__name__)
+    except BaseException as error:  # noqa: BLE001  (neither the run nor later artifacts depend on this one)
+        _logger().warning("Prefect's page is missing an artifact (%s); the run continues", type(error).__name__)
 
 
 def _logger() -> Any:
-    """Return the log of the run, or Prefect's own outside of one."""
+    """Return the run's logger; outside a run, Prefect's."""
     try:
         return get_run_logger()
     except MissingContextError:

@@ -1,4 +1,7 @@
-"""The Prefect face of the steps that open private rows: those that spend budget, and one that no budget covers."""
+"""Prefect tasks that read private records.
+
+All but `train_on_private` spend privacy budget; that one is not private.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from prefect.states import Completed
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Written
 from tasks.core.tools import Tools
-from tasks.prefect.runtime import beside_the_flow, outcome, step
+from tasks.prefect.runtime import in_flow_process, outcome, step
 from tasks.steps import density, dp_classifier, dp_sgd, keyphrases, label_counts, teachers
 from tasks.steps import moments as adapting
 from tasks.steps import vote as voting
@@ -27,83 +30,110 @@ from tasks.steps.vote import VoteSpec
 
 @step("vote t={spec.iteration}", retries=0)
 def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> Any:
-    """Private rows vote under differential privacy; the ledger decides whether noise is drawn or read back."""
+    """Release the votes of the private records under differential privacy.
+
+    The ledger decides whether noise is drawn or a stored release is returned.
+    """
     ref, why = voting.vote(tools, spec, written)
     return outcome(ref, ref, why)
 
 
 @step("estimate the private density", retries=0)
 def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) -> Any:
-    """Release the density of the private rows under differential privacy, once for all rounds."""
+    """Release the density of the private records under differential privacy.
+
+    One release serves all rounds.
+    """
     ref, why = density.estimate_density(tools, spec, written)
     return outcome(ref, ref, why)
 
 
 @step("train on private rows", retries=0)
 def train_on_private(tools: Tools, job: PlainJob) -> Any:
-    """Train a student on the private rows as they are: NOT PRIVATE; the budget book is told first."""
+    """Train a student on the private records without noise: NOT PRIVATE.
+
+    The ledger records this first.
+    """
     ref, why = train_on_rows(tools, job)
     return outcome(tools.artifacts.read_json(ref), ref, why)
 
 
 @step("train {spec.plm} under DP", retries=0)
 def tune(tools: Tools, spec: TuneSpec) -> Any:
-    """A language model learns from the private rows under differential privacy; the ledger is charged once."""
+    """Train a language model on the private records under differential privacy.
+
+    The ledger is charged once.
+    """
     tuned, why = dp_sgd.tune(tools, spec)
     return outcome(tuned, tuned.model, why)
 
 
 @step("train classifier under DP", retries=0)
 def classify(tools: Tools, spec: ClassifySpec, written: Sequence[Written] = ()) -> Any:
-    """A classifier learns from the private rows under differential privacy; the ledger is charged once."""
+    """Train a classifier on the private records under differential privacy.
+
+    The ledger is charged once.
+    """
     tuned, why = dp_classifier.classify(tools, spec, written)
     return outcome(tuned, tuned.model, why)
 
 
 @step("count terms", retries=0)
 def count_terms(tools: Tools, spec: VocabularySpec) -> Any:
-    """Count under differential privacy in how many private documents each public term stands."""
+    """Release under differential privacy how many documents contain each public term."""
     ref, why = keyphrases.count_terms(tools, spec)
     return outcome(ref, ref, why)
 
 
 @step("estimate densities", retries=0)
 def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> Any:
-    """Estimate under differential privacy how close private documents come to sequences of terms."""
+    """Release under differential privacy the densities of private documents.
+
+    They estimate how close the documents are to sequences of terms.
+    """
     ref, why = keyphrases.estimate_densities(tools, spec, terms)
     return outcome(ref, ref, why)
 
 
 @step("estimate moments", retries=0)
 def estimate_moments(tools: Tools, spec: MomentsSpec, written: Sequence[Written]) -> Any:
-    """Release under differential privacy how the private rows' vectors vary, for a student that adapts to them."""
+    """Release the moments of the private vectors under differential privacy.
+
+    A student adapts to them.
+    """
     moments, why = adapting.estimate_moments(tools, spec, written)
     return outcome(moments, moments.release, why)
 
 
 @step("count labels", retries=0)
 def count_labels(tools: Tools, spec: LabelSpec) -> Any:
-    """Count under differential privacy how many private rows each class has."""
+    """Release under differential privacy the number of private records per class."""
     ref, why = label_counts.count_labels(tools, spec)
     return outcome(ref, ref, why)
 
 
-@step("teacher {number}", stays=beside_the_flow, retries=0)
+@step("teacher {number}", stays=in_flow_process, retries=0)
 def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> Any:
-    """Train one teacher on its shard of the private rows; it and its answers stay in the private zone."""
+    """Train one teacher on its shard of the private records.
+
+    The teacher and its predictions stay in the private zone.
+    """
     teacher, why = teachers.teach(tools, spec, number, written)
     return Completed(name="Reused" if teacher is None or teacher.reused else "Completed", message=why)
 
 
-@step("check teachers", stays=beside_the_flow, retries=0)
+@step("check teachers", stays=in_flow_process, retries=0)
 def check_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> Any:
-    """Release under differential privacy how sure the teachers are of each query."""
+    """Release under differential privacy how confident the teachers are per query."""
     ref, why = teachers.check(tools, spec, written)
     return outcome(ref, ref, why)
 
 
-@step("ask teachers", stays=beside_the_flow, retries=0)
+@step("ask teachers", stays=in_flow_process, retries=0)
 def ask_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written], checks: ArtifactRef | None) -> Any:
-    """Release under differential privacy what the teachers say of each query; the ledger is charged once."""
+    """Release under differential privacy the teachers' predictions for each query.
+
+    The ledger is charged once.
+    """
     ref, why = teachers.answer(tools, spec, written, checks)
     return outcome(ref, ref, why)

@@ -1,6 +1,6 @@
-"""The Prefect face of the public steps: one short task per function, with its name, tags and reason.
+"""Prefect tasks of the steps that do not read private records, and the functions that submit and run tasks.
 
-Tasks exchange references, never rows. A step that finds its artifact whole ends in the state 'Reused'.
+Tasks exchange references, never rows. A step whose artifact is already complete ends in the state 'Reused'.
 """
 
 from __future__ import annotations
@@ -49,45 +49,45 @@ Stays = Callable[[Mapping[str, Any]], bool]
 
 
 def start(step: Task[..., Any], *arguments: Any) -> PrefectFuture[Any]:
-    """Start one step, with values; it stands behind the steps that made them on the run's page.
+    """Submit one step; on the run's page it follows the steps that made its arguments.
 
-    Prefect looks twice through everything that a step is given, down to the last number, for what other steps made: on
-    ten tables of texts for as long as it takes to run the step. Here it looks once, and no deeper than those tables.
+    Prefect searches all arguments twice, down to the last number, for results of other steps. On ten tables of texts
+    that takes as long as the step. Here one search suffices, and it stops at those tables.
     """
-    return step.submit(*map(opaque, arguments), wait_for=_made(arguments))
+    return step.submit(*map(opaque, arguments), wait_for=_upstream(arguments))
 
 
-def _made(arguments: Sequence[Any]) -> list[opaque]:
-    """Return what other steps made of what a step is given."""
-    return [opaque(one) for value in arguments for one in _parts(value) if get_state_for_result(one)]
+def _upstream(arguments: Sequence[Any]) -> list[opaque]:
+    """Return the parts of the arguments that other steps made."""
+    return [opaque(part) for value in arguments for part in _parts(value) if get_state_for_result(part)]
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """Return what a value is made of, as far as steps exchange it: tables of texts, references, numbers, names."""
+    """Yield the parts that steps exchange: tables of texts, references, values."""
     if value is None or (isinstance(value, str) and not value):
-        return  # there is one empty text in a process, in what every step makes
+        return  # a process has one empty string object, which is part of every step's result
     yield value
     if isinstance(value, (tuple, list, Mapping)):
-        for one in chain(value, value.values() if isinstance(value, Mapping) else ()):
-            yield from _parts(one)
+        for item in chain(value, value.values() if isinstance(value, Mapping) else ()):
+            yield from _parts(item)
     elif is_dataclass(value) and not isinstance(value, (Written, ArtifactRef)):
         for field in fields(value):
             yield from _parts(getattr(value, field.name))
 
 
 def now(step: Task[Parameters, Any], *arguments: Any) -> Any:
-    """Run one step and return its value; the state keeps its name ('Reused') in the UI.
+    """Run one step and return its value; the UI shows its state name ('Reused').
 
-    Where steps run in threads of this process, so does the flow, which waits: the step takes the flow's thread. Handed
-    to another and back, a step that others compete with for the processor costs Prefect half as much again.
+    If steps run in threads of this process, the step uses the waiting flow's thread. Handing it to another thread and
+    back increases Prefect's overhead by half when the processor is busy.
     """
     if not _in_threads():
         return value_of(start(step, *arguments))
-    return _value(step(*map(opaque, arguments), wait_for=_made(arguments), return_state=True))
+    return _value(step(*map(opaque, arguments), wait_for=_upstream(arguments), return_state=True))
 
 
 def _in_threads() -> bool:
-    """Say whether this flow run's steps are carried out by threads of its own process, not by a cluster."""
+    """Return whether threads of this process, not a cluster, run the flow run's steps."""
     context = FlowRunContext.get()
     runner = context.task_runner if context else None
     return isinstance(runner, ThreadPoolTaskRunner) or getattr(runner, "in_threads", False)
@@ -102,20 +102,24 @@ def value_of(started: PrefectFuture[Any]) -> Any:
 
 
 def _value(state: State[Any]) -> Any:
-    """Return what a finished step made, or raise what it raised; Prefect asks another thread for what lies here."""
+    """Return the result of a finished step, or raise its error.
+
+    Reads the result directly; Prefect would use another thread.
+    """
     made = state.data
     return made.result if state.is_completed() and isinstance(made, ResultRecord) else state.result()
 
 
 def results(steps: Sequence[PrefectFuture[Any]]) -> list[Any]:
-    """Return the values of steps that are carried out at the same time."""
-    return [value_of(one) for one in steps]
+    """Return the values of steps that run concurrently."""
+    return [value_of(future) for future in steps]
 
 
 def shared_limit(tools: Tools, plm: str) -> AbstractContextManager[None]:
-    """Take one slot of Prefect's global concurrency limit `plm-NAME`, so that runs share a paid model.
+    """Take one slot of Prefect's global concurrency limit `plm-NAME`.
 
-    A limit that nobody made does not limit. Models on this machine take no slot: asking for one costs seconds.
+    Runs share a paid model through this limit. A limit that does not exist has no effect. Local models take no slot,
+    because requesting one takes seconds.
     """
     if not getattr(tools.model(plm), "destinations", ()):
         return nullcontext()
@@ -124,42 +128,45 @@ def shared_limit(tools: Tools, plm: str) -> AbstractContextManager[None]:
 
 
 def outcome(value: Any, ref: ArtifactRef, why: str) -> State[Any]:
-    """Return the state of a finished step: 'Reused' or 'Completed', with the reason as its message."""
+    """Return the state of a finished step, 'Reused' or 'Completed', with its reason."""
     get_run_logger().info("%s: %s", ref.path, why)
     return Completed(name="Reused" if ref.reused else "Completed", message=why, data=value)
 
 
-def asks_a_vendor(parameters: Mapping[str, Any]) -> bool:
-    """Say whether a step's PLM is behind an address: the run's money, pace and keys are with the flow."""
+def uses_remote_model(parameters: Mapping[str, Any]) -> bool:
+    """Return whether a step's PLM is remote.
+
+    The run's cost limit, rate limit and API keys are in the flow's process.
+    """
     return bool(getattr(parameters["tools"].model(parameters["job"].plm), "destinations", ()))
 
 
-def beside_the_flow(_: Mapping[str, Any]) -> bool:
-    """Always: the step writes what the flow's process writes as well."""
+def in_flow_process(_: Mapping[str, Any]) -> bool:
+    """Return True: the step writes files that the flow's process also writes."""
     return True
 
 
 def step(name: str, stays: Stays | None = None, **options: Any) -> Callable[[Callable[..., Any]], Task[Any, Any]]:
-    """Declare a step: a task that Prefect neither caches nor persists, since the artifact store decides reuse.
+    """Declare a step: a task without Prefect cache; the artifact store decides reuse.
 
-    `stays` says of its parameters whether it stays in the flow's process where the others go to a cluster. No tags:
-    for each tagged task run Prefect asks its server for a slot, which takes two seconds when the connection was idle.
+    `stays` returns, for the step's parameters, whether it stays in the flow's process while others run on a cluster.
+    No tags: for each tagged task run Prefect requests a slot from its server, 2 seconds on an idle connection.
     """
     declared: Any = partial(task, task_run_name=name, cache_policy=NO_CACHE, persist_result=False, **options)
 
     def declare(function: Any) -> Any:
-        carried_out: Any = named(function)
-        carried_out.stays = stays
-        return declared(carried_out)
+        wrapped: Any = named(function)
+        wrapped.stays = stays
+        return declared(wrapped)
 
     return declare
 
 
 def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
-    """Return the function, whose errors know the step they arose in."""
+    """Wrap a step so that its errors name the step."""
 
     @wraps(function)
-    def carried_out(*arguments: Parameters.args, **options: Parameters.kwargs) -> Value:
+    def run_named(*arguments: Parameters.args, **options: Parameters.kwargs) -> Value:
         _begin()
         try:
             return function(*arguments, **options)
@@ -168,17 +175,17 @@ def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
             redact_error(error)
             raise
 
-    return carried_out
+    return run_named
 
 
 def _begin() -> None:
-    """Keep secrets out of this process' logs; begin nothing in one that was told to end."""
+    """Redact secrets in this process's logs; raise if the process is being cancelled."""
     guard_logs()
     cancellation.go_on()
 
 
 def write(tools: Tools, job: WriteJob) -> State[Any]:
-    """Let one PLM write, with a slot of its shared limit; the value is what it wrote."""
+    """Generate texts with one PLM, using a slot of its shared limit; return them."""
     with shared_limit(tools, job.plm):
         ref, why = texts.write_samples(tools, job)
     down = tools.artifacts.info(ref)["down"]
@@ -187,65 +194,65 @@ def write(tools: Tools, job: WriteJob) -> State[Any]:
 
 
 def embedded(tools: Tools, by: Task[..., Any], jobs: Sequence[WriteJob]) -> list[Written]:
-    """Let models write by a step (generate, vary), at the same time, and return their texts with vectors."""
+    """Run a step (generate, vary) for all jobs concurrently; return embedded texts."""
     new = [start(by, tools, job) for job in jobs]
-    # Each goes on as soon as it can, with a value: of a future Prefect would ask its server for the state, and a step
-    # whose future fails would only say that it never started.
-    then = {one: start(embed_samples, tools, value_of(one)) for one in as_completed(new)}
-    return results([then[one] for one in new])
+    # Each text is embedded as soon as it exists. The embedding step gets a value, not a future: for a future Prefect
+    # would request the state from its server, and after a failure it would only report that the step never started.
+    embedding = {future: start(embed_samples, tools, value_of(future)) for future in as_completed(new)}
+    return results([embedding[future] for future in new])
 
 
-@step("generate {job.plm} t={job.iteration}", stays=asks_a_vendor)
+@step("generate {job.plm} t={job.iteration}", stays=uses_remote_model)
 def generate(tools: Tools, job: WriteJob) -> Any:
-    """One PLM writes its texts of one iteration."""
+    """Generate one PLM's texts of one iteration."""
     return write(tools, job)
 
 
 @step("embed {written.plm} t={written.iteration}")
 def embed_samples(tools: Tools, written: Written) -> Any:
-    """Embed the texts of one PLM and iteration."""
+    """Embed the texts of one PLM and one iteration."""
     ref, why = texts.embed_samples(tools, written.samples)
     return outcome(replace(written, vectors=ref), ref, why)
 
 
 @step("measure t={job.iteration}")
 def measure_iteration(tools: Tools, job: MeasureJob) -> Any:
-    """Measure FID and the accuracy of a quick linear probe on all texts so far."""
+    """Measure FID and linear-probe accuracy on all texts so far."""
     ref, why = evaluation.measure(tools, job)
     return outcome(tools.artifacts.read_json(ref), ref, why)
 
 
 @step("select t={job.iteration}")
 def select_examples(tools: Tools, job: SelectJob, release: ArtifactRef, written: Sequence[Written]) -> Any:
-    """Take the best and the worst texts of each class (Eq. 7)."""
+    """Select the best and the worst texts of each class (Eq. 7)."""
     ref, why = density.select_examples(tools, job, release, written)
     return outcome(ref, ref, why)
 
 
 @step("weigh t={job.iteration}")
 def weigh_models(tools: Tools, job: WeighJob, release: ArtifactRef, written: Sequence[Written]) -> Any:
-    """Turn the release into the weight of each PLM (Eq. 8)."""
+    """Compute the weight of each PLM from the release (Eq. 8)."""
     ref, why = density.weigh_models(tools, job, release, written)
     return outcome(guiding.read_weights(tools, ref), ref, why)
 
 
 @step("appraise t={job.select.iteration}")
 def appraise(tools: Tools, job: AppraiseJob, selection: ArtifactRef, written: Sequence[Written]) -> Any:
-    """Measure against test rows how well examples and weights were chosen."""
+    """Measure on test rows how good the chosen examples and weights are."""
     ref, why = appraisal.appraise(tools, job, selection, written)
     return outcome(tools.artifacts.read_json(ref), ref, why)
 
 
 @step("settle")
 def settle(tools: Tools, job: SettleJob, release: ArtifactRef, written: Sequence[Written]) -> Any:
-    """Keep the texts that together match the released density."""
-    kept, why = density.settle(tools, job, release, written)
-    return outcome(kept, kept.samples, why)
+    """Select the texts that together match the released density."""
+    selected, why = density.settle(tools, job, release, written)
+    return outcome(selected, selected.samples, why)
 
 
 @step("collect")
 def collect(tools: Tools, written: Sequence[Written]) -> Any:
-    """Put all texts into one table."""
+    """Merge all texts into one table."""
     ref, why = texts.collect(tools, written)
     return outcome(ref, ref, why)
 
@@ -259,18 +266,18 @@ def train_student(tools: Tools, job: TrainJob) -> Any:
 
 @step("measure baseline")
 def measure_baseline(tools: Tools, job: BaselineJob) -> Any:
-    """Measure what as many texts without private data teach the same kind of student."""
+    """Measure a student trained on equally many texts made without private data."""
     ref, why = baseline.measure_baseline(tools, job)
     return outcome(tools.artifacts.read_json(ref), ref, why)
 
 
-@step("record t={facts.iteration}", stays=beside_the_flow)
+@step("record t={facts.iteration}", stays=in_flow_process)
 def record_iteration(tools: Tools, facts: Facts) -> Any:
-    """Show an iteration in Prefect and record it where experiments are kept."""
-    said, number = sentence(facts), facts.iteration
-    get_run_logger().info(said)
+    """Show an iteration in Prefect and record it in experiment tracking."""
+    summary, number = sentence(facts), facts.iteration
+    get_run_logger().info(summary)
     rows, about = table(facts), f"Iteration {number} in one sentence"
-    page.later(lambda: create_table_artifact(rows, key=f"iteration-{number}", description=said))
-    page.later(lambda: create_markdown_artifact(said, key=f"summary-{number}", description=about))
+    page.later(lambda: create_table_artifact(rows, key=f"iteration-{number}", description=summary))
+    page.later(lambda: create_markdown_artifact(summary, key=f"summary-{number}", description=about))
     tools.track(facts.iteration, facts.metrics())
     return facts

@@ -1,4 +1,4 @@
-"""The Prefect face of the steps after a release of teachers or classifiers: they open no private row."""
+"""Prefect tasks of the steps after a release of teachers or classifiers; they do not read private records."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from tasks.steps.tutor_student import SelectSpec
 def train_discriminator(
     tools: Tools, spec: TeacherSpec, written: Sequence[Written], answers: ArtifactRef, checks: ArtifactRef | None
 ) -> Any:
-    """Train the student discriminator on queries and the teachers' noisy answers."""
+    """Train the student discriminator on the teachers' noisy answers to the queries."""
     ref, why = tutor_student.train_discriminator(tools, spec, written, answers, checks)
     return outcome(ref, ref, why)
 
 
 @step("test classifier")
 def test_classifier(tools: Tools, spec: ClassifySpec, trained: Tuned, test: Reference | None) -> Any:
-    """Test a classifier that learned from the private rows by DP-SGD."""
+    """Test a classifier that was trained on the private records by DP-SGD."""
     ref, why = dp_classifier.test_classifier(tools, spec, trained, test)
     return outcome(tools.artifacts.read_json(ref), ref, why)
 
 
 @step("select texts")
 def select_texts(tools: Tools, spec: SelectSpec, written: Sequence[Written], discriminator: ArtifactRef | None) -> Any:
-    """Keep the texts that the student takes for private, of each class its part."""
-    kept, why = tutor_student.select_texts(tools, spec, written, discriminator)
-    return outcome(kept, kept[0].samples, why)
+    """Select the texts that the student classifies as private, a share per class."""
+    selected, why = tutor_student.select_texts(tools, spec, written, discriminator)
+    return outcome(selected, selected[0].samples, why)

@@ -1,1 +1,1 @@
-"""The only folder where private rows are open. README.md here is the promise."""
+"""The only package that reads private records; its README.md states the privacy guarantee."""

@@ -1,1 +1,1 @@
-"""Opening of private records and quarantine of their errors."""
+"""Reading of private records and quarantine of their error messages."""

@@ -1,6 +1,6 @@
-"""Opens the private rows: takes them, checks them, names them by keyed hash.
+"""Reads private records: selects them, checks them and identifies them by keyed hashes.
 
-What is wrong inside them is written for their owner into the private zone; everybody else gets a code.
+Problems are described in the private zone, for the owner of the records; errors contain only a code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tasks.selection.weights import allocate
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ROWS_COUNTED = "counted from 0, a header line is no row: row 5 is line 7 of a CSV file without line breaks in its cells"
+ROWS_COUNTED = "counted from 0 without the header line: row 5 is line 7 of a CSV file without line breaks in its cells"
 
 RecordHash = Callable[[str, str], str]
 """(label, text) -> keyed hash of one record."""
@@ -36,7 +36,7 @@ RecordHash = Callable[[str, str], str]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PrivateRows:
-    """Private rows in memory. Its repr shows nothing; it must not leave this folder."""
+    """Private records in memory. The repr shows nothing; instances must not leave this package."""
 
     texts: tuple[str, ...]
     labels: tuple[str, ...]
@@ -46,14 +46,15 @@ class PrivateRows:
         return "PrivateRows(hidden)"
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("private rows are never serialised")
+        raise TypeError("private records are never serialised")
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Keyed names of a private dataset: of the whole (with labels and persons) and of each text; useless without key.
+    """Keyed hashes of a private dataset, useless without the key.
 
-    The names of texts know no label: the same texts under other labels are the same people's.
+    `fingerprint` covers the whole dataset with labels and persons. `records` has a hash of each text without its label:
+    the same texts under other labels belong to the same people.
     """
 
     fingerprint: str
@@ -62,9 +63,9 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """What the private zone needs from outside: how rows are opened, how they are named, where details go.
+    """Dependencies of the private zone: the row reader, the hash functions and the folder for error details.
 
-    `key` is the name of the key that names them, `choice` a secret that decides which rows of a person are kept.
+    `key` is the name of the hash key. `choice` is a secret that decides which rows of a person are used.
     """
 
     read: RowReader
@@ -76,9 +77,9 @@ class Zone:
 
 
 def check_source(read_header: HeaderReader, where: RowsRef, folder: Path) -> None:
-    """Refuse a private source that cannot be opened or lacks a column that the configuration names; no row is read.
+    """Check that a private source opens and has the configured columns; read no row.
 
-    A first line may be a row where a table has no header: it is compared and not quoted. Raises ConfigError.
+    In a table without a header the first line may be a row: it is compared, not quoted. Raises ConfigError.
     """
     with sealed(folder):
         check_header("private", where, read_header, is_public=False)
@@ -93,12 +94,15 @@ def identify(
 ) -> Identity:
     """Check the whole private source and return its keyed identity.
 
-    The identity is that of all rows of the source, whatever part a run takes, so that a subset shares its budget
-    (design: a subset is a version, not a new dataset). Raises PrivateInputError with a code: PRIVATE-ROWS (empty
-    text, unknown label, no person), PRIVATE-IN-TEST (a private row is also a test or public row), PRIVATE-TOO-FEW,
-    PRIVATE-NONE, PRIVATE-READ (the source cannot be read as rows), PRIVATE-STEP (anything else); PlaceError when there
-    is no source. `labels` None: the task's are not known yet. `may_be_none`: of several parties one may have no rows,
-    and to refuse it would tell the others.
+    The identity covers all rows of the source, regardless of the part that a run uses: a subset is a version of the
+    dataset and shares its budget.
+
+    `labels` is None if the task's labels are not known yet. `may_be_none` accepts a source without rows: one of several
+    parties may have none, and a refusal would reveal that.
+
+    Raises PrivateInputError with one of these codes: PRIVATE-ROWS (empty text, unknown label, no person),
+    PRIVATE-IN-TEST (a private row is also a test or public row), PRIVATE-TOO-FEW, PRIVATE-NONE, PRIVATE-READ (the
+    source cannot be read as rows), PRIVATE-STEP (anything else). Raises PlaceError if the source does not exist.
     """
     with sealed(zone.folder):
         return _identify(zone, private, labels, public_texts, may_be_none)
@@ -108,36 +112,39 @@ def _identify(
     zone: Zone, private: PrivateRef, labels: Sequence[str] | None, public_texts: Sequence[str], may_be_none: bool
 ) -> Identity:
     frame = _read(zone, private)
-    none: list[dict[str, object]] = [{"reason": "the source holds no rows"}]
+    none: list[dict[str, object]] = [{"reason": "the source has no rows"}]
     _refuse(zone, private, "PRIVATE-NONE", none if frame.empty and not may_be_none else [])
     _refuse(zone, private, "PRIVATE-ROWS", _bad_rows(frame, labels))
     _refuse(zone, private, "PRIVATE-IN-TEST", _also_public(frame, public_texts))
-    wanted = private.where.rows
-    short = f"rows = {wanted} were asked for, the source holds {len(frame)}; lower private.rows"
-    few: list[dict[str, object]] = [{"reason": short}]
-    exactly = wanted is not None and private.where.of is None
-    _refuse(zone, private, "PRIVATE-TOO-FEW", few if exactly and len(frame) < (wanted or 0) else [])
-    return Identity(_fingerprint(zone, frame), tuple(zone.record_hash("", text) for _, _, text in _each(frame)))
+    count = private.where.rows
+    reason = f"private.rows is {count}, the source has {len(frame)} rows; lower private.rows"
+    few: list[dict[str, object]] = [{"reason": reason}]
+    exactly = count is not None and private.where.of is None
+    _refuse(zone, private, "PRIVATE-TOO-FEW", few if exactly and len(frame) < (count or 0) else [])
+    return Identity(_fingerprint(zone, frame), tuple(zone.record_hash("", text) for _, _, text in _records(frame)))
 
 
 def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> PrivateRows:
-    """Return the rows that a run takes, chosen by a seeded hash of each row's content; all without `rows`.
+    """Return the rows that a run uses; all rows if `rows` is not set.
 
-    With `of` (the declared size of the source) a row is taken when its hash lies below rows/of: whether it is taken
-    hangs on that row alone, so adding or removing a row changes nothing for the others. Without it exactly `rows` are
-    taken, and removing one lets another in: the caller must then calibrate for a replaced row. Of a source that is
-    declared public exactly `rows` are drawn, of each class its share (largest remainder); privacy then speaks of the
-    drawn rows, since which these are is public.
+    A seeded hash of each row's content selects them. There are three cases:
 
-    Raises PrivateInputError with the code PRIVATE-CHANGED when the source is no longer the one with this fingerprint:
-    nobody looked up whose budget the new rows belong to.
+    - With `of` (the declared size of the source) a row is used if its hash is below rows/of. The decision depends on
+      that row alone, so adding or removing a row does not affect the others.
+    - Without `of` exactly `rows` rows are used. Removing one lets another in, so the caller must calibrate for a
+      replaced row.
+    - From a source that is declared public exactly `rows` rows are drawn, each class in its proportion (largest
+      remainder). The privacy guarantee then covers the drawn rows, because the selection is public.
+
+    Raises PrivateInputError with the code PRIVATE-CHANGED if the fingerprint of the source has changed: the budget of
+    the new rows was not looked up.
     """
     frame, where = _read(zone, private), private.where
-    other = "the rows are not those the run was started with; type the same wasp run again: it is charged as it is now"
-    changed: list[dict[str, object]] = [{"reason": other}]
+    reason = "the rows have changed since the run started; repeat the same wasp run: it is charged for the current rows"
+    changed: list[dict[str, object]] = [{"reason": reason}]
     _refuse(zone, private, "PRIVATE-CHANGED", changed if _fingerprint(zone, frame) != fingerprint else [])
     if where.rows is not None:
-        order = np.array([_order(where.seed, label, text) for _, label, text in _each(frame)])
+        order = np.array([_order(where.seed, label, text) for _, label, text in _records(frame)])
         if where.public:
             chosen = _stratified(frame["label"].tolist(), order, where.rows)
         elif where.of is not None:
@@ -158,30 +165,32 @@ def _read(zone: Zone, private: PrivateRef) -> pd.DataFrame:
         columns = ["row", "text", "label", *(["person"] if private.where.person else [])]
         return pd.DataFrame({name: pd.Series(dtype="int64" if name == "row" else "str") for name in columns})
     except InputError as error:
-        # The first line of a table without header, a line that does not parse: its words may be a row's.
+        # The message may quote a row: the first line of a table without a header, a line that does not parse.
         problem: dict[str, object] = {"reason": str(error)}
     _refuse(zone, private, "PRIVATE-READ", [problem])
     raise AssertionError("a source that cannot be read was refused")
 
 
 def _fingerprint(zone: Zone, frame: pd.DataFrame) -> str:
-    whose = frame["person"].tolist() if "person" in frame else [""] * len(frame)
-    labels = [f"{label}\x00{person}" if person else label for label, person in zip(frame["label"], whose, strict=True)]
+    persons = frame["person"].tolist() if "person" in frame else [""] * len(frame)
+    labels = [
+        f"{label}\x00{person}" if person else label for label, person in zip(frame["label"], persons, strict=True)
+    ]
     return zone.fingerprint([zone.record_hash(label, text) for label, text in zip(labels, frame["text"], strict=True)])
 
 
-def _each(frame: pd.DataFrame) -> Iterator[tuple[int, str, Any]]:
+def _records(frame: pd.DataFrame) -> Iterator[tuple[int, str, Any]]:
     return zip(frame["row"].tolist(), frame["label"].tolist(), frame["text"].tolist(), strict=True)
 
 
 def _order(seed: int, label: str, text: str) -> float:
-    """Return a number in [0, 1) that a row has by its content and the seed."""
-    drawn = hashlib.sha256(f"{seed}\x00{label}\x00{text}".encode()).digest()[:6]
-    return int.from_bytes(drawn) / 2**48
+    """Return a number in [0, 1) that depends on a row's content and the seed."""
+    digest = hashlib.sha256(f"{seed}\x00{label}\x00{text}".encode()).digest()[:6]
+    return int.from_bytes(digest) / 2**48
 
 
 def _stratified(labels: Sequence[str], order: NDArray[np.float64], count: int) -> NDArray[np.int64]:
-    """Return `count` places, those first in `order` of each class, in the classes' proportions."""
+    """Return `count` row indices, the first in `order` of each class, in proportion."""
     sizes = Counter(sorted(labels))
     counts = allocate(count, dict(sizes), floor=0.0)
     ranked = np.argsort(order, kind="stable")
@@ -191,7 +200,7 @@ def _stratified(labels: Sequence[str], order: NDArray[np.float64], count: int) -
 
 def _bad_rows(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[dict[str, object]]:
     problems: list[dict[str, object]] = []
-    for row, label, text in _each(frame):
+    for row, label, text in _records(frame):
         if not isinstance(text, str):
             problems.append({"row": row, "field": "text", "reason": "the text is null"})
         elif not text.strip():
@@ -201,20 +210,20 @@ def _bad_rows(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[dict[st
         elif labels is not None and label not in labels:
             reason = f"the label is not one of the task's: {', '.join(labels)}"
             problems.append({"row": row, "field": "label", "reason": reason})
-    return problems + _nobody(frame)
+    return problems + _rows_without_person(frame)
 
 
-def _nobody(frame: pd.DataFrame) -> list[dict[str, object]]:
+def _rows_without_person(frame: pd.DataFrame) -> list[dict[str, object]]:
     if "person" not in frame:
         return []
-    named = (isinstance(person, str) and bool(person.strip()) for person in frame["person"])
-    rows = [row for row, has_name in zip(frame["row"].tolist(), named, strict=True) if not has_name]
-    return [{"row": row, "field": "person", "reason": "it is not said whose row this is"} for row in rows]
+    is_named = (isinstance(person, str) and bool(person.strip()) for person in frame["person"])
+    rows = [row for row, has_name in zip(frame["row"].tolist(), is_named, strict=True) if not has_name]
+    return [{"row": row, "field": "person", "reason": "the person is empty"} for row in rows]
 
 
 def _also_public(frame: pd.DataFrame, public_texts: Sequence[str]) -> list[dict[str, object]]:
     public = {normal_form(text) for text in public_texts}
-    rows = [row for row, _, text in _each(frame) if normal_form(text) in public]
+    rows = [row for row, _, text in _records(frame) if normal_form(text) in public]
     return [{"row": row, "field": "text", "reason": "the same text is a test or public row"} for row in rows]
 
 
@@ -222,6 +231,6 @@ def _refuse(zone: Zone, private: PrivateRef, code: str, problems: list[dict[str,
     if not problems:
         return
     path = zone.folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', private.name)[:100]}.json"
-    found = {"code": code, "source": private.where.path, "rows": ROWS_COUNTED, "problems": problems}
-    write_for_owner(path, json.dumps(found, indent=2))
+    details = {"code": code, "source": private.where.path, "rows": ROWS_COUNTED, "problems": problems}
+    write_for_owner(path, json.dumps(details, indent=2))
     raise PrivateInputError(code, path, redact(private.where.path))

@@ -1,1 +1,1 @@
-"""Diagnostics of private records, never shared."""
+"""Diagnostics computed on private records without noise."""

@@ -1,7 +1,7 @@
-"""Numbers computed on private rows without noise: for the owner's eyes, marked wherever they are shown.
+"""Numbers computed on private rows without noise, for the owner only; every output marks them.
 
 FID against private rows and accuracy on them are functions of the private rows. Published work prints them as they
-are; here they are off by default and cannot be written down without the words "not private".
+are. Here they are off by default and cannot be written without the mark "not private".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NotPrivate:
-    """A number that is not protected by any noise, and why. Its text always says so; it does not turn into a float."""
+    """A number that no noise protects, with the reason. Its text always contains the mark; it is not a float."""
 
     value: float
     why: str
@@ -36,22 +36,23 @@ class NotPrivate:
 
 
 def private_fid(vectors: Vectors, private_vectors: Vectors) -> NotPrivate:
-    """Return the Frechet distance of synthetic to private embeddings, shapes (n, d) and (m, d), marked not private.
+    """Return the Frechet distance to private embeddings, marked not private.
 
-    With a hundred private rows the value says more about the number of rows than about the texts.
+    `vectors`, synthetic: (n, d); `private_vectors`: (m, d). With a hundred private rows the value depends more on the
+    number of rows than on the texts.
     """
     try:
         distance = fid(vectors, private_vectors)
     except InputError:
         raise InputError(
-            "FID against private rows needs two sets of finite vectors from one embedder, two rows or more in each."
+            "FID against private rows needs two sets of finite vectors from one embedder, each with at least 2 rows."
         ) from None
     return NotPrivate(distance, "Frechet distance to private rows, computed without noise")
 
 
 def private_accuracy(truth: Sequence[str], predicted: Sequence[str]) -> NotPrivate:
-    """Return the share of private rows whose label a student predicts, marked not private."""
+    """Return the accuracy on private rows, marked not private."""
     if not len(truth) or len(truth) != len(predicted):
         raise InputError("Accuracy on private rows needs one prediction per row, and at least one row.")
-    right = sum(true == guess for true, guess in zip(truth, predicted, strict=True))
-    return NotPrivate(right / len(truth), "accuracy on private rows, computed without noise")
+    correct = sum(true == guess for true, guess in zip(truth, predicted, strict=True))
+    return NotPrivate(correct / len(truth), "accuracy on private rows, computed without noise")

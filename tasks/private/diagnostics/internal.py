@@ -1,4 +1,4 @@
-"""Numbers that need the private rows and get no noise; each comes back marked not private."""
+"""Functions that compute numbers on private rows without noise; each result is marked not private."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def fid_against_private(tools: Tools, fingerprint: str, vectors: Matrix, look: Look) -> NotPrivate:
     """Return the FID between synthetic texts and the private rows, marked not private.
 
-    `look` is written into the budget book before the rows are opened.
+    `look` is written to the ledger before the rows are read.
     """
     tools.ledger.look(look)
     with sealed(tools.zone.folder):

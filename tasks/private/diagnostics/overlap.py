@@ -1,8 +1,8 @@
-"""Whether synthetic texts repeat long passages of private rows word for word; without noise, so not private.
+"""Searches synthetic texts for long verbatim passages of private rows; the result has no noise and is not private.
 
-Private rows never reach a language model, so a passage of theirs can only be there because a model knew it from
-elsewhere, or because something is broken. Either way it should not be given away unseen. One bit leaves, marked; the
-passages go to the rows' owner.
+Private rows never reach a language model. A text that contains a private passage means that a model has memorised it
+from another source, or that there is a defect. Either way the owner must see it before an export. The only output is
+one bit, marked not private; the passages are written for the owner of the rows.
 """
 
 from __future__ import annotations
@@ -22,68 +22,68 @@ if TYPE_CHECKING:
     from tasks.core.tools import Tools
 
 SHORTEST: Final = 8
-"""Shorter runs of words than this say nothing: people share them."""
+"""Shorter sequences of words are common phrases and prove nothing."""
 
 LONGEST: Final = 12
-"""A run of so many words is a copy, however much the texts of a field resemble each other."""
+"""A sequence of this many words is a copy, even between very similar texts of one domain."""
 
 _WORD = re.compile(r"[^\W_]+")
-_SIGN = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
-_SIGNS_PER_WORD: Final = 2
+_CHARACTER = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+_CHARACTERS_PER_WORD: Final = 2
 
 
 def passages(text: str, words: int) -> Iterator[str]:
-    """Yield every run of so many words of a text, without punctuation and case.
+    """Yield every sequence of `words` words of a text, without punctuation and case.
 
-    In writing without spaces (Chinese, Japanese) two signs count as a word.
+    In scripts without spaces (Chinese, Japanese) two characters count as a word.
     """
     plain = normal_form(text)
-    found, signs = _WORD.findall(plain), _SIGN.findall(plain)
-    length = words * _SIGNS_PER_WORD
-    yield from (" ".join(found[start : start + words]) for start in range(len(found) - words + 1))
-    yield from ("".join(signs[start : start + length]) for start in range(len(signs) - length + 1))
+    tokens, characters = _WORD.findall(plain), _CHARACTER.findall(plain)
+    length = words * _CHARACTERS_PER_WORD
+    yield from (" ".join(tokens[start : start + words]) for start in range(len(tokens) - words + 1))
+    yield from ("".join(characters[start : start + length]) for start in range(len(characters) - length + 1))
 
 
 def chance_words(texts: Iterable[str], public: Sequence[str]) -> int:
-    """Return how long a run of words must be to say something: longer than any that texts share with public ones.
+    """Return the number of words from which on a shared passage counts as a copy.
 
-    Public rows and instructions are of the same sort as private rows, and what they share with the texts is chance or
-    what everybody writes. At least 8; at most 12, so that a text that quotes a public row excuses nothing else.
+    It is longer than any passage that the texts share with public texts. Public rows and instructions resemble private
+    rows; passages that they share with the texts are coincidence or common phrases. The result is at least 8. It is at
+    most 12: a text that quotes a public row must not excuse other passages.
     """
-    kept = list(texts)
+    samples = list(texts)
     for words in range(SHORTEST, LONGEST):
-        written = _every(kept, words)
-        if written.isdisjoint(_every(public, words)):
+        if _all_passages(samples, words).isdisjoint(_all_passages(public, words)):
             return words
     return LONGEST
 
 
 def search_copies(tools: Tools, fingerprint: str, texts: Mapping[int, str], public: Sequence[str]) -> Overlap:
-    """Look for passages of private rows in synthetic texts (by their ids) that stand in no public text.
+    """Search texts (by id) for passages of private rows that no public text has.
 
-    Opens the rows that the run with this fingerprint took; PrivateInputError (PRIVATE-CHANGED) if they are others now.
-    What is found is written into private/problems for the owner; only the answer leaves. It is a function of private
-    rows without noise and no part of epsilon.
+    Reads the rows of the run with this fingerprint; PrivateInputError (PRIVATE-CHANGED) if they changed. The passages
+    are written to private/problems for the owner; only the yes/no result leaves. It is a function of private rows
+    without noise and not part of epsilon.
     """
     words = chance_words(texts.values(), public)
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, fingerprint)
-        known = _every(rows.texts, words) - _every(public, words)
-        found = [
+        private = _all_passages(rows.texts, words) - _all_passages(public, words)
+        copies = [
             {"sample_id": sample, "passage": passage}
             for sample, text in texts.items()
             for passage in dict.fromkeys(passages(text, words))
-            if passage in known
+            if passage in private
         ]
-        return Overlap(not found, words, _tell_owner(tools, words, found) if found else None)
+        return Overlap(not copies, words, _write_copies(tools, words, copies) if copies else None)
 
 
-def _every(texts: Iterable[str], words: int) -> set[str]:
+def _all_passages(texts: Iterable[str], words: int) -> set[str]:
     return {passage for text in texts for passage in passages(text, words)}
 
 
-def _tell_owner(tools: Tools, words: int, found: list[dict[str, object]]) -> Path:
+def _write_copies(tools: Tools, words: int, copies: list[dict[str, object]]) -> Path:
     path = tools.zone.folder / f"overlap-{tools.run_id}.json"
-    told = {"code": "PRIVATE-OVERLAP", "run_id": tools.run_id, "words": words, "problems": found}
-    write_for_owner(path, json.dumps(told, indent=2, ensure_ascii=False))
+    details = {"code": "PRIVATE-OVERLAP", "run_id": tools.run_id, "words": words, "problems": copies}
+    write_for_owner(path, json.dumps(details, indent=2, ensure_ascii=False))
     return path

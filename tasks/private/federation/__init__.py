@@ -1,1 +1,1 @@
-"""A party's part of a masked round."""
+"""A party's side of a masked round."""

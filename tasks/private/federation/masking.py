@@ -1,8 +1,8 @@
-"""Masks between pairs of parties: what one party sends looks random, what all send together is their exact sum.
+"""Masks between pairs of parties: one party's message looks random, the messages of all add up to the exact sum.
 
-Bonawitz et al. 2017, section 4.0.1. Every pair shares a secret of this round alone (X25519, then HKDF bound to the
-round and to everybody's signed keys); the first of the two by name adds the stream of it (AES-256 in counter mode), the
-other takes it off. Nothing is written down or logged here: a party keeps its masked vector, never its round key.
+Bonawitz et al. 2017, section 4.0.1. Every pair shares a secret for this round only (X25519, then HKDF bound to the
+round and to the signed keys of all parties). The first of the two by name adds the secret's stream (AES-256 in counter
+mode), the other subtracts it. Nothing is written or logged here: a party stores its masked vector, never its round key.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STREAM_KEY: Final = 32
 
 
 class RoundKey(Secret):
-    """A party's secret for one round, which masks one vector and is then gone. Cannot be stored, copied or shown."""
+    """A party's secret for one round; it masks one vector and is then deleted. Cannot be stored, copied or shown."""
 
     __slots__ = ("_secret", "announcement", "party", "round")
 
@@ -44,19 +44,25 @@ class RoundKey(Secret):
 
     @classmethod
     def generate(cls, party: str, round: Round, signing_key: bytes) -> RoundKey:
-        """Make a fresh key for `party` and sign its public half with the party's long-term Ed25519 key (32 bytes)."""
+        """Generate a key for `party`; sign its public half with the long-term Ed25519 key.
+
+        `signing_key`: 32 bytes.
+        """
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
         if party not in round.parties:
-            raise PartyError(party, "does not take part in this round, so it makes no key for it.")
+            raise PartyError(party, "does not take part in this round and cannot create a key for it.")
         secret = X25519PrivateKey.generate()
         public = secret.public_key().public_bytes_raw()
         signature = Ed25519PrivateKey.from_private_bytes(signing_key).sign(signed_words(round, party, public))
         return cls(party, round, secret, Announcement(party, public, signature))
 
     def spend(self) -> X25519PrivateKey:
-        """Return the secret, once; PartyError afterwards: two vectors under one mask would show their difference."""
+        """Return the secret once; PartyError afterwards.
+
+        Two vectors under one mask would reveal their difference.
+        """
         secret, self._secret = self._secret, None
         if secret is None:
             raise PartyError(self.party, "has masked a vector with this round key; a new attempt needs a new key.")
@@ -64,22 +70,23 @@ class RoundKey(Secret):
 
 
 def masked(values: NDArray[np.int64], key: RoundKey, transcript: bytes, announcements: Sequence[Announcement]) -> Words:
-    """Return `values` (n,) under the masks of all other parties, uint32 (n,); spends `key`.
+    """Return `values` (n,) with the masks of all other parties; spends `key`.
 
-    `transcript`: what `check_announcements` gave for these `announcements`. Raises ConfigError for another type, length
-    or range of values, and PartyError for a key that was used or announcements that are not those that were checked.
+    The result is uint32 (n,). `transcript`: the result of `check_announcements` for these `announcements`. Raises
+    ConfigError for a wrong type, length or range of values, and PartyError for a used key or announcements other than
+    the checked ones.
     """
     _check_values(values, key.round)
     if not hmac.compare_digest(transcript, transcript_of(key.round, announcements)):
-        raise PartyError(key.party, "got other round keys than were checked; nothing is sent. Start the round again.")
+        raise PartyError(key.party, "got other round keys than were checked; nothing was sent. Start the round again.")
     if key.announcement not in announcements:
-        raise PartyError(key.party, "does not find its own round key among those it got; nothing is sent.")
+        raise PartyError(key.party, "did not receive its own round key; nothing was sent. Start the round again.")
     secret = key.spend()
     upload = np.mod(values, 2**32).astype(np.uint32)
-    for other in announcements:
-        if other.party != key.party:
-            stream = _stream(secret, key, transcript, other)
-            upload = upload + stream if key.party < other.party else upload - stream
+    for peer in announcements:
+        if peer.party != key.party:
+            stream = _stream(secret, key, transcript, peer)
+            upload = upload + stream if key.party < peer.party else upload - stream
     return upload
 
 
@@ -89,11 +96,11 @@ def _check_values(values: NDArray[np.int64], round: Round) -> None:
             f"This round sums {round.length} 64-bit integers, not {values.dtype} of shape {values.shape}."
         )
     if max(-int(values.min()), int(values.max())) > round.most:
-        raise ConfigError("A value is too large for a sum in 32 bits; declare the rows that a party may have.")
+        raise ConfigError("A value is too large for a sum in 32 bits; declare the maximum number of rows of a party.")
 
 
-def _stream(secret: X25519PrivateKey, key: RoundKey, transcript: bytes, other: Announcement) -> Words:
-    """Return the mask that both parties of a pair know, uint32 (n,), low byte first."""
+def _stream(secret: X25519PrivateKey, key: RoundKey, transcript: bytes, peer: Announcement) -> Words:
+    """Return the shared mask of a pair of parties, uint32 (n,), low byte first."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
     from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.algorithms import AES256
@@ -101,9 +108,9 @@ def _stream(secret: X25519PrivateKey, key: RoundKey, transcript: bytes, other: A
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-    shared = secret.exchange(X25519PublicKey.from_public_bytes(other.public))
-    bound = b"wasp pair 1\n" + canonical(sorted((key.party, other.party))).encode() + key.round.to_bytes()
+    shared = secret.exchange(X25519PublicKey.from_public_bytes(peer.public))
+    bound = b"wasp pair 1\n" + canonical(sorted((key.party, peer.party))).encode() + key.round.to_bytes()
     pair_key = HKDF(SHA256(), STREAM_KEY, salt=transcript, info=bound).derive(shared)
-    # A pair's key makes one stream in all its life, so the counter starts at zero.
+    # A pair's key generates a single stream, so the counter starts at zero.
     stream = Cipher(AES256(pair_key), CTR(bytes(16))).encryptor().update(bytes(4 * key.round.length))
     return np.frombuffer(stream, dtype="<u4").astype(np.uint32)

@@ -1,4 +1,4 @@
-"""Write the rows of a dataset into one folder per party, for experiments (see tasks/federation/partition.py)."""
+"""Writes the rows of a dataset to one folder per party, for experiments (see tasks/federation/partition.py)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ ROWS = "rows.parquet"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where parts go: a new `folder`, whole or not at all; `about`: further files of each party, by name, in which
-    `{party}` becomes its name; `problems`: where the rows' owner reads what is wrong with them.
+    """Output folders of a partition.
+
+    `folder`: new folder for all parties, written atomically. `about`: further files of each party, by name; `{party}`
+    in them is replaced by the party's name. `problems`: folder for error details, for the owner of the rows.
     """
 
     folder: Path
@@ -37,15 +39,15 @@ class Target:
 
 
 def write_parties(read: RowReader, where: RowsRef, partition: Partition, target: Target) -> list[str]:
-    """Share the rows of `where` out into a folder for each party, and return the parties' names.
+    """Distribute the rows of `where` to one folder per party; return their names.
 
-    Rows of one person stay together, under the class that most of them have. Folders are open to their owner alone.
-    Raises ConfigError for numbers that cannot be and when the folder is there already, PlaceError when there is no
-    source, PrivateInputError with the code PRIVATE-READ when it cannot be read as rows.
+    Rows of one person stay together, under their most frequent class. Only the owner can access the folders. Raises
+    ConfigError for invalid numbers or if the folder exists, PlaceError if the source does not exist, PrivateInputError
+    with the code PRIVATE-READ if it cannot be read as rows.
     """
     folder = target.folder
     if folder.exists():
-        raise ConfigError(f"{folder}: exists; name a new folder, so that no party's rows are mixed with older ones.")
+        raise ConfigError(f"{folder}: exists; name a new folder (rows of different partitions must not mix).")
     with sealed(target.problems):
         rows = _read(read, where, target)
         parties = _parties(rows, partition)
@@ -66,7 +68,7 @@ def _read(read: RowReader, where: RowsRef, target: Target) -> pd.DataFrame:
     except (PlaceError, MissingPackageError):
         raise
     except InputError as error:
-        # The first line of a table without a header, a line that does not parse: its words may be a row's.
+        # The message may quote a row: the first line of a table without a header, a line that does not parse.
         reason = str(error)
     path = target.problems / "partition.txt"
     write_for_owner(path, f"{reason}\n")
@@ -77,13 +79,13 @@ def _parties(rows: pd.DataFrame, partition: Partition) -> Ints:
     labels = rows["label"].fillna("").tolist()
     if "person" not in rows:
         return shared_out(labels, partition)
-    whose = rows["person"].fillna("").tolist()
+    persons = rows["person"].fillna("").tolist()
     classes: dict[str, Counter[str]] = {}
-    for person, label in zip(whose, labels, strict=True):
+    for person, label in zip(persons, labels, strict=True):
         classes.setdefault(person, Counter())[label] += 1
-    main = [min(found, key=lambda label: (-found[label], label)) for found in classes.values()]
+    main = [min(counts, key=lambda label: (-counts[label], label)) for counts in classes.values()]
     of_person = dict(zip(classes, shared_out(main, partition).tolist(), strict=True))
-    return np.array([of_person[person] for person in whose], dtype=np.int64)
+    return np.array([of_person[person] for person in persons], dtype=np.int64)
 
 
 def _write(party: Path, rows: pd.DataFrame) -> None:

@@ -1,8 +1,8 @@
-"""One party's vote in a federation: rows, votes, share of the noise and mask; what leaves looks like random numbers.
+"""One party's vote in a federation: rows, votes, noise share and mask; the output looks like random numbers.
 
-WASP, Algorithm 2, the lines of a party. Before a party says that it is ready it has opened its rows and found the
-nearest texts of each (`prepare`); its charge, its noise and its mask are one transaction of its own budget book
-(`release_masked`), which keeps the masked vector: neither the votes nor the share of noise alone are ever written.
+WASP, Algorithm 2, the lines of a party. Before a party reports ready, it has read its rows and ranked the candidates
+for each (`prepare`). Its charge, noise and mask are one transaction of its own ledger (`release_masked`), which stores
+the masked vector. Neither the votes nor the noise share alone are ever written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tasks.private.federation.masking import RoundKey, masked
 from tasks.private.nearest.search import Running, rank
 from tasks.private.noise.discrete import add_noise_share
 from tasks.private.voting.ballot import Ballot, Candidates
-from tasks.private.voting.release import private_vectors, unreached
+from tasks.private.voting.release import never_draw, private_vectors
 from tasks.private.voting.votes import clean_votes, require_fitting
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartyJob:
-    """One vote of one party: what it is charged to, the noise of all, and the round's key in the budget book."""
+    """One vote of one party: its dataset, the noise of all parties, and the round's step key in the ledger."""
 
     round: Round
     dataset: str
@@ -44,7 +44,7 @@ class PartyJob:
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """What a party masks with: its key of the round, the checked announcements of all and their transcript."""
+    """The inputs of masking: a party's round key, the checked announcements of all parties and their transcript."""
 
     key: RoundKey
     transcript: bytes
@@ -52,31 +52,33 @@ class Mask:
 
 
 def prepare(tools: RowTools, job: PartyJob, candidates: Candidates) -> None:
-    """Open the rows, embed them and rank the candidates for each; keep that in the private zone. Nothing leaves.
+    """Read and embed the rows, rank the candidates for each, and store the ranking.
 
-    Raises PrivateInputError when the rows are not those that were registered.
+    The ranking is stored in the private zone; nothing leaves. Raises PrivateInputError if the rows differ from the
+    registered ones.
     """
     with sealed(tools.zone.folder):
         ballot, noise = _ballot(tools, job), job.noise
         require_fitting(ballot, noise.total)
         require_range(job.round, len(ballot.labels), noise.total.scale, noise.share_int)
-        after = rank(ballot, candidates, _kept(tools, job))
+        after = rank(ballot, candidates, _stored_ranking(tools, job))
         tools.artifacts.write_private_arrays(_state(job, job.round.iteration), after.to_arrays())
 
 
 def release_masked(tools: RowTools, job: PartyJob, candidates: Candidates, mask: Mask) -> Release:
-    """Charge the vote, draw the share of noise and mask it, once; the output is the masked vector, uint32, low first.
+    """Charge the vote, draw the noise share and mask the votes, once.
 
-    A second call with the same key of the book returns the first vector: one round's key never masks two.
+    The output is the masked vector, uint32, low byte first. A second call with the same step key returns the first
+    vector: a round key never masks two vectors.
     """
     return tools.ledger.release_once(_request(job), lambda: _draw(tools, job, candidates, mask))
 
 
 def sent_before(tools: RowTools, job: PartyJob) -> bytes | None:
-    """Return the masked vector that the budget book holds for this round's keys, None if it was not drawn."""
+    """Return the ledger's masked vector for this round's keys, None if not drawn."""
     if not tools.ledger.released(job.dataset, job.step_key):
         return None
-    return tools.ledger.release_once(_request(job), unreached).output
+    return tools.ledger.release_once(_request(job), never_draw).output
 
 
 def _request(job: PartyJob) -> ReleaseRequest:
@@ -92,7 +94,7 @@ def _request(job: PartyJob) -> ReleaseRequest:
 
 def _draw(tools: RowTools, job: PartyJob, candidates: Candidates, mask: Mask) -> bytes:
     with sealed(tools.zone.folder):
-        raw = clean_votes(_ballot(tools, job), candidates, job.noise.total, _kept(tools, job))
+        raw = clean_votes(_ballot(tools, job), candidates, job.noise.total, _stored_ranking(tools, job))
         noisy = add_noise_share(raw.counts, job.noise)
         vector = masked(np.ascontiguousarray(noisy.T).ravel(), mask.key, mask.transcript, mask.announcements)
         return vector.astype("<u4").tobytes()
@@ -105,12 +107,12 @@ def _ballot(tools: RowTools, job: PartyJob) -> Ballot:
     return Ballot(vectors, rows.labels, privacy.votes, persons, tools.zone.choice, privacy.sides)
 
 
-def _kept(tools: RowTools, job: PartyJob) -> Running | None:
-    """Return where the ranking stands: after this vote if it was prepared, else after the one before."""
+def _stored_ranking(tools: RowTools, job: PartyJob) -> Running | None:
+    """Return the ranking of this vote, or of the previous one if not yet prepared."""
     for iteration in (job.round.iteration, job.round.iteration - 1):
-        kept = tools.artifacts.read_private_arrays(_state(job, iteration))
-        if kept is not None:
-            return Running.from_arrays(kept)
+        arrays = tools.artifacts.read_private_arrays(_state(job, iteration))
+        if arrays is not None:
+            return Running.from_arrays(arrays)
     return None
 
 

@@ -1,1 +1,1 @@
-"""Nearest-neighbour search of private records among candidates."""
+"""Exact nearest-neighbour search for private records among synthetic candidates."""

@@ -1,6 +1,6 @@
-"""One class's private rows against its candidates, exactly, in the plain way: numpy alone, block after block.
+"""Exact comparison of one class's private rows with its candidates, block by block, with numpy only.
 
-What every other way falls back on where its own proof does not reach, and the way of small elections.
+Used for small votes, and as the fallback of every faster method for rows that its proof does not cover.
 """
 
 from __future__ import annotations
@@ -14,101 +14,101 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tasks.private.nearest.vector_hashes import Marks
+    from tasks.private.nearest.vector_hashes import VectorHashes
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
     Vectors = NDArray[np.float32]
 
 ANY: Final = 2**40
-"""A width of blocks that leaves the choice to whoever compares; more than there are candidates."""
+"""Block width without a limit, more than any number of candidates: the comparison chooses the width."""
 ROW_BLOCK: Final = 512
 PAIR_BLOCK: Final = 4096
 TILE: Final = 2**20
-"""Distances that are looked at together, so that memory does not grow with either side."""
+"""Distances per block; bounds the memory for any number of rows and candidates."""
 MEMBERS: Final = 16
-"""Candidates that stand for each other where the worst distance of a list is guessed."""
+"""Candidates per set when the worst distance of a list is estimated."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standing:
+class CandidateArrays:
     """Candidates as the comparison reads them: `vectors` (n, d), `ids` (n,), `squares` (n,) of their lengths.
 
-    `marks`: to be read of what is compared while it is at hand; None where somebody else reads them.
+    `hashes`: computed while the vectors are in the CPU cache; None if they are computed elsewhere.
     """
 
     vectors: Vectors
     ids: Ints
     squares: Vectors
-    marks: Marks | None = None
+    hashes: VectorHashes | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """One class: places of its private rows, and of its candidates; a slice where those lie together.
+    """One class: indices of its private rows and of its candidates (a slice if these are contiguous).
 
-    `marking`: whether marks of the candidates are read together with these rows, not with others of the class.
+    `with_hashes`: whether the candidates' hashes are computed with these rows, not with other rows of the class.
     """
 
     rows: Ints
     members: Ints | slice
-    marking: bool = True
+    with_hashes: bool = True
 
     @property
     def size(self) -> int:
-        """How many candidates it has."""
-        whole = self.members
-        return whole.stop - whole.start if isinstance(whole, slice) else len(whole)
+        """Number of candidates."""
+        members = self.members
+        return members.stop - members.start if isinstance(members, slice) else len(members)
 
     @property
     def start(self) -> int:
-        """What to count its candidates from so that numbers are places, if they lie together; otherwise 0."""
+        """First number of the candidates: their first index if contiguous, otherwise 0."""
         return self.members.start if isinstance(self.members, slice) else 0
 
     def part(self, start: int, stop: int) -> Ints | slice:
-        """Return the places of candidates `start` to `stop`."""
-        whole = self.members
-        if isinstance(whole, slice):
-            return slice(whole.start + start, min(whole.start + stop, whole.stop))
-        return whole[start:stop]
+        """Return the indices of candidates `start` to `stop`."""
+        members = self.members
+        if isinstance(members, slice):
+            return slice(members.start + start, min(members.start + stop, members.stop))
+        return members[start:stop]
 
     def parts(self, begin: int, end: int, width: int) -> Iterator[tuple[int, Ints | slice]]:
-        """Return the places of candidates `begin` to `end`, `width` at a time, with the number of each first one.
+        """Yield (number of the first, indices) of candidates `begin` to `end`, in blocks.
 
-        Numbers count from `start`; an `end` beyond the last candidate means the last.
+        A block has `width` candidates. Numbers count from `start`; an `end` beyond the last candidate means the last.
         """
         stop = min(end, self.size)
         for first in range(begin, stop, width):
             yield self.start + first, self.part(first, min(first + width, stop))
 
-    def name(self, numbers: Ints) -> None:
-        """Turn numbers of its candidates, counted from `start`, into their places; -1 stays what it is."""
+    def to_indices(self, numbers: Ints) -> None:
+        """Replace numbers of candidates, counted from `start`, by indices; -1 stays -1."""
         if not isinstance(self.members, slice):
             numbers[:] = np.where(numbers < 0, -1, self.members[numbers])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Best:
-    """Lists that are being filled in place; `sign` 1 looks for small distances, -1 for large ones."""
+    """Lists of best candidates, updated in place; `sign` 1 collects small distances, -1 large ones."""
 
     ids: Ints
     keys: Floats
     sign: int
 
     def limit(self, rows: Ints, squares: Floats, margin: Floats) -> Floats:
-        """Return what a rounded value of each row may be at most, if its candidate belongs to the list."""
+        """Return per row the largest rounded value of a possible list member."""
         return np.asarray(self.keys[rows, -1] - self.sign * squares + margin)
 
     def hits(self, rows: Ints, rounded: Vectors, squares: Floats, margin: Floats) -> tuple[Ints, Ints]:
-        """Return (row, column) of all entries of `rounded` that could belong to the lists of the rows at `rows`."""
+        """Return (row, column) of all entries of `rounded` that could belong to the lists."""
         signed = rounded if self.sign > 0 else -rounded
         limit = np.minimum(self.limit(rows, squares, margin), _reached(signed, self.keys.shape[1]) + 2 * margin)
         improved = np.flatnonzero(signed.min(axis=1) <= limit)
-        found, columns = np.nonzero(signed[improved] <= up(limit[improved])[:, None])
-        return improved[found], columns
+        hit_rows, columns = np.nonzero(signed[improved] <= round_up(limit[improved])[:, None])
+        return improved[hit_rows], columns
 
     def merge(self, rows: Ints, distances: Floats, ids: Ints) -> None:
-        """Put candidates `ids` at `distances` into the lists of the rows at `rows`; all three have one length."""
+        """Insert candidates `ids` at `distances` into the lists of `rows`; equal lengths."""
         changed, votes = np.unique(rows), self.keys.shape[1]
         all_rows = np.concatenate([np.repeat(changed, votes), rows])
         all_keys = np.concatenate([self.keys[changed].ravel(), self.sign * distances])
@@ -119,48 +119,48 @@ class Best:
         self.ids[changed], self.keys[changed] = all_ids[best], all_keys[best]
 
 
-def listed(members: Ints | slice) -> Ints:
-    """Return places one by one."""
+def as_indices(members: Ints | slice) -> Ints:
+    """Return the indices as an array."""
     return np.arange(members.start, members.stop) if isinstance(members, slice) else members
 
 
-def together(places: Ints) -> Ints | slice:
-    """Return ascending places as a slice, if they lie together."""
-    if not len(places):
+def as_slice(indices: Ints) -> Ints | slice:
+    """Return ascending indices as a slice if they are contiguous."""
+    if not len(indices):
         return slice(0, 0)
-    first, last = int(places[0]), int(places[-1])
-    return slice(first, last + 1) if last - first + 1 == len(places) else places
+    first, last = int(indices[0]), int(indices[-1])
+    return slice(first, last + 1) if last - first + 1 == len(indices) else indices
 
 
-def compare(vectors: Vectors, standing: Standing, group: Group, lists: Sequence[Best], block: int) -> None:
-    """Bring the lists of the group's rows up to date with all of its candidates, `block` of them at a time."""
+def compare(vectors: Vectors, arrays: CandidateArrays, group: Group, lists: Sequence[Best], block: int) -> None:
+    """Update the lists of the group's rows with its candidates, `block` at a time."""
     for start in range(0, len(group.rows), ROW_BLOCK):
         rows = group.rows[start : start + ROW_BLOCK]
         mine = vectors[rows]
         own = np.einsum("ij,ij->i", mine, mine, dtype=np.float64)
-        margin = margins(own, longest(standing, group), vectors.shape[1])
+        margin = margins(own, longest(arrays, group), vectors.shape[1])
         width = max(1, min(block, TILE // len(rows)))
         for _, members in group.parts(0, group.size, width):
-            theirs, ids = standing.vectors[members], standing.ids[members]
+            theirs, ids = arrays.vectors[members], arrays.ids[members]
             rounded: Vectors = np.matmul(mine * np.float32(-2), theirs.T)
-            rounded += standing.squares[members]
+            rounded += arrays.squares[members]
             for best in lists:
-                found, columns = best.hits(rows, rounded, own, margin)
-                if len(found):
-                    best.merge(rows[found], distances(mine, theirs, found, columns), ids[columns])
+                hits, columns = best.hits(rows, rounded, own, margin)
+                if len(hits):
+                    best.merge(rows[hits], distances(mine, theirs, hits, columns), ids[columns])
 
 
-def longest(standing: Standing, group: Group) -> float:
+def longest(arrays: CandidateArrays, group: Group) -> float:
     """Return the length of the group's longest candidate."""
-    return float(np.sqrt(np.float64(standing.squares[group.members].max(initial=0.0))))
+    return float(np.sqrt(np.float64(arrays.squares[group.members].max(initial=0.0))))
 
 
 def margins(squares: Floats, longest: Floats | float, dimension: int) -> Floats:
-    """Bound how far a rounded distance, or the float64 one, may lie from the true one; any order of summation.
+    """Bound the error of a rounded or float64 distance, for any order of summation.
 
-    squares: of the rows' lengths; longest: the longest of each row's candidates, or of all. A float32 product of two
-    vectors errs by at most d * 2^-24 * |x||y|, and so does a square (Higham 2002, section 3.1); doubled throughout. The
-    last term is for what is too small for float32.
+    squares: the rows' squared lengths; longest: the length of the longest candidate, per row or overall. A float32
+    product of two vectors errs by at most d * 2^-24 * |x||y|, and so does a square (Higham 2002, section 3.1); the
+    bound is doubled throughout. The last term covers values too small for float32.
     """
     lengths = np.sqrt(squares)
     product = (dimension + 8) * (2.0**-22 * lengths * longest + 2.0**-23 * longest**2)
@@ -169,7 +169,7 @@ def margins(squares: Floats, longest: Floats | float, dimension: int) -> Floats:
 
 
 def distances(mine: Vectors, theirs: Vectors, rows: Ints, columns: Ints) -> Floats:
-    """Return squared distances of pairs, float64, summed from the first component to the last."""
+    """Return squared distances of pairs, float64, summed in order of components."""
     result = np.empty(len(rows))
     for start in range(0, len(rows), PAIR_BLOCK):
         part = slice(start, start + PAIR_BLOCK)
@@ -179,20 +179,20 @@ def distances(mine: Vectors, theirs: Vectors, rows: Ints, columns: Ints) -> Floa
     return result
 
 
-def up(limit: Floats) -> Vectors:
-    """Return limits as float32, rounded upwards: what lies at the limit is strictly below the result."""
+def round_up(limit: Floats) -> Vectors:
+    """Return limits as float32, rounded up: a value at the limit is strictly below it."""
     return np.nextafter(limit.astype(np.float32), np.float32(np.inf))
 
 
 def _reached(signed: Vectors, votes: int) -> Floats:
-    """Return for each row a value that at least `votes` entries reach; infinite where there are too few.
+    """Return per row a value that at least `votes` entries reach; inf if too few.
 
-    The smallest of each of many sets of columns are `votes` entries, too, and far fewer to sort.
+    The minima of many sets of columns are at least `votes` different entries, and far fewer to sort.
     """
     rows, width = signed.shape
     sets = width // MEMBERS if width // MEMBERS >= 2 * votes else width
     if sets < votes:
         return np.full(rows, np.inf)
-    each = width // sets
-    smallest = signed[:, : sets * each].reshape(rows, each, sets).min(axis=1)
+    set_size = width // sets
+    smallest = signed[:, : sets * set_size].reshape(rows, set_size, sets).min(axis=1)
     return np.asarray(np.partition(smallest, votes - 1, axis=1)[:, votes - 1], dtype=np.float64)

@@ -1,7 +1,7 @@
-"""The inner loops of the vote, compiled when this is imported: what a block proposes.
+"""The inner loops that propose candidates in a block; numba compiles them on import.
 
-That takes half a second once they are cached on disk, three seconds before; `tasks.private.nearest.blocks` does so for
-large elections only. `thin` may reorder a sum, as any product does, because the margins hold for any order.
+The import takes half a second with the disk cache, three seconds without it. `tasks.private.nearest.blocks` imports
+this module for large votes only. `thin` may reorder a sum, as any product does, because the margins hold for any order.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 LANES: Final = 64
-"""Columns that are looked at as one; the compiler turns this length into vector instructions."""
+"""Columns checked together; the compiler turns this length into vector instructions."""
 FEW: Final = 16
-"""Columns that are looked at as one where there is something among more."""
+"""Columns checked together within LANES columns that have a hit."""
 SETS: Final = 64
-"""Sets of columns whose smallest stand for all where a list begins."""
+"""Sets of columns whose minima bound the first entries of a list."""
 
 
 def compiled(function: Loop) -> Loop:
-    """Return the function as machine code for whatever it is called with."""
+    """Compile a function for every signature that it is called with."""
     return numba.njit(nogil=True, error_model="numpy")(function)  # type: ignore[no-any-return]
 
 
-def entrance(*takes: Any, **more: Any) -> Callable[[Loop], Loop]:
-    """Compile a function for exactly these arguments, kept on disk between processes where a folder can be written.
+def compiled_on_import(*takes: Any, **more: Any) -> Callable[[Loop], Loop]:
+    """Compile a function for exactly these arguments; cache it on disk if possible.
 
-    For one signature alone, and while this module is imported: numba numbers what it keeps of a function, and two
-    processes that keep two signatures at the same time may give them one number, so that one is run for the other.
+    It compiles one signature only, on import. numba numbers the cached signatures of a function: two processes that
+    cache two signatures at the same time can give both the same number, and then one runs in place of the other.
     """
     settings = {"nogil": True, "error_model": "numpy", **more}
 
@@ -51,39 +51,40 @@ def entrance(*takes: Any, **more: Any) -> Callable[[Loop], Loop]:
     return decorated
 
 
-def read(kind: Any, axes: int) -> Any:
-    """Return the type of an array in C order that is only read."""
+def readonly(kind: Any, axes: int) -> Any:
+    """Return the type of a read-only array in C order."""
     return types.Array(kind, axes, "C", readonly=True)
 
 
-def written(kind: Any, axes: int) -> Any:
-    """Return the type of an array in C order that is written."""
+def writable(kind: Any, axes: int) -> Any:
+    """Return the type of a writable array in C order."""
     return types.Array(kind, axes, "C")
 
 
 def _put(values: Vectors, columns: Ints, value: np.float32, column: int) -> None:
-    """Put a value into a sorted list whose last entry it replaces."""
-    place = len(values) - 1
-    while place > 0 and values[place - 1] > value:
-        values[place], columns[place] = values[place - 1], columns[place - 1]
-        place -= 1
-    values[place], columns[place] = value, column
+    """Insert a value into a sorted list; it replaces the last entry."""
+    position = len(values) - 1
+    while position > 0 and values[position - 1] > value:
+        values[position], columns[position] = values[position - 1], columns[position - 1]
+        position -= 1
+    values[position], columns[position] = value, column
 
 
 def _bound(values: Vectors, votes: int, slack: np.float32) -> np.float32:
-    """Return what a value must lie below to enter a list: its last entry, and what lies too far behind the Q-th.
+    """Return the strict upper bound for a value that enters a list.
 
-    slack: two margins and an eighth. What lies two behind the Q-th belongs to no list, the rest covers the rounding
-    here: a margin is 2^-20 of the value at least, the rounding 2^-24.
+    It is the smaller of the last entry and the Q-th entry plus slack. slack: two margins and an eighth. A value two
+    margins behind the Q-th belongs to no list; the eighth covers the rounding here: a margin is at least 2^-20 of the
+    value, the rounding 2^-24.
     """
     return min(values[len(values) - 1], values[votes - 1] + slack)
 
 
 def _reach(tile: Vectors, squares: Vectors, room: Vectors, ends: Vectors) -> None:
-    """Find values that as many entries of a row reach as `ends` (2, Q) has columns, from both ends, sorted.
+    """Write sorted bounds to `ends` (2, Q): at least k + 1 entries reach the k-th.
 
-    room: (2, SETS). The smallest of each of SETS sets of entries are that many different ones; they are far fewer to
-    sort. Those of the second line are negated.
+    The first line is for small values, the second for large values, negated. room: (2, SETS), a buffer. The minima of
+    SETS sets of entries are SETS different entries, and far fewer to sort.
     """
     room[:], ends[:] = np.inf, np.inf
     lows, highs = room[0], room[1]
@@ -96,23 +97,23 @@ def _reach(tile: Vectors, squares: Vectors, room: Vectors, ends: Vectors) -> Non
     for side in range(2):
         best = ends[side]
         for value in room[side]:
-            place = len(best)
-            while place > 0 and best[place - 1] > value:
-                place -= 1
-            for later in range(len(best) - 1, place, -1):
+            position = len(best)
+            while position > 0 and best[position - 1] > value:
+                position -= 1
+            for later in range(len(best) - 1, position, -1):
                 best[later] = best[later - 1]
-            if place < len(best):
-                best[place] = value
+            if position < len(best):
+                best[position] = value
 
 
 def _scan(
     tile: Vectors, squares: Vectors, start: tuple[int, int], slacks: Vectors, values: Vectors, columns: Ints
 ) -> None:
-    """Carry the smallest and the largest of `tile` + `squares` into lists, row by row.
+    """Insert the smallest and largest of `tile` + `squares` into lists, row by row.
 
-    tile: (rows, columns), -2 times the products; start: number of the first column, and Q; slacks: (rows,), as `bound`
-    has them; values, columns: (rows, 2, kept), near and far: ascending, those of far negated, and their columns. A
-    value enters only below the bound of its list, and below what that will be at worst.
+    tile: (rows, columns), -2 times the products; start: number of the first column, and Q; slacks: (rows,), as in
+    `bound`; values, columns: (rows, 2, length), near and far: ascending (far negated) and their columns. A value enters
+    only below the bound of its list, and below the worst case of that bound.
     """
     (first, votes), wide = start, tile.shape[1] >= 4 * SETS
     room, ends = np.empty((2, SETS), np.float32), np.empty((2, votes), np.float32)
@@ -123,25 +124,26 @@ def _scan(
             reach(tile[i], squares, room, ends)
             lowest, highest = ends[0, votes - 1] + slack, ends[1, votes - 1] + slack
         below, above = min(bound(lows, votes, slack), lowest), -min(bound(highs, votes, slack), highest)
-        for many in range(0, tile.shape[1], LANES):
-            if not hit(tile[i, many : many + LANES], squares[many : many + LANES], below, above):
+        for wide_start in range(0, tile.shape[1], LANES):
+            wide_end = wide_start + LANES
+            if not hit(tile[i, wide_start:wide_end], squares[wide_start:wide_end], below, above):
                 continue
-            for some in range(many, min(many + LANES, tile.shape[1]), FEW):
-                part, own = tile[i, some : some + FEW], squares[some : some + FEW]
+            for few_start in range(wide_start, min(wide_end, tile.shape[1]), FEW):
+                part, own = tile[i, few_start : few_start + FEW], squares[few_start : few_start + FEW]
                 if not hit(part, own, below, above):
                     continue
                 for k in range(len(part)):
                     value = own[k] + part[k]
                     if value < below:
-                        put(lows, columns[i, 0], value, first + some + k)
+                        put(lows, columns[i, 0], value, first + few_start + k)
                         below = min(bound(lows, votes, slack), lowest)
                     if value > above:
-                        put(highs, columns[i, 1], -value, first + some + k)
+                        put(highs, columns[i, 1], -value, first + few_start + k)
                         above = -min(bound(highs, votes, slack), highest)
 
 
 def _join(values: Vectors, columns: Ints, other_values: Vectors, other_columns: Ints) -> None:
-    """Carry the entries of other lists of the same rows into lists, all (rows, 2, kept)."""
+    """Insert other lists of the same rows into lists, all (rows, 2, length)."""
     for i in range(values.shape[0]):
         for side in range(2):
             best, last = values[i, side], values.shape[2] - 1
@@ -152,32 +154,35 @@ def _join(values: Vectors, columns: Ints, other_values: Vectors, other_columns: 
 
 
 def _hit(part: Vectors, own: Vectors, below: np.float32, above: np.float32) -> bool:
-    """Say whether any sum lies outside of both limits; without a branch inside, so that it is done by vectors."""
-    found = np.int32(0)
+    """Return whether any sum is below `below` or above `above`.
+
+    The loop has no branch, because vector instructions require that.
+    """
+    hits = np.int32(0)
     for k in range(len(part)):
         value = own[k] + part[k]
-        found |= np.int32(value < below) | np.int32(value > above)
-    return bool(found != 0)
+        hits |= np.int32(value < below) | np.int32(value > above)
+    return bool(hits != 0)
 
 
-def _mark(bits: Numbers, places: Ints, factors: Numbers, marks: Numbers) -> None:
-    """Write the sum of the lines of bits at these places times the factors, modulo 2^64, to the same places."""
-    for place in places:
-        line, total = bits[place], np.uint64(0)
+def _hash_vectors(bits: Numbers, indices: Ints, factors: Numbers, hashes: Numbers) -> None:
+    """Write the sum of bits times factors, modulo 2^64, at these indices."""
+    for index in indices:
+        line, total = bits[index], np.uint64(0)
         for k in range(len(factors)):
             total += line[k] * factors[k]
-        marks[place] = total
+        hashes[index] = total
 
 
-def _thin(mine: Vectors, vectors: Vectors, places: Ints, tile: Vectors) -> None:
-    """Write the products of few rows with the vectors at these places, which are read where they lie.
+def _thin(mine: Vectors, vectors: Vectors, indices: Ints, tile: Vectors) -> None:
+    """Write the products of few rows with the vectors at these indices, read in place.
 
-    BLAS packs both sides before it multiplies, which pays off for many rows only. Four rows with two vectors at a
-    time: so many sums fit into registers. tile: (rows, places).
+    BLAS packs both sides before it multiplies, which pays off for many rows only. The loop takes four rows and two
+    vectors at a time, because that many sums fit into registers. tile: (rows, indices).
     """
-    last = len(places) - 1
-    for j in range(0, len(places), 2):
-        x, y = vectors[places[j]], vectors[places[min(j + 1, last)]]
+    last = len(indices) - 1
+    for j in range(0, len(indices), 2):
+        x, y = vectors[indices[j]], vectors[indices[min(j + 1, last)]]
         for i in range(0, len(mine) - 3, 4):
             a, b, c, d = mine[i], mine[i + 1], mine[i + 2], mine[i + 3]
             ax, bx, cx, dx = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
@@ -199,16 +204,22 @@ def _thin(mine: Vectors, vectors: Vectors, places: Ints, tile: Vectors) -> None:
 
 put, bound, hit, reach = compiled(_put), compiled(_bound), compiled(_hit), compiled(_reach)
 _SINGLES, _INTS = types.float32, types.int64
-scan = entrance(
-    read(_SINGLES, 2),
-    read(_SINGLES, 1),
+scan = compiled_on_import(
+    readonly(_SINGLES, 2),
+    readonly(_SINGLES, 1),
     types.UniTuple(_INTS, 2),
-    read(_SINGLES, 1),
-    written(_SINGLES, 3),
-    written(_INTS, 3),
+    readonly(_SINGLES, 1),
+    writable(_SINGLES, 3),
+    writable(_INTS, 3),
 )(_scan)
-join = entrance(written(_SINGLES, 3), written(_INTS, 3), read(_SINGLES, 3), read(_INTS, 3))(_join)
-mark = entrance(read(types.uint64, 2), read(_INTS, 1), read(types.uint64, 1), written(types.uint64, 1))(_mark)
-thin = entrance(
-    read(_SINGLES, 2), read(_SINGLES, 2), read(_INTS, 1), written(_SINGLES, 2), fastmath={"reassoc", "contract", "nsz"}
+join = compiled_on_import(writable(_SINGLES, 3), writable(_INTS, 3), readonly(_SINGLES, 3), readonly(_INTS, 3))(_join)
+hash_vectors = compiled_on_import(
+    readonly(types.uint64, 2), readonly(_INTS, 1), readonly(types.uint64, 1), writable(types.uint64, 1)
+)(_hash_vectors)
+thin = compiled_on_import(
+    readonly(_SINGLES, 2),
+    readonly(_SINGLES, 2),
+    readonly(_INTS, 1),
+    writable(_SINGLES, 2),
+    fastmath={"reassoc", "contract", "nsz"},
 )(_thin)

@@ -1,4 +1,4 @@
-"""What one pass over distances proposes for the lists of rows, and the task that it does so for."""
+"""Candidates that one pass over rounded distances proposes for the lists of rows, and the task of such a pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tasks.private.nearest.exact import Best, Group, Standing, longest, margins, together, up
+from tasks.private.nearest.exact import Best, CandidateArrays, Group, as_slice, longest, margins, round_up
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,57 +17,58 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Vectors = NDArray[np.float32]
 
-Found = tuple["Vectors", "Ints", "Floats", "Vectors"]
+ProposalArrays = tuple["Vectors", "Ints", "Floats", "Vectors"]
 Spans = Iterable[tuple[int, int]]
-"""First and last of candidates, the last one excluded; threads take turns to take the next."""
+"""Ranges (start, stop) of candidates; threads take the next one in turn."""
 SLACK: Final = 2.125
-"""Margins behind the Q-th proposal from which on none belongs to a list: two, and what the rounding of a sum takes."""
+"""Margins behind the Q-th proposal beyond which no candidate belongs to a list: two, plus the rounding of a sum."""
 SPARE: Final = 8
-"""Candidates that a row keeps beyond its votes: copies and near-copies of the last one find room among them."""
+"""Proposals of a row beyond its votes; they leave room for copies and near-copies of the last one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proposals:
-    """What may belong to the lists of rows, on both sides: `values` and `places`, both (rows, 2, kept).
+    """Candidates that may belong to the lists of rows, on both sides: `values` and `indices`, both (rows, 2, length).
 
-    Values ascend, those of far are negated; places are those of the candidates, -1 where there is none. `votes`: how
-    many of them are wanted.
+    Values ascend; far values are negated. `indices` identify the candidates, -1 for none. `votes`: the number of
+    candidates that the lists need (Q).
     """
 
     values: Vectors
-    places: Ints
+    indices: Ints
     votes: int
 
     def of(self, rows: slice) -> Proposals:
-        """Return those of some of the rows."""
-        return Proposals(self.values[rows], self.places[rows], self.votes)
+        """Return the proposals of some of the rows, as views."""
+        return Proposals(self.values[rows], self.indices[rows], self.votes)
 
     def copy(self) -> Proposals:
-        """Return the same to be filled by somebody else."""
-        return Proposals(self.values.copy(), self.places.copy(), self.votes)
+        """Return a copy for another thread to fill."""
+        return Proposals(self.values.copy(), self.indices.copy(), self.votes)
 
     def join(self, other: Proposals) -> None:
-        """Take in what somebody else found for the same rows."""
+        """Merge another thread's proposals for the same rows."""
         from tasks.private.nearest.numba_kernels import join
 
-        join(self.values, self.places, other.values, other.places)
+        join(self.values, self.indices, other.values, other.indices)
 
-    def found(self, margin: Floats) -> Found:
-        """Return the proposals as `tasks.private.nearest.settling.settle` takes them: values, places, cuts, missed.
+    def to_arrays(self, margin: Floats) -> ProposalArrays:
+        """Return values, indices, cuts and missed, the arguments of `settling.settle`.
 
-        cuts (rows, 2): two margins behind the Q-th, beyond which no list goes; missed (rows, 2): what all that was not
-        kept for want of room lies at or beyond. Values ascend, so that is the last if there is one.
+        cuts (rows, 2): two margins behind the Q-th value, beyond which no candidate belongs to a list. missed (rows,
+        2): every candidate that did not fit has a value at or beyond it. Values ascend, so this is the last one, if it
+        exists.
         """
         cuts = self.values[:, :, self.votes - 1] + 2 * margin[:, None]
-        missed = np.where(self.places[:, :, -1] >= 0, self.values[:, :, -1], np.float32(np.inf))
-        return self.values, self.places, cuts, missed
+        missed = np.where(self.indices[:, :, -1] >= 0, self.values[:, :, -1], np.float32(np.inf))
+        return self.values, self.indices, cuts, missed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """Groups that are looked at together; of their `rows`, group after group: vectors, squared lengths, margins.
+    """Groups that are compared together, with the vectors, squared lengths and margins of their `rows`.
 
-    `longest`: of each row's candidates.
+    The rows follow group after group. `longest`: the length of the longest candidate of each row.
     """
 
     groups: Sequence[Group]
@@ -78,35 +79,35 @@ class Task:
     margin: Floats
 
     @classmethod
-    def of(cls, vectors: Vectors, standing: Standing, groups: Sequence[Group]) -> Task:
-        """Take the rows of these groups out of all."""
+    def of(cls, vectors: Vectors, arrays: CandidateArrays, groups: Sequence[Group]) -> Task:
+        """Collect the rows of these groups."""
         rows = np.concatenate([group.rows for group in groups])
-        alone = together(rows) if len(groups) == 1 else rows
-        mine = np.require(vectors[alone], requirements=("C", "A"))
+        selection = as_slice(rows) if len(groups) == 1 else rows
+        mine = np.require(vectors[selection], requirements=("C", "A"))
         own = np.einsum("ij,ij->i", mine, mine, dtype=np.float64)
-        longer = np.repeat([longest(standing, group) for group in groups], [len(group.rows) for group in groups])
-        return cls(groups, rows, mine, own, longer, margins(own, longer, mine.shape[1]))
+        longest_of_rows = np.repeat([longest(arrays, group) for group in groups], [len(group.rows) for group in groups])
+        return cls(groups, rows, mine, own, longest_of_rows, margins(own, longest_of_rows, mine.shape[1]))
 
     def blocks(self) -> Iterator[tuple[slice, Group]]:
-        """Return every group with the place of its rows among all."""
+        """Yield every group with the slice of its rows."""
         start = 0
         for group in self.groups:
             yield slice(start, start + len(group.rows)), group
             start += len(group.rows)
 
-    def looks(self, spans: Spans) -> Iterator[tuple[tuple[int, int], slice, Group]]:
-        """Return every group once for each span of its candidates, with the place of its rows among all."""
+    def spans(self, spans: Spans) -> Iterator[tuple[tuple[int, int], slice, Group]]:
+        """Yield every span of candidates with every group and the slice of its rows."""
         return ((span, rows, group) for span in spans for rows, group in self.blocks())
 
-    def name(self, places: Ints) -> None:
-        """Turn numbers of the rows' candidates, (rows, ...), into places."""
+    def to_indices(self, numbers: Ints) -> None:
+        """Replace numbers of the rows' candidates, (rows, ...), by indices."""
         for rows, group in self.blocks():
-            group.name(places[rows])
+            group.to_indices(numbers[rows])
 
     def blank(self, lists: Sequence[Best]) -> Proposals:
-        """Return empty proposals, which nothing enters that is proven to belong to no list."""
+        """Return empty proposals, bounded so that only possible list members enter."""
         votes = lists[0].keys.shape[1]
         values = np.full((len(self.rows), 2, votes + SPARE), -np.inf, dtype=np.float32)
         for side, best in enumerate(lists):
-            values[:, side] = up(best.limit(self.rows, self.squares, self.margin))[:, None]
+            values[:, side] = round_up(best.limit(self.rows, self.squares, self.margin))[:, None]
         return Proposals(values, np.full(values.shape, -1, dtype=np.int64), votes)

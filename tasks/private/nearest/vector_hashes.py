@@ -1,4 +1,4 @@
-"""What a vote recognises vectors by: 64 bits of each."""
+"""64-bit hashes of vectors; they detect candidates that an earlier vote has already compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tasks.private.nearest.thread_pool import Crew
+    from tasks.private.nearest.thread_pool import ThreadPool
 
     Ints = NDArray[np.int64]
     Numbers = NDArray[np.uint64]
@@ -22,60 +22,60 @@ if TYPE_CHECKING:
 Loop = Callable[..., None]
 BLOCK: Final = 2048
 SHARED: Final = 2**21
-"""Components from which on it is worth it to share out."""
+"""Components from which on threads share the work."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Marks:
-    """The marks of `vectors` (n, d), `values` (n,): nothing until they are read. `loop`: compiled, the same numbers."""
+class VectorHashes:
+    """The hashes `values` (n,) of `vectors` (n, d), zero until computed; `loop`: compiled variant, same results."""
 
     vectors: Vectors
     values: Numbers
     loop: Loop | None = None
 
     @classmethod
-    def of(cls, vectors: Vectors, loop: Loop | None = None) -> Marks:
-        """Return marks of these vectors, none of them read."""
+    def of(cls, vectors: Vectors, loop: Loop | None = None) -> VectorHashes:
+        """Return hashes of these vectors, none of them computed yet."""
         return cls(vectors, np.zeros(len(vectors), dtype=np.uint64), loop)
 
-    def read(self, places: Ints | slice, crew: Crew | None = None) -> None:
-        """Read the vectors at these places, side by side where they are many."""
-        number = places.stop - places.start if isinstance(places, slice) else len(places)
+    def compute(self, indices: Ints | slice, pool: ThreadPool | None = None) -> None:
+        """Compute the hashes at these indices, in several threads if they are many."""
+        number = indices.stop - indices.start if isinstance(indices, slice) else len(indices)
 
         def work(start: int) -> None:
             part = slice(start, min(start + BLOCK, number))
-            if isinstance(places, slice):
-                self.take(np.arange(places.start + part.start, places.start + part.stop))
+            if isinstance(indices, slice):
+                self.compute_block(np.arange(indices.start + part.start, indices.start + part.stop))
             else:
-                self.take(places[part])
+                self.compute_block(indices[part])
 
         starts = range(0, number, BLOCK)
-        if crew is not None and number * self.vectors.shape[1] >= SHARED:
-            crew.map(work, starts)
+        if pool is not None and number * self.vectors.shape[1] >= SHARED:
+            pool.map(work, starts)
         else:
             for start in starts:
                 work(start)
 
-    def take(self, places: Ints) -> None:
-        """Read the vectors at these places, which are few, or at hand anyway."""
+    def compute_block(self, indices: Ints) -> None:
+        """Compute the hashes at these indices in one thread."""
         if self.loop and self.vectors.shape[1] % 2 == 0:
-            self.loop(self.vectors.view(np.uint64), places, factors_of(self.vectors.shape[1] // 2), self.values)
+            self.loop(self.vectors.view(np.uint64), indices, factors_of(self.vectors.shape[1] // 2), self.values)
         else:
-            self.values[places] = marks_of(self.vectors[places])
+            self.values[indices] = hashes_of(self.vectors[indices])
 
 
-def marks_of(vectors: Vectors) -> Numbers:
+def hashes_of(vectors: Vectors) -> Numbers:
     """Return 64 bits of each vector, (n,).
 
-    They notice what was embedded anew, not what somebody builds to escape them: votes on wrong vectors would be
-    useless, and no less private. A cryptographic digest of all vectors would take a third of the time of the vote.
+    They detect re-embedded vectors, not deliberate collisions: votes on wrong vectors would be useless, but no less
+    private. A cryptographic digest of all vectors would take a third of the time of the vote.
     """
     part = np.ascontiguousarray(vectors)
     return _sums(part.view(np.uint64) if part.shape[1] % 2 == 0 else part.view(np.uint32).astype(np.uint64))
 
 
 def digest_of(numbers: Numbers) -> NDArray[np.uint8]:
-    """Return 32 bytes that tell many numbers, in their order, as well as marks tell vectors."""
+    """Return a 32-byte digest of a sequence; as strong as the hashes of vectors."""
     whole = len(numbers) - len(numbers) % BLOCK
     state = hashlib.blake2b(_sums(numbers[:whole].reshape(-1, BLOCK)).tobytes(), digest_size=32)
     state.update(numbers[whole:].tobytes())
@@ -83,12 +83,15 @@ def digest_of(numbers: Numbers) -> NDArray[np.uint8]:
 
 
 def _sums(bits: Numbers) -> Numbers:
-    """Return the sum of each line times fixed odd numbers, modulo 2^64: a change of one number always changes it."""
+    """Return the sum of each line times fixed odd numbers, modulo 2^64.
+
+    A change of one number always changes the sum.
+    """
     return np.asarray(np.einsum("ij,j->i", bits, factors_of(bits.shape[1])))
 
 
 @lru_cache(maxsize=8)
 def factors_of(number: int) -> Numbers:
-    """Return so many fixed odd numbers."""
-    drawn = hashlib.shake_256(b"marks of vectors").digest(8 * number)
-    return np.frombuffer(drawn, dtype="<u8").astype(np.uint64) | np.uint64(1)
+    """Return `number` fixed odd numbers."""
+    stream = hashlib.shake_256(b"marks of vectors").digest(8 * number)
+    return np.frombuffer(stream, dtype="<u8").astype(np.uint64) | np.uint64(1)

@@ -1,1 +1,1 @@
-"""Noise from the operating system's random numbers."""
+"""Noise from the operating system's random number generator."""

@@ -1,7 +1,7 @@
-"""Integer Gaussian and Laplace noise from the operating system's randomness, by exact samplers: OpenDP's.
+"""Integer Gaussian and Laplace noise from OpenDP's exact samplers, with the operating system's randomness.
 
-OpenDP draws about a hundred thousand numbers a second on a core. From MANY on several threads draw, and from VERY_MANY
-on the Gaussian is drawn from a table (table_noise.py), just as exactly.
+OpenDP draws about 100,000 numbers per second and core. From MANY numbers on several threads draw; from VERY_MANY on
+the Gaussian is drawn from a table (table.py), which is equally exact.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 def add_discrete_gaussian(
     values: NDArray[np.int64], sigma_int: float, *, non_private: bool = False
 ) -> NDArray[np.int64]:
-    """Return `values` plus fresh discrete Gaussian noise of parameter `sigma_int`, drawn for every entry by itself.
+    """Return `values` plus fresh, independent discrete Gaussian noise of `sigma_int`.
 
-    `values`: int64, any shape; sums that leave 64 bits stay at their end. The samplers (Canonne, Kamath and Steinke
-    2020; inversion by a table) are exact and cannot be seeded, so no floating-point bits and no repeated draw give a
-    value away. `sigma_int` 0 returns the values as they are and is refused unless `non_private` says that no protection
-    is wanted. Raises ConfigError.
+    `values`: int64, any shape; sums outside 64 bits are clamped to the nearest 64-bit integer. The samplers (Canonne,
+    Kamath and Steinke 2020; inversion by a table) are exact and cannot be seeded: neither floating-point bits nor a
+    repeated draw reveal a value. `sigma_int` 0 returns the values unchanged; it requires `non_private`, which means
+    that no protection is wanted. Raises ConfigError.
     """
     if values.dtype != np.int64:
-        raise ConfigError(f"Noise is added to 64-bit integers, not to {values.dtype}; scale the votes first.")
+        raise ConfigError(f"Noise needs 64-bit integers, not {values.dtype}; scale the votes first.")
     if not 0 <= sigma_int < math.inf:
-        raise ConfigError(f"Noise needs a finite sigma from 0, not {sigma_int!r}.")
+        raise ConfigError(f"Noise needs a finite sigma of at least 0, not {sigma_int!r}.")
     if (sigma_int == 0) != non_private:
-        raise ConfigError("Noise of sigma 0 and the mark non_private go together; set privacy.epsilon to inf for both.")
+        raise ConfigError("Noise of sigma 0 and non_private require each other; set privacy.epsilon to inf for both.")
     if non_private or values.size == 0:
         return values.copy()
     if values.size >= VERY_MANY and table.LEAST_SIGMA <= sigma_int <= table.MOST_SIGMA:
@@ -51,15 +51,15 @@ def add_discrete_gaussian(
 
     dp.enable_features("contrib")
 
-    def drawn(part: NDArray[np.int64]) -> NDArray[np.int64]:
+    def add_noise(part: NDArray[np.int64]) -> NDArray[np.int64]:
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
         return np.asarray(dp.m.make_gaussian(*space, scale=float(sigma_int))(part), dtype=np.int64)
 
-    return _side_by_side(drawn, values.ravel()).reshape(values.shape)
+    return _in_threads(add_noise, values.ravel()).reshape(values.shape)
 
 
 def _sum(values: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return values and noise together; where that leaves 64 bits, the last number that does not, as OpenDP has it."""
+    """Return values plus noise, clamped to 64 bits as OpenDP does."""
     both = values + noise
     left = ((values ^ both) & (noise ^ both)) < 0
     ends = np.iinfo(np.int64)
@@ -67,8 +67,8 @@ def _sum(values: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int6
     return both
 
 
-def _side_by_side(work: Callable[[NDArray[np.int64]], NDArray[np.int64]], flat: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return what `work` makes of every entry, of many in as many threads as may compute at once."""
+def _in_threads(work: Callable[[NDArray[np.int64]], NDArray[np.int64]], flat: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Apply `work` to every entry, in one thread per usable core if there are many."""
     cores = usable_cores() if flat.size >= MANY else 1
     if cores == 1:
         return work(flat)
@@ -77,9 +77,10 @@ def _side_by_side(work: Callable[[NDArray[np.int64]], NDArray[np.int64]], flat: 
 
 
 def add_noise_share(values: NDArray[np.int64], noise: SharedNoise) -> NDArray[np.int64]:
-    """Return `values` plus one party's share of the noise of `noise`, fresh for every entry; to be masked, not shown.
+    """Return `values` plus one party's share of the noise, fresh for every entry.
 
-    A share protects nobody by itself: only the sum of all parties may be read. No noise if the run is non-private.
+    A share alone protects no record, so the result must be masked: only the sum of all parties may be read. A
+    non-private run adds no noise.
     """
     if not noise.total.non_private:
         require_share(noise.share_int)
@@ -87,12 +88,13 @@ def add_noise_share(values: NDArray[np.int64], noise: SharedNoise) -> NDArray[np
 
 
 def add_discrete_laplace(values: NDArray[np.int64], scale_int: float) -> NDArray[np.int64]:
-    """Return `values` plus fresh discrete Laplace noise, drawn for every entry by itself; P(k) ~ exp(-|k|/scale_int).
+    """Return `values` plus fresh, independent discrete Laplace noise of `scale_int`.
 
-    `values`: int64, any shape. Exact (Ghosh, Roughgarden and Sundararajan 2012) and never seeded. Raises ConfigError.
+    P(k) ~ exp(-|k|/scale_int). `values`: int64, any shape. Exact (Ghosh, Roughgarden and Sundararajan 2012) and never
+    seeded. Raises ConfigError.
     """
     if values.dtype != np.int64:
-        raise ConfigError(f"Noise is added to 64-bit integers, not to {values.dtype}; scale the sums first.")
+        raise ConfigError(f"Noise needs 64-bit integers, not {values.dtype}; scale the sums first.")
     if not 0 < scale_int < math.inf:
         raise ConfigError(f"Laplace noise needs a finite scale above 0, not {scale_int!r}.")
     if values.size == 0:
@@ -101,5 +103,5 @@ def add_discrete_laplace(values: NDArray[np.int64], scale_int: float) -> NDArray
 
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
-    drawn = np.asarray(dp.m.make_laplace(*space, scale=float(scale_int))(values.ravel()), dtype=np.int64)
-    return drawn.reshape(values.shape)
+    noisy = np.asarray(dp.m.make_laplace(*space, scale=float(scale_int))(values.ravel()), dtype=np.int64)
+    return noisy.reshape(values.shape)

@@ -1,1 +1,1 @@
-"""Releases besides votes: densities, moments, teachers, label counts, keyphrases."""
+"""Releases other than votes: densities, moments, teachers, label counts, keyphrases."""

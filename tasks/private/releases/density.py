@@ -1,15 +1,15 @@
-"""The density of private rows: per class, the sum of the features of its rows, with noise. One release for a run.
+"""Releases the density of private rows: per class, the noisy sum of the features of its rows. One release per run.
 
-A kernel mean embedding (Smola et al. 2007; under differential privacy: Balog, Tolstikhin and Schoelkopf 2018). What it
-gives away does not hang on any synthetic text, so that it serves every round of a run, its final set, and any later
-run on the same rows with the same promise, which reads it back from the ledger.
+A kernel mean embedding (Smola et al. 2007; under differential privacy: Balog, Tolstikhin and Schoelkopf 2018). The
+release does not depend on synthetic texts. It serves every round of a run, its final set, and any later run on the same
+rows with the same guarantee, which reads it from the ledger.
 
-Proof of sensitivity 1. `Kernel.features` gives a row features f of length 1, or zero. Here they are cut towards zero
-to whole steps, which makes no coordinate longer: |f'| <= |f| <= 1; a row of which rounding of floats would say
-otherwise counts for nothing. Row z of class c adds f'(z) to the sum of c and to no other. So adding or removing it
-moves all sums together, side by side, by |f'(z)| <= 1. A person's rows are averaged first: the average of vectors of
-length at most 1, each in the place of its class, has at most length 1, and cutting it shortens it again. Replacing is
-removing and adding: at most 2. Only noisy integers come out.
+Proof of sensitivity 1. `Kernel.features` gives a row features f of length 1, or zero. Here they are truncated towards
+zero to whole steps, which lengthens no coordinate: |f'| <= |f| <= 1; a row for which floating-point rounding violates
+this adds nothing. Row z of class c adds f'(z) to the sum of c and to no other sum. So adding or removing it changes the
+concatenation of all sums by |f'(z)| <= 1. A person's rows are averaged first: the average of vectors of length at most
+1, each in the block of its class, has length at most 1, and truncation shortens it again. Replacing is removing and
+adding: at most 2. Only noisy integers leave.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tasks.private.data.rows import open_rows
 from tasks.private.noise.discrete import add_discrete_gaussian
 from tasks.private.releases.keyphrase_release import CleanSums, NoisySums
 from tasks.private.voting.ballot import Ballot
-from tasks.private.voting.persons import kept_rows
+from tasks.private.voting.persons import selected_rows
 from tasks.private.voting.release import private_vectors
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 
 SAFELY: Final = 1 - 1e-12
-"""What features are multiplied by, so that rounding of floats makes none longer than 1."""
+"""Factor of the features; it prevents floating-point rounding from making any longer than 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuidanceJob:
-    """One density: which dataset, which noise, which key; `labels`: the classes, `dimension`: of texts' vectors."""
+    """One density: its dataset, noise and key; `labels`: the classes; `dimension`: of the texts' vectors."""
 
     dataset: str
     fingerprint: str
@@ -61,16 +61,16 @@ class GuidanceJob:
 
 
 def release_guidance(tools: Tools, job: GuidanceJob) -> Release:
-    """Return the noisy sums of all classes, drawn now or read back from the ledger.
+    """Return the noisy sums of all classes, drawn now or read from the ledger.
 
-    Raises ConfigError, before anything is opened, where they would not fit into the ledger; BudgetError, LedgerError or
-    PrivateInputError. Whatever goes wrong inside is told in the private zone, never in the message.
+    Raises ConfigError before any row is read if the sums do not fit into the ledger; BudgetError, LedgerError or
+    PrivateInputError. Error details are written to the private zone, never to the message.
     """
     size = 8 * len(job.labels) * job.kernel.width(job.dimension)
     if size > MOST_BYTES:
         raise ConfigError(
-            f"The density of {len(job.labels)} classes takes {size / 1e6:.1f} MB in the budget book, at most "
-            f"{MOST_BYTES / 1e6:g} are kept; take an embedder with fewer dimensions, or method.kernel: gaussian"
+            f"The density of {len(job.labels)} classes takes {size / 1e6:.1f} MB in the ledger, the limit is "
+            f"{MOST_BYTES / 1e6:g} MB; use an embedder with fewer dimensions, or method.kernel: gaussian"
         )
     request = ReleaseRequest(
         dataset=job.dataset,
@@ -84,48 +84,48 @@ def release_guidance(tools: Tools, job: GuidanceJob) -> Release:
 
 
 def noisy_density(ballot: Ballot, labels: Sequence[str], kernel: Kernel, noise: GuidanceNoise) -> NoisySums:
-    """Return the noisy sums of features, a row for each of `labels`; fresh noise on every number.
+    """Return the noisy sums of features, a row per label; fresh noise on every number.
 
-    Nothing in `ballot` can make it fail. ConfigError where the noise is for persons and no row names one, or the other
-    way round.
+    Nothing in `ballot` can make it fail. Raises ConfigError if the noise is for persons and the rows name none, or vice
+    versa.
     """
     if (noise.privacy.protects == "person") != (ballot.persons is not None):
         raise ConfigError("Persons are protected if, and only if, the ballot names the person of each row.")
     clean = clean_sums(ballot, labels, kernel, noise)
-    drawn = add_discrete_gaussian(clean.sums, noise.sigma_int, non_private=noise.non_private)
-    return NoisySums(drawn, noise.scale, noise.sigma_int)
+    sums = add_discrete_gaussian(clean.sums, noise.sigma_int, non_private=noise.non_private)
+    return NoisySums(sums, noise.scale, noise.sigma_int)
 
 
 def clean_sums(ballot: Ballot, labels: Sequence[str], kernel: Kernel, noise: GuidanceNoise) -> CleanSums:
-    """Return the sums without noise, in steps, (classes, width): as private as the rows.
+    """Return the sums without noise, (classes, width), in steps; private.
 
     A row of an unknown class, or whose vector is not finite or zero, adds nothing.
     """
-    number = {label: place for place, label in enumerate(labels)}
+    codes = {label: code for code, label in enumerate(labels)}
     width = kernel.width(ballot.vectors.shape[1])
     sums = np.zeros((len(labels), width), dtype=np.int64)
-    keep = kept_rows(ballot, noise.privacy.rows_per_person)
-    for rows in _units(ballot, keep):
-        found = np.zeros_like(sums)
+    selected = selected_rows(ballot, noise.privacy.rows_per_person)
+    for rows in _units(ballot, selected):
+        unit_sums = np.zeros_like(sums)
         for row in rows:
-            if ballot.labels[row] in number:
-                found[number[ballot.labels[row]]] += _steps(ballot, row, kernel, noise.scale)
-        sums += np.sign(found) * (np.abs(found) // len(rows))  # towards zero, which shortens
+            if ballot.labels[row] in codes:
+                unit_sums[codes[ballot.labels[row]]] += _steps(ballot, row, kernel, noise.scale)
+        sums += np.sign(unit_sums) * (np.abs(unit_sums) // len(rows))  # truncation towards zero shortens
     return CleanSums(sums)
 
 
-def _units(ballot: Ballot, keep: NDArray[np.bool_]) -> list[list[int]]:
-    """Return the rows of each that is protected: one each, or those of a person that count."""
+def _units(ballot: Ballot, selected: NDArray[np.bool_]) -> list[list[int]]:
+    """Return the rows of each protected unit: a single row, or a person's used rows."""
     if ballot.persons is None:
         return [[row] for row in range(len(ballot.labels))]
-    found: dict[str, list[int]] = {}
-    for row in np.flatnonzero(keep).tolist():
-        found.setdefault(ballot.persons[row], []).append(row)
-    return list(found.values())
+    rows_of: dict[str, list[int]] = {}
+    for row in np.flatnonzero(selected).tolist():
+        rows_of.setdefault(ballot.persons[row], []).append(row)
+    return list(rows_of.values())
 
 
 def _steps(ballot: Ballot, row: int, kernel: Kernel, scale: int) -> Ints:
-    """Return what one row adds, worked out by itself: nothing about it hangs on how many others there are."""
+    """Return one row's contribution, which does not depend on any other row."""
     features = kernel.features(ballot.vectors[row : row + 1])[0] * (scale * SAFELY)
     steps = np.trunc(features).astype(np.int64)
     return steps if int((steps**2).sum()) <= scale**2 else np.zeros_like(steps)

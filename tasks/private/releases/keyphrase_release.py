@@ -1,9 +1,10 @@
-"""The two releases of DP-KPS, from what each document adds to noisy sums.
+"""Computes the two releases of DP-KPS: the contribution of each document, clean sums and noisy sums.
 
-The vocabulary histogram counts in how many documents each public term stands; the density holds, per class, sums of
-random Fourier features of keyphrase vectors (Wagner et al. 2023). Sums, never means: a sequence is drawn with chances
-in proportion to <sums, features>, so the private number of documents is not needed. tasks/accounting/keyphrases.py says
-how much one document can add; every function here keeps to that for any input.
+The vocabulary histogram counts the documents that contain each public term. The density contains, per class, sums of
+random Fourier features of keyphrase vectors (Wagner et al. 2023). They are sums, never means: a sequence is drawn with
+probability proportional to <sums, features>, so the private number of documents is not needed.
+tasks/accounting/keyphrases.py bounds the contribution of one document; every function here respects that bound for any
+input.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ if TYPE_CHECKING:
 MAGIC: Final = b"KPS-SUMS"
 
 WIDTH: Final = (
-    "The density needs noise that was calibrated for it and {width} features of each document; calibrate with the same "
+    "The density needs noise calibrated for it and {width} features of each document; calibrate with the same "
     "frequencies and members."
 )
 
 LONGEST: Final = 1e9
-"""Features beyond this are cut here, which is still too long to be counted, so that no square overflows."""
+"""Features are clipped to this value to prevent overflow of squares; a clipped document is still too long to count."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisySums:
-    """What a release gives away: noisy integers `sums` (rows, width); `steps` are one count, or one feature.
+    """The output of a release: noisy integers `sums` (rows, width); one count, or a feature of 1, is `steps` steps.
 
     Vocabulary: one row, a number per term. Density: a row per class. `scale_int`: scale of the noise in steps.
     """
@@ -50,11 +51,11 @@ class NoisySums:
     scale_int: float
 
     def to_bytes(self) -> bytes:
-        """Return one byte string, the same for equal sums on every machine."""
+        """Serialise the sums; equal sums give the same bytes on every machine."""
         return pack(MAGIC, (self.steps, self.scale_int, len(self.sums)), (self.sums.ravel(),))
 
     def columns(self) -> dict[str, Ints]:
-        """Return the columns of a table: row, position (of a term, or of a feature), sum."""
+        """Return table columns: row, position (of a term or a feature), sum."""
         rows, width = self.sums.shape
         return {
             "row": np.repeat(np.arange(rows), width),
@@ -64,7 +65,7 @@ class NoisySums:
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> NoisySums:
-        """Read back what `to_bytes` gave; ArtifactError when it is something else or damaged."""
+        """Return the sums of `to_bytes`; ArtifactError if damaged or another type."""
         (steps, scale_int, rows), (flat,) = unpack(MAGIC, stored)
         return cls(flat.reshape(int(rows), -1), int(steps), scale_int)
 
@@ -80,14 +81,17 @@ class CleanSums(Secret):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frequencies:
-    """Public random frequencies: `weights` (F, d), and `phases` (F,) for the printed features, which are not paired."""
+    """Public random frequencies: `weights` (F, d), and `phases` (F,) for the paper's unpaired features."""
 
     weights: Floats
     phases: Floats | None = None
 
     def features(self, vectors: Floats) -> Floats:
-        """Return the features of vectors (n, d), shape (n, 2 D): pairs (cos, sin), or sqrt(2) cos(. + phase)."""
-        # a vector that is not finite must not be heard of: its features are not finite either, and count for nothing
+        """Return the features of vectors (n, d), shape (n, 2 D).
+
+        Pairs (cos, sin), or sqrt(2) cos(. + phase).
+        """
+        # A vector that is not finite must cause no warning: its features are not finite either, and add nothing.
         with np.errstate(all="ignore"):
             return features_at(np.sqrt(2.0) * (np.asarray(vectors, dtype=np.float64) @ self.weights.T), self.phases)
 
@@ -95,7 +99,7 @@ class Frequencies:
 def features_at(angles: Floats, phases: Floats | None) -> Floats:
     """Return the features of points by their angles (n, F), shape (n, 2 D).
 
-    Pairs (cos, sin), or sqrt(2) cos(. + phase) where there are phases.
+    Pairs (cos, sin), or sqrt(2) cos(. + phase) if `phases` are given.
     """
     if phases is None:
         return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
@@ -103,53 +107,55 @@ def features_at(angles: Floats, phases: Floats | None) -> Floats:
 
 
 def document_features(vectors: Floats, frequencies: Frequencies, privacy: PartPrivacy) -> Floats:
-    """Return what a document adds to the density of its class: the average features of its first M keyphrases.
+    """Return a document's contribution: average features of its first M keyphrases.
 
-    `vectors` (k, d), divided by the bandwidth. Nothing for a document without keyphrases. ``paper``: their sum.
+    `vectors` (k, d), divided by the bandwidth. A document without keyphrases adds nothing. ``paper``: the sum instead
+    of the average.
     """
     return contribution(frequencies.features(np.asarray(vectors, dtype=np.float64)[: privacy.keyphrases]), privacy)
 
 
 def contribution(features: Floats, privacy: PartPrivacy) -> Floats:
-    """Return what a document adds by the features of its points (k, width): their average; ``paper``: their sum.
+    """Return a document's contribution from the features of its points (k, width).
 
-    No more than M points count; without any it adds nothing.
+    It is the average of at most M points, zero without points. ``paper``: their sum.
     """
-    kept = features[: privacy.keyphrases]
-    if not len(kept):
+    points = features[: privacy.keyphrases]
+    if not len(points):
         return np.zeros(features.shape[1])
-    return np.asarray(kept.sum(axis=0) if privacy.setting == "paper" else kept.mean(axis=0))
+    return np.asarray(points.sum(axis=0) if privacy.setting == "paper" else points.mean(axis=0))
 
 
 def clean_vocabulary(documents: Sequence[Sequence[int]], size: int, noise: KeyphraseNoise) -> CleanSums:
-    """Return the histogram without noise, (1, size): each document counts for its first S distinct terms.
+    """Return the histogram without noise, (1, size).
 
-    Terms outside the vocabulary count for nothing. ``paper``: the first S terms, repeated ones too.
+    Each document counts for its first S distinct terms. Terms outside the vocabulary are ignored. ``paper``: the first
+    S terms, including repeated ones.
     """
     counts = np.zeros((1, size), dtype=np.int64)
     for terms in documents:
-        known = [term for term in terms if 0 <= term < size]
-        kept = known if noise.privacy.setting == "paper" else list(dict.fromkeys(known))
-        np.add.at(counts[0], kept[: noise.privacy.terms], noise.steps)
+        in_vocabulary = [term for term in terms if 0 <= term < size]
+        counted = in_vocabulary if noise.privacy.setting == "paper" else list(dict.fromkeys(in_vocabulary))
+        np.add.at(counts[0], counted[: noise.privacy.terms], noise.steps)
     return CleanSums(counts)
 
 
 def noisy_vocabulary(documents: Sequence[Sequence[int]], size: int, noise: KeyphraseNoise) -> NoisySums:
-    """Return the noisy histogram of vocabulary terms over documents, (1, size); `documents`: term ids in order.
+    """Return the noisy histogram of vocabulary terms over documents, (1, size).
 
-    Raises ConfigError when the noise was made for the other part.
+    `documents`: term ids in order. Raises ConfigError if the noise was calibrated for the other part.
     """
     if noise.privacy.part != "vocabulary":
-        raise ConfigError("The vocabulary needs noise that was calibrated for it, not for the density.")
+        raise ConfigError("The vocabulary needs noise calibrated for it, not for the density.")
     return _noisy(clean_vocabulary(documents, size, noise), noise)
 
 
 def clean_density(features: Iterable[Floats], classes: Sequence[int], number: int, noise: KeyphraseNoise) -> CleanSums:
     """Return the sums of features without noise, a row for each of `number` classes.
 
-    `features`: (width,) of each document, what it adds to ensemble members side by side. They are rounded to integer
-    steps; a document whose features are longer than the promise allows, or not finite, or whose class is none, adds
-    nothing. ConfigError for features of another width, which no document can bring about.
+    `features`: (width,) per document, the concatenated contributions to all ensemble members. They are rounded to
+    integer steps. A document adds nothing if its features are longer than the sensitivity allows or not finite, or if
+    it has no class. Raises ConfigError for features of another width, which no document can cause.
     """
     sums = np.zeros((number, noise.privacy.width), dtype=np.int64)
     for row, label in zip(features, classes, strict=True):
@@ -164,8 +170,8 @@ def clean_density(features: Iterable[Floats], classes: Sequence[int], number: in
 def noisy_density(features: Iterable[Floats], classes: Sequence[int], number: int, noise: KeyphraseNoise) -> NoisySums:
     """Return the noisy sums of features per class, (number, width).
 
-    A document belongs to one class, so all classes are one release. Raises ConfigError when the noise was made for the
-    other part or another width.
+    A document belongs to one class, so all classes are one release. Raises ConfigError if the noise was calibrated for
+    the other part or another width.
     """
     if noise.privacy.part != "density":
         raise ConfigError(WIDTH.format(width=noise.privacy.width))
@@ -173,7 +179,10 @@ def noisy_density(features: Iterable[Floats], classes: Sequence[int], number: in
 
 
 def _allowed(rounded: Floats, noise: KeyphraseNoise) -> bool:
-    """Say whether a document adds no more than its sensitivity; replacing one moves twice what adding one does."""
+    """Return whether a contribution is within the sensitivity.
+
+    Replacing a document changes the sums by up to twice as much as adding one.
+    """
     privacy = noise.privacy
     most = noise.sensitivity * noise.steps / (2.0 if privacy.adjacency == "replace_one" else 1.0)
     length = np.sqrt((rounded**2).sum()) if noise.gaussian else np.abs(rounded).sum()

@@ -1,7 +1,7 @@
-"""The two doors of DP-KPS: how many documents hold each public term, and how close documents come to sequences of them.
+"""The two releases of DP-KPS: document counts of public terms, and densities of documents near term sequences.
 
-Nagesh et al. 2025. Each is ledger line, private rows, sums, noise, in one transaction; only noisy integers come out.
-What a document adds hangs on that document, on public terms and on public frequencies alone.
+Nagesh et al. 2025. In each, the ledger charge, reading of rows, sums and noise are one transaction; only noisy integers
+leave. A document's contribution depends on that document, on public terms and on public frequencies only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartJob:
-    """One of the two releases: which dataset, which noise, which key. The part's name is its place in the run."""
+    """One of the two releases: its dataset, noise and key. The name of the part is its slot in the run."""
 
     dataset: str
     fingerprint: str
@@ -39,18 +39,18 @@ class PartJob:
 
 
 def release_vocabulary(tools: Tools, job: PartJob, vocabulary: Vocabulary) -> Release:
-    """Return in how many documents each term stands, with noise, drawn now or read back from the ledger.
+    """Return noisy document counts of each term, drawn now or read from the ledger.
 
-    A document counts for its first S different terms. Raises BudgetError, LedgerError or PrivateInputError; whatever
-    goes wrong inside is told in the private zone, never in the message.
+    A document counts for its first S distinct terms. Raises BudgetError, LedgerError or PrivateInputError. Error
+    details are written to the private zone, never to the message.
     """
     matcher = vocabulary.matcher
 
     def draw() -> bytes:
         with sealed(tools.zone.folder):
             rows = open_rows(tools.zone, tools.private, job.fingerprint)
-            found = [matcher.find(text) for text in rows.texts]
-            return noisy_vocabulary(found, len(vocabulary.terms), job.noise).to_bytes()
+            documents = [matcher.find(text) for text in rows.texts]
+            return noisy_vocabulary(documents, len(vocabulary.terms), job.noise).to_bytes()
 
     return tools.ledger.release_once(_request(tools, job), draw)
 
@@ -58,18 +58,18 @@ def release_vocabulary(tools: Tools, job: PartJob, vocabulary: Vocabulary) -> Re
 def release_density(
     tools: Tools, job: PartJob, vocabulary: Vocabulary, members: Sequence[Member], labels: Sequence[str]
 ) -> Release:
-    """Return the sums of features of every class and density, with noise, drawn now or read back from the ledger.
+    """Return noisy feature sums per class and density, drawn or read from the ledger.
 
-    `vocabulary`: the private one, which was released before; a document adds the average over the sequences of its
-    first M different phrases of it. Errors as `release_vocabulary`.
+    `vocabulary`: the private vocabulary, released before. A document adds the average over the sequences of its first M
+    distinct phrases from it. Raises the same errors as `release_vocabulary`.
     """
-    matcher, number = vocabulary.matcher, {label: place for place, label in enumerate(labels)}
+    matcher, codes = vocabulary.matcher, {label: code for code, label in enumerate(labels)}
 
     def draw() -> bytes:
         with sealed(tools.zone.folder):
             rows = open_rows(tools.zone, tools.private, job.fingerprint)
             features = _features(rows.texts, matcher, members, job.noise.privacy)
-            classes = [number.get(label, -1) for label in rows.labels]
+            classes = [codes.get(label, -1) for label in rows.labels]
             return noisy_density(features, classes, len(labels), job.noise).to_bytes()
 
     return tools.ledger.release_once(_request(tools, job), draw)

@@ -1,7 +1,7 @@
-"""The tutor: how many private rows each class has, with noise on every count (Song et al. 2024, Eq. 3).
+"""Releases the number of private rows per class, with noise on every count (the tutor; Song et al. 2024, Eq. 3).
 
-The paper adds its noise to shares, of which the private number of rows is a part; here it is added to the counts, and
-whoever reads them clips and divides afterwards (`tasks.text.class_balance.shares_of`).
+The paper adds noise to shares, which depend on the private number of rows. Here the noise is added to the counts;
+clipping and dividing follow later (`tasks.text.class_balance.shares_of`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def release_labels(tools: Tools, job: PartJob, classes: Sequence[str]) -> Release:
-    """Return how many rows each class has, with noise, drawn now or read back from the ledger.
+    """Return the noisy number of rows per class, drawn now or read from the ledger.
 
-    Raises BudgetError, LedgerError or PrivateInputError; whatever goes wrong inside is told in the private zone.
+    Raises BudgetError, LedgerError or PrivateInputError. Error details are written to the private zone.
     """
 
     def draw() -> bytes:
@@ -37,12 +37,15 @@ def release_labels(tools: Tools, job: PartJob, classes: Sequence[str]) -> Releas
 
 
 def clean_labels(labels: Sequence[str], classes: Sequence[str], noise: PartNoise) -> CleanSums:
-    """Return the counts without noise, (1, classes), in integer steps; a row of no class counts for nothing."""
-    number = {name: place for place, name in enumerate(classes)}
-    counts = np.zeros((1, len(number)), dtype=np.int64)
+    """Return the counts without noise, (1, classes), in integer steps.
+
+    A row of an unknown class adds nothing.
+    """
+    codes = {name: code for code, name in enumerate(classes)}
+    counts = np.zeros((1, len(codes)), dtype=np.int64)
     for label in labels:
-        if label in number:
-            counts[0, number[label]] += noise.steps
+        if label in codes:
+            counts[0, codes[label]] += noise.steps
     return CleanSums(counts)
 
 

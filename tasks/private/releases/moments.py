@@ -1,7 +1,7 @@
-"""The door through which second moments of private vectors leave, for adapting a student (tasks/accounting/moments.py).
+"""Releases second moments of private vectors, for the adaptation of a student (tasks/accounting/moments.py).
 
-Ledger line, private rows, sums, noise, in one transaction; only noisy integers come out. What a row adds hangs on that
-row and on public directions alone: each is embedded and placed by itself.
+The ledger charge, reading of rows, sums and noise are one transaction; only noisy integers leave. A row's contribution
+depends on that row and on public directions only: each row is embedded and projected independently.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tasks.private.data.rows import open_rows
 from tasks.private.noise.discrete import add_discrete_gaussian
 from tasks.private.releases.keyphrase_release import CleanSums, NoisySums
 from tasks.private.voting.ballot import Ballot
-from tasks.private.voting.persons import kept_rows
+from tasks.private.voting.persons import selected_rows
 from tasks.private.voting.release import private_vectors
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MomentsJob:
-    """One release of moments: which dataset, which noise, which key."""
+    """One release of moments: its dataset, noise and key."""
 
     dataset: str
     fingerprint: str
@@ -40,9 +40,9 @@ class MomentsJob:
 
 
 def release_moments(tools: Tools, job: MomentsJob, plane: Plane) -> Release:
-    """Return noisy sums of the moments of all rows, drawn now or read back from the ledger.
+    """Return noisy sums of the moments of all rows, drawn now or read from the ledger.
 
-    Raises BudgetError, LedgerError or PrivateInputError; whatever goes wrong inside is told in the private zone.
+    Raises BudgetError, LedgerError or PrivateInputError. Error details are written to the private zone.
     """
     request = ReleaseRequest(job.dataset, tools.run_id, MOMENTS, job.step_key, job.noise.charge, job.respend)
 
@@ -52,7 +52,7 @@ def release_moments(tools: Tools, job: MomentsJob, plane: Plane) -> Release:
             privacy, vectors = job.noise.privacy, private_vectors(tools, rows)
             persons = rows.persons if privacy.protects == "person" else None
             ballot = Ballot(vectors, rows.labels, 1, persons, tools.zone.choice, 1)
-            clean = clean_moments(vectors[kept_rows(ballot, privacy.rows)], plane, job.noise)
+            clean = clean_moments(vectors[selected_rows(ballot, privacy.rows)], plane, job.noise)
             sums = add_discrete_gaussian(clean.sums, job.noise.sigma_int)
             return NoisySums(sums, STEPS, job.noise.sigma_int).to_bytes()
 
@@ -60,10 +60,13 @@ def release_moments(tools: Tools, job: MomentsJob, plane: Plane) -> Release:
 
 
 def clean_moments(vectors: NDArray[np.float32], plane: Plane, noise: MomentsNoise) -> CleanSums:
-    """Return the sums without noise, (1, numbers) in integer steps; a row that is not finite adds nothing."""
+    """Return the sums without noise, (1, numbers), in integer steps.
+
+    A row that is not finite adds nothing.
+    """
     sums = np.zeros((1, noise.privacy.numbers), dtype=np.int64)
     most = row_norm(noise.privacy) * STEPS
-    with np.errstate(all="ignore"):  # a vector that is not finite must not be heard of: it passes no comparison
+    with np.errstate(all="ignore"):  # a vector that is not finite must cause no warning: it fails every comparison
         for vector in vectors:
             y = np.concatenate([[COUNTING], plane.place(vector.astype(np.float64))])
             rounded = np.rint(packed(np.outer(y, y)) * STEPS)

@@ -1,4 +1,4 @@
-"""What the releases of label counts and of teachers' answers have in common: the request, and noise on integer sums."""
+"""Code shared by the releases of label counts and of teachers' answers: ledger request and noise on integer sums."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartJob:
-    """One release: which dataset, which noise, which key. The part's name is its place in the run."""
+    """One release: its dataset, noise and key. The name of the part is its slot in the run."""
 
     dataset: str
     fingerprint: str
@@ -26,7 +26,7 @@ class PartJob:
 
 
 def request(tools: Tools, job: PartJob) -> ReleaseRequest:
-    """Return what the ledger is asked for."""
+    """Return the ledger request of a job."""
     return ReleaseRequest(
         dataset=job.dataset,
         run_id=tools.run_id,
@@ -38,10 +38,10 @@ def request(tools: Tools, job: PartJob) -> ReleaseRequest:
 
 
 def noisy(clean: CleanSums, noise: PartNoise) -> NoisySums:
-    """Return sums with fresh noise on every number; as they are where the part is marked not private."""
+    """Return sums with fresh noise on every number; no noise if not private."""
     kind = noise.privacy.kind
     if kind == "laplace":
-        drawn = add_discrete_laplace(clean.sums, noise.scale_int)
+        noisy_sums = add_discrete_laplace(clean.sums, noise.scale_int)
     else:
-        drawn = add_discrete_gaussian(clean.sums, noise.scale_int, non_private=kind == "none")
-    return NoisySums(drawn, noise.steps, noise.scale_int)
+        noisy_sums = add_discrete_gaussian(clean.sums, noise.scale_int, non_private=kind == "none")
+    return NoisySums(noisy_sums, noise.steps, noise.scale_int)

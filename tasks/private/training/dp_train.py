@@ -1,9 +1,9 @@
-"""Trains a transformer on private rows by DP-SGD: language models that write, and classifiers.
+"""Trains a transformer (language model or classifier) on private rows by DP-SGD.
 
-Abadi et al. 2016, Algorithm 1, with the per-row gradients of Opacus: `hooks` keeps one gradient per row, `ghost` (Li
-et al. 2022, Section 4) only its norm and passes backwards twice, with little more memory than plain training. Sampling
-and noise are our own (`entropy`), because the secure mode of Opacus cannot be installed and its other mode repeats
-itself under a seed. No loss, no norm and no batch size leaves this file: they are functions of the private rows.
+Abadi et al. 2016, Algorithm 1, with the per-row gradients of Opacus. `hooks` stores one gradient per row; `ghost` (Li
+et al. 2022, Section 4) stores only its norm and runs two backward passes, with little more memory than plain training.
+Sampling and noise come from `entropy`, because the secure mode of Opacus cannot be installed and its other mode is
+reproducible from a seed. Losses, norms and batch sizes do not leave this file: they are functions of the private rows.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from tasks.private.training.progress import StepsTaken
 
 IGNORED = -100
-"""A target that is not learned: padding, and the control text before a row's own."""
+"""A target that is not learned: padding, and the control text before a row's text."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EncodedRows:
-    """Private rows as numbers, each encoded by itself to one length. Its repr shows nothing.
+    """Private rows as numbers, each encoded independently to the same length. The repr shows nothing.
 
-    `ids`, `mask`: int64, shape (rows, tokens). `targets`: int64; of shape (rows, tokens) for a language model (the
-    ids to learn, IGNORED elsewhere), of shape (rows,) for a classifier.
+    `ids`, `mask`: int64, shape (rows, tokens). `targets`: int64; shape (rows, tokens) for a language model (the ids to
+    learn, IGNORED elsewhere), shape (rows,) for a classifier.
     """
 
     ids: NDArray[np.int64]
@@ -46,23 +46,24 @@ class EncodedRows:
         return "EncodedRows(hidden)"
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("private rows are never serialised")
+        raise TypeError("private records are never serialised")
 
 
 def train_privately(
     model: Any, rows: EncodedRows, recipe: Recipe, taken: StepsTaken, advance: Callable[[int], None] = lambda _: None
 ) -> int:
-    """Train `model` in place until all planned steps were begun; return the steps that are in its weights.
+    """Train `model` in place for all planned steps; return the steps in its weights.
 
-    Goes on from the checkpoint of `taken`. Each step: every row takes part with chance q by a draw of its own, its
-    gradient is cut to the norm C, noise of sigma C is added to the sum, and the sum is divided by the declared
-    mean batch, never by the rows that came. A step that drew no row is noise alone. `advance(1)` follows every step.
+    Resumes from the checkpoint of `taken`. In each step every row is drawn independently with probability q, its
+    gradient is clipped to the norm C, noise of sigma C is added to the sum, and the sum is divided by the declared mean
+    batch size, never by the number of drawn rows. A step that draws no row is noise only. `advance(1)` follows every
+    step.
     """
     stepper = _Stepper(model, rows, recipe)
-    kept = taken.kept()
-    done = stepper.load(kept) if kept is not None else 0
-    if taken.begun and kept is None:
-        taken.keep(stepper.state(), done)
+    checkpoint = taken.checkpoint()
+    done = stepper.load(checkpoint) if checkpoint is not None else 0
+    if taken.begun and checkpoint is None:
+        taken.save_checkpoint(stepper.state(), done)
     advance(taken.begun)
     plan = recipe.training.steps
     while taken.begun < plan:
@@ -70,14 +71,17 @@ def train_privately(
         stepper.step()
         done += 1
         if done % recipe.checkpoint_every == 0 or taken.begun == plan:
-            taken.keep(stepper.state(), done)
+            taken.save_checkpoint(stepper.state(), done)
         advance(1)
     stepper.close()
     return done
 
 
 def gradient_norms(model: Any, rows: EncodedRows, clipping: Clipping = "hooks") -> NDArray[np.float64]:
-    """Return the L2 norm of each row's gradient before clipping, shape (rows,). Private: for tests on made-up rows."""
+    """Return the L2 norm of each row's gradient before clipping, shape (rows,).
+
+    The result is private; use this in tests on synthetic rows only.
+    """
     stepper = _Stepper(model, rows, Recipe(Training(1, 1, 1, clip=1e-9), 1.0, 0.0, clipping))
     norms = stepper.norms(range(len(rows.ids)))
     stepper.close()
@@ -85,7 +89,7 @@ def gradient_norms(model: Any, rows: EncodedRows, clipping: Clipping = "hooks") 
 
 
 class _Stepper:
-    """One step after another on one model."""
+    """Optimizer steps on one model."""
 
     def __init__(self, model: Any, rows: EncodedRows, recipe: Recipe) -> None:
         require_opacus()
@@ -101,7 +105,7 @@ class _Stepper:
         self.sums = {name: torch.zeros_like(value) for name, value in self.parameters.items()}
 
     def step(self) -> None:
-        """Sample, sum the clipped gradients, add noise, move."""
+        """Sample rows, sum their clipped gradients, add noise, update the weights."""
         plan = self.recipe.training
         chosen = poisson_sample(len(self.rows.ids), plan.sample_rate)
         for start in range(0, len(chosen), self.recipe.rows_at_once):
@@ -113,37 +117,37 @@ class _Stepper:
         self.optimizer.zero_grad(set_to_none=True)
 
     def norms(self, chosen: Any) -> NDArray[np.float64]:
-        """Return the gradient norms of some rows."""
+        """Return the gradient norms of the chosen rows."""
         losses = self._losses(list(chosen))
         with _quiet():
             losses.sum().backward()
         ghost = self.recipe.clipping == "ghost"
-        found = self.wrapped.get_norm_sample() if ghost else self._each_norm()
-        return found.detach().double().cpu().numpy()  # type: ignore[no-any-return]
+        norms = self.wrapped.get_norm_sample() if ghost else self._row_norms()
+        return norms.detach().double().cpu().numpy()  # type: ignore[no-any-return]
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return weights and the optimizer's memory as arrays."""
-        found = {f"weight {name}": value.detach().cpu().numpy() for name, value in self.parameters.items()}
+        """Return the weights and the optimizer state as arrays."""
+        arrays = {f"weight {name}": value.detach().cpu().numpy() for name, value in self.parameters.items()}
         for name, value in self.parameters.items():
-            for kind, kept in self.optimizer.state.get(value, {}).items():
-                found[f"{kind} {name}"] = kept.detach().cpu().numpy()
-        return found
+            for kind, moment in self.optimizer.state.get(value, {}).items():
+                arrays[f"{kind} {name}"] = moment.detach().cpu().numpy()
+        return arrays
 
-    def load(self, kept: tuple[dict[str, NDArray[Any]], int]) -> int:
-        """Put back what `state` returned."""
-        arrays, done = kept
+    def load(self, checkpoint: tuple[dict[str, NDArray[Any]], int]) -> int:
+        """Restore the arrays of `state`; return the number of steps in them."""
+        arrays, done = checkpoint
         tensors = {key: self.torch.from_numpy(value.copy()) for key, value in arrays.items()}
         with self.torch.no_grad():
             for name, parameter in self.parameters.items():
                 parameter.copy_(tensors[f"weight {name}"])
-                memory = {key: tensors[f"{key} {name}"] for key in ADAM if f"{key} {name}" in tensors}
-                placed = {key: value if key == "step" else value.to(self.device) for key, value in memory.items()}
-                if placed:
-                    self.optimizer.state[parameter] = placed
+                moments = {key: tensors[f"{key} {name}"] for key in ADAM if f"{key} {name}" in tensors}
+                on_device = {key: value if key == "step" else value.to(self.device) for key, value in moments.items()}
+                if on_device:
+                    self.optimizer.state[parameter] = on_device
         return done
 
     def close(self) -> None:
-        """Take the hooks off the model again."""
+        """Remove the hooks from the model."""
         with _quiet():
             self.wrapped.cleanup() if hasattr(self.wrapped, "cleanup") else self.wrapped.remove_hooks()
         for parameter in self.model.parameters():
@@ -153,7 +157,7 @@ class _Stepper:
             parameter.grad = None
 
     def _add(self, chosen: NDArray[np.int64]) -> None:
-        """Add the clipped gradients of some rows to the sums."""
+        """Add the clipped gradients of the chosen rows to the sums."""
         losses = self._losses(chosen)
         with _quiet():
             if self.recipe.clipping == "ghost":
@@ -167,14 +171,14 @@ class _Stepper:
                     self.sums[name] += parameter.grad
             else:
                 losses.sum().backward()
-                factors = (self.recipe.training.clip / (self._each_norm() + 1e-6)).clamp(max=1.0)
+                factors = (self.recipe.training.clip / (self._row_norms() + 1e-6)).clamp(max=1.0)
                 for name, parameter in self.parameters.items():
                     if _used(parameter):
                         self.sums[name] += self.torch.einsum("i,i...", factors, parameter.grad_sample)
                         parameter.grad_sample = None
         self.optimizer.zero_grad(set_to_none=True)
 
-    def _each_norm(self) -> Any:
+    def _row_norms(self) -> Any:
         per_weight = [value.grad_sample.flatten(1).norm(2, dim=1) for value in self.parameters.values() if _used(value)]
         return self.torch.stack(per_weight, dim=1).norm(2, dim=1)
 
@@ -183,46 +187,46 @@ class _Stepper:
         if sigma == 0:
             return total.clone()
         noise = self.torch.from_numpy(gaussian(total.numel(), sigma)).view(total.shape)
-        # In double precision, so that the low digits of the sum do not stand out of the noise.
+        # Double precision: otherwise the low digits of the sum would be visible despite the noise.
         return (total.double().cpu() + noise).to(total.dtype).to(total.device)
 
     def _losses(self, chosen: Any) -> Any:
         """Return one loss per row, shape (rows,)."""
-        take = [self.torch.from_numpy(part[chosen]).to(self.device) for part in (self.rows.ids, self.rows.mask)]
+        inputs = [self.torch.from_numpy(part[chosen]).to(self.device) for part in (self.rows.ids, self.rows.mask)]
         targets = self.torch.from_numpy(self.rows.targets[chosen]).to(self.device)
         with _quiet():
-            logits = self.wrapped(**_inputs(self.torch, self.model, *take)).logits.float()
+            logits = self.wrapped(**_inputs(self.torch, self.model, *inputs)).logits.float()
         loss = self.torch.nn.functional.cross_entropy
         if targets.dim() == 1:
             return loss(logits, targets, reduction="none")
-        wanted = targets[:, 1:]
-        each = loss(logits[:, :-1].transpose(1, 2), wanted, reduction="none", ignore_index=IGNORED)
-        return each.sum(dim=1) / (wanted != IGNORED).sum(dim=1).clamp(min=1)
+        shifted = targets[:, 1:]
+        losses = loss(logits[:, :-1].transpose(1, 2), shifted, reduction="none", ignore_index=IGNORED)
+        return losses.sum(dim=1) / (shifted != IGNORED).sum(dim=1).clamp(min=1)
 
 
 ADAM = ("step", "exp_avg", "exp_avg_sq")
-"""What the optimizer remembers of a weight."""
+"""Keys of the optimizer state of a weight."""
 
 
 def _used(parameter: Any) -> bool:
-    """Say whether the loss hangs on a weight (some models bring layers that nothing reads)."""
+    """Return whether the loss depends on a weight (some models have unused layers)."""
     return getattr(parameter, "grad_sample", None) is not None
 
 
 def _inputs(torch: Any, model: Any, ids: Any, mask: Any) -> dict[str, Any]:
-    """Return a model's arguments; positions and types have a row each, as per-row gradients need them.
+    """Return a model's arguments, with one line of positions and types per row.
 
-    Many models make them of shape (1, tokens) themselves, which stands for no row.
+    Per-row gradients need them; many models would create them with shape (1, tokens).
     """
     import inspect
 
-    known = inspect.signature(_inner(model).forward).parameters
-    given = {"input_ids": ids, "attention_mask": mask}
-    if "position_ids" in known and not _own_positions(model):
-        given["position_ids"] = torch.arange(ids.shape[1], device=ids.device).repeat(len(ids), 1)
-    if "token_type_ids" in known and getattr(model.config, "type_vocab_size", None):
-        given["token_type_ids"] = torch.zeros_like(ids)
-    return given | ({"use_cache": False} if "use_cache" in known else {})
+    signature = inspect.signature(_inner(model).forward).parameters
+    arguments = {"input_ids": ids, "attention_mask": mask}
+    if "position_ids" in signature and not _own_positions(model):
+        arguments["position_ids"] = torch.arange(ids.shape[1], device=ids.device).repeat(len(ids), 1)
+    if "token_type_ids" in signature and getattr(model.config, "type_vocab_size", None):
+        arguments["token_type_ids"] = torch.zeros_like(ids)
+    return arguments | ({"use_cache": False} if "use_cache" in signature else {})
 
 
 def _inner(model: Any) -> Any:
@@ -230,12 +234,15 @@ def _inner(model: Any) -> Any:
 
 
 def _own_positions(model: Any) -> bool:
-    """Say whether a model counts its positions from the ids, so that they have rows already (RoBERTa)."""
+    """Return whether a model derives per-row positions from the ids (RoBERTa)."""
     return str(model.config.model_type) in {"roberta", "xlm-roberta", "camembert", "xlm-roberta-xl"}
 
 
 def _make_ready(model: Any, clipping: Clipping) -> None:
-    """Switch off what per-row gradients cannot have: dropout's draws, shared weights, embeddings without rows."""
+    """Disable features incompatible with per-row gradients.
+
+    These are dropout, shared weights (ghost clipping) and position embeddings without a line per row.
+    """
     for module in model.modules():
         if module.__class__.__name__ == "Dropout":
             module.p = 0.0
@@ -249,14 +256,14 @@ def _make_ready(model: Any, clipping: Clipping) -> None:
     if clipping == "ghost":
         _untie(model)
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise ConfigError("method.tune: no weight of this model can be trained")
+        raise ConfigError("method.tune: this model has no trainable weight; choose another model")
 
 
 def _untie(model: Any) -> None:
-    """Give the head weights of its own where it shares the embeddings': ghost norms of shared weights are wrong."""
-    head, words = model.get_output_embeddings(), model.get_input_embeddings()
-    if head is not None and words is not None and head.weight is words.weight and head.weight.requires_grad:
-        head.weight = type(head.weight)(words.weight.detach().clone())
+    """Give the head its own weights: ghost norms of shared weights are wrong."""
+    head, embeddings = model.get_output_embeddings(), model.get_input_embeddings()
+    if head is not None and embeddings is not None and head.weight is embeddings.weight and head.weight.requires_grad:
+        head.weight = type(head.weight)(embeddings.weight.detach().clone())
         model.config.tie_word_embeddings = False
 
 
@@ -272,7 +279,7 @@ def _wrapped(model: Any, recipe: Recipe) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    # What libraries warn of here may quote shapes of private batches.
+    # Warnings of libraries may quote shapes of private batches.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -1,7 +1,7 @@
-"""A student trained on the private rows themselves: no noise, no promise, and a model that stays in the private zone.
+"""Trains a student directly on the private rows: no noise, no privacy guarantee; the model stays in the private zone.
 
-OnlyPrivate of the WASP paper (Zou et al. 2025, Tables 1, 2 and 10): what the rows alone are worth, as an upper bound.
-The budget book is told before a row is opened for it, so that nothing is trained that it does not know of.
+OnlyPrivate of the WASP paper (Zou et al. 2025, Tables 1, 2 and 10): the accuracy that the rows alone give, as an upper
+bound. The ledger is updated before a row is read, so it contains every such training.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def train_on_private_rows(
     tools: Tools, fingerprint: str, student: StudentSpec, labels: tuple[str, ...], folder: Path
 ) -> dict[str, Any]:
-    """Train a student on the private records into `folder`; return how many passes it took.
+    """Train a student on the private records into `folder`; return its epochs.
 
-    Raises PrivateInputError, whose details stay in the private zone, for anything wrong with the records.
+    Raises PrivateInputError for invalid records; its details stay in the private zone.
     """
     passes = student.epochs or 1
     with sealed(tools.zone.folder), tools.progress("train on private rows: NOT PRIVATE", passes) as advance:
@@ -37,20 +37,20 @@ def train_on_private_rows(
         try:
             trained = train_student(student, rows, folder, _by_pass(len(private.texts), passes, advance))
         except InputError as error:
-            # Its words may name a class that only private rows have.
+            # The message may name a class that only private rows have.
             raise ValueError(str(error)) from None
     return {"epochs": trained.epochs, "best_epoch": trained.best_epoch}
 
 
 def _by_pass(rows: int, passes: int, advance: Callable[[int], None]) -> Callable[[int], None]:
-    """Return what turns progress in rows, whose number is private, into progress in passes."""
-    done, told = 0, 0
+    """Convert progress in rows, whose number is private, into progress in epochs."""
+    done, reported = 0, 0
 
-    def seen(units: int) -> None:
-        nonlocal done, told
+    def advance_rows(units: int) -> None:
+        nonlocal done, reported
         done += units
-        while told < passes and (told + 1) * rows <= done:
-            told += 1
+        while reported < passes and (reported + 1) * rows <= done:
+            reported += 1
             advance(1)
 
-    return seen
+    return advance_rows

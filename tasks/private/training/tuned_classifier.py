@@ -1,7 +1,7 @@
-"""Trains a classifier on private rows by DP-SGD: of the task's classes, or of private against generated texts.
+"""Trains a classifier on private rows by DP-SGD: for the task's classes, or for private versus generated texts.
 
-The steps are those of `dp_train` (per-row gradients of Opacus, hooks or ghost clipping), the payment is that of
-`tuned_writer`. What leaves are the weights: a linear head on frozen embeddings, or a fine-tuned transformer.
+`dp_train` takes the steps (per-row gradients of Opacus, hooks or ghost clipping), `tuned_writer` charges the ledger.
+The release is the weights: a linear head on frozen embeddings, or a fine-tuned transformer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from connectors.interfaces.ledger import Charge
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import PrivateRows, open_rows
 from tasks.private.training.dp_train import EncodedRows, train_privately
-from tasks.private.training.tuned_writer import TOLD, alone, silent, written_down
+from tasks.private.training.tuned_writer import TOLD, hide_transformers_output, lock_training, write_step_counts
 from tasks.private.voting.release import private_vectors
 from tasks.students.heads import save_layers
 from tasks.students.loop import import_torch, seeded
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClassifierJob:
-    """One training: whose rows, which classes, which steps.
+    """One training: its dataset, classes and steps.
 
-    `against`: generated texts, which are of the first of two classes and the private rows of the second; None: rows
-    have the labels of their own. `student`: a linear head or a transformer; its seed rules first weights alone.
+    `against`: generated texts of the first of two classes, while the private rows are of the second; None: the rows
+    keep their labels. `student`: a linear head or a transformer; its seed affects the initial weights only.
     """
 
     dataset: str
@@ -53,11 +53,11 @@ class ClassifierJob:
 
 
 def train_classifier(tools: Tools, job: ClassifierJob, taken: StepsTaken, folder: Path) -> None:
-    """Train, and write the classifier into `folder`, ready for `tasks.students.train.load_student`.
+    """Train the classifier and write it to `folder`, ready for `load_student`.
 
-    What goes wrong inside is told in the private zone, never in the message.
+    Error details are written to the private zone, never to the message.
     """
-    with alone(tools.zone.folder.parent / "trainings", taken.folder), sealed(tools.zone.folder):
+    with lock_training(tools.zone.folder.parent / "trainings", taken.folder), sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, job.fingerprint)
         folder.mkdir(parents=True, exist_ok=True)
         with tools.progress("train under DP", job.recipe.training.steps) as advance:
@@ -66,11 +66,11 @@ def train_classifier(tools: Tools, job: ClassifierJob, taken: StepsTaken, folder
             else:
                 done = _head(tools, job, rows, taken, folder, advance)
         write_card(folder, job.student, job.classes)
-        written_down(folder / TOLD, taken.begun, done)
+        write_step_counts(folder / TOLD, taken.begun, done)
 
 
 def vector_head(dimension: int, classes: int, seed: int) -> Any:
-    """Return a linear layer that is called as a transformer is: input_ids are vectors, the answer has logits."""
+    """Return a linear layer with a transformer's interface: input_ids are vectors."""
     torch = import_torch()
     module: Any = torch.nn.Module
 
@@ -83,7 +83,7 @@ def vector_head(dimension: int, classes: int, seed: int) -> Any:
             return SimpleNamespace(logits=self.layer(input_ids))
 
         def get_output_embeddings(self) -> None:
-            """None: nothing is shared with embeddings."""
+            """Return None: the head shares no weights with embeddings."""
 
         get_input_embeddings = get_output_embeddings
 
@@ -106,12 +106,12 @@ def _head(tools: Tools, job: ClassifierJob, rows: PrivateRows, taken: StepsTaken
 
 def _transformer(job: ClassifierJob, rows: PrivateRows, taken: StepsTaken, folder: Path, advance: Any) -> int:
     torch = import_torch()
-    with silent(), seeded(job.student.seed):
+    with hide_transformers_output(), seeded(job.student.seed):
         network = open_network(job.student, job.classes)
     if network.features is not None:
         raise ConfigError(
-            f"student.model '{job.student.model}' is a sentence encoder, whose head is none of the transformer's; name "
-            "a model for classification (bert-base-uncased, roberta-base and their like), or kind: linear"
+            f"student.model: '{job.student.model}' is a sentence encoder without a classification head; use a "
+            "classification model (for example bert-base-uncased or roberta-base), or student.kind: linear"
         )
     texts = [*rows.texts, *(job.against.texts if job.against is not None else ())]
     encoded = _encoded(network, texts, _targets(job, rows))
@@ -123,7 +123,7 @@ def _transformer(job: ClassifierJob, rows: PrivateRows, taken: StepsTaken, folde
 
 
 def _encoded(network: Any, texts: Sequence[str], targets: Any) -> EncodedRows:
-    """Return texts as numbers, each cut or padded to one length that hangs on no row."""
+    """Tokenise texts, cut or padded to a length that does not depend on the rows."""
     ids = np.full((len(texts), network.max_length), network.tokenizer.pad_token_id, dtype=np.int64)
     mask = np.zeros_like(ids)
     for row, text in enumerate(texts):
@@ -135,5 +135,5 @@ def _encoded(network: Any, texts: Sequence[str], targets: Any) -> EncodedRows:
 def _targets(job: ClassifierJob, rows: PrivateRows) -> Any:
     if job.against is not None:
         return np.array([1] * len(rows.texts) + [0] * len(job.against.texts), dtype=np.int64)
-    number = {name: place for place, name in enumerate(job.classes)}
-    return np.array([number[label] for label in rows.labels], dtype=np.int64)
+    codes = {name: code for code, name in enumerate(job.classes)}
+    return np.array([codes[label] for label in rows.labels], dtype=np.int64)

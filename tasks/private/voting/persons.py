@@ -1,4 +1,4 @@
-"""When a person is protected: at most m rows of each, and their votes joined."""
+"""Protection of persons: at most m rows of each person vote, and their votes are combined."""
 
 from __future__ import annotations
 
@@ -16,46 +16,49 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 
-def kept_rows(ballot: Ballot, rows_per_person: int) -> NDArray[np.bool_]:
-    """Say which rows vote, shape (M,): all, or `rows_per_person` of each person, chosen by a keyed hash of the row.
+def selected_rows(ballot: Ballot, rows_per_person: int) -> NDArray[np.bool_]:
+    """Return which rows vote, shape (M,): all, or `rows_per_person` of each person.
 
-    The choice reads a person's own rows only, so nobody else's presence can change it.
+    A keyed hash of the row makes the choice. It depends on the person's own rows only, so the presence of other persons
+    cannot change it.
     """
-    keep = np.ones(len(ballot.labels), dtype=np.bool_)
+    selected = np.ones(len(ballot.labels), dtype=np.bool_)
     if ballot.persons is None:
-        return keep
+        return selected
     taken: dict[str, int] = {}
-    for _, row in sorted((_hash(ballot, row), row) for row in range(len(keep))):
+    for _, row in sorted((_hash(ballot, row), row) for row in range(len(selected))):
         person = ballot.persons[row]
         taken[person] = taken.get(person, 0) + 1
-        keep[row] = taken[person] <= rows_per_person
-    return keep
+        selected[row] = taken[person] <= rows_per_person
+    return selected
 
 
-def join(persons: Sequence[str], rows: Ints, bins: Ints, given: Ints) -> tuple[Ints, Ints]:
-    """Return (bins, votes) with one vote per person and bin: the largest that one of the person's rows gave.
+def join(persons: Sequence[str], rows: Ints, bins: Ints, weights: Ints) -> tuple[Ints, Ints]:
+    """Return (bins, votes) with one vote per person and bin, the largest of a row.
 
-    `rows`, `bins`, `given`: one entry per vote. L2 norm of a person's joined votes: at most sqrt(m) times a row's.
+    `rows`, `bins`, `weights`: one entry per vote. The L2 norm of a person's joined votes is at most sqrt(m) times a
+    row's.
     """
     of_rows = _codes(persons)
-    pairs, places = np.unique(np.stack([of_rows[rows], bins]), axis=1, return_inverse=True)
+    pairs, positions = np.unique(np.stack([of_rows[rows], bins]), axis=1, return_inverse=True)
     most = np.zeros(pairs.shape[1], dtype=np.int64)
-    np.maximum.at(most, places.ravel(), given)
+    np.maximum.at(most, positions.ravel(), weights)
     return pairs[1], most
 
 
-def average(persons: Sequence[str], keep: NDArray[np.bool_], votes: tuple[Ints, Ints, Ints]) -> tuple[Ints, Ints]:
-    """Return (bins, votes) with each person's votes divided by the number of that person's kept rows, rounded down.
+def average(persons: Sequence[str], selected: NDArray[np.bool_], votes: tuple[Ints, Ints, Ints]) -> tuple[Ints, Ints]:
+    """Return (bins, votes) with each person's votes averaged over their voting rows.
 
-    `votes`: rows, bins and what was given, one entry per vote. L2 norm of a person's averaged votes: at most one row's.
+    Averages are rounded down. `votes`: rows, bins and weights, one entry per vote. The L2 norm of a person's averaged
+    votes is at most that of one row.
     """
-    rows, bins, given = votes
+    rows, bins, weights = votes
     of_rows = _codes(persons)
-    kept = np.bincount(of_rows[keep], minlength=int(of_rows.max(initial=-1)) + 1)
-    pairs, places = np.unique(np.stack([of_rows[rows], bins]), axis=1, return_inverse=True)
+    row_counts = np.bincount(of_rows[selected], minlength=int(of_rows.max(initial=-1)) + 1)
+    pairs, positions = np.unique(np.stack([of_rows[rows], bins]), axis=1, return_inverse=True)
     total = np.zeros(pairs.shape[1], dtype=np.int64)
-    np.add.at(total, places.ravel(), given)
-    return pairs[1], total // kept[pairs[0]]
+    np.add.at(total, positions.ravel(), weights)
+    return pairs[1], total // row_counts[pairs[0]]
 
 
 def _codes(persons: Sequence[str]) -> Ints:

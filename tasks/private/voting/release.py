@@ -1,7 +1,7 @@
-"""The one door through which votes leave: ledger line, private rows, votes, noise, in one transaction.
+"""Releases noisy votes: the ledger charge, reading of rows, counting and noise happen in one transaction.
 
-WASP Algorithm 1, lines of the vote and Eq. 3-6. Only noisy integers come out, and a second call with the same key
-gets the first call's numbers.
+WASP Algorithm 1, the lines of the vote, and Eq. 3-6. Only noisy integers leave. A second call with the same key returns
+the numbers of the first call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class VoteJob:
-    """One vote: which dataset, which noise, which key; `incremental` keeps each row's nearest for the next vote."""
+    """One vote: its dataset, noise and key; `incremental` stores each row's nearest candidates for the next vote."""
 
     iteration: int
     dataset: str
@@ -41,10 +41,10 @@ class VoteJob:
 
 
 def release_votes(tools: Tools, job: VoteJob, candidates: Candidates) -> Release:
-    """Return the noisy votes of `job`, near and far or near alone, drawn now or read back from the ledger.
+    """Return the noisy votes of `job`, drawn now or read from the ledger.
 
-    `candidates`: all texts that stand for election, synthetic only. Raises BudgetError, LedgerError or
-    PrivateInputError; whatever goes wrong inside is told in the private zone, never in the message.
+    `candidates`: all texts that receive votes, synthetic only. The votes are near and far, or near only. Raises
+    BudgetError, LedgerError or PrivateInputError. Error details are written to the private zone, never to the message.
     """
     request = ReleaseRequest(
         dataset=job.dataset,
@@ -57,16 +57,17 @@ def release_votes(tools: Tools, job: VoteJob, candidates: Candidates) -> Release
     return tools.ledger.release_once(request, lambda: _draw(tools, job, candidates))
 
 
-def unreached() -> NoReturn:
-    """Stand where a release is drawn, for one that the book is known to hold: it is read back, nothing is drawn."""
-    raise AssertionError("a release that is in the book is read back")
+def never_draw() -> NoReturn:
+    """Fail: placeholder for the draw of a release that is already in the ledger."""
+    raise AssertionError("a release that is in the ledger is read, not drawn")
 
 
 def private_vectors(tools: RowTools, rows: PrivateRows) -> NDArray[np.float32]:
-    """Return the embeddings of private rows, each encoded alone (design: batch effects), kept in the private zone.
+    """Return the embeddings of private rows, cached in the private zone.
 
-    Each text is known by a keyed hash, so that a dataset that grew has only its new rows embedded. What is kept is of
-    the rows that are there now: one that was taken out of the dataset goes from the file as well.
+    Each row is embedded alone, because the other rows of a batch can change the last bits of its vector. A keyed hash
+    identifies each text: if a dataset grows, only its new rows are embedded. The cache contains current rows only; a
+    row removed from the dataset is also removed from the file.
     """
     import numpy as np
 
@@ -74,19 +75,19 @@ def private_vectors(tools: RowTools, rows: PrivateRows) -> NDArray[np.float32]:
     name = digest([tools.private.name, tools.embedder.identity, *where.choice])[:32]
     path = f"private/embeddings/{name}.npz"
     names = [_vector_name(tools, text) for text in rows.texts]
-    kept = tools.artifacts.read_private_arrays(path) or {}
-    known = dict(zip(kept.get("names", np.zeros(0, "U64")).tolist(), kept.get("vectors", ()), strict=True))
-    new = {name: text for name, text in zip(names, rows.texts, strict=True) if name not in known}
-    if new:  # where all is known, the model is not even loaded
-        known |= dict(zip(new, tools.embedder.embed_alone(list(new.values())), strict=True))
-    vectors = np.stack([known[name] for name in names]) if names else tools.embedder.embed_alone([])
-    if new or len(known) > len(set(names)):
+    stored = tools.artifacts.read_private_arrays(path) or {}
+    cached = dict(zip(stored.get("names", np.zeros(0, "U64")).tolist(), stored.get("vectors", ()), strict=True))
+    new = {name: text for name, text in zip(names, rows.texts, strict=True) if name not in cached}
+    if new:  # if all vectors are cached, the model is not loaded
+        cached |= dict(zip(new, tools.embedder.embed_alone(list(new.values())), strict=True))
+    vectors = np.stack([cached[name] for name in names]) if names else tools.embedder.embed_alone([])
+    if new or len(cached) > len(set(names)):
         tools.artifacts.write_private_arrays(path, {"names": np.array(names, dtype="U64"), "vectors": vectors})
     return vectors
 
 
 def _vector_name(tools: RowTools, text: str) -> str:
-    """Return a keyed name of this very text; a record's own name is that of its normal form."""
+    """Return a keyed hash of the exact text; a record's hash is of its normal form."""
     exact = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return tools.zone.record_hash("vector", exact)
 
@@ -109,5 +110,5 @@ def _state(tools: Tools, job: VoteJob, iteration: int) -> str:
 
 
 def _load(tools: Tools, job: VoteJob) -> Running | None:
-    kept = tools.artifacts.read_private_arrays(_state(tools, job, job.iteration - 1)) if job.iteration else None
-    return Running.from_arrays(kept) if kept is not None else None
+    arrays = tools.artifacts.read_private_arrays(_state(tools, job, job.iteration - 1)) if job.iteration else None
+    return Running.from_arrays(arrays) if arrays is not None else None

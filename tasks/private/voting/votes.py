@@ -1,9 +1,9 @@
 """The vote: every private row gives 1, 1/2, ... to its nearest candidates and the same to its furthest.
 
-WASP, section 3.2 and Eq. 3; on one side (the nearest alone) it is the histogram of private evolution. Where the noise
-was made for it, a row also counts in the bin of the PLM that wrote its nearest candidate: K bins more of one release.
-Counts are integers, `scale` of them one vote. The clean counts live inside `noisy_votes` only; what leaves has noise on
-every bin.
+WASP, section 3.2 and Eq. 3. With one side (nearest only) it is the histogram of private evolution. If the noise was
+calibrated for it, a row also counts in the bin of the PLM that wrote its nearest candidate: K more bins of the same
+release. Counts are integers; one vote is `scale` counts. Clean counts exist only inside `noisy_votes`; its result has
+noise on every bin.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tasks.accounting.sensitivity import choice_steps
 from tasks.private.nearest.search import Running, rank
 from tasks.private.noise.discrete import add_discrete_gaussian
 from tasks.private.voting.ballot import Ballot, Candidates, Secret
-from tasks.private.voting.persons import average, join, kept_rows
+from tasks.private.voting.persons import average, join, selected_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 MAGIC: Final = b"WASPVOTE"
 HEADER: Final = struct.Struct("<8sBBqqd")
 SIDES_OF_FORMAT: Final = {1: 2, 2: 1, 3: 2, 4: 1}
-"""How many histograms a stored release of each format holds; those of 3 and 4 have first choices behind them."""
+"""Number of histograms in a stored release of each format; in formats 3 and 4 first choices follow them."""
 WITH_CHOICES: Final = 2
-"""What a format's number is raised by where first choices are counted."""
+"""Added to the number of the format if first choices are counted."""
 
 
 class RawVotes(Secret):
-    """Votes without noise: `counts` (n, sides) int64, near and far; `choices` (K,), none where they are not counted.
+    """Votes without noise: `counts` (n, sides) int64, near and far; `choices` (K,), empty if they are not counted.
 
     As private as the rows; cannot be stored.
     """
@@ -51,11 +51,11 @@ class RawVotes(Secret):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyVotes:
-    """What a release gives away: noisy `near` and `far` counts (n,) of the candidates `ids` (n,), all int64.
+    """The output of a release: noisy `near` and `far` counts (n,) of the candidates `ids` (n,), all int64.
 
-    `far` is None where rows vote for the nearest alone. `scale` counts are one vote; `sigma_int` is the noise in
-    counts, 0 only if the run is non-private. `choices` (K,): noisy first choices of each
-    PLM's texts, None where they are not counted.
+    `far` is None if rows vote for the nearest only. One vote is `scale` counts. `sigma_int` is the noise in counts, 0
+    only if the run is non-private. `choices` (K,): noisy first choices of each PLM's texts, None if they are not
+    counted.
     """
 
     ids: Ints
@@ -66,7 +66,7 @@ class NoisyVotes:
     choices: Ints | None = None
 
     def to_bytes(self) -> bytes:
-        """Return one byte string, the same for equal votes on every machine."""
+        """Serialise the votes; equal votes give the same bytes on every machine."""
         parts = [part for part in (self.ids, self.near, self.far, self.choices) if part is not None]
         wide = max(int(np.abs(part).max(initial=0)) for part in parts) >= 2**31
         kind, form = "<i8" if wide else "<i4", 1 if self.far is not None else 2
@@ -77,23 +77,25 @@ class NoisyVotes:
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> NoisyVotes:
-        """Read back what `to_bytes` gave; ArtifactError when it is something else or damaged."""
+        """Return the votes of `to_bytes`; ArtifactError if damaged or another format."""
         body, digest = stored[:-32], stored[-32:]
         if len(body) < HEADER.size or hashlib.sha256(body).digest() != digest:
             raise ArtifactError("The stored votes of a release are damaged; restore the ledger from its backup.")
         magic, form, width, number, scale, sigma_int = HEADER.unpack_from(body)
         sides = SIDES_OF_FORMAT.get(form, 0)
         values, rest = divmod(len(body) - HEADER.size, width) if width else (0, 1)
-        more = values - (1 + sides) * number
-        if magic != MAGIC or not sides or rest or (more <= 0 if form > WITH_CHOICES else more != 0):
-            known = " or ".join(map(str, SIDES_OF_FORMAT))
-            raise ArtifactError(f"The stored output is not a vote of format {known}; a newer version wrote it.")
+        models = values - (1 + sides) * number
+        if magic != MAGIC or not sides or rest or (models <= 0 if form > WITH_CHOICES else models != 0):
+            formats = " or ".join(map(str, SIDES_OF_FORMAT))
+            raise ArtifactError(
+                f"The stored output is not a vote of format {formats}; a newer version wrote it. Update wasp."
+            )
         flat = np.frombuffer(body, dtype=f"<i{width}", offset=HEADER.size).astype(np.int64)
-        bins, choices = flat[: len(flat) - more].reshape(1 + sides, number), flat[len(flat) - more :]
-        return cls(bins[0], bins[1], bins[2] if sides == 2 else None, scale, sigma_int, choices if more else None)
+        bins, choices = flat[: len(flat) - models].reshape(1 + sides, number), flat[len(flat) - models :]
+        return cls(bins[0], bins[1], bins[2] if sides == 2 else None, scale, sigma_int, choices if models else None)
 
     def columns(self) -> dict[str, Ints]:
-        """Return the columns of a table: sample_id, near and, if rows voted for the furthest too, far."""
+        """Return table columns: sample_id, near and, if far votes exist, far."""
         far = {} if self.far is None else {"far": self.far}
         return {"sample_id": self.ids, "near": self.near, **far}
 
@@ -107,11 +109,11 @@ class NoisyVotes:
 def noisy_votes(
     ballot: Ballot, candidates: Candidates, noise: Noise, running: Running | None = None
 ) -> tuple[NoisyVotes, Running]:
-    """Return the noisy votes on `candidates`, and the running state for the next vote of the same rows.
+    """Return the noisy votes on `candidates` and the state for the rows' next vote.
 
     Draws fresh noise once, on every bin of each side and of first choices. Nothing in `ballot` or `running` can make it
-    fail; ConfigError when public numbers contradict each other (`noise` made for other votes, for persons, for no
-    release, or for first choices among candidates whose writers are not known).
+    fail. Raises ConfigError if public numbers contradict each other: `noise` calibrated for other votes, for persons,
+    for no release, or for first choices while the writers of the candidates are unknown.
     """
     require_fitting(ballot, noise)
     require_writers(candidates, noise)
@@ -121,15 +123,15 @@ def noisy_votes(
     noisy = add_discrete_gaussian(flat, noise.sigma_int, non_private=noise.non_private)
     counts, choices = noisy[: raw.counts.size].reshape(raw.counts.shape), noisy[raw.counts.size :]
     near, *far = (np.ascontiguousarray(side) for side in counts.T)
-    known = choices if len(choices) else None
-    return NoisyVotes(candidates.ids, near, far[0] if far else None, noise.scale, noise.sigma_int, known), after
+    counted = choices if len(choices) else None
+    return NoisyVotes(candidates.ids, near, far[0] if far else None, noise.scale, noise.sigma_int, counted), after
 
 
 def clean_votes(ballot: Ballot, candidates: Candidates, noise: Noise, running: Running | None = None) -> RawVotes:
-    """Return the votes without noise, counts (n, sides) in the order of `candidates`; `noise` gives scale and persons.
+    """Return the votes without noise, counts (n, sides) in the order of `candidates`.
 
-    A row votes inside its class only, for as many candidates as there are up to Q; a row whose class has none, or
-    whose vector is not finite, votes for nobody.
+    `noise` contains the scale and the protection of persons. A row votes only within its class, for up to Q candidates.
+    A row whose class has no candidate, or whose vector is not finite, casts no vote.
     """
     return _count(ballot, candidates, noise, rank(ballot, candidates, running))
 
@@ -138,57 +140,59 @@ def _count(ballot: Ballot, candidates: Candidates, noise: Noise, state: Running)
     bins_of = _Bins.of(candidates.ids)
     weights = np.int64(noise.scale) >> np.arange(ballot.votes)
     counts = np.zeros((len(candidates.ids), ballot.sides), dtype=np.int64)
-    keep = kept_rows(ballot, noise.privacy.rows_per_person)
+    selected = selected_rows(ballot, noise.privacy.rows_per_person)
     for side, ids in enumerate((state.near_ids, state.far_ids)[: ballot.sides]):
-        rows, ranks = np.nonzero((ids >= 0) & keep[:, None])
+        rows, ranks = np.nonzero((ids >= 0) & selected[:, None])
         bins = bins_of.find(ids[rows, ranks])
-        _add(counts[:, side], ballot, noise, keep, (rows, bins, weights[ranks]))
+        _add(counts[:, side], ballot, noise, selected, (rows, bins, weights[ranks]))
     weight = choice_steps(noise.privacy)
     choices = np.zeros(candidates.models if weight else 0, dtype=np.int64)
     if weight and candidates.writers is not None:
-        rows = np.flatnonzero((state.near_ids[:, 0] >= 0) & keep)
+        rows = np.flatnonzero((state.near_ids[:, 0] >= 0) & selected)
         chosen = bins_of.find(state.near_ids[rows, 0])
-        _add(choices, ballot, noise, keep, (rows, candidates.writers[chosen], np.full(len(rows), weight)))
+        _add(choices, ballot, noise, selected, (rows, candidates.writers[chosen], np.full(len(rows), weight)))
     return RawVotes(counts, choices)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Bins:
-    """Where a candidate's bin is: `ids` (n,) sorted, `places` (n,) of each."""
+    """Index of the candidates' bins: `ids` (n,) sorted, `positions` (n,) of each."""
 
     ids: Ints
-    places: Ints
+    positions: Ints
 
     @classmethod
     def of(cls, ids: Ints) -> _Bins:
-        """Put the candidates into order."""
-        places = np.argsort(ids, kind="stable")
-        return cls(ids[places], places)
+        """Build the index."""
+        positions = np.argsort(ids, kind="stable")
+        return cls(ids[positions], positions)
 
     def find(self, ids: Ints) -> Ints:
-        """Return the places of candidates with these ids; at once where no id is left out between them."""
+        """Return the bins of these ids; consecutive ids need no search."""
         if len(self.ids) and self.ids[-1] - self.ids[0] == len(self.ids) - 1:
-            return np.asarray(self.places[ids - self.ids[0]])
-        return np.asarray(self.places[np.searchsorted(self.ids, ids)])
+            return np.asarray(self.positions[ids - self.ids[0]])
+        return np.asarray(self.positions[np.searchsorted(self.ids, ids)])
 
 
-def _add(counts: Ints, ballot: Ballot, noise: Noise, keep: NDArray[np.bool_], votes: tuple[Ints, Ints, Ints]) -> None:
-    """Add votes (rows, bins, what was given) to the counts of their bins, a person's joined bin by bin."""
-    rows, bins, given = votes
+def _add(
+    counts: Ints, ballot: Ballot, noise: Noise, selected: NDArray[np.bool_], votes: tuple[Ints, Ints, Ints]
+) -> None:
+    """Add votes (rows, bins, weights) to `counts`, combining a person's votes per bin."""
+    rows, bins, weights = votes
     if ballot.persons is not None and noise.privacy.aggregation == "max":
-        bins, given = join(ballot.persons, rows, bins, given)
+        bins, weights = join(ballot.persons, rows, bins, weights)
     elif ballot.persons is not None and noise.privacy.aggregation == "mean":
-        bins, given = average(ballot.persons, keep, (rows, bins, given))
-    np.add.at(counts, bins, given)
+        bins, weights = average(ballot.persons, selected, (rows, bins, weights))
+    np.add.at(counts, bins, weights)
 
 
 def require_fitting(ballot: Ballot, noise: Noise) -> None:
-    """Raise ConfigError unless the noise was made for the votes of this ballot and for persons as it has them."""
+    """Raise ConfigError unless the noise fits the votes and persons of this ballot."""
     if noise.releases < 1:
-        raise ConfigError("This run planned no vote (releases is 0), so none may be drawn; raise method.iterations.")
+        raise ConfigError("This run planned no vote (releases is 0); raise method.iterations.")
     if (noise.privacy.votes, noise.privacy.sides) != (ballot.votes, ballot.sides):
         raise ConfigError(
-            f"The noise was made for {noise.privacy.votes} votes on {noise.privacy.sides} side(s), the ballot casts "
+            f"The noise fits {noise.privacy.votes} votes on {noise.privacy.sides} side(s), the ballot casts "
             f"{ballot.votes} on {ballot.sides}; calibrate with the same numbers."
         )
     if (noise.privacy.protects == "person") != (ballot.persons is not None):
@@ -196,6 +200,6 @@ def require_fitting(ballot: Ballot, noise: Noise) -> None:
 
 
 def require_writers(candidates: Candidates, noise: Noise) -> None:
-    """Raise ConfigError where first choices are to be counted and nobody says which PLM wrote which candidate."""
+    """Raise ConfigError if first choices are counted and a candidate's PLM is unknown."""
     if choice_steps(noise.privacy) and (candidates.writers is None or candidates.models < 1):
-        raise ConfigError("First choices are counted by PLM, so that every candidate must name the PLM that wrote it.")
+        raise ConfigError("First choices are counted per PLM; every candidate must name the PLM that wrote it.")

@@ -42,7 +42,7 @@ from tasks.federation.messages import (
     unpack,
     upload_of,
 )
-from tasks.private.data.quarantine import tell_owner
+from tasks.private.data.quarantine import write_error_for_owner
 from tasks.private.data.rows import identify
 from tasks.private.federation.masking import RoundKey
 from tasks.private.federation.party_vote import Mask, PartyJob, prepare, release_masked, sent_before
@@ -106,7 +106,7 @@ class PartyRound:
                 return "aborted"
             except Exception as error:  # noqa: BLE001  (its words, and those of its causes, may speak of rows)
                 code = code_of(error)
-                tell_owner(self.tools.zone.folder, error)
+                write_error_for_owner(self.tools.zone.folder, error)
         # out of the block above, so that no cause travels with it to the coordinator's server
         self._leave(REFUSALS, {"code": code, "time": time.time_ns()})
         raise PartyError(self.member.name, f"does not take part: {REFUSED[code]}.")

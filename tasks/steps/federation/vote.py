@@ -17,7 +17,7 @@ from connectors.interfaces.ledger import Release, ReleaseRequest
 from tasks.accounting.federated import SharedNoise, shared_charge
 from tasks.core.refs import Written
 from tasks.core.tools import Tools
-from tasks.private.voting.release import unreached
+from tasks.private.voting.release import never_draw
 from tasks.private.voting.votes import NoisyVotes
 from tasks.steps.federation.round_plans import facts_again
 from tasks.steps.release_artifact import write_release
@@ -67,7 +67,7 @@ def vote(
     def draw() -> Release:
         if tools.ledger.released(spec.dataset, key.key):
             facts.update(facts_again(tools.exchange, key.key, spec.iteration, sorted(job.registry)))
-            return tools.ledger.release_once(request, unreached)
+            return tools.ledger.release_once(request, never_draw)
         held = Coordinator(tools, job, key.key, caller, dropped).hold(written)
         facts.update(held.facts)
         return tools.ledger.release_once(request, held.votes.to_bytes)

@@ -19,12 +19,12 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from tasks.private.nearest import blocks, numba_kernels, search, settling, vector_hashes
 from tasks.private.nearest.exact import distances, margins
 from tasks.private.nearest.search import Running, rank
-from tasks.private.nearest.thread_pool import Crew, products_of_one_thread
+from tasks.private.nearest.thread_pool import ThreadPool, products_of_one_thread
 from tasks.private.voting.ballot import LONGEST, Ballot, usable
 from tests.support.data.elections import candidates, counts
 from tests.support.data.nearest_lists import NAMES, brute_force, digest_of_lists, election, same
 
-LOOPS = (numba_kernels.scan, numba_kernels.join, settling.settle, numba_kernels.mark, numba_kernels.thin)
+LOOPS = (numba_kernels.scan, numba_kernels.join, settling.settle, numba_kernels.hash_vectors, numba_kernels.thin)
 WAYS = ("plain", "compiled", "device")
 ELSEWHERE = """
 import sys
@@ -155,9 +155,9 @@ def test_votes_at_the_same_time_give_products_their_threads_back():
         worker.join()
     assert seen == [digest_of_lists("plain")] * 3
     assert threads() == before
-    with products_of_one_thread() as outer, Crew() as crew:
+    with products_of_one_thread() as outer, ThreadPool() as pool:
         assert set(threads()) == {1}
-        assert crew.begin() == outer == max(before)
+        assert pool.begin() == outer == max(before)
     assert threads() == before
 
 
@@ -247,15 +247,15 @@ def test_labels_of_any_kind_and_order_are_told_apart():
 
 @pytest.mark.parametrize("wrong", [[0, 1, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0]])
 def test_what_a_task_of_the_crew_raises_is_raised(wrong: list[int]):
-    with Crew() as crew, pytest.raises(ZeroDivisionError):
-        crew.map(lambda number: 1 // number, wrong)
+    with ThreadPool() as pool, pytest.raises(ZeroDivisionError):
+        pool.map(lambda number: 1 // number, wrong)
 
 
 def test_the_crew_does_every_task_once_and_keeps_their_order():
     done = []
-    with Crew() as crew:
+    with ThreadPool() as pool:
         for number in (0, 1, 2, 100):
-            assert crew.map(lambda task: (done.append(task), task)[1], range(number)) == list(range(number))
+            assert pool.map(lambda task: (done.append(task), task)[1], range(number)) == list(range(number))
     assert sorted(done) == sorted([*range(0), *range(1), *range(2), *range(100)])
 
 
@@ -280,10 +280,10 @@ def test_arrays_however_they_lie_in_memory_are_compared_by_one_and_the_same_mach
 def test_marks_tell_any_change_whatever_computes_them(dimension: int):
     rng = np.random.default_rng(dimension)
     vectors = rng.normal(size=(5, dimension)).astype(np.float32)
-    found = vector_hashes.marks_of(vectors)
+    found = vector_hashes.hashes_of(vectors)
     changed = vectors.copy()
     changed[3, dimension // 2] = np.nextafter(changed[3, dimension // 2], np.float32(9))
-    assert (vector_hashes.marks_of(changed) != found).tolist() == [False, False, False, True, False]
+    assert (vector_hashes.hashes_of(changed) != found).tolist() == [False, False, False, True, False]
     numbers = rng.integers(0, 2**63, 2 * vector_hashes.BLOCK + 3).astype(np.uint64)
     whole, seen = vector_hashes.digest_of(numbers).tobytes(), set()
     for place in (0, 1, vector_hashes.BLOCK, 2 * vector_hashes.BLOCK - 1, 2 * vector_hashes.BLOCK, len(numbers) - 1):
@@ -292,9 +292,9 @@ def test_marks_tell_any_change_whatever_computes_them(dimension: int):
         seen.add(vector_hashes.digest_of(other).tobytes())
     seen.add(vector_hashes.digest_of(numbers[:-1]).tobytes())
     assert len(seen - {whole}) == 7
-    read = vector_hashes.Marks.of(vectors, numba_kernels.mark)
-    read.read(slice(0, 5))
-    assert read.values.tolist() == found.tolist()
+    hashes = vector_hashes.VectorHashes.of(vectors, numba_kernels.hash_vectors)
+    hashes.compute(slice(0, 5))
+    assert hashes.values.tolist() == found.tolist()
 
 
 @pytest.mark.parametrize("way", WAYS)
