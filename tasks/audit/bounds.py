@@ -166,9 +166,8 @@ def _describe_distance(without: Floats, with_canary: Floats, expected: float) ->
     spread = math.sqrt((float(without.var()) + float(with_canary.var())) / 2)
     if not (spread and expected):
         return ""
-    return (
-        f"; the means differ by {distance / spread:.2f} standard deviations, {distance / expected:.2f} of the expected"
-    )
+    deviations, ratio = distance / spread, distance / expected
+    return f"; the means differ by {deviations:.2f} standard deviations, {ratio:.2f} of the expected distance"
 
 
 def in_words(errors: tuple[int, int], trials: int) -> str:

@@ -1,8 +1,8 @@
-"""Attacks on the released density with a synthetic row of the largest contribution.
+"""Attacks on the released density with a synthetic row or person.
 
-The row may also be a person. The attacker knows everybody else's features and the canary's, projects the release on the
-canary's and decides at the halfway point, as in tasks/audit/attacks.py. Few dimensions prove as much as many: only the
-noise along the canary counts.
+It has the largest allowed contribution. The attacker knows everybody else's features and the canary's, projects the
+release on the canary's and decides at the halfway point, as in tasks/audit/attacks.py. Few dimensions prove as much as
+many: only the noise along the canary counts.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def test_only_the_owner_may_read_and_each_party_is_told_its_name(tmp_path: Path)
         (Partition(3, float("inf")), "positive number"),
         (Partition(3, seed=-1), "whole numbers from 0"),
         (Partition(701), "fewer parties"),
-        (Partition(300, 0.01), "raise alpha"),
+        (Partition(300, 0.01), "alpha"),
     ],
 )
 def test_numbers_that_cannot_be_are_refused_with_what_to_write(wanted: Partition, words: str) -> None:
