@@ -16,7 +16,7 @@ from flows.engine.prepare import vote_privacy, vote_privacy_of
 from tasks.accounting.composition import gaussian_epsilon
 from tasks.accounting.density import GuidanceNoise, calibrate_density
 from tasks.accounting.federated import Parties, shared
-from tasks.accounting.keyphrase_budget import apart
+from tasks.accounting.keyphrase_budget import split_epsilon
 from tasks.accounting.keyphrases import PARTS, KeyphraseNoise, PartPrivacy, calibrate_part
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.teachers import PartNoise, left_of, part_of
@@ -92,7 +92,7 @@ def _keyphrases(config: AuditConfig, promise: VotePrivacy) -> dict[str, Keyphras
         raise ConfigError("mechanisms: dp_kps protects documents; take it out, or set privacy.protects to record")
     parts, found = config.keyphrases, {}
     for setting in parts.settings:
-        epsilons = apart(promise.epsilon, promise.delta, setting, parts.vocabulary_epsilon)
+        epsilons = split_epsilon(promise.epsilon, promise.delta, setting, parts.vocabulary_epsilon)
         for part, epsilon in zip(PARTS, epsilons, strict=True):
             found[f"dp_kps {part} {setting}"] = calibrate_part(
                 PartPrivacy(

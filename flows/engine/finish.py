@@ -28,9 +28,9 @@ from flows.releases.teachers import expected, parts_in_words, unnoised_parts
 from flows.releases.teachers_run import balance_of
 from flows.runtime.manifest import now, versions
 from flows.runtime.stores import tracking_store
-from tasks.accounting.density import GuidanceNoise, density_in_words
-from tasks.accounting.dp_sgd import training_in_words
-from tasks.accounting.keyphrase_budget import keyphrases_in_words
+from tasks.accounting.density import GuidanceNoise, describe_density
+from tasks.accounting.dp_sgd import describe_training
+from tasks.accounting.keyphrase_budget import describe_keyphrases
 from tasks.accounting.no_noise import finite
 from tasks.core.refs import Written
 from tasks.metrics.iteration_record import Facts
@@ -192,11 +192,11 @@ def _plan(run: Run) -> Plan:
         adjacency=noise.privacy.adjacency,
         samples=expected(run.config),
         calls=sum(one.number for one in run.config.asks),
-        training=training_in_words(noise),
-        keyphrases=keyphrases_in_words(noise),
+        training=describe_training(noise),
+        keyphrases=describe_keyphrases(noise),
         moments=moments_in_words(noise),
         beside=parts_in_words(noise),
-        density=density_in_words(noise),
+        density=describe_density(noise),
         public_rows=run.config.private.public_rows if run.config.private else "",
     )
 

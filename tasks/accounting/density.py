@@ -74,7 +74,7 @@ def calibrate_density(privacy: VotePrivacy) -> GuidanceNoise:
         widening *= 2
 
 
-def density_in_words(noise: Noise) -> str:
+def describe_density(noise: Noise) -> str:
     """Describe the release in a sentence; empty for other noise."""
     if not isinstance(noise, GuidanceNoise):
         return ""

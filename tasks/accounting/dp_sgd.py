@@ -112,7 +112,7 @@ def training_charge(noise: TrainingNoise) -> Charge:
     )
 
 
-def training_in_words(noise: Noise) -> str:
+def describe_training(noise: Noise) -> str:
     """Describe a training in a sentence; empty for the noise of votes."""
     if not isinstance(noise, TrainingNoise) or noise.training is None:
         return ""

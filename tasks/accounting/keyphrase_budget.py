@@ -11,7 +11,7 @@ from tasks.accounting.keyphrases import KeyphraseNoise, PartPrivacy, calibrate_p
 from tasks.accounting.sensitivity import VotePrivacy, need
 from tasks.accounting.votes import Noise, calibrate, vote_charge
 
-SETTING_IN_WORDS = {
+SETTING_TEXTS = {
     "gaussian": "integer Gaussian noise on averages of each document",
     "pure": "integer Laplace noise on averages of each document, delta 0",
     "paper": "the noise of the paper as printed, which was made for one phrase: NO guarantee of its epsilon for a "
@@ -86,7 +86,7 @@ def calibrate_keyphrases(
     )
 
 
-def apart(epsilon: float, delta: float, setting: str, vocabulary: float | None) -> tuple[float, float]:
+def split_epsilon(epsilon: float, delta: float, setting: str, vocabulary: float | None) -> tuple[float, float]:
     """Split `epsilon` into the epsilons of vocabulary and density.
 
     `vocabulary` fixes the first. Without it each has half of the additive quantity: mu^2 under Gaussian noise, else
@@ -101,7 +101,7 @@ def apart(epsilon: float, delta: float, setting: str, vocabulary: float | None) 
     return vocabulary, gaussian_epsilon(math.sqrt(rest), delta)
 
 
-def keyphrases_in_words(noise: Noise) -> str:
+def describe_keyphrases(noise: Noise) -> str:
     """Describe the two releases in a sentence; empty for other noise."""
     if not isinstance(noise, KeyphrasesNoise):
         return ""
@@ -110,5 +110,5 @@ def keyphrases_in_words(noise: Noise) -> str:
         f"how many documents contain each public term (first {first.privacy.terms} of each; epsilon "
         f"{first.epsilon_exact:.4g}), and densities of the first {second.privacy.keyphrases} phrases of each by "
         f"{second.privacy.frequencies} frequencies and {second.privacy.members} member(s) (epsilon "
-        f"{second.epsilon_exact:.4g}); {SETTING_IN_WORDS[noise.calibration]}"
+        f"{second.epsilon_exact:.4g}); {SETTING_TEXTS[noise.calibration]}"
     )

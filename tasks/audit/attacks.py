@@ -25,10 +25,10 @@ from tasks.accounting.votes import Noise
 from tasks.audit.bounds import (
     CONFIDENCE,
     Finding,
-    fresh_and_counted,
+    check_noise,
     gaussian_finding,
-    sides_seen,
-    silent,
+    ignore_progress,
+    run_sides,
 )
 from tasks.audit.federated import FederatedRun
 from tasks.private.voting.ballot import Ballot, Candidates
@@ -84,7 +84,7 @@ class Attacked:
         return all(finding.passed for finding in (*self.strengths, self.freshness, self.number))
 
 
-def carry_out(attack: Attack, advance: Advance = silent) -> Attacked:
+def run_attack(attack: Attack, advance: Advance = ignore_progress) -> Attacked:
     """Attack one mechanism; `advance` is called for every run of it."""
     if isinstance(attack.noise, GuidanceNoise):
         from tasks.audit.density import audit_guidance
@@ -116,7 +116,7 @@ def audit_votes(
     noise: Noise,
     trials: int = 1000,
     run: Mechanism = releases_of_a_run,
-    advance: Advance = silent,
+    advance: Advance = ignore_progress,
     confidence: float = CONFIDENCE,
 ) -> list[Finding]:
     """Attack the vote `2 * trials` times.
@@ -132,13 +132,13 @@ def audit_votes(
     def release(ballot: Ballot) -> list[Ints]:
         return [_counts(votes) for votes in run(ballot, candidates, noise)]
 
-    sides = sides_seen(release, (others, both), baseline, trials, advance)
+    sides = run_sides(release, (others, both), baseline, trials, advance)
     claimed = claim_of(noise)
     strengths = [
         gaussian_finding(f"who took part, by {name} votes", claimed, sides, view, noise.releases, confidence)
         for name, view in _views(direction, len(candidates.ids), noise.privacy.sides).items()
     ]
-    return [*strengths, *fresh_and_counted(sides, noise.releases, trials)]
+    return [*strengths, *check_noise(sides, noise.releases, trials)]
 
 
 def _views(direction: NDArray[np.float64], size: int, sides: int) -> dict[str, NDArray[np.float64]]:

@@ -58,7 +58,7 @@ class Finding:
         return tuple(gaussian_epsilon(mu, delta) if mu > 0 else 0.0 for mu in (self.claimed, self.bound))  # type: ignore[return-value]
 
 
-def silent(units: int) -> None:
+def ignore_progress(units: int) -> None:
     """Ignore progress."""
 
 
@@ -71,7 +71,10 @@ def lower_bound(false_alarms: int, misses: int, trials: int, confidence: float =
     from scipy.special import ndtri
 
     doubt = (1 - confidence) / 2
-    return max(0.0, -float(ndtri(most(false_alarms, trials, doubt))) - float(ndtri(most(misses, trials, doubt))))
+    return max(
+        0.0,
+        -float(ndtri(largest_rate(false_alarms, trials, doubt))) - float(ndtri(largest_rate(misses, trials, doubt))),
+    )
 
 
 def epsilon_bound(false_alarms: int, misses: int, trials: int, confidence: float = CONFIDENCE) -> float:
@@ -81,7 +84,7 @@ def epsilon_bound(false_alarms: int, misses: int, trials: int, confidence: float
     as misses (Kairouz, Oh and Viswanath 2015, Theorem 2.1).
     """
     doubt = (1 - confidence) / 2
-    alarms, missed = most(false_alarms, trials, doubt), most(misses, trials, doubt)
+    alarms, missed = largest_rate(false_alarms, trials, doubt), largest_rate(misses, trials, doubt)
     if alarms >= 1 or missed >= 1:
         return 0.0
     return max(0.0, math.log((1 - missed) / alarms), math.log((1 - alarms) / missed))
@@ -98,14 +101,14 @@ def likely_bound(mu: float, trials: int, confidence: float = CONFIDENCE) -> floa
     return lower_bound(errors, errors, trials, confidence)
 
 
-def most(errors: int, trials: int, doubt: float) -> float:
+def largest_rate(errors: int, trials: int, doubt: float) -> float:
     """Return the error rate at which at most `errors` have probability `doubt`."""
     from scipy.stats import beta
 
     return 1.0 if errors >= trials else float(beta.ppf(1 - doubt, errors + 1, trials - errors))
 
 
-def stacked(runs: Sequence[Sequence[NDArray[Any]]], baseline: NDArray[Any]) -> Floats:
+def stack_outputs(runs: Sequence[Sequence[NDArray[Any]]], baseline: NDArray[Any]) -> Floats:
     """Return the outputs of runs minus `baseline`, shape (runs, releases, ...).
 
     Missing releases are zero.
@@ -116,7 +119,7 @@ def stacked(runs: Sequence[Sequence[NDArray[Any]]], baseline: NDArray[Any]) -> F
     return outputs
 
 
-def sides_seen(
+def run_sides(
     release: Callable[[Side], list[NDArray[Any]]],
     sides: tuple[Side, Side],
     baseline: NDArray[Any],
@@ -132,13 +135,13 @@ def sides_seen(
         for outputs, side in zip(runs, sides, strict=True):
             outputs.append(release(side))
         advance(2)
-    return stacked(runs[0], baseline), stacked(runs[1], baseline)
+    return stack_outputs(runs[0], baseline), stack_outputs(runs[1], baseline)
 
 
-def fresh_and_counted(sides: tuple[Floats, Floats], planned: int, trials: int) -> list[Finding]:
+def check_noise(sides: tuple[Floats, Floats], planned: int, trials: int) -> list[Finding]:
     """Check that noise is fresh, and that no run has more than `planned` releases."""
     most_releases = max(side.shape[1] for side in sides)
-    return [freshness(sides[0]), number_kept(most_releases, planned, 2 * trials)]
+    return [freshness(sides[0]), check_number(most_releases, planned, 2 * trials)]
 
 
 def gaussian_finding(
@@ -153,7 +156,7 @@ def gaussian_finding(
     halfway = planned * float((view**2).sum()) / 2
     errors = int((without > halfway).sum()), int((with_canary <= halfway).sum())
     bound = lower_bound(*errors, len(without), confidence)
-    remark = in_words(errors, len(without)) + _describe_distance(without, with_canary, 2 * halfway)
+    remark = describe_errors(errors, len(without)) + _describe_distance(without, with_canary, 2 * halfway)
     return Finding(what, claimed, bound, len(without), bound <= claimed, remark)
 
 
@@ -170,7 +173,7 @@ def _describe_distance(without: Floats, with_canary: Floats, expected: float) ->
     return f"; the means differ by {deviations:.2f} standard deviations, {ratio:.2f} of the expected distance"
 
 
-def in_words(errors: tuple[int, int], trials: int) -> str:
+def describe_errors(errors: tuple[int, int], trials: int) -> str:
     """Describe how often an attack was wrong."""
     return f"{errors[0]} false alarms, {errors[1]} misses in {trials} decisions each"
 
@@ -204,7 +207,7 @@ def _of_bins(noises: Floats) -> float:
     return math.atanh(largest) * math.sqrt(max(len(flat) - 3, 0))
 
 
-def number_kept(released: int, planned: int, runs: int) -> Finding:
+def check_number(released: int, planned: int, runs: int) -> Finding:
     """Compare the number of releases of a run with the plan."""
     remark = f"{released} releases seen, {planned} planned"
     return Finding("as many releases as planned", 0.0, 0.0, runs, released <= planned, remark)

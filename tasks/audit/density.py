@@ -15,7 +15,7 @@ import numpy as np
 
 from connectors.interfaces.progress import Advance
 from tasks.accounting.density import GuidanceNoise
-from tasks.audit.bounds import CONFIDENCE, Finding, fresh_and_counted, gaussian_finding, sides_seen, silent
+from tasks.audit.bounds import CONFIDENCE, Finding, check_noise, gaussian_finding, ignore_progress, run_sides
 from tasks.density.kernels import Kernel
 from tasks.private.releases.density import clean_sums, noisy_density
 from tasks.private.releases.keyphrase_release import NoisySums
@@ -40,7 +40,7 @@ def audit_guidance(
     noise: GuidanceNoise,
     trials: int = 1000,
     run: Mechanism = release_of_a_run,
-    advance: Advance = silent,
+    advance: Advance = ignore_progress,
     confidence: float = CONFIDENCE,
 ) -> list[Finding]:
     """Attack the density `2 * trials` times.
@@ -55,10 +55,10 @@ def audit_guidance(
     def release(ballot: Ballot) -> list[NDArray[np.int64]]:
         return [sums.sums.ravel() for sums in run(ballot, noise)]
 
-    sides = sides_seen(release, (others, both), baseline, trials, advance)
+    sides = run_sides(release, (others, both), baseline, trials, advance)
     claimed = 1 / noise.noise_multiplier
     strength = gaussian_finding("who took part, by the density", claimed, sides, direction, 1, confidence)
-    return [strength, *fresh_and_counted(sides, 1, trials)]
+    return [strength, *check_noise(sides, 1, trials)]
 
 
 def canary_rows(noise: GuidanceNoise) -> tuple[Ballot, Ballot]:

@@ -54,7 +54,10 @@ class FederatedRun:
         Colluders have no rows.
         """
         shares, honest = shared(noise, self.parties), self.parties.bearers
-        parts = [*divided(ballot, honest), *[taken(ballot, np.zeros(0, dtype=np.int64))] * self.parties.colluding]
+        parts = [
+            *divide_ballot(ballot, honest),
+            *[take_rows(ballot, np.zeros(0, dtype=np.int64))] * self.parties.colluding,
+        ]
         sent = np.stack([self.vectors(part, candidates, shares) for part in parts])
         revealed = sent[honest:].sum(axis=0)
         remaining = [self.summed(number, sent[:, number]) - revealed[number] for number in range(noise.releases)]
@@ -80,7 +83,7 @@ class FederatedRun:
         return unmasked(round, uploads)
 
 
-def divided(ballot: Ballot, parties: int) -> list[Ballot]:
+def divide_ballot(ballot: Ballot, parties: int) -> list[Ballot]:
     """Return the ballot of each party.
 
     Rows are assigned in turns, with all rows of a person at one party.
@@ -88,10 +91,10 @@ def divided(ballot: Ballot, parties: int) -> list[Ballot]:
     owners = ballot.persons if ballot.persons is not None else [str(row) for row in range(len(ballot.labels))]
     order = {owner: index % parties for index, owner in enumerate(dict.fromkeys(owners))}
     of_rows = np.array([order[owner] for owner in owners], dtype=np.int64)
-    return [taken(ballot, np.flatnonzero(of_rows == party)) for party in range(parties)]
+    return [take_rows(ballot, np.flatnonzero(of_rows == party)) for party in range(parties)]
 
 
-def taken(ballot: Ballot, rows: Ints) -> Ballot:
+def take_rows(ballot: Ballot, rows: Ints) -> Ballot:
     """Return the ballot of these rows alone."""
     persons = None if ballot.persons is None else [ballot.persons[row] for row in rows]
     return replace(ballot, vectors=ballot.vectors[rows], labels=[ballot.labels[row] for row in rows], persons=persons)

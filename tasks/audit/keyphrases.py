@@ -21,13 +21,13 @@ from tasks.accounting.keyphrases import KeyphraseNoise, PartPrivacy
 from tasks.audit.bounds import (
     CONFIDENCE,
     Finding,
+    check_noise,
+    describe_errors,
     epsilon_bound,
-    fresh_and_counted,
     gaussian_finding,
-    in_words,
+    ignore_progress,
     likely_bound,
-    sides_seen,
-    silent,
+    run_sides,
 )
 from tasks.private.releases.keyphrase_release import (
     Frequencies,
@@ -76,7 +76,7 @@ def audit_keyphrases(
     noise: KeyphraseNoise,
     trials: int = 1000,
     run: Mechanism = release_of_a_run,
-    advance: Advance = silent,
+    advance: Advance = ignore_progress,
     confidence: float = CONFIDENCE,
 ) -> list[Finding]:
     """Attack one part `2 * trials` times.
@@ -91,13 +91,13 @@ def audit_keyphrases(
     def release(corpus: Corpus) -> list[Ints]:
         return [sums.sums for sums in run(corpus, noise)]
 
-    sides = sides_seen(release, (others, both), baseline, trials, advance)
+    sides = run_sides(release, (others, both), baseline, trials, advance)
     what = f"whose document, by the {noise.privacy.part}"
     if noise.gaussian:
         strength = gaussian_finding(what, noise.sensitivity / noise.scale, sides, direction, 1, confidence)
     else:
         strength = laplace_finding(what, noise, sides, direction, confidence)
-    return [strength, *fresh_and_counted(sides, 1, trials)]
+    return [strength, *check_noise(sides, 1, trials)]
 
 
 def likely_epsilon(noise: KeyphraseNoise, trials: int, confidence: float = CONFIDENCE) -> float:
@@ -168,7 +168,7 @@ def laplace_finding(
     errors = int((without >= threshold).sum()), int((with_canary < threshold).sum())
     bound = epsilon_bound(*errors, len(without), confidence)
     claimed = noise.epsilon_exact
-    remark = in_words(errors, len(without))
+    remark = describe_errors(errors, len(without))
     return Finding(what, claimed, bound, len(without), bound <= claimed, remark, unit="epsilon")
 
 

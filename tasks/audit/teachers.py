@@ -20,11 +20,11 @@ from tasks.accounting.teachers import PartNoise, PartPrivacy
 from tasks.audit.bounds import (
     CONFIDENCE,
     Finding,
-    fresh_and_counted,
+    check_noise,
     gaussian_finding,
+    ignore_progress,
     likely_bound,
-    sides_seen,
-    silent,
+    run_sides,
 )
 from tasks.audit.keyphrases import laplace_finding, laplace_threshold
 from tasks.private.releases.keyphrase_release import CleanSums, NoisySums
@@ -70,7 +70,7 @@ def audit_teachers(
     noise: PartNoise,
     trials: int = 1000,
     run: Mechanism = release_of_a_run,
-    advance: Advance = silent,
+    advance: Advance = ignore_progress,
     confidence: float = CONFIDENCE,
 ) -> list[Finding]:
     """Attack one part `2 * trials` times.
@@ -84,14 +84,14 @@ def audit_teachers(
     def release(side: Side) -> list[Ints]:
         return [sums.sums for sums in run(side, noise)]
 
-    sides = sides_seen(release, (without, with_row), baseline, trials, advance)
+    sides = run_sides(release, (without, with_row), baseline, trials, advance)
     what = f"who took part, by {noise.privacy.part}"
     if noise.privacy.kind == "gaussian":
         claimed = noise.sensitivity / noise.scale
         strength = gaussian_finding(what, claimed, sides, direction, 1, confidence)
     else:
         strength = laplace_finding(what, noise, sides, direction, confidence)
-    return [strength, *fresh_and_counted(sides, 1, trials)]
+    return [strength, *check_noise(sides, 1, trials)]
 
 
 def likely_epsilon(noise: PartNoise, trials: int, confidence: float = CONFIDENCE) -> float:
@@ -109,8 +109,8 @@ def likely_epsilon(noise: PartNoise, trials: int, confidence: float = CONFIDENCE
 def sides_of(privacy: PartPrivacy) -> tuple[Side, Side]:
     """Return the input without the row, and with it."""
     if privacy.part == "labels":
-        others = CLASSES[:1] + CLASSES[1:] * (OTHERS - 1)
-        return Side(labels=others), Side(labels=(*others, CLASSES[0]))
+        labels = CLASSES[:1] + CLASSES[1:] * (OTHERS - 1)
+        return Side(labels=labels), Side(labels=(*labels, CLASSES[0]))
     level = 1.0 if privacy.part == "checks" else 0.5  # the highest sum moves only if the others agree already
     others = (np.full(privacy.numbers, level),) * OTHERS
     one_way, other_way = np.zeros(privacy.numbers), np.ones(privacy.numbers)

@@ -109,7 +109,7 @@ def expect(density: Density, points: Floats, labels: NDArray[Any]) -> Expected:
     return Expected(density.labels, means, rows)
 
 
-def lifted(expected: Expected, features: Floats, points: Floats, labels: NDArray[Any]) -> Expected:
+def map_expectations(expected: Expected, features: Floats, points: Floats, labels: NDArray[Any]) -> Expected:
     """Map expectations of `features` (n, width) to expectations of `points` (n, d).
 
     A few estimated coordinates, such as the cluster of a row, determine all coordinates as far as they do for texts.

@@ -90,7 +90,7 @@ class Announcement:
         )
 
 
-def signed_words(round: Round, party: str, public: bytes) -> bytes:
+def signed_bytes(round: Round, party: str, public: bytes) -> bytes:
     """Return the bytes that a party signs: its name, its key and this round."""
     return b"wasp round key 1\n" + canonical({"party": party, "public": public.hex()}).encode() + round.to_bytes()
 
@@ -160,7 +160,7 @@ def _signed(announcement: Announcement, round: Round, pem: bytes) -> bool:
             f"The registry's key of party '{announcement.party}' is not an Ed25519 key in PEM. Get it again."
         )
     try:
-        key.verify(announcement.signature, signed_words(round, announcement.party, announcement.public))
+        key.verify(announcement.signature, signed_bytes(round, announcement.party, announcement.public))
     except InvalidSignature:
         return False
     return True

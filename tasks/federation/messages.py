@@ -21,7 +21,7 @@ from connectors.interfaces.errors import ArtifactError, PartyError
 from connectors.interfaces.federation import Exchange
 from tasks.accounting.federated import Parties, SharedNoise, shared
 from tasks.accounting.sensitivity import VotePrivacy
-from tasks.accounting.votes import Noise, calibrate
+from tasks.accounting.votes import calibrate
 from tasks.federation.masked_round import Round
 from tasks.federation.wire import unpacked
 from tasks.private.voting.ballot import Candidates
@@ -128,7 +128,7 @@ class RoundPlan:
     @property
     def noise(self) -> SharedNoise:
         """The noise, recomputed from the promise: a party does not trust others for it."""
-        return shared(calibrated(self.privacy), Parties(self.number, self.minimum, self.colluding))
+        return shared(calibrate(self.privacy), Parties(self.number, self.minimum, self.colluding))
 
     def to_json(self) -> bytes:
         """Return the plan as JSON."""
@@ -152,11 +152,6 @@ class RoundPlan:
                 f"The plan of a round is not readable ({type(error).__name__}). Nothing was sent. Install the same "
                 "version of wasp-synth on coordinator and parties."
             ) from None
-
-
-def calibrated(privacy: VotePrivacy) -> Noise:
-    """Return the noise of a promise."""
-    return calibrate(privacy)
 
 
 def pause_of(exchange: Exchange, waited: float = 0.0) -> float:
@@ -184,7 +179,7 @@ def unpack(piece: Piece, data: bytes) -> Candidates:
     return unpacked(data)
 
 
-def joined(pieces: Sequence[Candidates]) -> Candidates:
+def join_pieces(pieces: Sequence[Candidates]) -> Candidates:
     """Return all texts of the pieces in the order of their ids.
 
     This is the order of the sum.

@@ -35,7 +35,7 @@ class Partition:
     least: int = 1
 
 
-def shared_out(labels: Sequence[str], partition: Partition) -> Ints:
+def split_rows(labels: Sequence[str], partition: Partition) -> Ints:
     """Return the party, from 0, of each of `labels`, shape (rows,).
 
     Equal seeds give equal parts. Each class is shuffled and cut by proportions from Dirichlet(alpha, ..., alpha). The

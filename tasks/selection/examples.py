@@ -30,8 +30,8 @@ def select(release: pd.DataFrame, samples: pd.DataFrame, top: int) -> pd.DataFra
     texts keeps at least half of S of them as bad, or half of all; it never uses texts of another class. Returns
     COLUMNS, rank from 1. ArtifactError if the tables do not match.
     """
-    positions = placed(release, samples)
-    order = in_order(release["sample_id"].to_numpy())
+    positions = match_rows(release, samples)
+    order = sort_order(release["sample_id"].to_numpy())
     positions = positions[order]
     votes = {score: release[score].to_numpy()[order] for score in ("near", "far")}
     codes, names = pd.factorize(samples["label"].take(positions), sort=True)
@@ -40,7 +40,7 @@ def select(release: pd.DataFrame, samples: pd.DataFrame, top: int) -> pd.DataFra
     for rows in np.split(by_class, np.cumsum(np.bincount(codes, minlength=len(names)))[:-1]):
         scores = {score: values[rows] for score, values in votes.items()}
         chosen += _of_class(samples, positions[rows], scores, top) if len(rows) else []
-    return together(chosen)
+    return concat_examples(chosen)
 
 
 def bad_of(available: int, top: int) -> int:
@@ -51,24 +51,24 @@ def bad_of(available: int, top: int) -> int:
     return min(top, max(available - top, min(top, available) // 2))
 
 
-def listed(samples: pd.DataFrame, positions: NDArray[np.int64], kind: str, scores: NDArray[Any]) -> pd.DataFrame:
+def example_table(samples: pd.DataFrame, positions: NDArray[np.int64], kind: str, scores: NDArray[Any]) -> pd.DataFrame:
     """Return the samples at `positions`, best first, as examples with scores."""
     rows = samples[["label", "sample_id", "plm", "text"]].take(positions)
     return rows.assign(kind=kind, rank=np.arange(1, len(rows) + 1), score=scores)
 
 
-def together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def concat_examples(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return the examples of all classes as one table, with COLUMNS."""
     return pd.concat(tables, ignore_index=True)[COLUMNS] if tables else pd.DataFrame(columns=COLUMNS)
 
 
-def placed(release: pd.DataFrame, samples: pd.DataFrame) -> NDArray[np.int64]:
+def match_rows(release: pd.DataFrame, samples: pd.DataFrame) -> NDArray[np.int64]:
     """Return the row among `samples` of each released sample_id.
 
     Raises ArtifactError if the tables do not match.
     """
     released, available = (frame["sample_id"].to_numpy() for frame in (release, samples))
-    order, rising = in_order(available), in_order(released)
+    order, rising = sort_order(available), sort_order(released)
     ordered = available[order]
     if _repeats(ordered, order) or _repeats(released[rising], rising):
         raise ArtifactError("sample_id: an id occurs twice in the release or in the samples. Run the iteration again.")
@@ -89,7 +89,7 @@ def _positions(released: NDArray[np.int64], ordered: NDArray[np.int64]) -> tuple
     return positions, ordered[positions] != released if size else np.ones(len(released), dtype=bool)
 
 
-def in_order(ids: NDArray[Any]) -> Any:
+def sort_order(ids: NDArray[Any]) -> Any:
     """Return the order that sorts ids.
 
     A full slice if they are sorted already, as in most tables.
@@ -101,11 +101,11 @@ def _repeats(ordered: NDArray[Any], order: Any) -> bool:
     return not isinstance(order, slice) and bool((ordered[1:] == ordered[:-1]).any())
 
 
-def joined(release: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
+def join_votes(release: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     """Return the released rows with label, plm and text, sorted by sample_id."""
-    order = in_order(release["sample_id"].to_numpy())
+    order = sort_order(release["sample_id"].to_numpy())
     votes = release.take(np.arange(len(release))[order]).reset_index(drop=True)
-    columns = samples[["label", "plm", "text"]].take(placed(release, samples)[order]).reset_index(drop=True)
+    columns = samples[["label", "plm", "text"]].take(match_rows(release, samples)[order]).reset_index(drop=True)
     return pd.concat([votes, columns], axis=1)
 
 
@@ -132,8 +132,8 @@ def _of_class(
     good = _first_distinct(scores["near"], keys, min(top, available - bad_count), taken)
     bad = _first_distinct(scores["far"], keys, bad_count, taken)
     return [
-        listed(samples, positions[good], "good", scores["near"][good]),
-        listed(samples, positions[bad], "bad", scores["far"][bad]),
+        example_table(samples, positions[good], "good", scores["near"][good]),
+        example_table(samples, positions[bad], "bad", scores["far"][bad]),
     ]
 
 

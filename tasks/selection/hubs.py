@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tasks.density.kernels import Kernel, body
-from tasks.selection.examples import joined, select
+from tasks.selection.examples import join_votes, select
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +52,7 @@ def select_spaced(
     first = select(release, samples, top)
     good = first.loc[first["kind"] == "good", "sample_id"]
     points = dict(zip(samples["sample_id"].tolist(), body(Kernel().features(vectors)), strict=True))
-    votes = joined(release, samples)
+    votes = join_votes(release, samples)
     votes = votes[~votes["sample_id"].isin(good)].sort_values("far", ascending=False, kind="stable")
     selected: list[int] = []
     for _, own in votes.groupby("label"):

@@ -15,7 +15,7 @@ import pandas as pd
 
 from tasks.density.kernels import Kernel, body
 from tasks.density.matching import AT_ONCE, TEMPTING, herd
-from tasks.selection.examples import bad_of, joined, listed, together
+from tasks.selection.examples import bad_of, concat_examples, example_table, join_votes
 from tasks.selection.hubs import spaced
 from tasks.selection.weights import Weighting, totals_of, transformed
 
@@ -48,7 +48,7 @@ def smooth(counts: Floats, points: Floats, labels: NDArray[Any], nearby: float |
     return smoothed
 
 
-def apart(scores: Floats, points: Floats, count: int, taken: Ints, per_hub: int = 0) -> Ints:
+def choose_dissimilar(scores: Floats, points: Floats, count: int, taken: Ints, per_hub: int = 0) -> Ints:
     """Return positions of `count` dissimilar texts of a class with high scores.
 
     None is in `taken`. Smoothed scores of neighbours are similar, hence the best few are close together. The function
@@ -59,7 +59,7 @@ def apart(scores: Floats, points: Floats, count: int, taken: Ints, per_hub: int 
     return pool[herd(points[pool], points[pool].mean(axis=0), count)] if len(pool) else pool
 
 
-def drawn_together(totals: Floats, sizes: Floats, sigma: float) -> Floats:
+def shrink_rates(totals: Floats, sizes: Floats, sigma: float) -> Floats:
     """Return votes per text of each model (K,), shrunk to their mean.
 
     They are shrunk as far as noise explains their spread. `totals`: noisy votes on the texts of each model, `sizes` of
@@ -82,7 +82,7 @@ def select_smoothly(
 
     `vectors` (n, d): of `samples`, row by row.
     """
-    votes = joined(release, samples)
+    votes = join_votes(release, samples)
     order = pd.Index(samples["sample_id"]).get_indexer(pd.Index(votes["sample_id"]))
     points = body(Kernel().features(vectors[order]))
     labels, tables = votes["label"].to_numpy(dtype=str), []
@@ -90,11 +90,11 @@ def select_smoothly(
     for label in sorted(set(labels.tolist())):
         own = np.flatnonzero(labels == label)
         bad = bad_of(len(own), top)
-        good = apart(near[own], points[own], min(top, len(own) - bad), np.empty(0, dtype=np.int64))
-        worst = apart(far[own], points[own], bad, good, per_hub)
+        good = choose_dissimilar(near[own], points[own], min(top, len(own) - bad), np.empty(0, dtype=np.int64))
+        worst = choose_dissimilar(far[own], points[own], bad, good, per_hub)
         for kind, positions, score in (("good", good, near[own]), ("bad", worst, far[own])):
-            tables.append(listed(votes, own[positions], kind, score[positions]))
-    return together(tables)
+            tables.append(example_table(votes, own[positions], kind, score[positions]))
+    return concat_examples(tables)
 
 
 def weigh_smoothly(
@@ -105,6 +105,6 @@ def weigh_smoothly(
     `sigma`: the noise of a count, in votes.
     """
     totals, sizes = totals_of(release, samples, plms)
-    rates = drawn_together(totals, sizes, sigma)
+    rates = shrink_rates(totals, sizes, sigma)
     share = rates * sizes / (rates * sizes).sum()
     return pd.DataFrame({"plm": list(plms), "share": share, "weight": transformed(rates, weighting)})

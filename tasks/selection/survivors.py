@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tasks.selection.examples import joined
+from tasks.selection.examples import join_votes
 from tasks.text.prompts import seed_of
 
 Rule = Literal["rank", "draw"]
@@ -44,7 +44,7 @@ def survivors(release: pd.DataFrame, samples: pd.DataFrame, survival: Survival, 
     decided at random, seeded by the run: the noisy votes contain no information there. A class without candidates has
     no survivor. ArtifactError if the tables do not match.
     """
-    votes = joined(release, samples)
+    votes = join_votes(release, samples)
     chosen = [_of_class(votes[votes["label"] == label], label, survival, sigma_int) for label in survival.counts]
     table = pd.concat([votes.iloc[:0].assign(score=[], times=[], rank=[]), *chosen], ignore_index=True)
     survived = samples.merge(table[["sample_id", "score", "times", "rank"]], on="sample_id").assign(kind="good")

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
-from tasks.selection.examples import placed
+from tasks.selection.examples import match_rows
 
 Floats = NDArray[np.float64]
 
@@ -105,7 +105,7 @@ def totals_of(release: pd.DataFrame, samples: pd.DataFrame, plms: Sequence[str])
 
     Raises ArtifactError for samples of other PLMs.
     """
-    codes, names = _coded(samples["plm"], placed(release, samples))
+    codes, names = _coded(samples["plm"], match_rows(release, samples))
     sums = np.bincount(codes + np.intp(1), weights=release["near"].to_numpy(), minlength=len(names) + 1)
     counts = np.array([np.count_nonzero(codes == code) for code in range(-1, len(names))])  # models are few
     indices = {plm: index for index, plm in enumerate(plms)}

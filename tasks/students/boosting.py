@@ -25,7 +25,7 @@ def beta_of(rows: int, rounds: int) -> float:
     return 1.0 + math.sqrt(max(1.0, 2.0 * math.log(max(rows, 1) / rounds)))
 
 
-def adjusted(weights: Floats, probabilities: Floats, targets: NDArray[np.int64], beta: float) -> Floats:
+def adjust_weights(weights: Floats, probabilities: Floats, targets: NDArray[np.int64], beta: float) -> Floats:
     """Return the weights after one round, with the sum they had.
 
     probabilities: (rows, classes). The weight of a misclassified row is multiplied by beta^-(1 - p), where p is the

@@ -53,7 +53,7 @@ def coral(first: Any, second: Any) -> Any:
     return (difference**2).sum() / (4 * first.shape[1] ** 2)
 
 
-def used(unlabelled: int, synthetic: int, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+def choose_unlabelled(unlabelled: int, synthetic: int, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the rows of unlabelled texts to use.
 
     At most half as many as there are synthetic texts.

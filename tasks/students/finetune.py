@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.students.coral import Adaptation, used
+from tasks.students.coral import Adaptation, choose_unlabelled
 from tasks.students.heads import PROBE_STRENGTH, fit_logistic
 from tasks.students.loop import (
     BestEpoch,
@@ -109,7 +109,7 @@ def _adaptation(job: Job, network: Network) -> Adaptation | None:
     """Return the adaptation to unlabelled texts, if the spec has one."""
     if job.spec.adaptation != "coral":
         return None
-    chosen = used(len(job.rows.unlabelled), len(job.train), job.spec.seed)
+    chosen = choose_unlabelled(len(job.rows.unlabelled), len(job.train), job.spec.seed)
     encoded, device = network.encode([job.rows.unlabelled[row] for row in chosen]), _device(job.spec)
 
     def scores(sampled: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors.interfaces.errors import ArtifactError, InputError
-from tasks.students.coral import Adaptation, used
+from tasks.students.coral import Adaptation, choose_unlabelled
 from tasks.students.loop import (
     BestEpoch,
     Boost,
@@ -215,7 +215,7 @@ def _adaptation(job: Job, network: Any, scale: Callable[[Matrix], Matrix]) -> Ad
     if job.spec.adaptation != "coral":
         return None
     unlabelled = _checked(job.rows.unlabelled_vectors)
-    chosen = unlabelled[used(len(unlabelled), len(job.train), job.spec.seed)]
+    chosen = unlabelled[choose_unlabelled(len(unlabelled), len(job.train), job.spec.seed)]
     rows = import_torch().from_numpy(np.asarray(scale(chosen), dtype=np.float32))
     return Adaptation(len(rows), job.spec.adaptation_weight, lambda sampled: network(rows[sampled]))
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from connectors.interfaces.errors import MissingPackageError
 from connectors.interfaces.progress import Advance
-from tasks.students.boosting import adjusted, beta_of
+from tasks.students.boosting import adjust_weights, beta_of
 from tasks.students.spec import StudentSpec, TrainingRows
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ class Boost:
         """
         if self._job.spec.boost:
             train = self._job.train
-            self.weights[train] = adjusted(self.weights[train], probabilities(), self._job.targets[train], self._beta)
+            self.weights[train] = adjust_weights(
+                self.weights[train], probabilities(), self._job.targets[train], self._beta
+            )
 
     @property
     def result(self) -> NDArray[np.float64] | None:

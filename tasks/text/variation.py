@@ -103,7 +103,7 @@ def keyword(card: TaskCard, label: str, manner: Manner, turn: int) -> str:
     return words[turn % len(words)] if manner.keywords and manner.disclose and words and not card.values else ""
 
 
-def told(card: TaskCard, call: Call, manner: Manner, attribute: str, parent: Parent | None) -> Prompt:
+def generation_prompt(card: TaskCard, call: Call, manner: Manner, attribute: str, parent: Parent | None) -> Prompt:
     """Return the prompt of one generation: a new text, or a variation of `parent`."""
     if parent is not None:
         return _variation(card, call, manner, attribute, parent)

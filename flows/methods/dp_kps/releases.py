@@ -13,12 +13,12 @@ from flows.config.vocabulary import terms_ref, vocabulary_of
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.dp_kps.config import DpKpsConfig
 from tasks.accounting.keyphrase_budget import (
-    SETTING_IN_WORDS,
+    SETTING_TEXTS,
     KeyphrasesNoise,
     WordsNoise,
-    apart,
     calibrate_keyphrases,
     calibrate_words,
+    split_epsilon,
 )
 from tasks.accounting.no_noise import finite
 from tasks.steps.keyphrases import VocabularySpec, public_vocabulary
@@ -42,7 +42,7 @@ LOOKED_AT = 20
 def keyphrases_noise(config: DpKpsConfig) -> KeyphrasesNoise:
     """Return the noise of both releases together."""
     privacy = config.privacy
-    first, second = apart(privacy.epsilon, privacy.delta, privacy.setting, privacy.vocabulary_epsilon)
+    first, second = split_epsilon(privacy.epsilon, privacy.delta, privacy.setting, privacy.vocabulary_epsilon)
     return calibrate_keyphrases(
         config.part("vocabulary", first), config.part("density", second), privacy.epsilon, privacy.delta
     )
@@ -51,7 +51,7 @@ def keyphrases_noise(config: DpKpsConfig) -> KeyphrasesNoise:
 def words_noise(config: AugPeConfig, votes: VotePrivacy) -> WordsNoise:
     """Return the noise of a private vocabulary and of the votes after it; `votes` with the epsilon of the whole run."""
     privacy = config.privacy
-    _, rest = apart(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
+    _, rest = split_epsilon(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
     return calibrate_words(config.vocabulary_privacy, replace(votes, epsilon=rest), privacy.epsilon)
 
 
@@ -129,7 +129,7 @@ def keyphrase_plan(noise: Noise) -> dict[str, Any] | None:
         return None
     return {
         "setting": noise.calibration,
-        "in_words": SETTING_IN_WORDS[noise.calibration],
+        "in_words": SETTING_TEXTS[noise.calibration],
         "parts": [
             {
                 "part": part.privacy.part,

@@ -35,7 +35,7 @@ from tasks.federation.messages import (
     Piece,
     RoundId,
     RoundPlan,
-    joined,
+    join_pieces,
     pause_of,
     run_folder,
     signed,
@@ -191,7 +191,7 @@ class PartyRound:
         return plan
 
     def _candidates(self, plan: RoundPlan) -> Candidates:
-        texts = joined([self._piece(plan, piece) for piece in plan.pieces])
+        texts = join_pieces([self._piece(plan, piece) for piece in plan.pieces])
         if len(texts.ids) * plan.privacy.sides != plan.length:
             raise ConfigError("The texts of the round are not as many as its plan says; nothing was sent.")
         return texts

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
 from connectors.interfaces.errors import ArtifactError, ConfigError, PartyError
-from tasks.federation.masked_round import Announcement, Round, check_announcements, require_range, signed_words
+from tasks.federation.masked_round import Announcement, Round, check_announcements, require_range, signed_bytes
 from tasks.federation.masked_sum import unmasked
 from tasks.private.federation.masking import RoundKey, masked
 from tests.tasks.rounds import Federation, ints
@@ -238,7 +238,7 @@ def test_a_key_of_low_order_is_refused_though_it_is_signed(point: str):
 
     round, public = FEW.round(2), bytes.fromhex(point)
     signer = Ed25519PrivateKey.from_private_bytes(FEW.secret["party-03"])
-    wrong = Announcement("party-03", public, signer.sign(signed_words(round, "party-03", public)))
+    wrong = Announcement("party-03", public, signer.sign(signed_bytes(round, "party-03", public)))
     announced = [key.announcement for key in FEW.keys(round).values()]
     told = refused([*announced[:2], wrong])
     assert (told.party, "secret which everybody knows" in str(told)) == ("party-03", True)
