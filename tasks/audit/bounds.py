@@ -59,7 +59,7 @@ class Finding:
 
 
 def ignore_progress(units: int) -> None:
-    """Ignore progress."""
+    """Accept progress without effect."""
 
 
 def lower_bound(false_alarms: int, misses: int, trials: int, confidence: float = CONFIDENCE) -> float:
@@ -93,7 +93,7 @@ def epsilon_bound(false_alarms: int, misses: int, trials: int, confidence: float
 def likely_bound(mu: float, trials: int, confidence: float = CONFIDENCE) -> float:
     """Return the median lower bound on mu for a sound mechanism.
 
-    After `trials` decisions each.
+    The attack makes `trials` decisions on each side.
     """
     from scipy.special import ndtr
 
@@ -128,7 +128,7 @@ def run_sides(
 ) -> tuple[Floats, Floats]:
     """Run `trials` times without and with the canary.
 
-    Return the outputs of each side, `stacked`.
+    Return the outputs of each side, see `stack_outputs`.
     """
     runs: tuple[list[list[NDArray[Any]]], list[list[NDArray[Any]]]] = ([], [])
     for _ in range(trials):

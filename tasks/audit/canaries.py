@@ -1,7 +1,7 @@
 """Canaries: synthetic records that are inserted among rows with probability 1/2.
 
-The attack searches for them afterwards. A canary begins like any row and ends in random words (Meeus et al. 2025). The
-beginning makes it take part like a row; the end cannot get into a text from anywhere else.
+The attack searches for them afterwards. A canary begins like any row and ends in invented words (Meeus et al. 2025).
+The beginning makes it take part like a row; the end cannot get into a text from anywhere else.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def _cut(values: Floats) -> Floats:
 
 
 def _nearest(units: Floats, centres: Floats) -> Floats:
-    """Return a row with 1 at the nearest centre and 0 elsewhere."""
+    """Return 1 at the nearest centre of each vector and 0 elsewhere, (n, centres)."""
     distances = (centres**2).sum(axis=1) - 2 * units @ centres.T
     return np.asarray(np.eye(len(centres))[distances.argmin(axis=1)])
 

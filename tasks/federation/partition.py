@@ -66,7 +66,8 @@ def _check(partition: Partition, rows: int) -> None:
         raise ConfigError(f"parties: {partition.parties} is not allowed. Write 2 or more.")
     if not (np.isfinite(partition.alpha) and partition.alpha > 0):
         raise ConfigError(
-            f"alpha: {partition.alpha} is not allowed. Write a positive number: 1 as in the paper, or more."
+            f"alpha: {partition.alpha} is not allowed. Write a positive number: 1 as in the paper, more for equal "
+            "parts."
         )
     if partition.seed < 0 or partition.least < 0:
         raise ConfigError("seed, least: a negative number is not allowed. Write whole numbers from 0.")

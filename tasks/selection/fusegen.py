@@ -1,7 +1,8 @@
 """Cross-model dynamic selection of FuseGen: examples from all language models.
 
-Zou et al. 2024. The texts of every PLM train one student. A text is easy where these students agree, and ambiguous
-where they differ. Candidates come from both ends, and influence on synthetic validation texts chooses among them.
+Zou et al. 2024. The texts of each PLM train a separate student. A text is easy where these students agree, and
+ambiguous where they differ. Candidates come from both ends, and influence on synthetic validation texts chooses among
+them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Smooth noisy votes over neighbouring texts.
 
 Smoothing is post-processing of one release. The votes of a row go to texts that are close together, and each count has
-independent noise. The sum over a neighbourhood therefore has a higher signal-to-noise ratio than any single count. Sums
-are divided by the length of their weights: all of them have the same noise, and dense regions do not win by noise
-alone. Models' weights are shrunk towards equal ones as far as noise explains their differences.
+independent noise. The sum over a neighbourhood therefore has a higher signal-to-noise ratio than any single count
+(measured in `results_guidance_here.md`). Sums are divided by the length of their weights: all of them have the same
+noise, and dense regions do not win by noise alone. Models' weights are shrunk towards equal ones as far as noise
+explains their differences.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def weigh_smoothly(
 ) -> pd.DataFrame:
     """Return the weights of PLMs (Eq. 8), shrunk to their mean.
 
-    `sigma`: the noise of a count, in votes.
+    `sigma`: the noise of a count, in the unit of the counts.
     """
     totals, sizes = totals_of(release, samples, plms)
     rates = shrink_rates(totals, sizes, sigma)

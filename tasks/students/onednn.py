@@ -1,8 +1,8 @@
 """Linear layers that train with oneDNN's float32 products.
 
-torch includes these but does not use them for linear layers. torch passes float32 products to MKL, which uses half of
-the capacity of some processors (connectors/embedders/backend.py does the same for embeddings). Weights are neither
-moved nor changed; results differ by rounding.
+torch includes these but does not use them for linear layers. It passes float32 products to MKL, which uses half of the
+capacity of some processors; connectors/embedders/backend.py switches to oneDNN for embeddings as well. Weights are
+neither moved nor changed; results differ by rounding.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def test_only_the_owner_may_read_and_each_party_is_told_its_name(tmp_path: Path)
     ("wanted", "words"),
     [
         (Partition(1), "2 or more"),
-        (Partition(3, 0.0), "alpha is 0"),
+        (Partition(3, 0.0), "alpha"),
         (Partition(3, float("inf")), "positive number"),
         (Partition(3, seed=-1), "whole numbers from 0"),
         (Partition(701), "fewer parties"),
