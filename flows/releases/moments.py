@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tasks.accounting.moments import MomentsNoise, MomentsPrivacy, calibrate_moments, with_moments
-from tasks.accounting.teachers import left_of
+from tasks.accounting.teachers import remaining_epsilon
 from tasks.steps.moments import MomentsSpec
 
 if TYPE_CHECKING:
@@ -101,4 +101,4 @@ def _rest(config: RunConfig) -> float:
     """Return the epsilon that is `privacy.epsilon` together with that of the moments."""
     privacy, first = config.privacy, config.student.adaptation_epsilon
     pure = getattr(privacy, "setting", "gaussian") != "gaussian"
-    return left_of(privacy.epsilon, privacy.delta, [first], pure)
+    return remaining_epsilon(privacy.epsilon, privacy.delta, [first], pure)

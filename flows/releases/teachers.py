@@ -16,11 +16,11 @@ from tasks.accounting.no_noise import finite
 from tasks.accounting.teachers import (
     PartNoise,
     PartPrivacy,
-    answers_bought,
+    affordable_answers,
     calibrate_part,
-    left_of,
+    epsilon_share,
     paper_part,
-    part_of,
+    remaining_epsilon,
     survival,
 )
 from tasks.accounting.votes import Noise
@@ -56,7 +56,9 @@ def noise_with_parts(config: RunConfig, own: Callable[[RunConfig], Noise]) -> No
     spent = [one.epsilon_stated for one in parts if one.privacy.kind != "none"]
     # teachers in a flow of their own take what label counts leave: nothing else is released
     rest = (
-        epsilon if isinstance(config, KdTutorConfig) and not trained else left_of(epsilon, mine, spent, _basic(config))
+        epsilon
+        if isinstance(config, KdTutorConfig) and not trained
+        else remaining_epsilon(epsilon, mine, spent, _basic(config))
     )
     privacy = config.privacy.model_copy(update={"epsilon": rest, "delta": mine})
     noise = own(config.model_copy(update={"privacy": privacy}))
@@ -95,9 +97,9 @@ def _discriminating(config: RunConfig, chosen: Discriminator, spent: list[float]
     """Return the noise of the teachers' answers, and before it of the checks, if there are any."""
     budget = config.privacy.epsilon
     spent = [one for one in spent if math.isfinite(one)]
-    left = left_of(budget, delta, spent, _basic(config))
+    left = remaining_epsilon(budget, delta, spent, _basic(config))
     if not isinstance(config, KdTutorConfig):
-        half = left / 2 if _basic(config) else part_of(left, delta, 0.5)
+        half = left / 2 if _basic(config) else epsilon_share(left, delta, 0.5)
         left = config.privacy.filter_epsilon or half
     promise = PartPrivacy(
         "answers", left, delta, chosen.answered, chosen.noise, config.privacy.neighbours(config.private)
@@ -105,8 +107,8 @@ def _discriminating(config: RunConfig, chosen: Discriminator, spent: list[float]
     if chosen.sure is None:
         return [_calibrated(config, promise)]
     share = chosen.checks_share
-    first = replace(promise, part="checks", epsilon=part_of(left, delta, share), numbers=chosen.queries)
-    then = replace(promise, epsilon=part_of(left, delta, 1 - share))
+    first = replace(promise, part="checks", epsilon=epsilon_share(left, delta, share), numbers=chosen.queries)
+    then = replace(promise, epsilon=epsilon_share(left, delta, 1 - share))
     return [_calibrated(config, first), _calibrated(config, then)]
 
 
@@ -237,7 +239,7 @@ def _about_answers(teachers: int, noise: PartNoise) -> list[str]:
     if chance >= LEAST_SURVIVAL:
         return []
     epsilon, delta = noise.epsilon_stated, noise.delta
-    bought = answers_bought(teachers / 1.8125, epsilon, delta) if noise.privacy.kind == "gaussian" else 0
+    bought = affordable_answers(teachers / 1.8125, epsilon, delta) if noise.privacy.kind == "gaussian" else 0
     fewer = f"; {bought} queries would be answered at {LEAST_SURVIVAL:g}" if 1 < bought < noise.privacy.numbers else ""
     return [
         f"an answer on which all {teachers} teachers agree survives the noise with probability {chance:.3f}: more "

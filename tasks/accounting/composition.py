@@ -96,7 +96,7 @@ def epsilon_of(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     training: numeric composition of privacy loss distributions, rounded upwards. Raises LedgerError for an unknown
     event type.
     """
-    own, shared = _apart(events)
+    own, shared = _split_trainings(events)
     mu_squared = sum(mu_squared_of(event) for event in shared)
     _check_delta(delta)
     if mu_squared == math.inf or (mu_squared == 0.0 and not own):
@@ -119,7 +119,7 @@ def filter_epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     epsilon and takes its own delta out of `delta`; infinite where too little delta is left. Has the type
     `connectors.interfaces.ledger.Compose`.
     """
-    own, shared = _apart(events)
+    own, shared = _split_trainings(events)
     mu_squared = sum(mu_squared_of(event) for event in shared)
     _check_delta(delta)
     added = sum(_count(event) * _positive(event, "epsilon") for event in own)
@@ -165,7 +165,7 @@ def second_opinion(events: Sequence[Mapping[str, Any]], delta: float) -> float:
 
     An independent check of `epsilon_of` for `wasp budget verify`: it must not exceed the ledger's total.
     """
-    own, shared = _apart(events)
+    own, shared = _split_trainings(events)
     mu_squared = sum(mu_squared_of(event) for event in shared)
     _check_delta(delta)
     if mu_squared == math.inf or (mu_squared == 0.0 and not own):
@@ -263,7 +263,7 @@ def _loss_of(event: Mapping[str, Any]) -> Any:
     raise LedgerError(f"Privacy event: type {event['type']!r} has no loss distribution of its own.")
 
 
-def _apart(events: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+def _split_trainings(events: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """Split events into trainings, each with its own delta, and all others."""
     own = [event for event in events if event.get("type") == "dp_sgd" and _count(event)]
     return own, [event for event in events if event.get("type") != "dp_sgd"]

@@ -26,7 +26,7 @@ LEAST_SIGMA, MOST_SIGMA = 0.1, 10_000.0
 NEAR: Final = 5e-3
 """Part of epsilon that the search for the noise may leave unused."""
 
-MOST_LOOKS: Final = 40
+MOST_TRIES: Final = 40
 """Number of tries after which the search gives up."""
 
 AGREEMENT: Final = 0.03
@@ -197,7 +197,7 @@ def _multiplier(sample_rate: float, steps: int, epsilon: float, delta: float) ->
     mu = 1 / gaussian_sigma(epsilon, delta)
     multiplier = 1 / math.sqrt(math.log1p(mu**2 / (steps * sample_rate**2)))
     slope, previous = -1.0, (0.0, 0.0)
-    for _ in range(MOST_LOOKS):
+    for _ in range(MOST_TRIES):
         cost = prv_epsilon(sample_rate, steps, multiplier, delta)
         if epsilon * (1 - NEAR) <= cost <= epsilon and max(accounted(sample_rate, steps, multiplier, delta)) <= epsilon:
             return multiplier

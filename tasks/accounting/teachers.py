@@ -185,7 +185,7 @@ def paper_part(privacy: PartPrivacy) -> PartNoise:
     return part_noise(privacy, gaussian_sigma(privacy.epsilon, privacy.delta, math.sqrt(2)))
 
 
-def answers_bought(sigma: float, epsilon: float, delta: float) -> int:
+def affordable_answers(sigma: float, epsilon: float, delta: float) -> int:
     """Return how many answers with noise `sigma` fit into a budget.
 
     Adjacency: adding or removing one row.
@@ -193,7 +193,7 @@ def answers_bought(sigma: float, epsilon: float, delta: float) -> int:
     return math.floor((mu_of(epsilon, delta) * sigma) ** 2 / 2)
 
 
-def left_of(epsilon: float, delta: float, spent: Sequence[float], pure: bool = False) -> float:
+def remaining_epsilon(epsilon: float, delta: float, spent: Sequence[float], pure: bool = False) -> float:
     """Return the epsilon that remains after releases of `spent` at the same delta.
 
     mu^2 of Gaussian noise is additive; epsilon itself if any release is pure DP (`pure`). Raises ConfigError when
@@ -210,7 +210,7 @@ def left_of(epsilon: float, delta: float, spent: Sequence[float], pure: bool = F
     return gaussian_epsilon(math.sqrt(total), delta) if spent else epsilon
 
 
-def part_of(epsilon: float, delta: float, share: float) -> float:
+def epsilon_share(epsilon: float, delta: float, share: float) -> float:
     """Return the epsilon that is the given share of the budget, counted in mu^2."""
     return epsilon if math.isinf(epsilon) else gaussian_epsilon(mu_of(epsilon, delta) * math.sqrt(share), delta)
 

@@ -62,7 +62,7 @@ class Attack:
 
 
 @dataclass(frozen=True, slots=True)
-class Attacked:
+class AttackResult:
     """Findings of the attacks on one mechanism.
 
     Membership (one or more views), freshness, number of releases.
@@ -84,7 +84,7 @@ class Attacked:
         return all(finding.passed for finding in (*self.strengths, self.freshness, self.number))
 
 
-def run_attack(attack: Attack, advance: Advance = ignore_progress) -> Attacked:
+def run_attack(attack: Attack, advance: Advance = ignore_progress) -> AttackResult:
     """Attack one mechanism; `advance` is called for every run of it."""
     if isinstance(attack.noise, GuidanceNoise):
         from tasks.audit.density import audit_guidance
@@ -101,7 +101,7 @@ def run_attack(attack: Attack, advance: Advance = ignore_progress) -> Attacked:
         from tasks.audit.keyphrases import audit_keyphrases
 
         findings = audit_keyphrases(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
-    return Attacked(attack, tuple(findings[:-2]), findings[-2], findings[-1])
+    return AttackResult(attack, tuple(findings[:-2]), findings[-2], findings[-1])
 
 
 def releases_of_a_run(ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyVotes]:

@@ -191,7 +191,9 @@ def join_pieces(pieces: Sequence[Candidates]) -> Candidates:
 
 
 # --- messages
-def signed(secret: bytes, kind: str, at: RoundId, party: str, facts: Mapping[str, Any], payload: bytes = b"") -> bytes:
+def sign_message(
+    secret: bytes, kind: str, at: RoundId, party: str, facts: Mapping[str, Any], payload: bytes = b""
+) -> bytes:
     """Return a message of a party: signed header, then payload.
 
     The header contains the hash of the payload.
@@ -204,7 +206,7 @@ def signed(secret: bytes, kind: str, at: RoundId, party: str, facts: Mapping[str
     return HEAD.pack(MAGIC, len(header), signature) + header + payload
 
 
-def opened(data: bytes, kind: str, at: RoundId, party: str, pem: bytes) -> tuple[dict[str, Any], bytes]:
+def open_message(data: bytes, kind: str, at: RoundId, party: str, pem: bytes) -> tuple[dict[str, Any], bytes]:
     """Return (facts, payload) of a message.
 
     Raises PartyError with the party's name if it is not valid.

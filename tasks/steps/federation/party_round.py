@@ -38,7 +38,7 @@ from tasks.federation.messages import (
     join_pieces,
     pause_of,
     run_folder,
-    signed,
+    sign_message,
     unpack,
     upload_of,
 )
@@ -236,7 +236,7 @@ class PartyRound:
         return outcome
 
     def _leave(self, kind: str, facts: dict[str, object], payload: bytes = b"") -> None:
-        message = signed(self.member.secret, kind, self.at, self.member.name, facts, payload)
+        message = sign_message(self.member.secret, kind, self.at, self.member.name, facts, payload)
         self.exchange.write(self._mine(kind), message)
 
     def _mine(self, kind: str) -> str:
