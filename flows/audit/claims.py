@@ -18,14 +18,14 @@ from flows.releases.votes import vote_privacy, vote_privacy_of
 from tasks.accounting.composition import gaussian_epsilon
 from tasks.accounting.density import GuidanceNoise, calibrate_density
 from tasks.accounting.federated import Parties, shared
-from tasks.accounting.keyphrase_budget import apart
+from tasks.accounting.keyphrase_budget import split_epsilon
 from tasks.accounting.keyphrases import PARTS, KeyphraseNoise, PartPrivacy, calibrate_part
 from tasks.accounting.sensitivity import VotePrivacy
-from tasks.accounting.teachers import PartNoise, left_of, part_of
+from tasks.accounting.teachers import PartNoise, epsilon_share, remaining_epsilon
 from tasks.accounting.teachers import PartPrivacy as BesidePrivacy
 from tasks.accounting.teachers import calibrate_part as calibrate_beside
 from tasks.accounting.votes import Noise, calibrate
-from tasks.audit.attacks import Attack, Attacked, claim_of
+from tasks.audit.attacks import Attack, AttackResult, claim_of
 from tasks.audit.bounds import likely_bound
 
 
@@ -108,7 +108,7 @@ def _keyphrases(config: AuditConfig, promise: VotePrivacy) -> dict[str, Keyphras
         raise ConfigError("mechanisms: dp_kps protects documents; take it out, or set privacy.protects to record")
     parts, found = config.keyphrases, {}
     for setting in parts.settings:
-        epsilons = apart(promise.epsilon, promise.delta, setting, parts.vocabulary_epsilon)
+        epsilons = split_epsilon(promise.epsilon, promise.delta, setting, parts.vocabulary_epsilon)
         for part, epsilon in zip(PARTS, epsilons, strict=True):
             found[f"dp_kps {part} {setting}"] = calibrate_part(
                 PartPrivacy(
@@ -131,10 +131,10 @@ def _teachers(config: AuditConfig, promise: VotePrivacy) -> dict[str, PartNoise]
     asked, epsilon, delta = config.teachers, promise.epsilon, promise.delta
     tutor = min(asked.tutor_epsilon, epsilon / 2)
     labels = BesidePrivacy("labels", tutor, delta, 1, adjacency=promise.adjacency)
-    left = left_of(epsilon, delta, [tutor])
+    left = remaining_epsilon(epsilon, delta, [tutor])
     answers = BesidePrivacy("answers", left, delta, asked.queries, adjacency=promise.adjacency)
     pure = replace(answers, kind="laplace", epsilon=epsilon - tutor)
-    sure = replace(answers, part="checks", epsilon=part_of(left, delta, asked.checks_share))
+    sure = replace(answers, part="checks", epsilon=epsilon_share(left, delta, asked.checks_share))
     parts = {"labels gaussian": labels, "answers gaussian": answers, "answers laplace": pure, "checks gaussian": sure}
     return {f"kd {name}": calibrate_beside(part) for name, part in parts.items()}
 
@@ -195,7 +195,7 @@ def claims(attack: Attack) -> dict[str, Any]:
     }
 
 
-def mechanism_of(attacked: Attacked) -> dict[str, Any]:
+def mechanism_of(attacked: AttackResult) -> dict[str, Any]:
     """Return what was claimed and what was found about one mechanism."""
     attack, strongest = attacked.attack, attacked.strongest
     claimed, delta = claims(attack), attack.noise.delta

@@ -29,7 +29,7 @@ from tasks.reporting.audit_plots import pictures
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
-    from tasks.audit.attacks import Attack, Attacked
+    from tasks.audit.attacks import Attack, AttackResult
 
 CANARY_SIDES = 2
 """A mechanism runs with the canary, and as often without it."""
@@ -89,7 +89,7 @@ class AuditRun:
         """Where the findings are kept, relative to the artifact store."""
         return f"runs/{self.run_id}/audit.json"
 
-    def finish(self, attacked: Sequence[Attacked], whole: dict[str, Any] | None) -> dict[str, Any]:
+    def finish(self, attacked: Sequence[AttackResult], whole: dict[str, Any] | None) -> dict[str, Any]:
         """Write findings and figures, close the manifest and return what was found, red or not."""
         mechanisms = [mechanism_of(one) for one in attacked]
         passed = all(one["passed"] for one in (*mechanisms, *([whole] if whole else [])))

@@ -18,7 +18,7 @@ from flows.engine.tools import RunTools
 from tasks.steps.generate import Request, first_prompts
 from tasks.text.cleaning import clean
 from tasks.text.prompts import Call, TaskCard
-from tasks.text.variation import Manner, Parent, told
+from tasks.text.variation import Manner, Parent, generation_prompt
 
 
 def preview_rows(config: AnyConfig, home: Path, rows: int) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iterati
     """
     if plm not in tools.plms:
         place = Call(tools.config.execution.seed, iteration, 0, card.label_names[0], 0)
-        return [told(card, place, Manner(way="blanks"), "", Parent(0, f"This is a {card.item}."))]
+        return [generation_prompt(card, place, Manner(way="blanks"), "", Parent(0, f"This is a {card.item}."))]
     counts = dict.fromkeys(card.label_names, rows)
     seed = tools.config.execution.seed
     number = list(tools.plms).index(plm)

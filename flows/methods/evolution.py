@@ -12,7 +12,7 @@ from tasks.prefect.runtime import embedded, now
 from tasks.selection.survivors import Survival
 from tasks.steps.evolution import SURVIVORS, SurviveJob
 from tasks.steps.texts import WriteJob
-from tasks.text.class_balance import dealt
+from tasks.text.class_balance import texts_per_class
 from tasks.text.variation import Manner
 
 VARIED = "varied"
@@ -80,7 +80,7 @@ class EvolutionRun(Run):
 
     def balanced(self, texts: int) -> dict[str, int]:
         """Return so many texts shared out among the classes: equally, or as the tutor says."""
-        return dealt(texts, self.prepared.card.label_names, shares=self.shares)
+        return texts_per_class(texts, self.prepared.card.label_names, shares=self.shares)
 
 
 def ahead_of(run: EvolutionRun, iteration: int, population: Sequence[Written]) -> tuple[list[Written], list[Written]]:

@@ -16,7 +16,14 @@ from flows.releases.filter import TeacherAnswers
 from flows.releases.label_counts import LabelCounts
 from flows.releases.moments import Moments, beside_moments
 from tasks.accounting.composition import epsilon_of
-from tasks.accounting.teachers import PartNoise, PartPrivacy, calibrate_part, left_of, paper_part, part_of
+from tasks.accounting.teachers import (
+    PartNoise,
+    PartPrivacy,
+    calibrate_part,
+    epsilon_share,
+    paper_part,
+    remaining_epsilon,
+)
 
 if TYPE_CHECKING:
     from flows.config.base import RunConfig
@@ -61,7 +68,7 @@ def noise_with_parts(config: RunConfig, own: Callable[[RunConfig], Noise]) -> No
     spent = [one.epsilon_stated for one in parts if one.privacy.kind != "none"]
     # teachers in a flow of their own take what label counts leave: nothing else is released
     alone = config.teaches_alone and not trained
-    rest = epsilon if alone else left_of(epsilon, mine, spent, _basic(config))
+    rest = epsilon if alone else remaining_epsilon(epsilon, mine, spent, _basic(config))
     privacy = config.privacy.model_copy(update={"epsilon": rest, "delta": mine})
     noise = own(config.model_copy(update={"privacy": privacy})).with_own_delta(mine)
     noise = replace(noise, beside=parts, delta=delta, epsilon_stated=config.epsilon)
@@ -89,9 +96,9 @@ def _discriminating(config: RunConfig, chosen: Discriminator, spent: list[float]
     """Return the noise of the teachers' answers, and before it of the checks, if there are any."""
     budget = config.privacy.epsilon
     spent = [one for one in spent if math.isfinite(one)]
-    left = left_of(budget, delta, spent, _basic(config))
+    left = remaining_epsilon(budget, delta, spent, _basic(config))
     if not config.teaches_alone:
-        half = left / 2 if _basic(config) else part_of(left, delta, 0.5)
+        half = left / 2 if _basic(config) else epsilon_share(left, delta, 0.5)
         left = config.privacy.filter_epsilon or half
     promise = PartPrivacy(
         "answers", left, delta, chosen.answered, chosen.noise, config.privacy.neighbours(config.private)
@@ -99,8 +106,8 @@ def _discriminating(config: RunConfig, chosen: Discriminator, spent: list[float]
     if chosen.sure is None:
         return [_calibrated(config, promise)]
     share = chosen.checks_share
-    first = replace(promise, part="checks", epsilon=part_of(left, delta, share), numbers=chosen.queries)
-    then = replace(promise, epsilon=part_of(left, delta, 1 - share))
+    first = replace(promise, part="checks", epsilon=epsilon_share(left, delta, share), numbers=chosen.queries)
+    then = replace(promise, epsilon=epsilon_share(left, delta, 1 - share))
     return [_calibrated(config, first), _calibrated(config, then)]
 
 

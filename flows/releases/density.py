@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
-from tasks.accounting.density import GuidanceNoise, calibrate_density, density_in_words
+from tasks.accounting.density import GuidanceNoise, calibrate_density, describe_density
 from tasks.reporting.report_model import Touched
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Density(Release):
         exposed = Touched("density without noise", "guidance/release.parquet", "privacy.epsilon: inf")
         return ReleaseOutcome(
             kind="density",
-            text=density_in_words(self.noise),
+            text=describe_density(self.noise),
             affected="the noisy density: selected examples, weights, prompts, the choice of texts, student",
             unnoised=(exposed,) if self.noise.non_private else (),
         )

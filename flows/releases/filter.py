@@ -10,7 +10,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from flows.config.base import RunConfig
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from flows.releases.label_counts import part_line, part_noise, part_outcome, part_values
-from tasks.accounting.teachers import PartNoise, answers_bought, survival
+from tasks.accounting.teachers import PartNoise, affordable_answers, survival
 from tasks.core.refs import Written
 from tasks.prefect.private import ask_teachers, check_teachers, teach
 from tasks.prefect.runtime import embed_samples, now, results, start
@@ -64,7 +64,7 @@ class TeacherAnswers(Release):
         if self.name != "answers" or chance >= LEAST_SURVIVAL:
             return []
         gaussian = noise.privacy.kind == "gaussian"
-        fewer = answers_bought(teachers / 1.8125, noise.epsilon_stated, noise.delta) if gaussian else 0
+        fewer = affordable_answers(teachers / 1.8125, noise.epsilon_stated, noise.delta) if gaussian else 0
         hint = f"; {fewer} queries would be answered at {LEAST_SURVIVAL:g}" if 1 < fewer < noise.privacy.numbers else ""
         return [
             f"an answer on which all {teachers} teachers agree survives the noise with probability {chance:.3f}: more "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from flows.engine.method import Release, ReleaseOutcome, ReleasePlan
 from tasks.accounting.moments import MomentsNoise, MomentsPrivacy, calibrate_moments, with_moments
-from tasks.accounting.teachers import left_of
+from tasks.accounting.teachers import remaining_epsilon
 from tasks.steps.moments import MomentsSpec
 
 if TYPE_CHECKING:
@@ -91,4 +91,4 @@ class Moments(Release):
 def _rest(config: RunConfig) -> float:
     """Return the epsilon that is `privacy.epsilon` together with that of the moments."""
     privacy, first = config.privacy, config.student.adaptation_epsilon
-    return left_of(privacy.epsilon, privacy.delta, [first], config.adds_epsilons)
+    return remaining_epsilon(privacy.epsilon, privacy.delta, [first], config.adds_epsilons)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from connectors.interfaces.errors import ConfigError
 from flows.engine.method import Release, ReleaseOutcome, ReleasePlan, Releases
 from flows.releases.budget import share_budget
-from tasks.accounting.dp_sgd import TrainingNoise, calibrate_training, training_in_words
+from tasks.accounting.dp_sgd import TrainingNoise, calibrate_training, describe_training
 from tasks.reporting.report_model import Touched
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class TrainingRelease(Release):
         exposed = Touched("training of the model, without noise", "its weights and texts", "privacy.epsilon: inf")
         return ReleaseOutcome(
             kind="training",
-            text=training_in_words(self.noise),
+            text=describe_training(self.noise),
             affected="the noisy steps: the trained model, its texts, the student",
             unnoised=(exposed,) if self.noise.non_private else (),
         )

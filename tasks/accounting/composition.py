@@ -1,7 +1,7 @@
-"""Privacy arithmetic: what a list of releases costs together.
+"""Privacy arithmetic: the joint cost of a list of releases.
 
-Events come first. An event is a plain JSON object that says what one release did to the data; it lies in
-`Charge.event` and in the ledger, and every function here reads lists of them. Types and their fields:
+An event is a plain JSON object that describes what one release did to the data. Events are stored in `Charge.event`
+and in the ledger, and every function here reads lists of them. Types and their fields:
 
 - ``discrete_gaussian``: ``noise_multiplier`` (noise sigma / L2 sensitivity), ``sigma_int`` (sigma in integer steps)
 - ``gaussian``: ``noise_multiplier``
@@ -11,13 +11,13 @@ Events come first. An event is a plain JSON object that says what one release di
   ``epsilon``, ``delta`` that was accounted for it when it was planned
 - ``non_private``: no field; the data was used without noise
 
-Each may carry ``count`` (default 1): how many independent releases of that kind.
+Each event may have a ``count`` (default 1), the number of independent releases of that kind.
 
-Everything that decides is one currency, the squared mu of Gaussian differential privacy. One currency matters: a
-gate that used one rule for some histories and another for the rest would let the choice of the next release depend
-on earlier answers, and no theorem covers that. Training by DP-SGD is no Gaussian release and has no mu: its
-(epsilon, delta) stands beside the currency with a delta of its own, and both are added up (basic composition holds
-for pairs that were fixed before each release was chosen; Rogers, Roth, Ullman and Vadhan 2016).
+All decisions use one unit, the squared mu of Gaussian differential privacy. A gate with one rule for some histories
+and another rule for the rest would let the choice of the next release depend on earlier results. No theorem covers
+that. Training by DP-SGD is not a Gaussian release and has no mu: its (epsilon, delta) is counted separately, with its
+own delta, and both are added up. Basic composition holds for pairs that were fixed before each release was chosen
+(Rogers, Roth, Ullman and Vadhan 2016).
 """
 
 from __future__ import annotations
@@ -30,23 +30,26 @@ from typing import Any, Final, Literal
 from connectors.interfaces.errors import LedgerError
 
 Event = dict[str, Any]
-"""One release, plain JSON values only."""
+"""One release; plain JSON values only."""
 
 Adjacency = Literal["add_remove", "replace_one"]
 
 DELTA_ROUNDING: Final = 1e-9
-"""Part of delta below which a rest of it is the rounding of a sum."""
+"""Remainders of delta below this part of it are rounding errors of a sum."""
 
 PURE: Final = ("laplace", "discrete_laplace")
-"""Events that are epsilon-DP by themselves, with delta 0."""
+"""Events that are epsilon-DP on their own, with delta 0."""
 
 GRID_SAFETY: Final = 4.0
-"""How many times the leading term of the integer grid's effect is counted; see `_grid_slack`."""
+"""Safety factor on the leading term of the integer grid's effect; see `_grid_slack`."""
 
 
 # --- events
 def discrete_gaussian_event(noise_multiplier: float, sigma_int: float, count: int = 1) -> Event:
-    """Describe `count` releases with integer Gaussian noise of parameter `sigma_int` on every coordinate."""
+    """Describe `count` releases with integer Gaussian noise.
+
+    `sigma_int` is the parameter of the noise on every coordinate.
+    """
     numbers = {"noise_multiplier": float(noise_multiplier), "sigma_int": float(sigma_int)}
     return {"type": "discrete_gaussian", **numbers, "count": count}
 
@@ -57,21 +60,24 @@ def gaussian_event(noise_multiplier: float, count: int = 1) -> Event:
 
 
 def laplace_event(epsilon: float, count: int = 1) -> Event:
-    """Describe `count` releases with Laplace noise, each `epsilon`-DP by itself."""
+    """Describe `count` releases with Laplace noise, each `epsilon`-DP on its own."""
     return {"type": "laplace", "epsilon": float(epsilon), "count": count}
 
 
 def dp_sgd_event(noise_multiplier: float, sample_rate: float, steps: int, epsilon: float, delta: float) -> Event:
-    """Describe one training: `steps` noisy sums over rows that each take part with chance `sample_rate`."""
+    """Describe one training by DP-SGD.
+
+    It consists of `steps` noisy sums over rows that are sampled with probability `sample_rate`.
+    """
     numbers = {"noise_multiplier": float(noise_multiplier), "sample_rate": float(sample_rate), "steps": steps}
     return {"type": "dp_sgd", **numbers, "epsilon": float(epsilon), "delta": float(delta), "count": 1}
 
 
 def discrete_laplace_event(epsilon: float, count: int = 1) -> Event:
-    """Describe `count` releases with integer Laplace noise on every coordinate, each `epsilon`-DP by itself.
+    """Describe `count` releases with integer Laplace noise on every coordinate.
 
-    Counted as the worst mechanism that is `epsilon`-DP: how its loss lies depends on the grid and on how a change is
-    spread over coordinates.
+    Each is `epsilon`-DP on its own and counted as the worst such mechanism: the distribution of its loss depends on the
+    grid and on how a change is spread over coordinates.
     """
     return {"type": "discrete_laplace", "epsilon": float(epsilon), "count": count}
 
@@ -83,14 +89,14 @@ def non_private_event() -> Event:
 
 # --- what they cost
 def epsilon_of(events: Sequence[Mapping[str, Any]], delta: float) -> float:
-    """Return the epsilon of all events together at `delta`, for the report of a plan that was fixed beforehand.
+    """Return the joint epsilon at `delta` of a plan that was fixed beforehand.
 
-    0 for no event, infinite for a non-private one. Only Gaussians: the exact closed form (Balle and Wang 2018,
-    Theorem 8, with mu^2 added up as in Dong, Roth and Su 2022, Corollary 3.3) plus the grid's slack. Mixed, and
-    training: numeric composition of privacy loss distributions, rounded upwards. Raises LedgerError for an event that
-    is not understood.
+    0 without events, infinite for a non-private one. Only Gaussians: the exact closed form (Balle and Wang 2018,
+    Theorem 8, with mu^2 added up as in Dong, Roth and Su 2022, Corollary 3.3) plus the grid's slack. Mixed events and
+    training: numeric composition of privacy loss distributions, rounded upwards. Raises LedgerError for an unknown
+    event type.
     """
-    own, shared = _apart(events)
+    own, shared = _split_trainings(events)
     mu_squared = sum(mu_squared_of(event) for event in shared)
     _check_delta(delta)
     if mu_squared == math.inf or (mu_squared == 0.0 and not own):
@@ -105,14 +111,15 @@ def epsilon_of(events: Sequence[Mapping[str, Any]], delta: float) -> float:
 
 
 def filter_epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float:
-    """Return the epsilon the gate holds against the cap: valid when each release was chosen after the earlier answers.
+    """Return the epsilon that the gate compares with the cap.
 
-    Stopping before the sum of mu^2 passes a fixed bound is free under full adaptivity (Smith and Thakurta 2022;
-    Koskela, Tobaben and Honkela 2023). Pure epsilon-DP events enter with the mu whose trade-off curve lies below
-    theirs everywhere, so they share the currency. Each training adds its own epsilon and takes its own delta out of
-    `delta`; infinite where too little is left of it. Has the type `connectors.interfaces.ledger.Compose`.
+    Valid for adaptively chosen releases. Stopping before the sum of mu^2 exceeds a fixed bound is free under full
+    adaptivity (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2023). Pure epsilon-DP events enter with the mu
+    whose trade-off curve is below theirs everywhere, which puts them in the same unit. Each training adds its own
+    epsilon and takes its own delta out of `delta`; infinite where too little delta is left. Has the type
+    `connectors.interfaces.ledger.Compose`.
     """
-    own, shared = _apart(events)
+    own, shared = _split_trainings(events)
     mu_squared = sum(mu_squared_of(event) for event in shared)
     _check_delta(delta)
     added = sum(_count(event) * _positive(event, "epsilon") for event in own)
@@ -126,7 +133,10 @@ def filter_epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float:
 
 
 def mu_squared_of(event: Mapping[str, Any]) -> float:
-    """Return mu^2 of one event in Gaussian differential privacy, its `count` included; infinite if non-private."""
+    """Return mu^2 of one event, including its `count`; infinite if non-private.
+
+    mu is the parameter of Gaussian differential privacy.
+    """
     kind = event.get("type")
     if kind == "non_private":
         return math.inf
@@ -134,13 +144,16 @@ def mu_squared_of(event: Mapping[str, Any]) -> float:
         return _count(event) / _positive(event, "noise_multiplier") ** 2
     if kind in PURE:
         return _count(event) * mu_of_pure(_positive(event, "epsilon")) ** 2
-    raise LedgerError(f"Privacy event of type {kind!r} is not understood; nothing may be released on top of it.")
+    raise LedgerError(
+        f"Privacy event: type {kind!r} is unknown. Nothing may be released on top of it. Use the version that wrote it."
+    )
 
 
 def rho_of(event: Mapping[str, Any]) -> float:
-    """Return rho of one event in zero-concentrated DP, its `count` included (Bun and Steinke 2016, Prop. 1.4, 1.6).
+    """Return rho of one event in zero-concentrated DP, including its `count`.
 
-    Exact for the discrete Gaussian at every scale (Canonne, Kamath and Steinke 2020, Theorem 4).
+    Bun and Steinke 2016, Prop. 1.4 and 1.6. Exact for the discrete Gaussian at every scale (Canonne, Kamath and Steinke
+    2020, Theorem 4).
     """
     if event.get("type") in PURE:
         return _count(event) * _positive(event, "epsilon") ** 2 / 2
@@ -148,11 +161,11 @@ def rho_of(event: Mapping[str, Any]) -> float:
 
 
 def second_opinion(events: Sequence[Mapping[str, Any]], delta: float) -> float:
-    """Return the epsilon that numeric composition of privacy loss distributions finds: another road to the same number.
+    """Return epsilon by numeric composition of privacy loss distributions.
 
-    For `wasp budget verify`: it may not lie above the book's own total.
+    An independent check of `epsilon_of` for `wasp budget verify`: it must not exceed the ledger's total.
     """
-    own, shared = _apart(events)
+    own, shared = _split_trainings(events)
     mu_squared = sum(mu_squared_of(event) for event in shared)
     _check_delta(delta)
     if mu_squared == math.inf or (mu_squared == 0.0 and not own):
@@ -162,7 +175,10 @@ def second_opinion(events: Sequence[Mapping[str, Any]], delta: float) -> float:
 
 # --- conversions
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Return the smallest epsilon of a mu-GDP release at `delta`; `mu` > 0, exact to 1e-12."""
+    """Return the smallest epsilon of a mu-GDP release at `delta`.
+
+    `mu` > 0; exact to 1e-12.
+    """
     from dp_accounting import get_epsilon_gaussian
 
     return float(get_epsilon_gaussian(1 / mu, delta))
@@ -173,9 +189,9 @@ def mu_of(epsilon: float, delta: float) -> float:
     return 1 / gaussian_sigma(epsilon, delta)
 
 
-@lru_cache(maxsize=4096)  # a search of a millisecond, which plans ask for again and again
+@lru_cache(maxsize=4096)  # a search takes about a millisecond, and plans repeat it often
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0, releases: int = 1) -> float:
-    """Return the smallest sigma with which `releases` Gaussian releases are (epsilon, delta)-DP together."""
+    """Return the smallest sigma that makes the releases jointly (epsilon, delta)-DP."""
     from dp_accounting import get_sigma_gaussian
 
     return float(get_sigma_gaussian(epsilon, delta)) * sensitivity * math.sqrt(releases)
@@ -184,8 +200,8 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0, relea
 def mu_of_pure(epsilon: float) -> float:
     """Return the mu such that every `epsilon`-DP mechanism is mu-GDP.
 
-    The trade-off curve of pure DP is two straight lines that meet where both errors are 1/(1 + e^epsilon); a convex
-    Gaussian curve through that point lies below them.
+    The trade-off curve of pure DP consists of two straight lines that meet where both errors are 1/(1 + e^epsilon). A
+    convex Gaussian curve through that point is below both.
     """
     from scipy.special import log_expit, ndtri_exp
 
@@ -193,9 +209,10 @@ def mu_of_pure(epsilon: float) -> float:
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Return the epsilon that rho-zCDP implies at `delta`: the tight conversion, minimised over the Renyi order.
+    """Return the epsilon that rho-zCDP implies at `delta`.
 
-    Canonne, Kamath and Steinke 2020, Proposition 12; every order gives a valid bound.
+    The tight conversion, minimised over the Renyi order; every order gives a valid bound (Canonne, Kamath and Steinke
+    2020, Proposition 12).
     """
     from scipy.optimize import minimize_scalar
 
@@ -208,8 +225,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         gained = order * (log_excess - math.log1p(excess)) - log_excess
         return order * rho + (gained - math.log(delta)) / excess
 
-    found = minimize_scalar(bound, bounds=(-30.0, 30.0), method="bounded", options={"xatol": 1e-10})
-    return max(0.0, float(found.fun))
+    minimum = minimize_scalar(bound, bounds=(-30.0, 30.0), method="bounded", options={"xatol": 1e-10})
+    return max(0.0, float(minimum.fun))
 
 
 # --- inside
@@ -219,7 +236,7 @@ def _epsilon_by_loss_distribution(events: Sequence[Mapping[str, Any]], delta: fl
     total, mu_squared = losses.identity(), 0.0
     for event in events:
         if event["type"] in ("gaussian", "discrete_gaussian"):
-            mu_squared += mu_squared_of(event)  # Gaussians compose exactly: one distribution stands for all of them
+            mu_squared += mu_squared_of(event)  # Gaussians compose exactly, into one distribution
         elif _count(event):
             total = total.compose(_loss_of(event))
     if mu_squared:
@@ -228,7 +245,7 @@ def _epsilon_by_loss_distribution(events: Sequence[Mapping[str, Any]], delta: fl
 
 
 def _loss_of(event: Mapping[str, Any]) -> Any:
-    """Return the privacy loss distribution of all releases of one event, rounded upwards."""
+    """Return the privacy loss distribution of one event, rounded upwards."""
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as losses
 
@@ -243,20 +260,21 @@ def _loss_of(event: Mapping[str, Any]) -> Any:
             _positive(event, "noise_multiplier"), sampling_prob=_positive(event, "sample_rate")
         )
         return sampled.self_compose(int(_positive(event, "steps")) * count)
-    raise LedgerError(f"An event of type {event['type']!r} has no loss distribution of its own.")
+    raise LedgerError(f"Privacy event: type {event['type']!r} has no loss distribution of its own.")
 
 
-def _apart(events: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """Return the trainings, each with a delta of its own, and everything that shares one currency."""
+def _split_trainings(events: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Split events into trainings, each with its own delta, and all others."""
     own = [event for event in events if event.get("type") == "dp_sgd" and _count(event)]
     return own, [event for event in events if event.get("type") != "dp_sgd"]
 
 
 def _coarsest_step(events: Sequence[Mapping[str, Any]]) -> float:
-    """Return the widest spacing that the privacy loss of one integer release can have, 0 without integer releases.
+    """Return the widest spacing of the privacy loss of one integer release.
 
-    The loss moves in steps of g/sigma_int^2, g the common divisor of the shift's integers, and g is at most the
-    L2 sensitivity. Without `sigma_int` the coarsest grid is taken: unscaled counts of sensitivity 1.
+    0 without integer releases. The loss moves in steps of g/sigma_int^2, where g is the greatest common divisor of the
+    shift's integers. g is at most the L2 sensitivity. Without `sigma_int` the coarsest grid is assumed: unscaled counts
+    of sensitivity 1.
     """
     steps = [0.0]
     for event in events:
@@ -264,17 +282,17 @@ def _coarsest_step(events: Sequence[Mapping[str, Any]]) -> float:
             multiplier = _positive(event, "noise_multiplier")
             sigma = _positive(event, "sigma_int") if "sigma_int" in event else multiplier
             if sigma < 1:
-                raise LedgerError(f"Integer noise with sigma {sigma:.3g} is too coarse to account for; use at least 1.")
+                raise LedgerError(f"Privacy event: sigma_int {sigma:.3g} is too coarse to account for. Use at least 1.")
             steps.append(1 / (multiplier * sigma))
     return max(steps)
 
 
 def _grid_slack(mu: float, epsilon: float, step: float) -> float:
-    """Return what integer noise can cost beyond continuous noise of equal sigma, in epsilon.
+    """Return the extra epsilon of integer noise over continuous noise of equal sigma.
 
-    The loss lies on a grid of width `step`. By Euler and Maclaurin the grid's sum exceeds delta's integral by at most
-    step^2/24 times the loss density at epsilon; divided by the slope of delta this is step^2/24 * hazard/mu, and the
-    normal hazard rate at t is below t + 1. Counted `GRID_SAFETY` times; about 1e-6 at the product's scale.
+    The loss takes values on a grid of width `step`. By Euler and Maclaurin the grid's sum exceeds delta's integral by
+    at most step^2/24 times the loss density at epsilon. Divided by the slope of delta this is step^2/24 * hazard/mu,
+    and the normal hazard rate at t is below t + 1. Multiplied by `GRID_SAFETY`; about 1e-6 at the product's scale.
     """
     tail = epsilon / mu + mu / 2
     return GRID_SAFETY * step**2 / 24 * (tail + 1) / mu
@@ -283,17 +301,17 @@ def _grid_slack(mu: float, epsilon: float, step: float) -> float:
 def _count(event: Mapping[str, Any]) -> int:
     count = event.get("count", 1)
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise LedgerError(f"Privacy event field 'count' must be a whole number from 0, not {count!r}.")
+        raise LedgerError(f"Privacy event: count is {count!r}. Write a whole number from 0.")
     return count
 
 
 def _positive(event: Mapping[str, Any], field: str) -> float:
     value = event.get(field)
     if not isinstance(value, (int, float)) or not 0 < value < math.inf:
-        raise LedgerError(f"Privacy event field '{field}' must be a positive number, not {value!r}.")
+        raise LedgerError(f"Privacy event: {field} is {value!r}. Write a positive number.")
     return float(value)
 
 
 def _check_delta(delta: float) -> None:
     if not 0 < delta < 1:
-        raise LedgerError(f"delta must lie between 0 and 1, not {delta!r}.")
+        raise LedgerError(f"delta: {delta!r} is not allowed. Write a number between 0 and 1.")

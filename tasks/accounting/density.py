@@ -1,4 +1,7 @@
-"""The noise of one released density: one sum of features per class serves all rounds of a run, and later runs."""
+"""The noise of one released density: one sum of features per class.
+
+The release serves all rounds and later runs.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,19 @@ from tasks.accounting.sensitivity import VotePrivacy, need
 from tasks.accounting.votes import LEAST_SIGMA_INT, Noise
 
 FEATURE_STEPS: Final = 2**14
-"""Integer steps of a feature; features are cut down to whole steps, so that nothing gets longer."""
+"""Integer steps of a feature; features are truncated to whole steps, which makes no vector longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuidanceNoise(Noise):
-    """The noise of a density; `sigma` and `sensitivity` are of features, of which no row has more than length 1."""
+    """The noise of a density.
+
+    `sigma` and `sensitivity` are in units of features, which have a length of at most 1 per row.
+    """
 
     @property
     def charge(self) -> Charge:
-        """The release as the ledger writes it."""
+        """The release as a ledger charge."""
         return Charge(
             mechanism="none" if self.non_private else "discrete_gaussian",
             event=self.event,
@@ -34,21 +40,21 @@ class GuidanceNoise(Noise):
 
 
 def density_sensitivity(privacy: VotePrivacy) -> float:
-    """Return by how much one row, or one person, moves the sums of all classes together, L2 norm.
+    """Return the L2 distance by which one row or person moves the sums of all classes.
 
     A row adds its features, whose length is at most 1, to the sum of its class and nothing to the others. Features
-    are cut towards zero to whole steps, which only shortens them: 1. A person adds the average of their rows' features,
-    over all classes, which is no longer than the longest: 1. Replacing takes one away and adds another, and features
-    have both signs: 2.
+    are truncated towards zero to whole steps, which only shortens them: 1. A person adds the average of their rows'
+    features, over all classes, which is no longer than the longest: 1. Replacing removes one and adds another, and
+    features have both signs: 2.
     """
     return 2.0 if privacy.adjacency == "replace_one" else 1.0
 
 
 def calibrate_density(privacy: VotePrivacy) -> GuidanceNoise:
-    """Return the least noise that keeps the promise with one release, and what it really costs.
+    """Return the least noise for the promise with one release, and its exact cost.
 
-    Infinite epsilon: no noise, marked non-private. Raises ConfigError for numbers that promise nothing, for another
-    calibration than "tight", and where persons' rows are not averaged.
+    Infinite epsilon: no noise, marked non-private. Raises ConfigError for numbers that promise nothing, for any
+    calibration other than "tight", and where persons' rows are not averaged.
     """
     need(privacy.epsilon > 0, "epsilon", "a positive number, or inf", privacy.epsilon)
     need(0 < privacy.delta < 1, "delta", "a number between 0 and 1", privacy.delta)
@@ -61,15 +67,15 @@ def calibrate_density(privacy: VotePrivacy) -> GuidanceNoise:
     least, widening = gaussian_sigma(privacy.epsilon, privacy.delta, sensitivity), 1e-6
     while True:
         sigma = least * (1 + widening)
-        need(sigma * FEATURE_STEPS >= LEAST_SIGMA_INT, "epsilon", "smaller, or inf", privacy.epsilon)
+        need(sigma * FEATURE_STEPS >= LEAST_SIGMA_INT, "epsilon", "a smaller number, or inf", privacy.epsilon)
         exact = epsilon_of([discrete_gaussian_event(sigma / sensitivity, sigma * FEATURE_STEPS)], privacy.delta)
         if exact <= privacy.epsilon:
             return _noise(privacy, sigma, exact)
         widening *= 2
 
 
-def density_in_words(noise: Noise) -> str:
-    """Return what the release is, as a sentence; empty for other noise."""
+def describe_density(noise: Noise) -> str:
+    """Describe the release in a sentence; empty for other noise."""
     if not isinstance(noise, GuidanceNoise):
         return ""
     how = "without noise" if noise.non_private else f"with integer Gaussian noise, sigma {noise.sigma:.4f}"

@@ -1,8 +1,8 @@
-"""How much noise a training by DP-SGD needs: sample rate, sigma, and the charge that tells the ledger.
+"""Noise of a training by DP-SGD: sample rate, sigma and the charge for the ledger.
 
-Abadi et al. 2016. In every step each row takes part by a draw of its own with chance q, its gradient is cut to the L2
-norm C, and the sum gets Gaussian noise of sigma * C on every weight. What is released are the weights after the last
-step; the accountant assumes that every step is seen, so that checkpoints are covered as well.
+Abadi et al. 2016. In every step each row is sampled independently with probability q, its gradient is clipped to the L2
+norm C, and the sum gets Gaussian noise of sigma * C on every weight. The weights after the last step are released. The
+accountant assumes that every step is seen, which covers checkpoints as well.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from tasks.accounting.votes import Noise
 Clipping = Literal["hooks", "ghost"]
 
 LEAST_SIGMA, MOST_SIGMA = 0.1, 10_000.0
-"""Between these the noise multiplier is looked for."""
+"""Range of the search for the noise multiplier."""
 
 NEAR: Final = 5e-3
 """Part of epsilon that the search for the noise may leave unused."""
 
-MOST_LOOKS: Final = 40
-"""Looks after which the search gives up."""
+MOST_TRIES: Final = 40
+"""Number of tries after which the search gives up."""
 
 AGREEMENT: Final = 0.03
-"""How far two accountants may lie apart, relative and absolute: numeric composition rounds upwards by that much."""
+"""Largest difference of the two accountants, relative and absolute: numeric composition rounds up by that much."""
 
 
 @dataclass(frozen=True, slots=True)
 class Training:
     """The steps of a training; every number is public.
 
-    `declared_rows`: the rounded number of private rows (N), declared and never read off the data. `batch_rows`: rows
+    `declared_rows`: the rounded number of private rows (N), declared and never read from the data. `batch_rows`: rows
     that take part in a step on average. `clip`: largest L2 norm of one row's gradient (C).
     """
 
@@ -48,16 +48,17 @@ class Training:
 
     @property
     def sample_rate(self) -> float:
-        """The chance of each row to take part in a step (q)."""
+        """Probability that a row takes part in a step (q)."""
         return self.batch_rows / self.declared_rows
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingNoise(Noise):
-    """The noise of a training: `sigma` in units of a gradient, `sensitivity` the norm that gradients are cut to.
+    """The noise of a training.
 
-    `epsilon_prv` is what a second accountant finds, None where there is no noise. `own`: epsilon and delta of the
-    training alone, where the run releases something beside it.
+    `sigma`: in units of a gradient. `sensitivity`: the clipping norm of gradients. `epsilon_prv`: the result of the
+    second accountant, None without noise. `own`: epsilon and delta of the training alone, where the run has further
+    releases.
     """
 
     training: Training | None = None
@@ -70,7 +71,7 @@ class TrainingNoise(Noise):
 
     @property
     def event(self) -> Event:
-        """The whole training as the accountant reads it: all planned steps."""
+        """The whole training for the accountant: all planned steps."""
         if self.non_private or self.training is None:
             return non_private_event()
         plan = self.training
@@ -79,16 +80,16 @@ class TrainingNoise(Noise):
 
     @property
     def charge(self) -> Charge:
-        """The training as the ledger writes it: one release."""
+        """The training as one ledger charge."""
         return training_charge(self)
 
 
 def calibrate_training(training: Training, epsilon: float, delta: float) -> TrainingNoise:
-    """Return the least noise with which all planned steps together are (epsilon, delta)-DP for one row more or less.
+    """Return the least noise that makes all planned steps (epsilon, delta)-DP.
 
-    Accounted by privacy loss distributions of the Poisson-sampled Gaussian (dp-accounting), which bound from above,
-    and checked against the PRV accountant of Opacus; the larger of the two is what is charged. Infinite epsilon: no
-    noise, marked non-private. Raises ConfigError for numbers that promise nothing.
+    Adjacency: adding or removing a row. Accounted by privacy loss distributions of the Poisson-sampled Gaussian
+    (dp-accounting), which are upper bounds, and checked against the PRV accountant of Opacus; the larger of the two is
+    charged. Infinite epsilon: no noise, marked non-private. Raises ConfigError for numbers that promise nothing.
     """
     _check(training, epsilon, delta)
     if epsilon == float("inf"):
@@ -99,7 +100,7 @@ def calibrate_training(training: Training, epsilon: float, delta: float) -> Trai
 
 
 def training_charge(noise: TrainingNoise) -> Charge:
-    """Return a training as the ledger writes it, once, with a delta of its own."""
+    """Return the single ledger charge of a training, with its own delta."""
     plan = noise.training
     assert plan is not None
     reason = f"a row's gradient has an L2 norm of at most {plan.clip:g}; it takes part in each of {plan.steps} steps "
@@ -115,8 +116,8 @@ def training_charge(noise: TrainingNoise) -> Charge:
     )
 
 
-def training_in_words(noise: Noise) -> str:
-    """Return what a training is, as a sentence; empty for the noise of votes."""
+def describe_training(noise: Noise) -> str:
+    """Describe a training in a sentence; empty for the noise of votes."""
     if not isinstance(noise, TrainingNoise) or noise.training is None:
         return ""
     plan = noise.training
@@ -129,9 +130,9 @@ def training_in_words(noise: Noise) -> str:
 
 
 def accounted(sample_rate: float, steps: int, multiplier: float, delta: float) -> tuple[float, float]:
-    """Return the epsilon of so many steps by two accountants that share no code: loss distributions, and PRV.
+    """Return the epsilon of `steps` steps by two independent accountants.
 
-    Raises ConfigError where they do not agree: then neither is believed.
+    The first uses loss distributions, the second PRV. Raises ConfigError if they disagree: neither can be trusted then.
     """
     first, second = (
         steps_epsilon(sample_rate, steps, multiplier, delta),
@@ -139,7 +140,7 @@ def accounted(sample_rate: float, steps: int, multiplier: float, delta: float) -
     )
     if abs(first - second) > AGREEMENT * (1 + first):
         raise ConfigError(
-            f"method.steps: two accountants do not agree on the cost of {steps} steps at rate {sample_rate:.4g} "
+            f"method.steps: two accountants disagree on the cost of {steps} steps at rate {sample_rate:.4g} "
             f"({first:.4f} and {second:.4f}). Choose fewer steps, a larger delta or a smaller batch."
         )
     return first, second
@@ -147,7 +148,7 @@ def accounted(sample_rate: float, steps: int, multiplier: float, delta: float) -
 
 @lru_cache(maxsize=4096)
 def steps_epsilon(sample_rate: float, steps: int, multiplier: float, delta: float) -> float:
-    """Return the epsilon of so many steps by privacy loss distributions; 0 for no step."""
+    """Return the epsilon of `steps` steps by loss distributions; 0 for no step."""
     if steps == 0:
         return 0.0
     return epsilon_of([dp_sgd_event(multiplier, sample_rate, steps, 1.0, delta)], delta)
@@ -155,7 +156,10 @@ def steps_epsilon(sample_rate: float, steps: int, multiplier: float, delta: floa
 
 @lru_cache(maxsize=64)
 def prv_epsilon(sample_rate: float, steps: int, multiplier: float, delta: float) -> float:
-    """Return the epsilon of so many steps by Opacus' PRV accountant (Gopi, Lee and Wutschitz 2021), from above."""
+    """Return an upper bound on epsilon by Opacus' PRV accountant.
+
+    Gopi, Lee and Wutschitz 2021.
+    """
     if steps == 0:
         return 0.0
     import warnings
@@ -171,12 +175,13 @@ def prv_epsilon(sample_rate: float, steps: int, multiplier: float, delta: float)
             return float(accountant.get_epsilon(delta))
         except (RuntimeError, ValueError) as error:
             raise ConfigError(
-                f"privacy.epsilon: so little noise ({multiplier:.3g}) cannot be accounted for."
+                f"privacy.epsilon: so little noise (multiplier {multiplier:.3g}) cannot be accounted for. "
+                "Write a smaller epsilon."
             ) from error
 
 
 def require_opacus() -> None:
-    """Raise MissingPackageError, whose words are the install command, where Opacus is not installed."""
+    """Raise MissingPackageError with the install command if Opacus is missing."""
     import importlib.util
 
     from connectors.interfaces.errors import MissingPackageError
@@ -188,27 +193,27 @@ def require_opacus() -> None:
 # --- inside
 @lru_cache(maxsize=64)
 def _multiplier(sample_rate: float, steps: int, epsilon: float, delta: float) -> float:
-    """Return a noise multiplier whose steps cost at most `epsilon`, and hardly less, by both accountants.
+    """Return a noise multiplier whose steps cost `epsilon` or slightly less.
 
-    Starts from the central limit of subsampled Gaussians (Bu, Dong, Long and Su 2020) and walks by the slope between
-    the last two looks; epsilon falls as the noise grows, so that few looks are needed.
+    Both accountants must agree. Starts from the central limit of subsampled Gaussians (Bu, Dong, Long and Su 2020) and
+    follows the slope between the last two tries. Epsilon falls as the noise grows, hence few tries are needed.
     """
     mu = 1 / gaussian_sigma(epsilon, delta)
-    look = 1 / math.sqrt(math.log1p(mu**2 / (steps * sample_rate**2)))
-    slope, before = -1.0, (0.0, 0.0)
-    for _ in range(MOST_LOOKS):
-        found = prv_epsilon(sample_rate, steps, look, delta)
-        if epsilon * (1 - NEAR) <= found <= epsilon and max(accounted(sample_rate, steps, look, delta)) <= epsilon:
-            return look
-        here = (math.log(look), math.log(max(found, 1e-9)))
-        if before != (0.0, 0.0) and here[0] != before[0]:
-            slope = min(-0.3, max(-3.0, (here[1] - before[1]) / (here[0] - before[0])))
-        before = here
-        look *= math.exp((math.log(epsilon * (1 - NEAR / 2)) - here[1]) / slope)
-        if not LEAST_SIGMA <= look <= MOST_SIGMA:
+    multiplier = 1 / math.sqrt(math.log1p(mu**2 / (steps * sample_rate**2)))
+    slope, previous = -1.0, (0.0, 0.0)
+    for _ in range(MOST_TRIES):
+        cost = prv_epsilon(sample_rate, steps, multiplier, delta)
+        if epsilon * (1 - NEAR) <= cost <= epsilon and max(accounted(sample_rate, steps, multiplier, delta)) <= epsilon:
+            return multiplier
+        point = (math.log(multiplier), math.log(max(cost, 1e-9)))
+        if previous != (0.0, 0.0) and point[0] != previous[0]:
+            slope = min(-0.3, max(-3.0, (point[1] - previous[1]) / (point[0] - previous[0])))
+        previous = point
+        multiplier *= math.exp((math.log(epsilon * (1 - NEAR / 2)) - point[1]) / slope)
+        if not LEAST_SIGMA <= multiplier <= MOST_SIGMA:
             break
     raise ConfigError(
-        f"privacy.epsilon {epsilon:g} cannot be had in {steps} steps at rate {sample_rate:.4g}: no noise multiplier "
+        f"privacy.epsilon: {epsilon:g} is out of reach in {steps} steps at rate {sample_rate:.4g}; no noise multiplier "
         f"from {LEAST_SIGMA:g} to {MOST_SIGMA:g} costs that much. Change method.steps or method.batch_rows."
     )
 
@@ -237,13 +242,13 @@ def _noise(
 def _check(training: Training, epsilon: float, delta: float) -> None:
     rows, batch = training.declared_rows, training.batch_rows
     if training.steps < 1:
-        raise ConfigError(f"method.steps is {training.steps}; write a whole number from 1.")
+        raise ConfigError(f"method.steps: {training.steps} is not allowed. Write a whole number from 1.")
     if not 1 <= batch <= rows:
-        raise ConfigError(f"method.batch_rows is {batch}; write a number from 1 to method.declared_rows ({rows}).")
+        raise ConfigError(f"method.batch_rows: {batch} is not allowed. Write 1 to method.declared_rows ({rows}).")
     if not (training.clip > 0 and epsilon > 0):
-        raise ConfigError("method.clip and privacy.epsilon must be above 0.")
+        raise ConfigError("method.clip, privacy.epsilon: one of them is not above 0. Write positive numbers.")
     if not 0 < delta < 1 / rows:
         raise ConfigError(
-            f"privacy.delta {delta:g} is not below 1/method.declared_rows ({1 / rows:g}): a promise that may fail that "
-            f"often lets one row in {rows} leak. Write a smaller delta."
+            f"privacy.delta: {delta:g} is not below 1/method.declared_rows ({1 / rows:g}); a promise that fails that "
+            f"often may leak one row in {rows}. Write a smaller delta."
         )

@@ -1,14 +1,14 @@
-"""Noise that no one party adds alone: the share of each, what the sum guarantees, and to whom.
+"""Noise that several parties add together: shares, guarantee and adversary.
 
 Every party adds integer Gaussian noise of `share_int` to its votes before it masks them; the coordinator sees the sum.
-Shares are made for `minimum - colluding` parties, so the noise that an adversary cannot take off is never less than
-that of a central release with the same promise, whichever `colluding` parties tell it theirs, add none, or drop out
-before a round. A sum of discrete Gaussians is almost one itself: Kairouz, Liu and Steinke 2021, Theorem 1.
+Shares are calibrated for `minimum - colluding` parties. The noise that an adversary cannot remove is thus never less
+than in a central release with the same promise, even if any `colluding` parties reveal their noise, add none, or drop
+out before a round. A sum of discrete Gaussians is almost a discrete Gaussian: Kairouz, Liu and Steinke 2021, Theorem 1.
 
-Who the adversary is: whoever reads the sums (coordinator, reader of the run), together with up to `colluding` parties.
-A party knows its own share, so it is protected from every other single party only with `colluding` at least 1. Against
-the coordinator's records the promise is computational, because the masks are. A record, and for persons all rows of a
-person, must lie with one party: each party bounds only what it holds.
+The adversary reads the sums (coordinator, reader of the run) and controls up to `colluding` parties. A party knows its
+own share, hence it is protected from every other single party only with `colluding` at least 1. Against the
+coordinator's records the promise is computational, because the masks are. All rows of a record, and for persons all
+rows of a person, must be held by one party: each party bounds only its own rows.
 """
 
 from __future__ import annotations
@@ -28,19 +28,22 @@ if TYPE_CHECKING:
     from tasks.accounting.votes import Noise
 
 SUM_OF: Final = "; the sum of "
-"""How a charge goes on where several parties share the noise."""
+"""Continuation of a charge's reason where several parties share the noise."""
 
 SENTENCE: Final = re.compile(
     re.escape(SUM_OF) + r" *(\d+) parties' votes, .*, (\d+) parties at least, .* with up to (\d+) of the parties"
 )
 
 LEAST_SHARE_INT: Final = 4.0
-"""Smallest share, in integer steps: from here on the sum is within 10^-60 of a discrete Gaussian."""
+"""Smallest share, in integer steps, with which the sum is within 10^-60 of a discrete Gaussian."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parties:
-    """Who shares the noise: how many take part, the fewest that may form a sum, how many may collude or add none."""
+    """The parties that share the noise.
+
+    `minimum`: the fewest that may form a sum. `colluding`: how many may collude or add no noise.
+    """
 
     number: int
     minimum: int
@@ -48,36 +51,36 @@ class Parties:
 
     def __post_init__(self) -> None:
         if self.number < 2:
-            raise ConfigError(f"parties is {self.number}; a federation has 2 or more.")
+            raise ConfigError(f"parties: {self.number} is not allowed. Write 2 or more.")
         if not 2 <= self.minimum <= self.number:
-            raise ConfigError(f"minimum parties is {self.minimum}; write a number from 2 to parties ({self.number}).")
+            raise ConfigError(f"minimum parties: {self.minimum} is not allowed. Write 2 to parties ({self.number}).")
         if not 0 <= self.colluding < self.minimum:
             raise ConfigError(
-                f"colluding is {self.colluding}; write a number from 0 to {self.minimum - 1}, below minimum parties: "
-                "somebody's noise must be left."
+                f"colluding: {self.colluding} is not allowed. Write 0 to {self.minimum - 1}, below minimum parties; "
+                "the noise of at least one party must remain."
             )
 
     @property
     def bearers(self) -> int:
-        """How many shares are together as much noise as one central release has."""
+        """Number of shares whose sum has the noise of one central release."""
         return self.minimum - self.colluding
 
 
 @dataclass(frozen=True, slots=True)
 class SharedNoise:
-    """The noise of a run, shared: `total` is what a central release would add, `share_int` what each party adds."""
+    """The noise of a run in shares: `total` of a central release, one share a party."""
 
     total: Noise
     parties: Parties
 
     @property
     def share_int(self) -> float:
-        """Parameter of each party's noise, in integer steps: total / sqrt(minimum - colluding)."""
+        """Sigma of one party in integer steps: total / sqrt(minimum - colluding)."""
         return self.total.sigma_int / math.sqrt(self.parties.bearers)
 
     @property
     def widening(self) -> float:
-        """How many times wider than a central release the sum of all parties is, when nobody fails."""
+        """Ratio of all parties' noise to a central release's, if no party fails."""
         return math.sqrt(self.parties.number / self.parties.bearers)
 
     def sum_int(self, taking_part: int) -> float:
@@ -87,9 +90,9 @@ class SharedNoise:
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What holds for the whole run if `colluding` parties reveal or omit their noise: epsilon at the run's delta.
+    """The guarantee of a run if `colluding` parties reveal or omit their noise.
 
-    `promised`: whether that is within what the run states.
+    `epsilon`: at the run's delta. `promised`: True if it is within the promise of the run.
     """
 
     colluding: int
@@ -98,58 +101,61 @@ class Guarantee:
 
 
 def shared(noise: Noise, parties: Parties) -> SharedNoise:
-    """Return `noise` as shares for `parties`; ConfigError if a share would be too few integer steps to sum well.
+    """Return `noise` as shares for `parties`.
 
-    ConfigError as well for noise that was made for first choices: rounds of several parties sum votes alone.
+    Raises ConfigError if a share would have too few integer steps to sum well, or for noise with first choices: rounds
+    of several parties sum votes alone.
     """
     if noise.privacy.choice_share:
-        raise ConfigError("method.weights_from: counts is for one party; several sum votes alone, write votes.")
-    made = SharedNoise(noise, parties)
+        raise ConfigError("method.weights_from: several parties sum votes alone, not counts. Write votes.")
+    shares = SharedNoise(noise, parties)
     if noise.sigma_int > 0:
-        require_share(made.share_int)
-    return made
+        require_share(shares.share_int)
+    return shares
 
 
 def require_share(share_int: float) -> None:
-    """Raise ConfigError if sums of such shares are not as good as one discrete Gaussian."""
+    """Raise ConfigError if sums of such shares are worse than a discrete Gaussian."""
     if not share_int >= LEAST_SHARE_INT:
         raise ConfigError(
-            f"A party's share of the noise is {share_int:.3g} integer steps; it needs {LEAST_SHARE_INT:g} or more. "
-            "Write a smaller privacy.epsilon, or fewer minimum parties."
+            f"privacy.epsilon: a party's share of the noise is {share_int:.3g} integer steps, below "
+            f"{LEAST_SHARE_INT:g}. Write a smaller privacy.epsilon, or fewer minimum parties."
         )
 
 
 def require_enough(parties: Parties, taking_part: int) -> None:
-    """Raise ConfigError unless so many parties may form a sum."""
+    """Raise ConfigError unless `taking_part` parties may form a sum."""
     if not parties.minimum <= taking_part <= parties.number:
         raise ConfigError(
             f"{taking_part} parties take part; the noise was made for {parties.minimum} to {parties.number}. Nothing "
-            "is summed. Wait until more answer, or start a new run for fewer."
+            "is summed. Wait for more parties, or start a new run with fewer."
         )
 
 
 def sum_excess(share_int: float, parties: int) -> float:
-    """Return tau: the log-ratio of the sum of `parties` discrete Gaussians to one is at most this, per coordinate.
+    """Return tau: bound on the log-ratio of a sum of discrete Gaussians to one.
 
-    10 * sum over k = 1..parties-1 of exp(-2 pi^2 share^2 k / (k+1)); Kairouz, Liu and Steinke 2021, Theorem 1.
+    Per coordinate, 10 * sum over k = 1..parties-1 of exp(-2 pi^2 share^2 k / (k+1)); Kairouz, Liu and Steinke 2021,
+    Theorem 1.
     """
     return 10 * math.fsum(math.exp(-2 * math.pi**2 * share_int**2 * k / (k + 1)) for k in range(1, parties))
 
 
 def sum_zcdp_epsilon(share_int: float, parties: int, sensitivity_int: float, coordinates: int) -> float:
-    """Return e such that one noisy sum is (e^2 / 2)-zero-concentrated DP (same theorem).
+    """Return e such that one noisy sum is (e^2 / 2)-zero-concentrated DP.
 
-    `sensitivity_int`: L2, in integer steps; `coordinates`: length of the sum.
+    Kairouz, Liu and Steinke 2021, Theorem 1. `sensitivity_int`: L2, in integer steps; `coordinates`: length of the sum.
     """
     tau, spread = sum_excess(share_int, parties), sensitivity_int / (math.sqrt(parties) * share_int)
     return min(math.sqrt(spread**2 + tau * coordinates / 2), spread + tau * math.sqrt(coordinates))
 
 
 def shared_event(noise: SharedNoise) -> Event:
-    """Return one release of the sum as the accountant reads it, for the adversary that the run states.
+    """Return one release of the sum as an accounting event.
 
-    The noise that stays hidden is that of `minimum - colluding` shares: the event of a central release, to the digit.
-    What a sum of discrete Gaussians costs beyond one is below 10^-60 (`LEAST_SHARE_INT`), less than a float can add.
+    For the adversary that the run states, `minimum - colluding` shares of noise remain hidden: the event of a central
+    release, to the digit. The extra cost of a sum of discrete Gaussians is below 10^-60 (`LEAST_SHARE_INT`), less than
+    a float can represent.
     """
     total = noise.total
     if total.non_private:
@@ -158,20 +164,23 @@ def shared_event(noise: SharedNoise) -> Event:
 
 
 def shared_charge(noise: SharedNoise) -> Charge:
-    """Return one release as each party writes it into its own book; ConfigError if the run has no release."""
-    one, who = vote_charge(noise.total), noise.parties
+    """Return the charge of one release for each party's own ledger.
+
+    Raises ConfigError without a release.
+    """
+    charge, parties = vote_charge(noise.total), noise.parties
     reason = (
-        f"{one.sensitivity_reason}{SUM_OF} {who.number} parties' votes, each with {noise.share_int:.6g} steps of "
-        f"noise, {who.minimum} parties at least, read by anybody with up to {who.colluding} of the parties"
+        f"{charge.sensitivity_reason}{SUM_OF} {parties.number} parties' votes, each with {noise.share_int:.6g} steps "
+        f"of noise, {parties.minimum} parties at least, read by anybody with up to {parties.colluding} of the parties"
     )
-    event = {**shared_event(noise), ABOUT: {**one.event[ABOUT], "parties": asdict(who)}}
-    return replace(one, event=event, sensitivity_reason=reason)
+    event = {**shared_event(noise), ABOUT: {**charge.event[ABOUT], "parties": asdict(parties)}}
+    return replace(charge, event=event, sensitivity_reason=reason)
 
 
 def parties_of(event: Mapping[str, Any], reason: str) -> Parties | None:
-    """Return the parties that shared the noise of a charge; None for a central release.
+    """Return the parties behind the noise of a charge; None for a central release.
 
-    Ledger lines written before events had the field state them in the sentence `reason` alone.
+    Ledger lines from before events had the field contain them only in the sentence `reason`.
     """
     if ABOUT in event:
         return Parties(**event[ABOUT]["parties"]) if "parties" in event[ABOUT] else None
@@ -180,14 +189,15 @@ def parties_of(event: Mapping[str, Any], reason: str) -> Parties | None:
 
 
 def guarantee(noise: SharedNoise, colluding: int, taking_part: int | None = None) -> Guarantee:
-    """Return what holds when `colluding` of the parties that take part (None: all) reveal or omit their noise.
+    """Return the guarantee if `colluding` participants reveal or omit their noise.
 
-    mu' = mu * sqrt((minimum - colluding stated) / (taking part - colluding)), for all releases together.
+    `taking_part`: None means all. mu' = mu * sqrt((minimum - colluding stated) / (taking part - colluding)), for all
+    releases together.
     """
     taking_part = noise.parties.number if taking_part is None else taking_part
     require_enough(noise.parties, taking_part)
     if not 0 <= colluding < taking_part:
-        raise ConfigError(f"{colluding} of {taking_part} parties cannot collude and leave one that is to be protected.")
+        raise ConfigError(f"colluding: {colluding} of {taking_part} parties cannot collude and leave one to protect.")
     total, left = noise.total, taking_part - colluding
     if total.non_private or not total.releases:
         return Guarantee(colluding, total.epsilon_exact, not total.non_private)
@@ -199,8 +209,11 @@ def guarantee(noise: SharedNoise, colluding: int, taking_part: int | None = None
 
 
 def guarantees(noise: SharedNoise, taking_part: int | None = None) -> tuple[Guarantee, ...]:
-    """Return the table for plan and report: nobody colludes, 1, 2, 3, 5, as many as stated, one more, all but one."""
+    """Return the guarantees for plan and report.
+
+    Numbers of colluding parties: 0, 1, 2, 3, 5, the stated number, one more, all but one.
+    """
     number = noise.parties.number if taking_part is None else taking_part
     stated = noise.parties.colluding
-    asked = {0, 1, 2, 3, 5, stated, stated + 1, number - 1}
-    return tuple(guarantee(noise, colluding, number) for colluding in sorted(asked) if colluding < number)
+    numbers = {0, 1, 2, 3, 5, stated, stated + 1, number - 1}
+    return tuple(guarantee(noise, colluding, number) for colluding in sorted(numbers) if colluding < number)

@@ -1,4 +1,4 @@
-"""The noise of a whole run of DP-KPS: that of its two parts, and what both cost together."""
+"""The noise of a run of DP-KPS: noise of its two parts and their joint cost."""
 
 from __future__ import annotations
 
@@ -11,62 +11,62 @@ from tasks.accounting.keyphrases import KeyphraseNoise, PartPrivacy, calibrate_p
 from tasks.accounting.sensitivity import VotePrivacy, need
 from tasks.accounting.votes import Noise, calibrate, vote_charge
 
-SETTING_IN_WORDS = {
+SETTING_TEXTS = {
     "gaussian": "integer Gaussian noise on averages of each document",
     "pure": "integer Laplace noise on averages of each document, delta 0",
     "paper": "the noise of the paper as printed, which was made for one phrase: NO guarantee of its epsilon for a "
-    "document; what a document costs is accounted",
+    "document; the cost of a document is accounted",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class KeyphrasesNoise(Noise):
-    """The noise of both parts; `sigma` and `sensitivity` are those of the density."""
+    """The noise of both parts; `sigma` and `sensitivity` belong to the density."""
 
     vocabulary: KeyphraseNoise | None = None
     density: KeyphraseNoise | None = None
 
     @property
     def parts(self) -> tuple[KeyphraseNoise, KeyphraseNoise]:
-        """The vocabulary's and the density's."""
+        """The noise of the vocabulary and of the density."""
         assert self.vocabulary is not None
         assert self.density is not None
         return self.vocabulary, self.density
 
     @property
     def own_charges(self) -> tuple[Charge, ...]:
-        """What the method writes into the ledger, in order."""
+        """The ledger charges of the method, in order."""
         return tuple(part_charge(part) for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class WordsNoise(Noise):
-    """The noise of votes, and of a private vocabulary before them; epsilons are those of both together.
+    """The noise of votes and of the private vocabulary that precedes them.
 
-    Everything else (sigma, sensitivity, releases) is of the votes.
+    Epsilons are joint. Everything else (sigma, sensitivity, releases) belongs to the votes.
     """
 
     vocabulary: KeyphraseNoise | None = None
 
     @property
     def own_charges(self) -> tuple[Charge, ...]:
-        """What the method writes into the ledger, in order."""
+        """The ledger charges of the method, in order."""
         assert self.vocabulary is not None
         return (part_charge(self.vocabulary), *(vote_charge(self),) * self.releases, *self.last)
 
 
 def calibrate_words(vocabulary: PartPrivacy, votes: VotePrivacy, epsilon: float) -> WordsNoise:
-    """Return the noise of a vocabulary and of the votes after it, whose epsilons are `epsilon` together."""
-    first, then = calibrate_part(vocabulary), calibrate(votes)
-    values = {field.name: getattr(then, field.name) for field in fields(Noise)}
-    exact = epsilon_of([first.event, *[then.event] * then.releases], then.delta)
-    return WordsNoise(**values | {"epsilon_stated": epsilon, "epsilon_exact": exact, "vocabulary": first})
+    """Return the joint noise of a vocabulary and the votes after it."""
+    terms, ballot = calibrate_part(vocabulary), calibrate(votes)
+    values = {field.name: getattr(ballot, field.name) for field in fields(Noise)}
+    exact = epsilon_of([terms.event, *[ballot.event] * ballot.releases], ballot.delta)
+    return WordsNoise(**values | {"epsilon_stated": epsilon, "epsilon_exact": exact, "vocabulary": terms})
 
 
 def calibrate_keyphrases(
     vocabulary: PartPrivacy, density: PartPrivacy, epsilon: float, delta: float
 ) -> KeyphrasesNoise:
-    """Return the noise of both parts, whose epsilons are `epsilon` together at `delta`."""
+    """Return the noise of both parts, with joint epsilon `epsilon` at `delta`."""
     first, second = calibrate_part(vocabulary), calibrate_part(density)
     exact = epsilon_of([first.event, second.event], delta)
     return KeyphrasesNoise(
@@ -86,28 +86,29 @@ def calibrate_keyphrases(
     )
 
 
-def apart(epsilon: float, delta: float, setting: str, vocabulary: float | None) -> tuple[float, float]:
-    """Return the epsilons of vocabulary and density that are `epsilon` together; `vocabulary`: that of the first.
+def split_epsilon(epsilon: float, delta: float, setting: str, vocabulary: float | None) -> tuple[float, float]:
+    """Split `epsilon` into the epsilons of vocabulary and density.
 
-    Without it each has half of what adds up: of mu^2 under Gaussian noise, else of epsilon.
+    `vocabulary` fixes the first. Without it each has half of the additive quantity: mu^2 under Gaussian noise, else
+    epsilon.
     """
     if vocabulary is None:
         return shares(epsilon, delta, setting)  # type: ignore[arg-type]
     need(0 < vocabulary < epsilon, "vocabulary_epsilon", f"a number between 0 and {epsilon:g}", vocabulary)
     if setting != "gaussian":
         return vocabulary, epsilon - vocabulary
-    left = mu_of(epsilon, delta) ** 2 - mu_of(vocabulary, delta) ** 2
-    return vocabulary, gaussian_epsilon(math.sqrt(left), delta)
+    rest = mu_of(epsilon, delta) ** 2 - mu_of(vocabulary, delta) ** 2
+    return vocabulary, gaussian_epsilon(math.sqrt(rest), delta)
 
 
-def keyphrases_in_words(noise: Noise) -> str:
-    """Return what the two releases are, as a sentence; empty for other noise."""
+def describe_keyphrases(noise: Noise) -> str:
+    """Describe the two releases in a sentence; empty for other noise."""
     if not isinstance(noise, KeyphrasesNoise):
         return ""
     first, second = noise.parts
     return (
-        f"how many documents hold each public term (first {first.privacy.terms} of each; epsilon "
+        f"how many documents contain each public term (first {first.privacy.terms} of each; epsilon "
         f"{first.epsilon_exact:.4g}), and densities of the first {second.privacy.keyphrases} phrases of each by "
         f"{second.privacy.frequencies} frequencies and {second.privacy.members} member(s) (epsilon "
-        f"{second.epsilon_exact:.4g}); {SETTING_IN_WORDS[noise.calibration]}"
+        f"{second.epsilon_exact:.4g}); {SETTING_TEXTS[noise.calibration]}"
     )

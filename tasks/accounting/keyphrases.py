@@ -1,11 +1,11 @@
-"""How much noise the two parts of DP-KPS need: what one document adds, scale from epsilon, charge for the ledger.
+"""Noise of the two parts of DP-KPS: sensitivity, scale and ledger charge.
 
-Both parts release sums over documents, so no private count is divided by. Three settings, side by side:
+Both parts release sums over documents, which avoids a division by a private count. Three settings:
 
 - ``gaussian``: distinct terms, paired features averaged over a document's keyphrases, integer Gaussian noise
 - ``pure``: the same sums with integer Laplace noise; delta 0
-- ``paper``: as printed. Its noise is made for one point; a document adds up to M points, so the printed epsilon is no
-  guarantee for documents. `epsilon_exact`, and with it the ledger, holds what one document really costs
+- ``paper``: as printed. Its noise is made for one point; a document adds up to M points, hence the printed epsilon is
+  no guarantee for documents. `epsilon_exact`, and with it the ledger, contains the exact cost of one document
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ Part = Literal["vocabulary", "density"]
 Setting = Literal["gaussian", "pure", "paper"]
 
 PARTS: Final[tuple[Part, Part]] = ("vocabulary", "density")
-"""The two releases in order; their names are their places in a run."""
+"""The two releases in order; their names identify them within a run."""
 
 FEATURE_STEPS: Final = 4096
 """Integer steps of one feature: documents are rounded to multiples of 2^-12."""
 
 COUNT_STEPS: Final = 128
-"""Integer steps of one count under Gaussian noise, so that its grid costs nothing; Laplace noise is exact on counts."""
+"""Integer steps of one count under Gaussian noise, which makes its grid free; Laplace noise is exact on counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartPrivacy:
-    """What one part of DP-KPS promises about a document; every number is public.
+    """The privacy promise of one part of DP-KPS for a document.
 
-    `epsilon`, `delta`: of this part (`delta` counts for gaussian alone). `terms`: S, most distinct vocabulary terms of
-    a document. `keyphrases`: M, most keyphrases. `frequencies`: D, of random Fourier features, 2 D numbers. `members`:
-    structures of an ensemble, released together.
+    Every number is public. `epsilon`, `delta`: of this part (`delta` counts for gaussian alone). `terms`: S, most
+    distinct vocabulary terms of a document. `keyphrases`: M, most keyphrases. `frequencies`: D, of random Fourier
+    features, 2 D numbers. `members`: structures of an ensemble, released together.
     """
 
     part: Part
@@ -63,7 +63,7 @@ class PartPrivacy:
 
     @property
     def width(self) -> int:
-        """Numbers that a document adds to in the density, over all members."""
+        """Numbers in the density that a document adds to, over all members."""
         return 2 * self.frequencies * self.members
 
 
@@ -71,9 +71,9 @@ class PartPrivacy:
 class KeyphraseNoise:
     """The noise of one part.
 
-    `scale`: sigma, or the b of Laplace noise, in counts or features; `scale_int` in integer steps, `steps` of which are
-    one. `sensitivity`: L2 for Gaussian noise, L1 for Laplace noise, of one document. `epsilon_stated`: what was asked
-    for; `epsilon_exact`: what one document really costs at `delta`.
+    `scale`: sigma, or the b of Laplace noise, in counts or features. `scale_int`: the scale in integer steps, `steps`
+    per count or feature. `sensitivity`: of one document, L2 for Gaussian noise, L1 for Laplace noise.
+    `epsilon_stated`: the requested epsilon. `epsilon_exact`: the exact cost of one document at `delta`.
     """
 
     privacy: PartPrivacy
@@ -87,38 +87,39 @@ class KeyphraseNoise:
 
     @property
     def gaussian(self) -> bool:
-        """Whether the noise is Gaussian; Laplace otherwise."""
+        """True for Gaussian noise, False for Laplace noise."""
         return self.privacy.setting == "gaussian"
 
     @property
     def event(self) -> Event:
-        """The release as the accountant reads it."""
+        """The release as an accounting event."""
         if self.gaussian:
             return discrete_gaussian_event(self.scale / self.sensitivity, self.scale_int)
         return discrete_laplace_event(self.sensitivity / self.scale)
 
 
 def document_sensitivity(privacy: PartPrivacy) -> float:
-    """Return by how much one document moves the sums of its part: L2 norm for gaussian, L1 norm otherwise.
+    """Return by how much one document moves the sums of its part.
 
-    Vocabulary: S distinct terms, sqrt(S) or S. Density: cos^2 + sin^2 = 1 for each of D frequencies, so sqrt(D) or
-    sqrt(2) D; an average over keyphrases is no longer than the longest. Printed features sqrt(2) cos(.) are summed over
-    M keyphrases: sqrt(2) * 2 D * M. Rounding adds half a step to each number. Replacing a document costs twice as much
-    in the density (features have both signs) and in L1, sqrt(2) times in the L2 norm of counts.
+    The L2 norm for gaussian, else the L1 norm. Vocabulary: S distinct terms, sqrt(S) or S. Density: cos^2 + sin^2 = 1
+    for each of D frequencies, hence sqrt(D) or sqrt(2) D; an average over keyphrases is no longer than the longest.
+    Printed features sqrt(2) cos(.) are summed over M keyphrases: sqrt(2) * 2 D * M. Rounding adds half a step to each
+    number. Replacing a document costs twice as much in the density (features have both signs) and in L1, sqrt(2) times
+    in the L2 norm of counts.
     """
     gaussian = privacy.setting == "gaussian"
     if privacy.part == "vocabulary":
-        one = math.sqrt(privacy.terms) if gaussian else float(privacy.terms)
-        twice = math.sqrt(2) if gaussian else 2.0
+        norm = math.sqrt(privacy.terms) if gaussian else float(privacy.terms)
+        factor = math.sqrt(2) if gaussian else 2.0
     else:
-        one, twice = _density_norm(privacy) + _rounding(privacy), 2.0
-    return one * (twice if privacy.adjacency == "replace_one" else 1.0)
+        norm, factor = _density_norm(privacy) + _rounding(privacy), 2.0
+    return norm * (factor if privacy.adjacency == "replace_one" else 1.0)
 
 
 def calibrate_part(privacy: PartPrivacy) -> KeyphraseNoise:
-    """Return the least noise that keeps the promise of one part; for ``paper``, the printed noise and its real cost.
+    """Return the least noise for the promise of one part, and its exact cost.
 
-    Raises ConfigError for numbers that promise nothing.
+    For ``paper``: the printed noise. Raises ConfigError for numbers that promise nothing.
     """
     _check(privacy)
     sensitivity = document_sensitivity(privacy)
@@ -133,12 +134,12 @@ def calibrate_part(privacy: PartPrivacy) -> KeyphraseNoise:
 
 
 def shares(epsilon: float, delta: float, setting: Setting, vocabulary: float = 0.5) -> tuple[float, float]:
-    """Return the epsilons of vocabulary and density that are `epsilon` together at one `delta`.
+    """Split `epsilon` into the epsilons of vocabulary and density at one `delta`.
 
     `vocabulary`: its share, of mu^2 under Gaussian noise, of epsilon otherwise.
     """
     if not 0 < vocabulary < 1:
-        raise ConfigError(f"The vocabulary's share of the budget is {vocabulary!r}; write a number between 0 and 1.")
+        raise ConfigError(f"The vocabulary's share of epsilon: {vocabulary!r} is not allowed. Write 0 < share < 1.")
     if setting != "gaussian":
         return epsilon * vocabulary, epsilon * (1 - vocabulary)
     mu = mu_of(epsilon, delta)
@@ -147,7 +148,7 @@ def shares(epsilon: float, delta: float, setting: Setting, vocabulary: float = 0
 
 
 def part_charge(noise: KeyphraseNoise) -> Charge:
-    """Return the release of one part as the ledger writes it."""
+    """Return the ledger charge of one part."""
     return Charge(
         mechanism="discrete_gaussian" if noise.gaussian else "discrete_laplace",
         event=noise.event,
@@ -166,7 +167,7 @@ def _gaussian(privacy: PartPrivacy, sensitivity: float) -> KeyphraseNoise:
     widening = 1e-6
     while True:
         sigma = least * (1 + widening)
-        need(sigma * steps >= LEAST_SIGMA_INT, "epsilon", "something smaller", privacy.epsilon)
+        need(sigma * steps >= LEAST_SIGMA_INT, "epsilon", "a smaller number", privacy.epsilon)
         exact = epsilon_of([discrete_gaussian_event(sigma / sensitivity, sigma * steps)], privacy.delta)
         if exact <= privacy.epsilon:
             return KeyphraseNoise(
@@ -176,7 +177,7 @@ def _gaussian(privacy: PartPrivacy, sensitivity: float) -> KeyphraseNoise:
 
 
 def _pure(sensitivity: float, scale: float, privacy: PartPrivacy) -> float:
-    """Return sensitivity / scale, and the stated epsilon itself where rounding alone parts the two."""
+    """Return sensitivity / scale, or the stated epsilon if only rounding differs."""
     exact = sensitivity / scale
     return privacy.epsilon if math.isclose(exact, privacy.epsilon, rel_tol=1e-12) else exact
 
@@ -195,9 +196,10 @@ def _rounding(privacy: PartPrivacy) -> float:
 
 
 def _printed_sensitivity(privacy: PartPrivacy) -> float:
-    """Return the sensitivity behind the printed scales: S for the vocabulary, 2 sqrt(2) I for the density.
+    """Return the sensitivity behind the printed scales.
 
-    The density's is the literature's for exchanging one point; members share epsilon equally.
+    S for the vocabulary, 2 sqrt(2) I for the density. The density's sensitivity is the literature's for exchanging one
+    point; members share epsilon equally.
     """
     if privacy.part == "vocabulary":
         return float(privacy.terms)

@@ -1,9 +1,9 @@
-"""Noisy second moments of private vectors: what adapting a student to the private rows costs, and what is made of them.
+"""Noisy second moments of private vectors: their cost and use for adaptation.
 
-Deep CORAL (Sun and Saenko 2016) compares covariances alone, so the client's texts need not be opened for a student: a
-noisy count, mean and covariance of their vectors are enough, and rows that are drawn from them stand in for the texts.
-The vectors are looked at along k public directions, those in which the synthetic texts vary most. A row adds y y^T,
-y = (c, x), x its place along the directions, cut to length 1: the Frobenius norm of that is |y|^2 <= 1 + c^2.
+Deep CORAL (Sun and Saenko 2016) compares covariances alone, hence a student needs no private text: a noisy count, mean
+and covariance of the texts' vectors are enough, and rows sampled from them replace the texts. The vectors are projected
+on k public directions, those in which the synthetic texts vary most. A row adds y y^T, y = (c, x), where x are its
+coordinates along the directions, cut to length 1. Its Frobenius norm is |y|^2 <= 1 + c^2.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
     SomeNoise = TypeVar("SomeNoise", bound=Noise)
 
 COUNTING: Final = 0.5
-"""c: how much a row adds to the noisy count, beside vectors of length 1."""
+"""c: the part of a row that counts rows, next to a vector of length at most 1."""
 
 STEPS: Final = 4096
-"""Integer steps of one: what a row adds is rounded to multiples of 2^-12."""
+"""Integer steps per unit: the contribution of a row is rounded to multiples of 2^-12."""
 
 LENGTHS: Final = 0.95
-"""Share of the synthetic rows that are no longer, along the directions, than a private row may be."""
+"""Share of the synthetic rows that are, along the directions, no longer than the limit for a private row."""
 
 FAINT: Final = 4.0
-"""A noisy count below so many standard deviations of its noise says nothing, and neither do the moments."""
+"""A noisy count below this many standard deviations of its noise means that the moments carry no information."""
 
 
 @dataclass(frozen=True, slots=True)
 class MomentsPrivacy:
-    """What the release of moments promises; every number is public.
+    """The privacy promise of the release of moments; every number is public.
 
-    `directions`: k. `protects`, `rows`: a record, or a person with at most so many rows.
+    `directions`: k. `protects`, `rows`: a record, or a person with at most `rows` rows.
     """
 
     epsilon: float
@@ -60,13 +60,13 @@ class MomentsPrivacy:
 
     @property
     def numbers(self) -> int:
-        """How many numbers are released: a symmetric matrix of k + 1 rows."""
+        """Number of released values: a symmetric matrix of k + 1 rows."""
         return (self.directions + 1) * (self.directions + 2) // 2
 
 
 @dataclass(frozen=True, slots=True)
 class MomentsNoise:
-    """The noise of the moments: `sigma` in units of a row, `sigma_int` in integer steps."""
+    """The noise of the moments: `sigma` in rows, `sigma_int` in integer steps."""
 
     privacy: MomentsPrivacy
     sigma: float
@@ -76,12 +76,12 @@ class MomentsNoise:
 
     @property
     def event(self) -> Event:
-        """The release as the accountant reads it."""
+        """The release as an accounting event."""
         return discrete_gaussian_event(self.sigma / self.sensitivity, self.sigma_int)
 
     @property
     def charge(self) -> Charge:
-        """The release as the ledger writes it."""
+        """The release as a ledger charge."""
         privacy = self.privacy
         whose = f"at most {privacy.rows} rows of a person add" if privacy.protects == "person" else "a row adds"
         twice = "; replacing it moves sqrt(2) times as much" if privacy.adjacency == "replace_one" else ""
@@ -99,40 +99,49 @@ class MomentsNoise:
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """Public directions: `center` (d,), `across` (k, d), orthogonal rows of length 1 / `radius`."""
+    """Public directions: `center` (d,), `across` (k, d).
+
+    The rows of `across` are orthogonal, of length 1 / `radius`.
+    """
 
     center: Floats
     across: Floats
 
     @property
     def radius(self) -> float:
-        """What counts as length 1."""
+        """Length of a vector along the directions that counts as 1."""
         return float(1 / np.linalg.norm(self.across[0]))
 
     def place(self, vector: Floats) -> Floats:
-        """Return where one vector lies along the directions, (k,), cut to length 1; nothing else decides it."""
-        found = self.across @ (vector - self.center)
-        return np.asarray(found / max(1.0, float(np.linalg.norm(found))))
+        """Return the coordinates of a vector along the directions, cut to length 1.
+
+        Shape (k,). They depend on this vector and the public directions alone.
+        """
+        coordinates = self.across @ (vector - self.center)
+        return np.asarray(coordinates / max(1.0, float(np.linalg.norm(coordinates))))
 
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """What the noisy moments say of the rows along the directions: `mean` (k,), `covariance` (k, k)."""
+    """Mean (k,) and covariance (k, k) of rows along the directions, both noisy."""
 
     mean: Floats
     covariance: Floats
 
 
 def row_norm(privacy: MomentsPrivacy) -> float:
-    """Return the L2 norm that one row's rounded moments do not pass: half a step for each number on top of |y|^2."""
+    """Return the largest L2 norm of one row's rounded moments.
+
+    It is |y|^2 plus half a step for each number.
+    """
     return (1 + COUNTING**2) * (1 + 1e-9) + _rounding(privacy)
 
 
 def moments_sensitivity(privacy: MomentsPrivacy) -> float:
     """Return by how much one record or person moves the moments.
 
-    Adding or removing: rows times `row_norm`. Replacing: y y^T and z z^T have no negative inner product, so that they
-    are at most sqrt(2) times as far apart as one is long; rounding counts twice.
+    Adding or removing: rows times `row_norm`. Replacing: y y^T and z z^T have no negative inner product, hence their
+    distance is at most sqrt(2) times the length of one; rounding counts twice.
     """
     if privacy.adjacency == "add_remove":
         return privacy.rows * row_norm(privacy)
@@ -140,14 +149,17 @@ def moments_sensitivity(privacy: MomentsPrivacy) -> float:
 
 
 def calibrate_moments(privacy: MomentsPrivacy) -> MomentsNoise:
-    """Return the least integer Gaussian noise that keeps the promise. Raises ConfigError for what promises nothing."""
+    """Return the least integer Gaussian noise for the promise.
+
+    Raises ConfigError for numbers that promise nothing.
+    """
     need(0 < privacy.epsilon < math.inf, "adaptation_epsilon", "a positive number", privacy.epsilon)
     need(privacy.directions >= 1, "adaptation_directions", "at least 1", privacy.directions)
     sensitivity = moments_sensitivity(privacy)
     least, widening = gaussian_sigma(privacy.epsilon, privacy.delta, sensitivity), 1e-6
     while True:
         sigma = least * (1 + widening)
-        need(sigma * STEPS >= LEAST_SIGMA_INT, "adaptation_epsilon", "something smaller", privacy.epsilon)
+        need(sigma * STEPS >= LEAST_SIGMA_INT, "adaptation_epsilon", "a smaller number", privacy.epsilon)
         exact = epsilon_of([discrete_gaussian_event(sigma / sensitivity, sigma * STEPS)], privacy.delta)
         if exact <= privacy.epsilon:
             return MomentsNoise(privacy, sigma, sigma * STEPS, sensitivity, exact)
@@ -155,7 +167,7 @@ def calibrate_moments(privacy: MomentsPrivacy) -> MomentsNoise:
 
 
 def with_moments(noise: SomeNoise, moments: MomentsNoise, epsilon: float) -> SomeNoise:
-    """Return the noise of a run that releases moments as well; `epsilon` was asked for all together."""
+    """Add the release of moments to the noise of a run, with the joint `epsilon`."""
     events = [*(charge.event for charge in noise.charges), moments.event]
     exact = epsilon_of([dict(event) for event in events], noise.delta)
     return replace(noise, moments=moments, epsilon_stated=epsilon, epsilon_exact=exact)
@@ -163,7 +175,10 @@ def with_moments(noise: SomeNoise, moments: MomentsNoise, epsilon: float) -> Som
 
 # --- public vectors
 def plane_of(vectors: Floats, directions: int) -> Plane:
-    """Return the directions in which synthetic vectors (n, d) vary most; fewer where there are fewer."""
+    """Return the directions in which synthetic vectors (n, d) vary most.
+
+    At most n - 1, and at most `directions`.
+    """
     center = vectors.mean(axis=0)
     _, _, right = np.linalg.svd(vectors - center, full_matrices=False)
     across = right[: min(directions, len(vectors) - 1)]
@@ -173,9 +188,10 @@ def plane_of(vectors: Floats, directions: int) -> Plane:
 
 
 def gaussian_of(sums: NDArray[np.int64], noise: MomentsNoise) -> Gaussian | None:
-    """Return what noisy moments (numbers,) say; None where the noise is louder than the rows.
+    """Return mean and covariance from noisy moments (numbers,).
 
-    The covariance is the nearest that is none of impossible: negative variances, which noise makes, become 0.
+    None if the noise exceeds the signal. The covariance is the nearest positive semidefinite one: negative variances,
+    an effect of noise, become 0.
     """
     matrix = unpacked(sums / STEPS, noise.privacy.directions + 1)
     rows = matrix[0, 0] / COUNTING**2
@@ -186,23 +202,29 @@ def gaussian_of(sums: NDArray[np.int64], noise: MomentsNoise) -> Gaussian | None
     return Gaussian(mean, (axes * np.maximum(values, 0.0)) @ axes.T)
 
 
-def stand_ins(vectors: Floats, plane: Plane, found: Gaussian, count: int, seed: int) -> NDArray[np.float32]:
-    """Return `count` vectors that vary as the private rows do along the directions, and as synthetic ones elsewhere."""
+def stand_ins(vectors: Floats, plane: Plane, moments: Gaussian, count: int, seed: int) -> NDArray[np.float32]:
+    """Return `count` vectors that replace private ones.
+
+    They vary like the private rows along the directions, and like synthetic ones elsewhere.
+    """
     rng = np.random.default_rng(seed)
-    beside = vectors[rng.integers(len(vectors), size=count)] - plane.center
+    synthetic = vectors[rng.integers(len(vectors), size=count)] - plane.center
     units = plane.across * plane.radius
-    drawn = rng.multivariate_normal(found.mean, found.covariance, size=count, method="eigh") * plane.radius
-    return np.asarray(plane.center + beside + (drawn - beside @ units.T) @ units, dtype=np.float32)
+    drawn = rng.multivariate_normal(moments.mean, moments.covariance, size=count, method="eigh") * plane.radius
+    return np.asarray(plane.center + synthetic + (drawn - synthetic @ units.T) @ units, dtype=np.float32)
 
 
 def packed(matrix: Floats) -> Floats:
-    """Return a symmetric matrix as a vector of the same length: the upper half, off the diagonal times sqrt(2)."""
+    """Return a symmetric matrix as a vector of equal norm.
+
+    It contains the upper half, with off-diagonal values times sqrt(2).
+    """
     rows, columns = np.triu_indices(len(matrix))
     return np.asarray(matrix[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2)))
 
 
 def unpacked(vector: Floats, size: int) -> Floats:
-    """Return the symmetric matrix that `packed` gave."""
+    """Return the symmetric matrix from its `packed` vector."""
     rows, columns = np.triu_indices(size)
     matrix = np.zeros((size, size))
     matrix[rows, columns] = vector / np.where(rows == columns, 1.0, math.sqrt(2))

@@ -1,4 +1,7 @@
-"""Runs without noise, in the accountant's terms: no private row is opened, or rows are used as they are."""
+"""Accounting of runs without noise.
+
+Such a run opens no private row, or uses private rows directly.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +14,28 @@ from tasks.accounting.votes import Noise
 
 
 def finite(epsilon: float) -> float | None:
-    """Return an epsilon as JSON has it: None stands for no noise at all."""
+    """Return an epsilon for JSON: None means no noise at all."""
     return epsilon if math.isfinite(epsilon) else None
 
 
 def no_release() -> Noise:
-    """Return the noise of a run that opens no private row: none is needed, epsilon and delta are 0."""
+    """Return the noise of a run that opens no private row: epsilon and delta are 0."""
     return _bare(0.0, 0.0, 0)
 
 
 def no_noise(delta: float = 1e-5) -> Noise:
-    """Return the noise of a run that uses private rows once as they are: none, and nothing is promised.
+    """Return the noise of a run that uses private rows once, without a promise.
 
-    `delta` is what the budget book adds up at; no epsilon describes the run.
+    The ledger adds up costs at `delta`; no epsilon describes the run.
     """
     return _bare(math.inf, delta, 1)
 
 
 def exposure_charge(what: str) -> Charge:
-    """Return the charge of something computed from private rows as they are; `what` says so in the budget book."""
+    """Return the charge of a result computed from private rows without noise.
+
+    `what` names the result in the ledger.
+    """
     privacy = no_noise().privacy
     return Charge("none", non_private_event(), 0.0, what, 0.0, privacy.protects, privacy.adjacency)
 

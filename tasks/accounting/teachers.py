@@ -1,12 +1,12 @@
-"""How much noise label counts and teachers' answers need: what one row changes, scale from epsilon, charge.
+"""Noise of label counts and teachers' answers: sensitivity, scale, ledger charge.
 
 Song et al. 2024, "LLM-based Privacy Data Augmentation Guided by Knowledge Distillation with a Distribution Tutor".
 Their proof covers one answer; here all answers of a run are one release, with the sensitivity of all of them together:
 
-- ``labels``: how many private rows each class has (the tutor, Eq. 3, noise on the counts)
+- ``labels``: number of private rows of each class (the tutor, Eq. 3, noise on the counts)
 - ``answers``: the teachers' probabilities, summed, for every query (Eq. 1)
-- ``checks``: how sure the teachers are of each query, where only sure ones are answered (Papernot et al. 2018,
-  Confident-GNMax, Algorithm 1); nothing here depends on how sure they really were
+- ``checks``: the teachers' confidence in each query, where only confident ones are answered (Papernot et al. 2018,
+  Confident-GNMax, Algorithm 1); nothing here depends on the true confidence
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ Part = Literal["labels", "checks", "answers"]
 Kind = Literal["gaussian", "laplace", "none"]
 
 PARTS: Final[tuple[Part, ...]] = ("labels", "checks", "answers")
-"""The releases in order; their names are their places in a run."""
+"""The releases in order; their names identify them within a run."""
 
 COUNT_STEPS: Final = 128
-"""Integer steps of one row in a count, so that the grid of the noise costs nothing."""
+"""Integer steps of one row in a count, which makes the grid of the noise free."""
 
 ANSWER_STEPS: Final = 1024
-"""Integer steps of a probability: each teacher's are multiples of 2^-10 that add up to 1."""
+"""Integer steps of a probability: each teacher's probabilities are multiples of 2^-10 that add up to 1."""
 
 PAPER_SIGMA: Final = 6.0
-"""The noise of the paper on a sum of the teachers' probabilities, whatever the number of queries."""
+"""The paper's noise on a sum of the teachers' probabilities, for any number of queries."""
 
 LEAST_SCALE_INT: Final = 16.0
-"""Below this the noise is a handful of integers and protects nobody."""
+"""Below this the noise has only a few integer values and protects nobody."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartPrivacy:
-    """What one release promises about a row; every number is public.
+    """The privacy promise of one release for a row; every number is public.
 
     `numbers`: classes of the counts, or queries. `kind`: gaussian; laplace (delta 0); none: NOT PRIVATE.
     """
@@ -68,9 +68,9 @@ class PartPrivacy:
 class PartNoise:
     """The noise of one release.
 
-    `scale`: sigma, or the b of Laplace noise, in rows or probabilities, `steps` integer steps of which are one.
-    `sensitivity` of the whole release: L2, L1 for Laplace noise. `epsilon_stated` is what was asked for,
-    `epsilon_exact` what it costs at `delta`.
+    `scale`: sigma, or the b of Laplace noise, in rows or probabilities. `steps`: integer steps of one row or
+    probability. `sensitivity`: of the whole release, L2, or L1 for Laplace noise. `epsilon_stated`: the requested
+    epsilon. `epsilon_exact`: the exact cost at `delta`.
     """
 
     privacy: PartPrivacy
@@ -88,7 +88,7 @@ class PartNoise:
 
     @property
     def event(self) -> Event:
-        """The release as the accountant reads it."""
+        """The release as an accounting event."""
         if self.privacy.kind == "none":
             return non_private_event()
         if self.privacy.kind == "laplace":
@@ -97,7 +97,7 @@ class PartNoise:
 
     @property
     def charge(self) -> Charge:
-        """The release as the ledger writes it."""
+        """The release as a ledger charge."""
         kind = self.privacy.kind
         return Charge(
             mechanism="none" if kind == "none" else f"discrete_{kind}",
@@ -111,19 +111,21 @@ class PartNoise:
 
 
 def part_sensitivity(privacy: PartPrivacy) -> float:
-    """Return by how much one row moves a whole release: the L2 norm, the L1 norm for Laplace noise.
+    """Return by how much one row moves a whole release.
 
-    Labels. A row counts for one class: 1. Replacing it by one of another class takes 1 away there and adds 1 here:
-    sqrt(2), or 2 in L1.
+    The L2 norm, or the L1 norm for Laplace noise.
+
+    Labels. A row counts for one class: 1. Replacing it by one of another class moves two counts by 1: sqrt(2), or 2 in
+    L1.
 
     Answers. Claim: adding or removing a row changes one teacher. A row's shard is a keyed hash of its own text, rows
-    with equal texts count once, and a teacher is a function of its shard, of public texts and of public seeds. So the
-    others' answers stay bit for bit, and one teacher's probabilities (p, 1 - p) become (q, 1 - q) with p and q
-    anywhere in [0, 1]: the sum moves by (q - p, p - q), of L2 norm sqrt(2) |q - p| <= sqrt(2) and L1 norm at most 2.
-    It may do so in each of n queries: sqrt(2 n), or 2 n. (Averages over M teachers move by an M-th of it, and so does
-    their noise.) Probabilities are rounded to integer steps before they are summed, p first and 1 - p from it, so that
-    the bound holds in integers without slack. Replacing a row changes the shard that it leaves and the one that the
-    other enters, two teachers that may both move the same way: twice as much.
+    with equal texts count once, and a teacher is a function of its shard, of public texts and of public seeds. Hence
+    the other teachers' answers are unchanged bit for bit, and one teacher's probabilities (p, 1 - p) become (q, 1 - q)
+    with any p and q in [0, 1]: the sum moves by (q - p, p - q), of L2 norm sqrt(2) |q - p| <= sqrt(2) and L1 norm at
+    most 2. It may do so in each of n queries: sqrt(2 n), or 2 n. (Averages over M teachers move by an M-th of this, and
+    their noise scales equally.) Probabilities are rounded to integer steps before they are summed, p first and 1 - p
+    from it: the bound holds in integers without slack. Replacing a row changes the shard that it leaves and the shard
+    that the new row enters, two teachers that may both move the same way: twice as much.
 
     Checks. The highest of the summed probabilities moves by at most as much as each of them does, |q - p| <= 1, in each
     of n queries: sqrt(n).
@@ -132,15 +134,15 @@ def part_sensitivity(privacy: PartPrivacy) -> float:
     exchanged = privacy.adjacency == "replace_one"
     if privacy.part == "labels":
         return (2.0 if laplace else math.sqrt(2)) if exchanged else 1.0
-    one = 1.0 if privacy.part == "checks" else 2.0 if laplace else math.sqrt(2)
-    many = privacy.numbers if laplace else math.sqrt(privacy.numbers)
-    return one * many * (2.0 if exchanged else 1.0)
+    norm = 1.0 if privacy.part == "checks" else 2.0 if laplace else math.sqrt(2)
+    queries = privacy.numbers if laplace else math.sqrt(privacy.numbers)
+    return norm * queries * (2.0 if exchanged else 1.0)
 
 
 def calibrate_part(privacy: PartPrivacy) -> PartNoise:
-    """Return the least noise that keeps the promise of one release; kind none: no noise, marked non-private.
+    """Return the least noise for the promise of one release.
 
-    Raises ConfigError for numbers that promise nothing.
+    Kind none: no noise, marked non-private. Raises ConfigError for numbers that promise nothing.
     """
     _check(privacy)
     sensitivity = part_sensitivity(privacy)
@@ -161,7 +163,10 @@ def calibrate_part(privacy: PartPrivacy) -> PartNoise:
 
 
 def part_noise(privacy: PartPrivacy, sigma: float) -> PartNoise:
-    """Return Gaussian noise of a given sigma with what it really costs: for the paper's, whatever it states."""
+    """Return Gaussian noise of the given sigma with its exact cost.
+
+    The cost may exceed the stated epsilon, as with the paper's noise.
+    """
     sensitivity = part_sensitivity(privacy)
     steps = COUNT_STEPS if privacy.part == "labels" else ANSWER_STEPS
     _require_grid(sigma * steps, privacy)
@@ -170,47 +175,50 @@ def part_noise(privacy: PartPrivacy, sigma: float) -> PartNoise:
 
 
 def paper_part(privacy: PartPrivacy) -> PartNoise:
-    """Return the noise that the paper prints, and its real cost.
+    """Return the noise that the paper prints, and its exact cost.
 
-    Answers: sigma 6 for any number of queries. Labels: made for a distance of sqrt(2) between counts, whatever the
-    adjacency. Checks do not stand in the paper.
+    Answers: sigma 6 for any number of queries. Labels: made for a distance of sqrt(2) between counts, for both
+    adjacencies. The paper has no checks.
     """
     if privacy.part == "answers":
         return part_noise(privacy, PAPER_SIGMA)
     return part_noise(privacy, gaussian_sigma(privacy.epsilon, privacy.delta, math.sqrt(2)))
 
 
-def answers_bought(sigma: float, epsilon: float, delta: float) -> int:
-    """Return how many answers with noise `sigma` fit into a budget, for one row more or less."""
+def affordable_answers(sigma: float, epsilon: float, delta: float) -> int:
+    """Return how many answers with noise `sigma` fit into a budget.
+
+    Adjacency: adding or removing one row.
+    """
     return math.floor((mu_of(epsilon, delta) * sigma) ** 2 / 2)
 
 
-def left_of(epsilon: float, delta: float, spent: Sequence[float], pure: bool = False) -> float:
-    """Return the epsilon that is left beside releases of these epsilons at the same delta.
+def remaining_epsilon(epsilon: float, delta: float, spent: Sequence[float], pure: bool = False) -> float:
+    """Return the epsilon that remains after releases of `spent` at the same delta.
 
-    What adds up is mu^2 of Gaussian noise; epsilon itself where something pure is among them (`pure`). Raises
-    ConfigError when nothing is left.
+    mu^2 of Gaussian noise is additive; epsilon itself if any release is pure DP (`pure`). Raises ConfigError when
+    nothing is left.
     """
     if math.isinf(epsilon):
         return epsilon
-    spare = epsilon - sum(spent)
+    rest = epsilon - sum(spent)
     if pure:
-        need(spare > 0, "epsilon", f"more than {sum(spent):g}, which its other releases take", epsilon)
-        return spare
-    total = mu_of(epsilon, delta) ** 2 - sum(mu_of(one, delta) ** 2 for one in spent)
-    need(total > 0, "epsilon", f"more than {', '.join(f'{one:g}' for one in spent)} of its other releases", epsilon)
+        need(rest > 0, "epsilon", f"more than {sum(spent):g}, which its other releases take", epsilon)
+        return rest
+    total = mu_of(epsilon, delta) ** 2 - sum(mu_of(part, delta) ** 2 for part in spent)
+    need(total > 0, "epsilon", f"more than {', '.join(f'{part:g}' for part in spent)} of its other releases", epsilon)
     return gaussian_epsilon(math.sqrt(total), delta) if spent else epsilon
 
 
-def part_of(epsilon: float, delta: float, share: float) -> float:
-    """Return the epsilon that has the given share of the budget, counted in mu^2."""
+def epsilon_share(epsilon: float, delta: float, share: float) -> float:
+    """Return the epsilon that is the given share of the budget, counted in mu^2."""
     return epsilon if math.isinf(epsilon) else gaussian_epsilon(mu_of(epsilon, delta) * math.sqrt(share), delta)
 
 
 def survival(teachers: int, noise: PartNoise) -> float:
-    """Return the chance that the noise leaves an answer on which all teachers agree as it is; public numbers only.
+    """Return the probability that a unanimous answer survives the noise.
 
-    The difference of two noisy sums has twice their variance: Phi(M / (sqrt(2) sigma)).
+    Depends on public numbers only. The difference of two noisy sums has twice their variance: Phi(M / (sqrt(2) sigma)).
     """
     if noise.scale == 0:
         return 1.0
@@ -222,7 +230,7 @@ def survival(teachers: int, noise: PartNoise) -> float:
 
 # --- inside
 def _require_grid(scale_int: float, privacy: PartPrivacy) -> None:
-    need(scale_int >= LEAST_SCALE_INT, "epsilon", "something smaller", privacy.epsilon)
+    need(scale_int >= LEAST_SCALE_INT, "epsilon", "a smaller number", privacy.epsilon)
 
 
 def _reason(privacy: PartPrivacy, sensitivity: float) -> str:
@@ -244,5 +252,5 @@ def _check(privacy: PartPrivacy) -> None:
     need(finite, "epsilon", "a positive number", privacy.epsilon)
     need(0 < privacy.delta < 1, "delta", "a number between 0 and 1", privacy.delta)
     need(privacy.numbers >= 1, "queries", "a whole number from 1", privacy.numbers)
-    known = privacy.adjacency in ("add_remove", "replace_one")
-    need(known, "adjacency", "add_remove or replace_one", privacy.adjacency)
+    valid = privacy.adjacency in ("add_remove", "replace_one")
+    need(valid, "adjacency", "add_remove or replace_one", privacy.adjacency)

@@ -1,7 +1,7 @@
-"""How much noise a vote needs: sigma, and the charge that tells the ledger.
+"""Noise of a vote: sigma and the charge for the ledger.
 
-How far votes move is in tasks/accounting/sensitivity.py, what releases cost together (events, `epsilon_of`, the gate's
-`filter_epsilon`) in tasks/accounting/composition.py; both can be imported from here.
+tasks/accounting/sensitivity.py bounds how far votes move. tasks/accounting/composition.py adds up the cost of releases
+(events, `epsilon_of`, the gate's `filter_epsilon`).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from tasks.accounting.teachers import PartNoise
 
 LEAST_SIGMA_INT: Final = 16.0
-"""Below this the noise is a handful of integers and protects nobody."""
+"""Below this the noise has only a few integer values and protects nobody."""
 
 PAPER_L1_PER_SIDE: Final = 2.0
-"""The paper takes the L1 norm of one row's votes, 2 per histogram, where the L2 norm is due (Theorem D.2)."""
+"""The paper takes the L1 norm of one row's votes, 2 per histogram, where the L2 norm is correct (Theorem D.2)."""
 
 PRE_TEXT_EXCESS: Final = 1.541 * math.sqrt(2)
-"""How many times the noise that it accounts for the published code of PrE-Text draws."""
+"""Ratio of the noise that the published code of PrE-Text adds to the noise that it accounts for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class Noise:
     """The noise of every release of a run.
 
     `sigma` in votes (the largest single vote is 1), `sigma_int` in integer steps (`scale` steps are one vote),
-    `noise_multiplier` = sigma / sensitivity. `epsilon_stated` is what was asked for, `epsilon_exact` what all
-    releases really cost together at `delta`. `moments`: of a release that comes last, for adapting the student.
-    `beside`: label counts before, and teachers' answers after, what the method releases; their noise is their own.
+    `noise_multiplier` = sigma / sensitivity. `epsilon_stated`: the requested epsilon. `epsilon_exact`: the exact joint
+    cost of all releases at `delta`. `moments`: a release for adapting the student, after all others. `beside`: label
+    counts before, and teachers' answers after, the releases of the method; each has its own noise.
     """
 
     privacy: VotePrivacy
@@ -72,7 +72,7 @@ class Noise:
 
     @property
     def non_private(self) -> bool:
-        """Whether the run gave up protection explicitly (epsilon is infinite)."""
+        """True if the run gave up protection explicitly (epsilon is infinite)."""
         return math.isinf(self.epsilon_stated)
 
     def with_own_delta(self, delta: float) -> Noise:  # noqa: ARG002  (trainings)
@@ -81,21 +81,21 @@ class Noise:
 
     @property
     def event(self) -> Event:
-        """One release as the accountant reads it."""
+        """One release as an accounting event."""
         if self.non_private:
             return non_private_event()
         return discrete_gaussian_event(self.noise_multiplier, self.sigma_int)
 
     @property
     def charge(self) -> Charge:
-        """One release as the ledger writes it."""
+        """One release as a ledger charge."""
         return vote_charge(self)
 
     @property
     def charges(self) -> tuple[Charge, ...]:
-        """All releases as the ledger writes them, in order."""
-        before = tuple(one.charge for one in self.beside if one.privacy.part == "labels")
-        after = tuple(one.charge for one in self.beside if one.privacy.part != "labels")
+        """All releases as ledger charges, in order."""
+        before = tuple(part.charge for part in self.beside if part.privacy.part == "labels")
+        after = tuple(part.charge for part in self.beside if part.privacy.part != "labels")
         return (*before, *self.own_charges, *after, *self.last)
 
     @property
@@ -105,17 +105,17 @@ class Noise:
 
     @property
     def last(self) -> tuple[Charge, ...]:
-        """The release of moments as the ledger writes it; nothing where there is none."""
+        """The ledger charge of the moments; empty without moments."""
         return (self.moments.charge,) if self.moments else ()
 
 
 # --- noise
 def calibrate(privacy: VotePrivacy) -> Noise:
-    """Return the least noise that keeps the promise, and what it really costs.
+    """Return the least noise that keeps the promise, and its exact cost.
 
-    "tight": the exact Gaussian closed form, widened a millionth for the integer grid. "paper": what the paper's own
-    formula or code draws (see `_paper_sigma`). No release: epsilon 0, no noise. Infinite epsilon: no noise, marked
-    non-private. Raises ConfigError for numbers that promise nothing.
+    "tight": the exact Gaussian closed form, widened by a millionth for the integer grid. "paper": the noise of the
+    paper's own formula or code (see `_paper_sigma`). No release: epsilon 0, no noise. Infinite epsilon: no noise,
+    marked non-private. Raises ConfigError for numbers that promise nothing.
     """
     _check(privacy)
     if privacy.releases == 0 or math.isinf(privacy.epsilon):
@@ -134,10 +134,11 @@ def calibrate(privacy: VotePrivacy) -> Noise:
 
 
 def signal_index(declared_rows: int, sigma: float, candidates_per_class: int, share: float = 0.03) -> float:
-    """Return how a top candidate's votes compare with the highest bin of noise alone; below 1 votes choose by chance.
+    """Return the ratio of a top candidate's votes to the highest bin of pure noise.
 
-    declared_rows * share / (sigma * sqrt(2 ln n_c)). `share`: part of all rows that gives a full vote to a top
-    candidate. Only declared, public numbers enter, never a count of private rows. Infinite without noise.
+    Below 1 the votes choose at random. declared_rows * share / (sigma * sqrt(2 ln n_c)). `share`: part of all rows that
+    gives a full vote to a top candidate. Only declared, public numbers enter, never a count of private rows. Infinite
+    without noise.
     """
     if sigma == 0:
         return math.inf
@@ -145,7 +146,7 @@ def signal_index(declared_rows: int, sigma: float, candidates_per_class: int, sh
 
 
 def vote_charge(noise: Noise) -> Charge:
-    """Return one release as the ledger writes it. ConfigError if the run has no release to pay for."""
+    """Return the ledger charge of one release; ConfigError if the run has no release."""
     need(noise.releases > 0, "releases", "at least 1 to charge for one", noise.releases)
     privacy = noise.privacy
     return Charge(
@@ -160,9 +161,10 @@ def vote_charge(noise: Noise) -> Charge:
 
 
 def sides_of(event: Mapping[str, Any], reason: str) -> int:
-    """Return the number of sides that records voted on in a charge; 0 for a charge that is no vote.
+    """Return the number of sides that records voted on in a charge.
 
-    Ledger lines written before events had the field state it in the sentence `reason` alone.
+    0 if the charge is not a vote. Ledger lines from before events had the field contain it only in the sentence
+    `reason`.
     """
     if ABOUT in event:
         return int(event[ABOUT].get("sides", 0))
@@ -175,7 +177,7 @@ def _noise(privacy: VotePrivacy, sigma: float) -> Noise:
     sensitivity, scale = total_sensitivity(privacy), scale_of(privacy)
     sigma_int, multiplier = sigma * scale, sigma / sensitivity
     if sigma > 0:
-        need(sigma_int >= LEAST_SIGMA_INT, "epsilon", "smaller, or inf for a run without protection", privacy.epsilon)
+        need(sigma_int >= LEAST_SIGMA_INT, "epsilon", "a smaller number, or inf for no protection", privacy.epsilon)
         epsilon = epsilon_of([discrete_gaussian_event(multiplier, sigma_int, privacy.releases)], privacy.delta)
     else:
         epsilon = math.inf if privacy.releases else 0.0
@@ -198,7 +200,7 @@ def _paper_sigma(privacy: VotePrivacy) -> float:
     """Return the noise of a paper, in votes.
 
     WASP: its printed formula with Delta = 4 (after Theorem D.2), Delta = 2 on one side, and 1 for its baselines of one
-    vote on one side. PrE-Text: what it accounts for, times what its code multiplies that with.
+    vote on one side. PrE-Text: the noise that it accounts for, times the factor in its code.
     """
     if privacy.paper == "pre_text":
         accounted = gaussian_sigma(privacy.epsilon, privacy.delta, total_sensitivity(privacy), privacy.releases)
@@ -240,5 +242,5 @@ def _check(privacy: VotePrivacy) -> None:
     need(privacy.aggregation in ("sum", "max", "mean"), "aggregation", "max, sum or mean", privacy.aggregation)
     share = privacy.choice_share
     need(0 <= share <= MOST_CHOICE_SHARE, "choice_share", f"a number from 0 to {MOST_CHOICE_SHARE}", share)
-    own = share == 0 or privacy.calibration == "tight"
-    need(own, "calibration", "tight: no paper counts first choices", privacy.calibration)
+    allowed = share == 0 or privacy.calibration == "tight"
+    need(allowed, "calibration", "tight: no paper counts first choices", privacy.calibration)

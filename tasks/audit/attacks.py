@@ -1,11 +1,12 @@
-"""Attacks on our own releases: what somebody can prove who knows everything but whether one record took part.
+"""Attacks on the product's releases: lower bounds on their privacy loss.
 
-The canary is a record (or a person) whose votes move the release as far as the promise allows. The attacker knows its
-votes and everybody else's, projects each release on them, and decides at half the way. From its error rates follows a
-lower bound on mu of Gaussian differential privacy (Dong, Roth and Su 2022, Section 2). A pass proves nothing; a bound
-above the claim proves that the noise is too small. Votes near and far (WASP) and near alone (private evolution) are
-attacked here, densities in tasks/audit/density.py, the two parts of DP-KPS in tasks/audit/keyphrases.py, teachers
-and label counts in tasks/audit/teachers.py, sums of parties in tasks/audit/federated.py.
+The attacker knows everything except the membership of one record. The canary is a record (or a person) whose votes move
+the release as far as the promise allows. The attacker knows its votes and everybody else's, projects each release on
+them, and decides at the halfway point. The error rates give a lower bound on mu of Gaussian differential privacy (Dong,
+Roth and Su 2022, Section 2). A pass proves nothing; a bound above the claim proves that the noise is too small. This
+module attacks votes near and far (WASP) and near alone (private evolution). Other modules attack densities
+(tasks/audit/density.py), the two parts of DP-KPS (tasks/audit/keyphrases.py), teachers and label counts
+(tasks/audit/teachers.py), and sums of parties (tasks/audit/federated.py).
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from tasks.accounting.votes import Noise
 from tasks.audit.bounds import (
     CONFIDENCE,
     Finding,
-    fresh_and_counted,
+    check_noise,
     gaussian_finding,
-    sides_seen,
-    silent,
+    ignore_progress,
+    run_sides,
 )
 from tasks.audit.federated import FederatedRun
 from tasks.private.voting.ballot import Ballot, Candidates
@@ -47,10 +48,11 @@ Mechanism = Callable[[Ballot, Candidates, Noise], Sequence[NoisyVotes]]
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One mechanism to attack: its name, the noise that it claims, and how often it is tried on each side.
+    """One mechanism to attack.
 
-    `parties`: who adds the noise, where several parties vote. `run`: the attack itself, where the release brings one;
-    trials, confidence, progress -> findings, of which freshness and number are the last.
+    Its name, its claimed noise, and the number of trials on each side. `parties`: the parties that add the noise, where
+    several vote. `run`: the attack itself, where the release brings one; trials, confidence, progress -> findings, of
+    which freshness and number are the last.
     """
 
     name: str
@@ -62,8 +64,11 @@ class Attack:
 
 
 @dataclass(frozen=True, slots=True)
-class Attacked:
-    """What the attacks on one mechanism found: who took part (one or more views), freshness and number of releases."""
+class AttackResult:
+    """Findings of the attacks on one mechanism.
+
+    Membership (one or more views), freshness, number of releases.
+    """
 
     attack: Attack
     strengths: tuple[Finding, ...]
@@ -72,39 +77,42 @@ class Attacked:
 
     @property
     def strongest(self) -> Finding:
-        """The attack that proves most."""
-        return max(self.strengths, key=lambda one: one.bound)
+        """The finding with the highest bound."""
+        return max(self.strengths, key=lambda finding: finding.bound)
 
     @property
     def passed(self) -> bool:
-        """Whether every finding is as a sound mechanism's."""
-        return all(one.passed for one in (*self.strengths, self.freshness, self.number))
+        """True if every finding fits a sound mechanism."""
+        return all(finding.passed for finding in (*self.strengths, self.freshness, self.number))
 
 
-def carry_out(attack: Attack, advance: Advance = silent) -> Attacked:
-    """Attack one mechanism; `advance` hears of every run of it."""
+def run_attack(attack: Attack, advance: Advance = ignore_progress) -> AttackResult:
+    """Attack one mechanism; `advance` is called for every run of it."""
     if attack.run is not None:
-        found = list(attack.run(attack.trials, attack.confidence, advance))
+        findings = list(attack.run(attack.trials, attack.confidence, advance))
     elif isinstance(attack.noise, GuidanceNoise):
         from tasks.audit.density import audit_guidance
 
-        found = audit_guidance(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
+        findings = audit_guidance(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
     elif isinstance(attack.noise, Noise):
         run = releases_of_a_run if attack.parties is None else FederatedRun(attack.parties)
-        found = audit_votes(attack.noise, attack.trials, run, advance, attack.confidence)
+        findings = audit_votes(attack.noise, attack.trials, run, advance, attack.confidence)
     elif isinstance(attack.noise, PartNoise):
         from tasks.audit.teachers import audit_teachers
 
-        found = audit_teachers(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
+        findings = audit_teachers(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
     else:
         from tasks.audit.keyphrases import audit_keyphrases
 
-        found = audit_keyphrases(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
-    return Attacked(attack, tuple(found[:-2]), found[-2], found[-1])
+        findings = audit_keyphrases(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
+    return AttackResult(attack, tuple(findings[:-2]), findings[-2], findings[-1])
 
 
 def releases_of_a_run(ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyVotes]:
-    """Return what a run gives away about an election that stays the same: as many noisy votes as were planned."""
+    """Return the releases of a run about a constant election.
+
+    There are as many noisy votes as planned.
+    """
     return [noisy_votes(ballot, candidates, noise)[0] for _ in range(noise.releases)]
 
 
@@ -112,28 +120,29 @@ def audit_votes(
     noise: Noise,
     trials: int = 1000,
     run: Mechanism = releases_of_a_run,
-    advance: Advance = silent,
+    advance: Advance = ignore_progress,
     confidence: float = CONFIDENCE,
 ) -> list[Finding]:
-    """Attack the vote `2 * trials` times; return what was found about its strength, its freshness and its number.
+    """Attack the vote `2 * trials` times.
 
-    `noise`: what the run claims. `run`: the mechanism, ours unless a test sabotages it. `confidence`: of each lower
-    bound. Everything here is made up: no private row is opened and no budget spent.
+    Return findings on its strength, freshness and number of releases. `noise`: the claim of the run. `run`: the
+    mechanism, the product's unless a test sabotages it. `confidence`: of each lower bound. All data is synthetic: no
+    private row is opened and no budget spent.
     """
     candidates, others, both = canary_election(noise)
-    known, all_votes = (_flat(clean_votes(one, candidates, noise)) for one in (others, both))
-    direction = (all_votes - known).astype(np.float64)
+    baseline, all_votes = (_flat(clean_votes(ballot, candidates, noise)) for ballot in (others, both))
+    direction = (all_votes - baseline).astype(np.float64)
 
     def release(ballot: Ballot) -> list[Ints]:
-        return [_counts(one) for one in run(ballot, candidates, noise)]
+        return [_counts(votes) for votes in run(ballot, candidates, noise)]
 
-    sides = sides_seen(release, (others, both), known, trials, advance)
+    sides = run_sides(release, (others, both), baseline, trials, advance)
     claimed = claim_of(noise)
     strengths = [
         gaussian_finding(f"who took part, by {name} votes", claimed, sides, view, noise.releases, confidence)
         for name, view in _views(direction, len(candidates.ids), noise.privacy.sides).items()
     ]
-    return [*strengths, *fresh_and_counted(sides, noise.releases, trials)]
+    return [*strengths, *check_noise(sides, noise.releases, trials)]
 
 
 def audit_sums(
@@ -142,52 +151,55 @@ def audit_sums(
     canary: Ints,
     trials: int,
     confidence: float = CONFIDENCE,
-    advance: Advance = silent,
+    advance: Advance = ignore_progress,
 ) -> list[Finding]:
     """Attack one release of noisy sums `2 * trials` times; return its strength, its freshness and its number.
 
     `release`: adds noise to integer sums (width,). `canary`: the largest change by one record, in integer steps.
     """
     known = np.zeros_like(canary)
-    sides = sides_seen(lambda sums: [release(sums)], (known, known + canary), known, trials, advance)
+    sides = run_sides(lambda sums: [release(sums)], (known, known + canary), known, trials, advance)
     finding = gaussian_finding(
         "who took part", claim_of(noise), sides, canary.astype(np.float64), noise.releases, confidence
     )
-    return [finding, *fresh_and_counted(sides, noise.releases, trials)]
+    return [finding, *check_noise(sides, noise.releases, trials)]
 
 
 def _views(direction: NDArray[np.float64], size: int, sides: int) -> dict[str, NDArray[np.float64]]:
-    """Return what an attack looks at: all bins together and, where there are several kinds, each of them alone."""
+    """Return the views of an attack.
+
+    All bins together and, where there are several kinds, each kind alone.
+    """
     kinds = np.arange(len(direction)) // size
     kinds[sides * size :] = 2
-    found = {
+    views = {
         name: np.where(kinds == kind, direction, 0.0)
         for kind, name in enumerate(("near", "far", "first choices"))
         if (kinds == kind).any()
     }
-    return found if len(found) == 1 else {" and ".join(found): direction} | found
+    return views if len(views) == 1 else {" and ".join(views): direction} | views
 
 
 def _flat(votes: RawVotes) -> Ints:
-    """Return the clean counts of all bins, near, far, then first choices."""
+    """Return the clean counts of all bins: near, far, then first choices."""
     return np.concatenate([votes.counts.T.ravel(), votes.choices])
 
 
 def _counts(votes: NoisyVotes) -> Ints:
-    """Return the counts of all bins of one release, near, far, then first choices."""
+    """Return the counts of all bins of one release: near, far, then first choices."""
     return np.concatenate([part for part in (votes.near, votes.far, votes.choices) if part is not None])
 
 
 def claim_of(noise: Noise) -> float:
-    """Return the mu that all releases of a run claim together."""
+    """Return the joint mu that all releases of a run claim."""
     return math.sqrt(noise.releases) / noise.noise_multiplier
 
 
 def canary_election(noise: Noise) -> tuple[Candidates, Ballot, Ballot]:
-    """Return candidates, the ballot without the canary and the one with it; the canary moves the votes furthest.
+    """Return candidates, the ballot without the canary, and the ballot with it.
 
-    One record: all its votes, Q on each side, go to different candidates. A person whose votes are joined by maximum:
-    rows in m classes, so that no two votes meet; by sum or average: m equal rows.
+    The canary moves the votes furthest. One record: all its votes, Q on each side, go to different candidates. A person
+    whose votes are joined by maximum: rows in m classes, where no two votes meet; by sum or average: m equal rows.
     """
     privacy = noise.privacy
     rows = privacy.rows_per_person
@@ -196,10 +208,10 @@ def canary_election(noise: Noise) -> tuple[Candidates, Ballot, Ballot]:
     line = np.concatenate([np.arange(size) + 1000.0 * number for number in range(classes)])
     labels = np.repeat([f"class {number}" for number in range(classes)], size).astype(object)
     vectors = line.astype(np.float32)[:, None]
-    writers = np.repeat(np.arange(classes), size)  # first choices in different bins, as far apart as they can be
+    writers = np.repeat(np.arange(classes), size)  # first choices in different bins, at the largest distance
     candidates = Candidates(np.arange(len(line), dtype=np.int64), labels, vectors, writers, classes)
-    places = [1000.0 * (number % classes) for number in range(rows)]
-    own = np.array(places, dtype=np.float32)[:, None]
+    positions = [1000.0 * (number % classes) for number in range(rows)]
+    own = np.array(positions, dtype=np.float32)[:, None]
     own_labels = [f"class {number % classes}" for number in range(rows)]
     other = np.full((3, 1), size / 2, dtype=np.float32)
     persons = privacy.protects == "person"

@@ -1,7 +1,7 @@
-"""What an attack proves: lower bounds from error rates, and whether noise is fresh.
+"""Lower bounds on privacy loss from error rates, and a test for fresh noise.
 
-Who decides whether one record took part makes two kinds of errors. A mechanism that keeps its promise makes at least so
-many of them together; fewer prove that it does not. Rates are bounded by Clopper and Pearson (1934).
+An attacker who decides if one record took part makes two kinds of errors. A mechanism that keeps its promise forces a
+minimum of them; fewer errors prove that it does not. Rates are bounded by Clopper and Pearson (1934).
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 Side = TypeVar("Side")
-"""What an attack calls what is noised in a run: an election, documents, rows."""
+"""Input of a mechanism in a run: an election, documents, rows."""
 
 CONFIDENCE: Final = 0.999
-"""Of a lower bound. Both error rates must be that unlucky at once: about one sound mechanism in 10^5 is called red."""
+"""Confidence of a lower bound. Both error rates must deviate at once: about one sound mechanism in 10^5 fails."""
 
 STANDARD_ERRORS: Final = 6.0
-"""Correlation of noises that counts as none, in standard errors; by chance one audit in 10^8 is beyond it."""
+"""Largest accepted correlation of noises, in standard errors; by chance one audit in 10^8 exceeds it."""
 
 PAIR_ERRORS: Final = 8.0
-"""The same for the pair of bins that agrees most, of up to a million pairs; by chance less than one audit in 10^8."""
+"""The same for the most correlated pair of bins, of up to a million pairs; by chance under one audit in 10^8."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one attack found. `claimed` and `bound` are in `unit`: mu of Gaussian differential privacy, or epsilon.
+    """The result of one attack.
 
-    `trials`: runs with and as many without the canary.
+    `claimed` and `bound` are in `unit`: mu of Gaussian differential privacy, or epsilon. `trials`: runs with the
+    canary, and as many without it.
     """
 
     what: str
@@ -51,123 +52,141 @@ class Finding:
     unit: Literal["mu", "epsilon"] = "mu"
 
     def epsilons(self, delta: float) -> tuple[float, float]:
-        """Return the claimed epsilon at `delta` and the one that the attack proves at least."""
+        """Return the claimed epsilon at `delta`, and the least epsilon that is proved."""
         if self.unit == "epsilon":
             return self.claimed, self.bound
         return tuple(gaussian_epsilon(mu, delta) if mu > 0 else 0.0 for mu in (self.claimed, self.bound))  # type: ignore[return-value]
 
 
-def silent(units: int) -> None:
-    """Take no notice of progress."""
+def ignore_progress(units: int) -> None:
+    """Accept progress without effect."""
 
 
 def lower_bound(false_alarms: int, misses: int, trials: int, confidence: float = CONFIDENCE) -> float:
-    """Return the mu that an attack with these errors in `trials` decisions each proves at least; never below 0.
+    """Return the mu that an attack proves at least; never below 0.
 
-    Half of the doubt goes to each error rate (Dong, Roth and Su 2022, Section 2).
+    The attack made these errors in `trials` decisions each. Half of the doubt goes to each error rate (Dong, Roth and
+    Su 2022, Section 2).
     """
     from scipy.special import ndtri
 
     doubt = (1 - confidence) / 2
-    return max(0.0, -float(ndtri(most(false_alarms, trials, doubt))) - float(ndtri(most(misses, trials, doubt))))
+    return max(
+        0.0,
+        -float(ndtri(largest_rate(false_alarms, trials, doubt))) - float(ndtri(largest_rate(misses, trials, doubt))),
+    )
 
 
 def epsilon_bound(false_alarms: int, misses: int, trials: int, confidence: float = CONFIDENCE) -> float:
-    """Return the epsilon at delta 0 that an attack with these errors proves at least; never below 0.
+    """Return the epsilon at delta 0 that an attack with these errors proves at least.
 
-    Under epsilon-DP hits are at most e^epsilon times as frequent as false alarms, and correct rejections as misses
-    (Kairouz, Oh and Viswanath 2015, Theorem 2.1).
+    Never below 0. Under epsilon-DP hits are at most e^epsilon times as frequent as false alarms, and correct rejections
+    as misses (Kairouz, Oh and Viswanath 2015, Theorem 2.1).
     """
     doubt = (1 - confidence) / 2
-    alarms, missed = most(false_alarms, trials, doubt), most(misses, trials, doubt)
+    alarms, missed = largest_rate(false_alarms, trials, doubt), largest_rate(misses, trials, doubt)
     if alarms >= 1 or missed >= 1:
         return 0.0
     return max(0.0, math.log((1 - missed) / alarms), math.log((1 - alarms) / missed))
 
 
 def likely_bound(mu: float, trials: int, confidence: float = CONFIDENCE) -> float:
-    """Return the lower bound on mu that `trials` decisions each about a sound mechanism lead to in the middle."""
+    """Return the median lower bound on mu for a sound mechanism.
+
+    The attack makes `trials` decisions on each side.
+    """
     from scipy.special import ndtr
 
     errors = round(trials * float(ndtr(-mu / 2)))
     return lower_bound(errors, errors, trials, confidence)
 
 
-def most(errors: int, trials: int, doubt: float) -> float:
-    """Return the largest error rate that leaves so few errors the probability `doubt`."""
+def largest_rate(errors: int, trials: int, doubt: float) -> float:
+    """Return the error rate at which at most `errors` have probability `doubt`."""
     from scipy.stats import beta
 
     return 1.0 if errors >= trials else float(beta.ppf(1 - doubt, errors + 1, trials - errors))
 
 
-def stacked(runs: Sequence[Sequence[NDArray[Any]]], known: NDArray[Any]) -> Floats:
-    """Return what runs gave away minus what is known, shape (runs, releases, ...); missing releases are zero."""
-    seen = np.zeros((len(runs), max(map(len, runs)), *known.shape))
+def stack_outputs(runs: Sequence[Sequence[NDArray[Any]]], baseline: NDArray[Any]) -> Floats:
+    """Return the outputs of runs minus `baseline`, shape (runs, releases, ...).
+
+    Missing releases are zero.
+    """
+    outputs = np.zeros((len(runs), max(map(len, runs)), *baseline.shape))
     for number, releases in enumerate(runs):
-        seen[number, : len(releases)] = np.stack(releases) - known
-    return seen
+        outputs[number, : len(releases)] = np.stack(releases) - baseline
+    return outputs
 
 
-def sides_seen(
+def run_sides(
     release: Callable[[Side], list[NDArray[Any]]],
     sides: tuple[Side, Side],
-    known: NDArray[Any],
+    baseline: NDArray[Any],
     trials: int,
     advance: Advance,
 ) -> tuple[Floats, Floats]:
-    """Carry out `trials` runs without the canary and as many with it; return what each side gave away, `stacked`."""
+    """Run `trials` times without and with the canary.
+
+    Return the outputs of each side, see `stack_outputs`.
+    """
     runs: tuple[list[list[NDArray[Any]]], list[list[NDArray[Any]]]] = ([], [])
     for _ in range(trials):
-        for seen, side in zip(runs, sides, strict=True):
-            seen.append(release(side))
+        for outputs, side in zip(runs, sides, strict=True):
+            outputs.append(release(side))
         advance(2)
-    return stacked(runs[0], known), stacked(runs[1], known)
+    return stack_outputs(runs[0], baseline), stack_outputs(runs[1], baseline)
 
 
-def fresh_and_counted(sides: tuple[Floats, Floats], planned: int, trials: int) -> list[Finding]:
-    """Return whether noise was fresh, and whether no run gave away more than `planned` releases."""
+def check_noise(sides: tuple[Floats, Floats], planned: int, trials: int) -> list[Finding]:
+    """Check that noise is fresh, and that no run has more than `planned` releases."""
     most_releases = max(side.shape[1] for side in sides)
-    return [freshness(sides[0]), number_kept(most_releases, planned, 2 * trials)]
+    return [freshness(sides[0]), check_number(most_releases, planned, 2 * trials)]
 
 
 def gaussian_finding(
     what: str, claimed: float, sides: tuple[Floats, Floats], view: Floats, planned: int, confidence: float
 ) -> Finding:
-    """Decide who took part by the projection of what was seen, without and with the canary, on `view`.
+    """Decide who took part by the projection of outputs on `view`.
 
-    `view`: the canary's part in one release, of which `planned` were planned. The threshold is half the way.
+    `sides`: outputs without and with the canary. `view`: the canary's part in one release, of which `planned` were
+    planned. The threshold is halfway.
     """
     without, with_canary = ((side * view).sum(axis=tuple(range(1, side.ndim))) for side in sides)
     halfway = planned * float((view**2).sum()) / 2
     errors = int((without > halfway).sum()), int((with_canary <= halfway).sum())
     bound = lower_bound(*errors, len(without), confidence)
-    remark = in_words(errors, len(without)) + _seen_apart(without, with_canary, 2 * halfway)
+    remark = describe_errors(errors, len(without)) + _describe_distance(without, with_canary, 2 * halfway)
     return Finding(what, claimed, bound, len(without), bound <= claimed, remark)
 
 
-def _seen_apart(without: Floats, with_canary: Floats, way: float) -> str:
-    """Say how far the two sides lie apart, which estimates mu: a bound far below it has been unlucky."""
-    apart = float(with_canary.mean() - without.mean())
+def _describe_distance(without: Floats, with_canary: Floats, expected: float) -> str:
+    """Describe the distance of the two sides, an estimate of mu.
+
+    A bound far below the estimate was unlucky.
+    """
+    distance = float(with_canary.mean() - without.mean())
     spread = math.sqrt((float(without.var()) + float(with_canary.var())) / 2)
-    if not (spread and way):
+    if not (spread and expected):
         return ""
-    return f"; they lie {apart / spread:.2f} standard deviations apart, {apart / way:.2f} of the expected way"
+    deviations, ratio = distance / spread, distance / expected
+    return f"; the means differ by {deviations:.2f} standard deviations, {ratio:.2f} of the expected distance"
 
 
-def in_words(errors: tuple[int, int], trials: int) -> str:
-    """Say how often an attack was wrong."""
+def describe_errors(errors: tuple[int, int], trials: int) -> str:
+    """Describe how often an attack was wrong."""
     return f"{errors[0]} false alarms, {errors[1]} misses in {trials} decisions each"
 
 
 def freshness(noises: Floats) -> Finding:
-    """Compare noises, shape (runs, releases, ...), of one run, of consecutive runs, and of the bins of one release.
+    """Compare noises of one run, of consecutive runs, and of the bins of one release.
 
-    They must have nothing in common: the difference of two bins that share their noise is known without any.
+    Shape (runs, releases, ...). They must be uncorrelated: the difference of two bins that share their noise is exact.
     """
     within = _correlation(noises[:, 1:], noises[:, :-1])
     between = _correlation(noises[1:], noises[:-1])
     worst, bins = max(within, between), _of_bins(noises)
-    remark = f"noises of different releases agree by {worst:.1f} standard errors; up to {STANDARD_ERRORS:g} is chance"
+    remark = f"noises of releases correlate by {worst:.1f} standard errors; up to {STANDARD_ERRORS:g} is chance"
     if bins:
         remark += f"; those of any two bins by {bins:.1f} at most; up to {PAIR_ERRORS:g} is chance"
     fresh = worst <= STANDARD_ERRORS and bins <= PAIR_ERRORS
@@ -175,28 +194,28 @@ def freshness(noises: Floats) -> Finding:
 
 
 def _of_bins(noises: Floats) -> float:
-    """Return the largest correlation of two bins of one release in standard errors of none; 0 if there is one bin.
+    """Return the largest correlation of two bins of one release, in standard errors.
 
-    As Fisher (1921) has it: atanh r is nearly normal with deviation 1 / sqrt(n - 3), for few runs as well.
+    0 with one bin. By Fisher (1921), atanh r is nearly normal with deviation 1 / sqrt(n - 3), even for few runs.
     """
     flat = noises.reshape(-1, math.prod(noises.shape[2:]))
     spread = np.sqrt((flat**2).sum(axis=0))
     flat = flat[:, spread > 0] / spread[spread > 0]
-    together = np.abs(flat.T @ flat)
-    np.fill_diagonal(together, 0.0)
-    most = min(float(together.max(initial=0.0)), 1 - 2.0**-50)
-    return math.atanh(most) * math.sqrt(max(len(flat) - 3, 0))
+    correlations = np.abs(flat.T @ flat)
+    np.fill_diagonal(correlations, 0.0)
+    largest = min(float(correlations.max(initial=0.0)), 1 - 2.0**-50)
+    return math.atanh(largest) * math.sqrt(max(len(flat) - 3, 0))
 
 
-def number_kept(seen: int, planned: int, runs: int) -> Finding:
-    """Compare the releases of a run with those that were planned."""
-    remark = f"{seen} releases seen, {planned} planned"
-    return Finding("as many releases as planned", 0.0, 0.0, runs, seen <= planned, remark)
+def check_number(released: int, planned: int, runs: int) -> Finding:
+    """Compare the number of releases of a run with the plan."""
+    remark = f"{released} releases seen, {planned} planned"
+    return Finding("as many releases as planned", 0.0, 0.0, runs, released <= planned, remark)
 
 
-def _correlation(one: Floats, other: Floats) -> float:
-    """Return the correlation of two arrays in standard errors of no correlation."""
-    if one.size < 2:
+def _correlation(first: Floats, second: Floats) -> float:
+    """Return the correlation of two arrays, in standard errors of no correlation."""
+    if first.size < 2:
         return 0.0
-    spread = math.sqrt(float((one**2).sum()) * float((other**2).sum()))
-    return abs(float((one * other).sum())) / spread * math.sqrt(one.size) if spread else 0.0
+    spread = math.sqrt(float((first**2).sum()) * float((second**2).sum()))
+    return abs(float((first * second).sum())) / spread * math.sqrt(first.size) if spread else 0.0

@@ -1,7 +1,7 @@
-"""Canaries: made-up records that are planted among other rows, each if a coin says so, to be looked for afterwards.
+"""Canaries: synthetic records that are inserted among rows with probability 1/2.
 
-A canary begins like any row and ends in words that nobody writes (Meeus et al. 2025): the beginning lets it take part
-like a row, the end can come into a text from nowhere else.
+The attack searches for them afterwards. A canary begins like any row and ends in invented words (Meeus et al. 2025).
+The beginning makes it take part like a row; the end cannot get into a text from anywhere else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _VOWELS, _CONSONANTS = "aeiou", "bcdfghjklmnpqrstvwxz"
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """One made-up record: text, label, and whether the coin put it among the rows."""
+    """One synthetic record: text, label, and the result of the coin."""
 
     text: str
     label: str
@@ -26,21 +26,22 @@ class Canary:
 
 
 def make_canaries(rows: Sequence[tuple[str, str]], number: int) -> list[Canary]:
-    """Return so many canaries that begin like `rows` (text, label), each row as often as any other.
+    """Return `number` canaries that begin like `rows`, each row equally often.
 
-    Coins and words come from the operating system's randomness: nobody can know beforehand which will be included.
+    `rows`: (text, label). Coins and words use the operating system's randomness: nobody can predict which canaries are
+    included.
     """
     order = list(range(len(rows)))
     secrets.SystemRandom().shuffle(order)
-    return [_canary(*rows[order[place % len(order)]]) for place in range(number)]
+    return [_canary(*rows[order[index % len(order)]]) for index in range(number)]
 
 
 def _canary(text: str, label: str) -> Canary:
-    # Half of the signs: writing without spaces has no words to count.
+    # Half of the characters: scripts without spaces have no words to count.
     begun = text[: max(1, len(text) // 2)].rsplit(" ", 1)[0]
     rare = " ".join(_rare_word() for _ in range(RARE_WORDS))
     return Canary(f"{begun} {rare}", label, bool(secrets.randbits(1)))
 
 
 def _rare_word() -> str:
-    return "".join(secrets.choice(_VOWELS if place % 2 else _CONSONANTS) for place in range(_LETTERS))
+    return "".join(secrets.choice(_VOWELS if index % 2 else _CONSONANTS) for index in range(_LETTERS))

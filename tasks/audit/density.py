@@ -1,7 +1,8 @@
-"""Attacks on the released density with a made-up row (or person) that adds as much as one may.
+"""Attacks on the released density with a synthetic row or person.
 
-The attacker knows everybody else's features and the canary's, projects the release on the canary's and decides at half
-the way, as in tasks/audit/attacks.py. Few dimensions prove as much as many: what counts is the noise along the canary.
+It has the largest allowed contribution. The attacker knows everybody else's features and the canary's, projects the
+release on the canary's and decides at the halfway point, as in tasks/audit/attacks.py. Few dimensions prove as much as
+many: only the noise along the canary counts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from connectors.interfaces.progress import Advance
 from tasks.accounting.density import GuidanceNoise
-from tasks.audit.bounds import CONFIDENCE, Finding, fresh_and_counted, gaussian_finding, sides_seen, silent
+from tasks.audit.bounds import CONFIDENCE, Finding, check_noise, gaussian_finding, ignore_progress, run_sides
 from tasks.density.kernels import Kernel
 from tasks.private.releases.density import clean_sums, noisy_density
 from tasks.private.releases.keyphrase_release import NoisySums
@@ -31,7 +32,7 @@ Mechanism = Callable[[Ballot, GuidanceNoise], list[NoisySums]]
 
 
 def release_of_a_run(ballot: Ballot, noise: GuidanceNoise) -> list[NoisySums]:
-    """Return what a run gives away: one density."""
+    """Return the releases of a run: one density."""
     return [noisy_density(ballot, LABELS, KERNEL, noise)]
 
 
@@ -39,28 +40,32 @@ def audit_guidance(
     noise: GuidanceNoise,
     trials: int = 1000,
     run: Mechanism = release_of_a_run,
-    advance: Advance = silent,
+    advance: Advance = ignore_progress,
     confidence: float = CONFIDENCE,
 ) -> list[Finding]:
-    """Attack the density `2 * trials` times; return what was found about its strength, freshness and number.
+    """Attack the density `2 * trials` times.
 
-    Everything is made up: no private row is opened and no budget spent.
+    Return findings on its strength, freshness and number of releases. All data is synthetic: no private row is opened
+    and no budget spent.
     """
     others, both = canary_rows(noise)
-    known, with_canary = (clean_sums(one, LABELS, KERNEL, noise).sums.ravel() for one in (others, both))
-    direction = (with_canary - known).astype(np.float64)
+    baseline, with_canary = (clean_sums(rows, LABELS, KERNEL, noise).sums.ravel() for rows in (others, both))
+    direction = (with_canary - baseline).astype(np.float64)
 
     def release(ballot: Ballot) -> list[NDArray[np.int64]]:
-        return [one.sums.ravel() for one in run(ballot, noise)]
+        return [sums.sums.ravel() for sums in run(ballot, noise)]
 
-    sides = sides_seen(release, (others, both), known, trials, advance)
+    sides = run_sides(release, (others, both), baseline, trials, advance)
     claimed = 1 / noise.noise_multiplier
     strength = gaussian_finding("who took part, by the density", claimed, sides, direction, 1, confidence)
-    return [strength, *fresh_and_counted(sides, 1, trials)]
+    return [strength, *check_noise(sides, 1, trials)]
 
 
 def canary_rows(noise: GuidanceNoise) -> tuple[Ballot, Ballot]:
-    """Return some rows, and the same with the canary: one row, or a person with as many equal ones as count."""
+    """Return some rows, and the same with the canary.
+
+    The canary is one row, or a person with the most equal rows that count.
+    """
     persons, rows = noise.privacy.protects == "person", noise.privacy.rows_per_person
     names = ["a", "b", "c"] if persons else None
     others = Ballot(np.eye(3, dtype=np.float32), ["here", "here", "there"], 1, names, sides=1)

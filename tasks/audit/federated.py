@@ -1,7 +1,8 @@
-"""The vote of several parties under attack: the adversary reads the sums, and colluding parties tell what they sent.
+"""Attacks on the vote of several parties.
 
-Every release is a whole round as parties hold it: votes of each one's rows, its share of the noise, signed keys, masks,
-the sum. As few parties take part as may, and as many of them collude as is stated, so what is left is the least noise.
+The adversary reads the sums, and colluding parties reveal their uploads. Every release is a whole round of parties:
+votes of each party's rows, its share of the noise, signed keys, masks, the sum. The fewest allowed parties take part,
+and the stated number of them collude, which leaves the least noise.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 
 
 class FederatedRun:
-    """A mechanism to attack (`tasks.audit.attacks.Mechanism`): all rounds of a run, as the colluders see them."""
+    """A mechanism to attack: all rounds of a run, from the colluders' view.
+
+    Has the type `tasks.audit.attacks.Mechanism`.
+    """
 
     def __init__(self, parties: Parties) -> None:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -45,16 +49,25 @@ class FederatedRun:
         }
 
     def __call__(self, ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyVotes]:
-        """Return each release without what the colluders added to it; they have no rows."""
+        """Return each release minus the contributions of the colluders.
+
+        Colluders have no rows.
+        """
         shares, honest = shared(noise, self.parties), self.parties.bearers
-        parts = [*divided(ballot, honest), *[taken(ballot, np.zeros(0, dtype=np.int64))] * self.parties.colluding]
+        parts = [
+            *divide_ballot(ballot, honest),
+            *[take_rows(ballot, np.zeros(0, dtype=np.int64))] * self.parties.colluding,
+        ]
         sent = np.stack([self.vectors(part, candidates, shares) for part in parts])
-        told = sent[honest:].sum(axis=0)
-        seen = [self.summed(number, sent[:, number]) - told[number] for number in range(noise.releases)]
-        return [_votes(candidates, counts, noise) for counts in seen]
+        revealed = sent[honest:].sum(axis=0)
+        remaining = [self.summed(number, sent[:, number]) - revealed[number] for number in range(noise.releases)]
+        return [_votes(candidates, counts, noise) for counts in remaining]
 
     def vectors(self, ballot: Ballot, candidates: Candidates, shares: SharedNoise) -> Ints:
-        """Return what one party gives in all rounds, its share of the noise in each, (releases, sides * n)."""
+        """Return the values of one party in all rounds, (releases, sides * n).
+
+        They include its share of the noise.
+        """
         clean = clean_votes(ballot, candidates, shares.total).counts.T.ravel()
         return add_noise_share(np.tile(clean, (shares.total.releases, 1)), shares)
 
@@ -70,15 +83,18 @@ class FederatedRun:
         return unmasked(round, uploads)
 
 
-def divided(ballot: Ballot, parties: int) -> list[Ballot]:
-    """Return the ballot of each party: rows in turns, all rows of a person with one party."""
+def divide_ballot(ballot: Ballot, parties: int) -> list[Ballot]:
+    """Return the ballot of each party.
+
+    Rows are assigned in turns, with all rows of a person at one party.
+    """
     owners = ballot.persons if ballot.persons is not None else [str(row) for row in range(len(ballot.labels))]
-    order = {owner: place % parties for place, owner in enumerate(dict.fromkeys(owners))}
+    order = {owner: index % parties for index, owner in enumerate(dict.fromkeys(owners))}
     of_rows = np.array([order[owner] for owner in owners], dtype=np.int64)
-    return [taken(ballot, np.flatnonzero(of_rows == party)) for party in range(parties)]
+    return [take_rows(ballot, np.flatnonzero(of_rows == party)) for party in range(parties)]
 
 
-def taken(ballot: Ballot, rows: Ints) -> Ballot:
+def take_rows(ballot: Ballot, rows: Ints) -> Ballot:
     """Return the ballot of these rows alone."""
     persons = None if ballot.persons is None else [ballot.persons[row] for row in rows]
     return replace(ballot, vectors=ballot.vectors[rows], labels=[ballot.labels[row] for row in rows], persons=persons)

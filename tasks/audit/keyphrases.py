@@ -1,9 +1,10 @@
-"""Attacks on the two releases of DP-KPS with a made-up document that adds as much as one may.
+"""Attacks on the two releases of DP-KPS with a synthetic document.
 
-Under Gaussian noise the attacker projects on what the document adds, as in tasks/audit/attacks.py. Under Laplace noise
-the likelihood ratio is summed over all numbers and compared with a threshold that was fixed beforehand, on noise of the
-claimed scale; the bound is on epsilon itself. `terms` and `frequencies` of the promise are best small here: the
-promise holds for any number of them, and the fewer there are the more an attack can prove.
+The document has the largest allowed contribution. Under Gaussian noise the attacker projects on the document's
+contribution, as in tasks/audit/attacks.py. Under Laplace noise the likelihood ratio is summed over all numbers and
+compared with a threshold that was fixed beforehand, on noise of the claimed scale; the bound is on epsilon itself.
+Small `terms` and `frequencies` of the promise are best here: the promise holds for any number of them, and with fewer
+of them an attack can prove more.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from tasks.accounting.keyphrases import KeyphraseNoise, PartPrivacy
 from tasks.audit.bounds import (
     CONFIDENCE,
     Finding,
+    check_noise,
+    describe_errors,
     epsilon_bound,
-    fresh_and_counted,
     gaussian_finding,
-    in_words,
+    ignore_progress,
     likely_bound,
-    sides_seen,
-    silent,
+    run_sides,
 )
 from tasks.private.releases.keyphrase_release import (
     Frequencies,
@@ -45,12 +46,15 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 PILOT: Final = 20_000
-"""Draws of the claimed noise on which the threshold is fixed, before any release is looked at."""
+"""Draws of the claimed noise that fix the threshold, before any release is used."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Corpus:
-    """Made-up documents as one part sees them: terms of each, or features of each; all of one class."""
+    """Synthetic documents as one part reads them: terms of each, or features of each.
+
+    All of one class.
+    """
 
     terms: tuple[tuple[int, ...], ...] = ()
     features: Floats | None = None
@@ -62,7 +66,7 @@ Mechanism = Callable[[Corpus, KeyphraseNoise], list[NoisySums]]
 
 
 def release_of_a_run(corpus: Corpus, noise: KeyphraseNoise) -> list[NoisySums]:
-    """Return what a run gives away about some documents: one release of the part."""
+    """Return the releases of a run about some documents: one release of the part."""
     if corpus.features is None:
         return [noisy_vocabulary(corpus.terms, corpus.size, noise)]
     return [noisy_density(corpus.features, [0] * len(corpus.features), 1, noise)]
@@ -72,31 +76,32 @@ def audit_keyphrases(
     noise: KeyphraseNoise,
     trials: int = 1000,
     run: Mechanism = release_of_a_run,
-    advance: Advance = silent,
+    advance: Advance = ignore_progress,
     confidence: float = CONFIDENCE,
 ) -> list[Finding]:
-    """Attack one part `2 * trials` times; return what was found about its strength, its freshness and its number.
+    """Attack one part `2 * trials` times.
 
-    Everything is made up: no private document is opened and no budget spent.
+    Return findings on its strength, freshness and number of releases. All data is synthetic: no private document is
+    opened and no budget spent.
     """
     others, both = canary_corpus(noise.privacy)
-    known = _clean(others, noise)
-    direction = (_clean(both, noise) - known).astype(np.float64)
+    baseline = _clean(others, noise)
+    direction = (_clean(both, noise) - baseline).astype(np.float64)
 
     def release(corpus: Corpus) -> list[Ints]:
-        return [one.sums for one in run(corpus, noise)]
+        return [sums.sums for sums in run(corpus, noise)]
 
-    sides = sides_seen(release, (others, both), known, trials, advance)
+    sides = run_sides(release, (others, both), baseline, trials, advance)
     what = f"whose document, by the {noise.privacy.part}"
     if noise.gaussian:
         strength = gaussian_finding(what, noise.sensitivity / noise.scale, sides, direction, 1, confidence)
     else:
         strength = laplace_finding(what, noise, sides, direction, confidence)
-    return [strength, *fresh_and_counted(sides, 1, trials)]
+    return [strength, *check_noise(sides, 1, trials)]
 
 
 def likely_epsilon(noise: KeyphraseNoise, trials: int, confidence: float = CONFIDENCE) -> float:
-    """Return the epsilon that a sound mechanism lets so many trials prove, in the middle."""
+    """Return the median epsilon that `trials` trials prove for a sound mechanism."""
     if noise.gaussian:
         reach = 0.5 if noise.privacy.adjacency == "replace_one" else 1.0
         mu = likely_bound(reach * noise.sensitivity / noise.scale, trials, confidence)
@@ -107,10 +112,11 @@ def likely_epsilon(noise: KeyphraseNoise, trials: int, confidence: float = CONFI
 
 
 def canary_corpus(privacy: PartPrivacy) -> tuple[Corpus, Corpus]:
-    """Return some documents, and the same with the canary: S terms of its own, or M keyphrases at one point.
+    """Return some documents, and the same with the canary.
 
-    The point is chosen where the features are as long as they can be: at 45 degrees of every pair, or, for the printed
-    features, at the top of every cosine. ``paper`` counts repeated terms, so there it repeats one.
+    The canary has S distinct terms, or M keyphrases at one point. The point maximises the length of the features: at 45
+    degrees of every pair, or, for the printed features, at the maximum of every cosine. ``paper`` counts repeated
+    terms, hence its canary repeats one.
     """
     if privacy.part == "vocabulary":
         distinct = tuple(range(privacy.terms))
@@ -126,7 +132,8 @@ def canary_corpus(privacy: PartPrivacy) -> tuple[Corpus, Corpus]:
     angles = -phases if phases is not None else np.full(len(weights), np.pi / 4)
     point = np.linalg.lstsq(np.sqrt(2.0) * weights, angles, rcond=None)[0]
     others = [rng.standard_normal((privacy.keyphrases, dimension)) for _ in range(3)]
-    rows = [document_features(one, frequencies, privacy) for one in (*others, np.tile(point, (privacy.keyphrases, 1)))]
+    documents = (*others, np.tile(point, (privacy.keyphrases, 1)))
+    rows = [document_features(document, frequencies, privacy) for document in documents]
     all_features = np.tile(np.array(rows), (1, privacy.members))
     return Corpus(features=all_features[:-1]), Corpus(features=all_features)
 
@@ -138,7 +145,7 @@ def _clean(corpus: Corpus, noise: KeyphraseNoise) -> Ints:
 
 
 class LaplaceNoise(Protocol):
-    """What an attack on Laplace noise has to know of it."""
+    """The properties of Laplace noise that an attack needs."""
 
     @property
     def scale_int(self) -> float:
@@ -146,30 +153,36 @@ class LaplaceNoise(Protocol):
 
     @property
     def epsilon_exact(self) -> float:
-        """What is claimed."""
+        """The claimed epsilon."""
 
 
 def laplace_finding(
     what: str, noise: LaplaceNoise, sides: tuple[Floats, Floats], direction: Floats, confidence: float
 ) -> Finding:
-    """Decide who took part by the likelihood ratio of what was seen, without and with the canary."""
+    """Decide who took part by the likelihood ratio of outputs.
+
+    `sides`: outputs without and with the canary.
+    """
     without, with_canary = (_ratio(side, direction, noise) for side in sides)
     threshold, _ = laplace_threshold(noise, direction, len(without), confidence)
     errors = int((without >= threshold).sum()), int((with_canary < threshold).sum())
     bound = epsilon_bound(*errors, len(without), confidence)
     claimed = noise.epsilon_exact
-    remark = in_words(errors, len(without))
+    remark = describe_errors(errors, len(without))
     return Finding(what, claimed, bound, len(without), bound <= claimed, remark, unit="epsilon")
 
 
 def _ratio(side: Floats, direction: Floats, noise: LaplaceNoise) -> Floats:
-    """Return the logarithm of how much likelier each run is with the canary, shape (runs,)."""
+    """Return the log-likelihood ratio of each run, with to without canary, (runs,)."""
     per_number = (np.abs(side) - np.abs(side - direction)) / noise.scale_int
     return np.asarray(per_number.sum(axis=tuple(range(1, side.ndim))))
 
 
 def laplace_threshold(noise: LaplaceNoise, direction: Floats, trials: int, confidence: float) -> tuple[float, float]:
-    """Return the threshold that proves most about a sound mechanism, and how much that is; no release is looked at."""
+    """Return the threshold that proves most about a sound mechanism, and its bound.
+
+    No release is used.
+    """
     moved = direction[direction != 0][None]
     rng = np.random.default_rng(0)
     chance = -np.expm1(-1 / noise.scale_int)
@@ -179,6 +192,6 @@ def laplace_threshold(noise: LaplaceNoise, direction: Floats, trials: int, confi
     best = (0.0, 0.0)
     for threshold in np.quantile(with_canary, np.linspace(0.02, 0.98, 49)) - 1e-9:
         alarms, misses = (without >= threshold).mean(), (with_canary < threshold).mean()
-        found = epsilon_bound(round(alarms * trials), round(misses * trials), trials, confidence)
-        best = max(best, (found, float(threshold)))
+        bound = epsilon_bound(round(alarms * trials), round(misses * trials), trials, confidence)
+        best = max(best, (bound, float(threshold)))
     return best[1], best[0]

@@ -1,4 +1,7 @@
-"""What attackers hold after one run with canaries: its texts, its noisy votes, and all rows; not the coins."""
+"""Evidence of attackers after one run with canaries.
+
+They have its texts, its noisy votes and all rows, but not the coins.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenVote:
-    """One release as an attacker sees it: candidates, and noisy `counts` (n, 2) in votes, near and far."""
+    """One release for an attacker.
+
+    The candidates, and noisy `counts` (n, 2) in votes, near and far.
+    """
 
     candidates: Candidates
     counts: NDArray[np.float64]
@@ -29,9 +35,10 @@ class SeenVote:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """A run's synthetic `texts` and `releases`, the canaries and the other rows (text, label) that took part.
+    """The evidence of one run.
 
-    `fit` returns how likely texts are to a language model of the texts it is given.
+    Its synthetic `texts` and `releases`, the canaries, and the other rows (text, label) that took part. `fit` trains a
+    language model on texts and returns its likelihood of a text.
     """
 
     texts: pd.DataFrame
@@ -43,28 +50,31 @@ class Evidence:
 
     @property
     def included(self) -> NDArray[np.bool_]:
-        """What the coins said, (canaries,)."""
-        return np.array([one.included for one in self.canaries])
+        """The results of the coins, (canaries,)."""
+        return np.array([canary.included for canary in self.canaries])
 
     @property
     def canary_texts(self) -> list[str]:
         """The texts of all canaries."""
-        return [one.text for one in self.canaries]
+        return [canary.text for canary in self.canaries]
 
     def ballots(self, vectors: Vectors, votes: int) -> tuple[Ballot, Ballot]:
-        """Return the ballots of the other rows and of all canaries, whose `vectors` are known."""
+        """Return the ballots of the other rows and of all canaries, with their `vectors`."""
         others = self.embedder.embed_alone([text for text, _ in self.others])
         labels = [label for _, label in self.others]
-        return Ballot(others, labels, votes), Ballot(vectors, [one.label for one in self.canaries], votes)
+        return Ballot(others, labels, votes), Ballot(vectors, [canary.label for canary in self.canaries], votes)
 
     def seen(self, vectors: Vectors, scale: int) -> list[SeenVote]:
-        """Return every release with its candidates; `vectors` of all texts, `scale` counts are one vote."""
+        """Return every release with its candidates.
+
+        `vectors` of all texts, `scale` counts are one vote.
+        """
         ids, labels = self.texts["sample_id"].to_numpy(np.int64), self.texts["label"].to_numpy(str)
         order = np.argsort(ids)
-        found = []
+        releases = []
         for release in self.releases:
             voted = release["sample_id"].to_numpy(np.int64)
-            places = order[np.searchsorted(ids[order], voted)]
+            positions = order[np.searchsorted(ids[order], voted)]
             counts = release[["near", "far"]].to_numpy(np.float64) / scale
-            found.append(SeenVote(Candidates(voted, labels[places], vectors[places]), counts))
-        return found
+            releases.append(SeenVote(Candidates(voted, labels[positions], vectors[positions]), counts))
+        return releases

@@ -1,9 +1,9 @@
-"""Attacks on label counts, teachers' answers and checks with a made-up row that moves them as far as one may.
+"""Attacks on label counts, teachers' answers and checks with a synthetic row.
 
-The row adds one to a count, or turns one teacher round in every query. The attacker knows everything else, the other
-teachers' answers included, and projects on what the row moves (Gaussian noise) or sums likelihood ratios (Laplace
-noise), as in tasks/audit/keyphrases.py. The promise holds for any number of queries: what counts is the noise in units
-of what a row moves.
+The row has the largest allowed effect. The row adds one to a count, or reverses one teacher in every query. The
+attacker knows everything else, including the other teachers' answers. It projects on the row's effect (Gaussian noise)
+or sums likelihood ratios (Laplace noise), as in tasks/audit/keyphrases.py. The promise holds for any number of queries:
+only the ratio of the noise to the row's effect counts.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tasks.accounting.teachers import PartNoise, PartPrivacy
 from tasks.audit.bounds import (
     CONFIDENCE,
     Finding,
-    fresh_and_counted,
+    check_noise,
     gaussian_finding,
+    ignore_progress,
     likely_bound,
-    sides_seen,
-    silent,
+    run_sides,
 )
 from tasks.audit.keyphrases import laplace_finding, laplace_threshold
 from tasks.private.releases.keyphrase_release import CleanSums, NoisySums
@@ -39,12 +39,15 @@ if TYPE_CHECKING:
 
 CLASSES: Final = ("first class", "second class")
 OTHERS: Final = 4
-"""Teachers, or rows, beside the one that is attacked."""
+"""Teachers, or rows, in addition to the attacked one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """What is noised in a run with or without the row: labels of rows, or each teacher's answers."""
+    """Input of a run with or without the row.
+
+    Labels of rows, or each teacher's answers.
+    """
 
     labels: tuple[str, ...] = ()
     answers: tuple[Floats, ...] = ()
@@ -55,7 +58,7 @@ Mechanism = Callable[[Side, PartNoise], list[NoisySums]]
 
 
 def release_of_a_run(side: Side, noise: PartNoise) -> list[NoisySums]:
-    """Return what a run gives away: one release of the part."""
+    """Return the releases of a run: one release of the part."""
     if noise.privacy.part == "labels":
         return [noisy_labels(side.labels, CLASSES, noise)]
     if noise.privacy.part == "checks":
@@ -67,31 +70,35 @@ def audit_teachers(
     noise: PartNoise,
     trials: int = 1000,
     run: Mechanism = release_of_a_run,
-    advance: Advance = silent,
+    advance: Advance = ignore_progress,
     confidence: float = CONFIDENCE,
 ) -> list[Finding]:
-    """Attack one part `2 * trials` times; return what was found about its strength, its freshness and its number.
+    """Attack one part `2 * trials` times.
 
-    Everything is made up: no private row is opened and no budget spent.
+    Return findings on its strength, freshness and number of releases. All data is synthetic: no private row is opened
+    and no budget spent.
     """
     without, with_row = sides_of(noise.privacy)
-    known, direction = _clean(without, noise).sums, _direction(noise)
+    baseline, direction = _clean(without, noise).sums, _direction(noise)
 
     def release(side: Side) -> list[Ints]:
-        return [one.sums for one in run(side, noise)]
+        return [sums.sums for sums in run(side, noise)]
 
-    sides = sides_seen(release, (without, with_row), known, trials, advance)
+    sides = run_sides(release, (without, with_row), baseline, trials, advance)
     what = f"who took part, by {noise.privacy.part}"
     if noise.privacy.kind == "gaussian":
         claimed = noise.sensitivity / noise.scale
         strength = gaussian_finding(what, claimed, sides, direction, 1, confidence)
     else:
         strength = laplace_finding(what, noise, sides, direction, confidence)
-    return [strength, *fresh_and_counted(sides, 1, trials)]
+    return [strength, *check_noise(sides, 1, trials)]
 
 
 def likely_epsilon(noise: PartNoise, trials: int, confidence: float = CONFIDENCE) -> float:
-    """Return the epsilon that a sound mechanism lets so many trials prove; the row is added, never exchanged."""
+    """Return the epsilon that `trials` trials can prove for a sound mechanism.
+
+    The row is added, never replaced.
+    """
     if noise.privacy.kind == "gaussian":
         length = float(np.linalg.norm(_direction(noise))) / noise.steps
         mu = likely_bound(length / noise.scale, trials, confidence)
@@ -100,14 +107,14 @@ def likely_epsilon(noise: PartNoise, trials: int, confidence: float = CONFIDENCE
 
 
 def sides_of(privacy: PartPrivacy) -> tuple[Side, Side]:
-    """Return what is noised without the row, and with it."""
+    """Return the input without the row, and with it."""
     if privacy.part == "labels":
-        others = CLASSES[:1] + CLASSES[1:] * (OTHERS - 1)
-        return Side(labels=others), Side(labels=(*others, CLASSES[0]))
-    sure = 1.0 if privacy.part == "checks" else 0.5  # the highest sum moves only if the others agree already
-    others_say = (np.full(privacy.numbers, sure),) * OTHERS
+        labels = CLASSES[:1] + CLASSES[1:] * (OTHERS - 1)
+        return Side(labels=labels), Side(labels=(*labels, CLASSES[0]))
+    level = 1.0 if privacy.part == "checks" else 0.5  # the highest sum moves only if the others agree already
+    others = (np.full(privacy.numbers, level),) * OTHERS
     one_way, other_way = np.zeros(privacy.numbers), np.ones(privacy.numbers)
-    return Side(answers=(*others_say, one_way)), Side(answers=(*others_say, other_way))
+    return Side(answers=(*others, one_way)), Side(answers=(*others, other_way))
 
 
 def _direction(noise: PartNoise) -> Floats:

@@ -1,4 +1,4 @@
-"""Compares the columns that a configuration names with those that a source of rows has, before any row is read."""
+"""Check the columns of a row source against the configuration before reading rows."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ COLUMNS = ("text", "label", "person")
 
 
 def check_header(field: str, where: RowsRef, read: HeaderReader, is_public: bool) -> None:
-    """Refuse a source that cannot be reached, or that lacks columns which `field` of the configuration names.
+    """Refuse a source that is unreachable or lacks a column named under `field`.
 
-    A first line that may be a private row is not quoted. Raises PlaceError, InputError, ProblemsError for several.
+    A first line that may be a private row is not quoted. Raises PlaceError or InputError, and ProblemsError for
+    several missing columns.
     """
     try:
         header = read(where)

@@ -1,4 +1,7 @@
-"""Values that steps pass to each other; each step defines its own job beside itself."""
+"""Values that steps pass to each other.
+
+Each step defines its own job type next to its code.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,18 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.rows import RowsRef
 
 AHEAD = "ahead="
-"""Begins the part of texts that are only looked at: they never join the data set."""
+"""Prefix of the part of texts that are only evaluated and never join the data set."""
 
 Weights = dict[str, float]
-"""Weight of each PLM by name, adding up to 1 (w_k in the paper, normalised)."""
+"""Weight of each PLM by name; the weights add up to 1 (w_k in the paper, normalised)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The texts of one PLM in one iteration, and their embeddings once they exist.
+    """The texts of one PLM in one iteration, with their embeddings once these exist.
 
-    `down`: why the PLM wrote nothing, empty if it wrote. `part`: the folder of these texts within the iteration, empty
-    for new ones. `stands_on`: what the vectors were made of where that is more than these texts, as a digest.
+    `down`: why the PLM wrote nothing; empty if it wrote. `part`: the folder of these texts within the iteration, empty
+    for new ones. `stands_on`: digest of the further inputs of the vectors, empty if there are none.
     """
 
     plm: str
@@ -33,15 +36,16 @@ class Written:
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether these texts are variations that were only looked at."""
+        """True if these texts are variations that are only evaluated."""
         return self.part.startswith(AHEAD)
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Real rows to measure against: `kind` test | public, where they lie, the digest of their content.
+    """Real rows to measure against.
 
-    With `terms`, a table of terms, only the first `phrases` different ones of each text are measured against.
+    `kind`: test | public. `where`: their source. `content`: digest of their content. With `terms`, a table of terms,
+    only the first `phrases` different terms of each text are used.
     """
 
     kind: str
@@ -53,7 +57,11 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """The answer: whether no run of `words` words of a private row stands in a text, and where the owner reads more."""
+    """Result of the overlap check of synthetic texts with private rows.
+
+    `passed`: no run of `words` words of a private row occurs in a synthetic text. `details`: file with the matches,
+    which only the owner of the private records may read.
+    """
 
     passed: bool
     words: int

@@ -1,4 +1,4 @@
-"""One rule for every step: what exists, is whole and depends on the same things is not made again."""
+"""Cache rule of all steps: reuse an artifact if it is intact and its key matches."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ VERSIONS = {
     "classify": 1,
     "test_classifier": 1,
 }
-"""Bumped when the meaning of a step changes; test_step_versions.py notices a change without a bump."""
+"""Increase when the meaning of a step changes; test_step_versions.py fails on a change without an increase."""
 
 
 def step_key(step: str, parameters: dict[str, object], inputs: dict[str, str]) -> StepKey:
-    """Return the key of `step` in its present version."""
+    """Return the key of `step` in its current version."""
     return StepKey(step, VERSIONS[step], parameters, inputs)
 
 
@@ -66,13 +66,13 @@ def make_once(
     make: Callable[[], ArtifactRef],
     stale: Callable[[ArtifactRef], str] = lambda _: "",
 ) -> tuple[ArtifactRef, str]:
-    """Return the artifact at `path` and why it was reused or made; `make` runs only if it must.
+    """Return the artifact at `path` and why it was reused or made.
 
-    `stale` may say why a whole artifact is not good enough to be reused; empty: it is.
+    `make` runs only on a cache miss. `stale` returns why an intact artifact must not be reused; empty if it may.
     """
     why = store.why(path, key)
-    found = store.find(path, key)
-    reason = stale(found) if found is not None else ""
-    if found is None or reason:
+    cached = store.find(path, key)
+    reason = stale(cached) if cached is not None else ""
+    if cached is None or reason:
         return make(), reason or why
-    return replace(found, reused=True), why
+    return replace(cached, reused=True), why

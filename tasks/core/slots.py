@@ -1,4 +1,4 @@
-"""Names of the releases of a run in the privacy ledger, where a method has one of its kind."""
+"""Ledger names of releases that a run makes at most once."""
 
 from __future__ import annotations
 

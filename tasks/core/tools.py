@@ -1,4 +1,4 @@
-"""What flows hand down to steps: the opened connectors of one run."""
+"""Protocols for the opened connectors that a run passes to its steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RowTools(Protocol):
-    """What opening private rows takes: those of a run, or of a party of a federation."""
+    """Connectors for opening private rows, of a run or of one party of a federation."""
 
     @property
     def artifacts(self) -> ArtifactStore:
@@ -28,7 +28,7 @@ class RowTools(Protocol):
 
     @property
     def ledger(self) -> Ledger:
-        """The budget book."""
+        """The privacy ledger."""
 
     @property
     def embedder(self) -> Embedder:
@@ -40,19 +40,22 @@ class RowTools(Protocol):
 
     @property
     def zone(self) -> Zone:
-        """What tasks/private needs to open it."""
+        """Context that tasks/private needs to open the dataset."""
 
 
 class Tools(RowTools, Protocol):
-    """The opened connectors of one run; it travels between processes as references and reopens there."""
+    """The opened connectors of one run.
+
+    They travel between processes as references and are reopened there.
+    """
 
     @property
     def run_id(self) -> str:
-        """The run."""
+        """Id of the run."""
 
     @property
     def exchange(self) -> Exchange:
-        """Where the coordinator and the parties of a federation leave messages for each other."""
+        """Message exchange between the coordinator and the parties of a federation."""
 
     @property
     def plms(self) -> Sequence[str]:
@@ -60,30 +63,30 @@ class Tools(RowTools, Protocol):
 
     @property
     def models(self) -> Sequence[str]:
-        """Names of all models of the run, those that only vary texts included."""
+        """Names of all models of the run, including those that only vary texts."""
 
     @property
     def kept_vectors(self) -> VectorStore:
-        """Vectors of synthetic texts by the run's embedder, of all runs."""
+        """Cached vectors of synthetic texts by the run's embedder, of all runs."""
 
     def model(self, name: str) -> LanguageModel:
-        """The PLM of that name, wrapped so that no answer is asked twice."""
+        """Return the PLM of that name, wrapped in the completion cache."""
 
     def weights(self, name: str) -> Weights:
-        """The files of a model that runs here; ConfigError for one that is asked elsewhere."""
+        """Return the files of a model that runs locally; ConfigError for a remote model."""
 
     def read_rows(self, where: RowsRef) -> pd.DataFrame:
         """Open test or public rows."""
 
     def read_terms(self, where: TermsRef) -> tuple[str, ...]:
-        """Open a public vocabulary: its terms in order of rank."""
+        """Return the terms of a public vocabulary in order of rank."""
 
     @property
     def term_embedder(self) -> Embedder:
-        """What turns terms of a vocabulary into vectors: an embedder of their own, else the run's."""
+        """Embedder for the terms of a vocabulary: their own if configured, else the run's."""
 
     def progress(self, what: str, total: int) -> AbstractContextManager[Advance]:
-        """Show the progress of one piece of work with rate and time left."""
+        """Show the progress of one piece of work, with rate and time left."""
 
     def track(self, step: int, metrics: Mapping[str, float | None]) -> None:
-        """Record the metrics of an iteration where experiments are kept; None is not measured."""
+        """Log the metrics of an iteration to experiment tracking; None means not measured."""

@@ -1,12 +1,14 @@
-"""Kernels of texts' vectors and their features: how a text adds to a mean embedding, never longer than 1.
+"""Kernels on text vectors and their features.
 
-The mean embedding of a set of texts is the average of its features; with the features of the cosine kernel it holds
-the average of their vectors, with random Fourier features (Rahimi and Recht 2007) that of a Gaussian kernel. One
-feature is constant, so that a sum of features also tells of how many texts it is the sum.
+Features are the contribution of a text to a mean embedding, of length at most 1. The mean embedding of a set of texts
+is the average of its features. With the features of the cosine kernel it is the average of their vectors, with random
+Fourier features (Rahimi and Recht 2007) the mean embedding of a Gaussian kernel. One feature is constant, hence a sum
+of features also contains the number of texts.
 
-Two maps are learned from synthetic texts, as a `basis`: in which of some clusters of texts a vector lies (a sum of
-features is then a histogram), and where it lies along the main axes of texts, with products of these coordinates (a sum
-holds the first and second moments). Fewer numbers take noise, and what lies across is lost. Everything here is public.
+Two maps are learned from synthetic texts, as a `basis`. One is the cluster of texts that contains a vector (a sum of
+features is then a histogram). The other is the coordinates along the main axes of texts, with the products of these
+coordinates (a sum contains the first and second moments). Fewer numbers get noise, but components outside the basis are
+lost. Everything here is public.
 """
 
 from __future__ import annotations
@@ -30,26 +32,26 @@ KernelName = Literal["cosine", "gaussian"]
 MapName = Literal["cosine", "gaussian", "clusters", "subspace"]
 
 COUNTING: Final = 0.1
-"""Part of a text's squared length that its constant feature has."""
+"""Part of a text's squared length in its constant feature."""
 
 FREQUENCIES: Final = 300
-"""Random frequencies of the Gaussian kernel, a pair of features each."""
+"""Random frequencies of the Gaussian kernel, with a pair of features each."""
 
 BANDWIDTH: Final = 0.8
-"""Of exp(-|x - y|^2 / (2 BANDWIDTH^2)) on vectors of length 1."""
+"""Bandwidth of exp(-|x - y|^2 / (2 BANDWIDTH^2)) on vectors of length 1."""
 
 DRAWN_BY: Final = 20260101
-"""Seed of the frequencies: public, and the same in every run, so that one release serves all of them."""
+"""Seed of the frequencies: public and equal in all runs, hence one release serves all of them."""
 
 CLUSTERS: Final = 16
 AXES: Final = 16
-"""How many clusters, and how many axes, texts are asked for; fewer where there are fewer texts."""
+"""Number of clusters, and number of axes; fewer if there are fewer texts."""
 
 SECOND: Final = 0.5
-"""Part of a vector's squared length in the subspace that second moments have at most."""
+"""Largest part of a vector's squared length in the subspace that belongs to second moments."""
 
 LOOPS: Final = 25
-"""Times that the centres of clusters are moved."""
+"""Number of updates of the cluster centres."""
 
 WITHIN: Final = 0.9
 """Part of texts whose length in the subspace is not cut."""
@@ -57,9 +59,10 @@ WITHIN: Final = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One feature map: its name, which stands in keys and files of releases, and what it learned from public texts.
+    """One feature map: its name and the basis learned from public texts.
 
-    `basis` (number, d): centres of clusters, or scaled axes; None until `learn`, and for maps that learn nothing.
+    `name`: part of keys and files of releases. `basis` (number, d): centres of clusters, or scaled axes; None until
+    `learn`, and for maps that learn nothing.
     """
 
     name: MapName = "cosine"
@@ -67,28 +70,32 @@ class Kernel:
 
     @property
     def learns(self) -> bool:
-        """Whether the map hangs on texts."""
+        """True if the map depends on texts."""
         return self.name in LEARNERS
 
     def learn(self, texts: NDArray[np.floating]) -> Kernel:
-        """Return the map that the vectors (n, d) of public texts make; itself where it learns nothing."""
+        """Return the map learned from the vectors (n, d) of public texts.
+
+        The same map if it learns nothing.
+        """
         if not self.learns:
             return self
-        units, known = _units(texts)
-        return Kernel(self.name, LEARNERS[self.name](units[known]))
+        units, valid = _units(texts)
+        return Kernel(self.name, LEARNERS[self.name](units[valid]))
 
     def features(self, vectors: NDArray[np.floating]) -> Floats:
-        """Return the features of vectors (n, d), shape (n, width): rows of length at most 1, the constant first.
+        """Return the features (n, width) of vectors (n, d), the constant first.
 
-        A vector that is zero or not finite has no features: its row is zero, and it counts for nothing.
+        Rows have length at most 1. A vector that is zero or not finite has no features: its row is zero, and it counts
+        for nothing.
         """
-        units, known = _units(vectors)
-        found = self._body(units)
-        whole = np.concatenate([np.full((len(units), 1), math.sqrt(COUNTING)), math.sqrt(1 - COUNTING) * found], axis=1)
-        return np.asarray(whole * known[:, None])
+        units, valid = _units(vectors)
+        constant = np.full((len(units), 1), math.sqrt(COUNTING))
+        features = np.concatenate([constant, math.sqrt(1 - COUNTING) * self._body(units)], axis=1)
+        return np.asarray(features * valid[:, None])
 
     def width(self, dimension: int) -> int:
-        """How many features vectors of `dimension` have."""
+        """Return the number of features for vectors of `dimension`."""
         number = 0 if self.basis is None else len(self.basis)
         widths = {"gaussian": 2 * FREQUENCIES, "clusters": number, "subspace": number * (number + 3) // 2}
         return 1 + widths.get(self.name, dimension)
@@ -100,46 +107,48 @@ class Kernel:
             angles = units @ _frequencies(units.shape[1]).T
             return np.concatenate([np.cos(angles), np.sin(angles)], axis=1) / math.sqrt(FREQUENCIES)
         if self.basis is None:
-            raise ConfigError(f"The map '{self.name}' has learned nothing yet; show it the texts of the first round.")
+            raise ConfigError(
+                f"The map '{self.name}' has learned nothing yet. Call learn with the first round's texts."
+            )
         return _nearest(units, self.basis) if self.name == "clusters" else _moments(units @ self.basis.T)
 
 
 def body(features: Floats) -> Floats:
-    """Return features without the constant, at length 1: what texts are compared by."""
+    """Return features without the constant, at length 1, for comparing texts."""
     return np.asarray(features[..., 1:] / math.sqrt(1 - COUNTING))
 
 
 def counted(features: Floats) -> Floats:
-    """Return of how many texts a sum of features is the sum."""
+    """Return the number of texts in a sum of features."""
     return np.asarray(features[..., 0] / math.sqrt(COUNTING))
 
 
 def _units(vectors: NDArray[np.floating]) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return vectors at length 1, zero where that cannot be, and where it can."""
+    """Return vectors at length 1 and a mask; vectors without direction are zero."""
     rows = np.asarray(vectors, dtype=np.float64)
     with np.errstate(all="ignore"):
         lengths = np.sqrt((rows**2).sum(axis=1))
         units = rows / lengths[:, None]
-    known = np.isfinite(units).all(axis=1) & np.isfinite(lengths) & (lengths > 0)
-    return np.where(known[:, None], units, 0.0), known
+    valid = np.isfinite(units).all(axis=1) & np.isfinite(lengths) & (lengths > 0)
+    return np.where(valid[:, None], units, 0.0), valid
 
 
 def _cut(values: Floats) -> Floats:
-    """Return rows, those that are longer than 1 cut to length 1."""
+    """Return rows; those that are longer than 1 are cut to length 1."""
     return np.asarray(values / np.maximum(np.sqrt((values**2).sum(axis=1, keepdims=True)), 1.0))
 
 
 def _nearest(units: Floats, centres: Floats) -> Floats:
-    """Return 1 in the place of the nearest centre, else 0."""
-    apart = (centres**2).sum(axis=1) - 2 * units @ centres.T
-    return np.asarray(np.eye(len(centres))[apart.argmin(axis=1)])
+    """Return 1 at the nearest centre of each vector and 0 elsewhere, (n, centres)."""
+    distances = (centres**2).sum(axis=1) - 2 * units @ centres.T
+    return np.asarray(np.eye(len(centres))[distances.argmin(axis=1)])
 
 
 def _moments(along: Floats) -> Floats:
-    """Return coordinates cut to length 1 and their products, together no longer than 1.
+    """Return coordinates cut to length 1 and their products.
 
-    With |u| <= 1 the products of all pairs have the length |u|^2, so that the square is (1 - SECOND) |u|^2 + SECOND
-    |u|^4 <= 1.
+    The joint length is at most 1. With |u| <= 1 the products of all pairs have the length |u|^2. The squared length is
+    (1 - SECOND) |u|^2 + SECOND |u|^4 <= 1.
     """
     cut = _cut(along)
     first, second = np.triu_indices(along.shape[1])
@@ -148,7 +157,7 @@ def _moments(along: Floats) -> Floats:
 
 
 def _centres(units: Floats) -> Floats:
-    """Return centres of clusters by k-means, begun with texts that lie far apart, so that no lot is drawn."""
+    """Return cluster centres by k-means, started from distant texts, not at random."""
     taken = [int((units @ units.mean(axis=0)).argmax())] if len(units) else []
     for _ in range(min(CLUSTERS, len(units)) - 1):
         taken.append(int((units @ units[taken].T).max(axis=1).argmin()))
@@ -161,7 +170,10 @@ def _centres(units: Floats) -> Floats:
 
 
 def _scaled_axes(units: Floats) -> Floats:
-    """Return the main axes of texts (not centred), scaled so that most texts have length 1 or less along them."""
+    """Return the main axes of texts (not centred).
+
+    They are scaled: most texts have length 1 or less along them.
+    """
     _, _, axes = np.linalg.svd(units, full_matrices=False)
     axes = axes[: min(AXES, len(axes))]
     lengths = np.sqrt(((units @ axes.T) ** 2).sum(axis=1))
@@ -177,4 +189,4 @@ LEARNERS: Final[dict[str, Callable[[Floats], Floats]]] = {
     "clusters": _centres,
     "subspace": _scaled_axes,
 }
-"""How the maps that hang on texts learn their basis from vectors of length 1."""
+"""Functions that learn a basis from vectors of length 1, by name of the map."""

@@ -1,6 +1,6 @@
-"""One round of a masked sum as everybody may see it: who takes part, whose round keys these are, what numbers fit.
+"""The public part of one round of a masked sum: parties, keys, range of values.
 
-Bonawitz et al. 2017, section 4, without drop-out recovery: a party that is missing ends the round.
+Bonawitz et al. 2017, section 4, without drop-out recovery: a missing party ends the round.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MODULUS: Final = 2**32
 """Sums are taken modulo this number; four bytes for each value."""
 
 TAIL: Final = 8
-"""Noise wider than so many sigma is left out of what must fit: once in 10^15 draws."""
+"""Noise beyond this many sigma is ignored in the range check: it occurs once in 10^15 draws."""
 
 KEY_HEX: Final = re.compile(r"[0-9a-f]{64}")
 SIGNATURE_HEX: Final = re.compile(r"[0-9a-f]{128}")
@@ -27,9 +27,10 @@ SIGNATURE_HEX: Final = re.compile(r"[0-9a-f]{128}")
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One attempt at one sum: run, iteration and attempt (from 0), the parties by name, how many values are summed.
+    """One attempt at one sum.
 
-    The parties are kept in the order of their names, so that equal rounds are equal bytes. Raises ConfigError.
+    `attempt`: from 0. `parties`: by name, in sorted order, which makes equal rounds equal bytes. `length`: number of
+    values in the sum. Raises ConfigError.
     """
 
     run_id: str
@@ -41,15 +42,15 @@ class Round:
     def __post_init__(self) -> None:
         object.__setattr__(self, "parties", tuple(sorted(self.parties)))
         if len(self.parties) < 2 or not all(self.parties):
-            raise ConfigError("A masked sum needs two parties or more, each with a name: alone, a party hides nothing.")
+            raise ConfigError("parties: a masked sum needs two or more with names. A single party would hide nothing.")
         if len(set(self.parties)) < len(self.parties):
-            raise ConfigError("Two parties of a round have the same name; give each its own.")
+            raise ConfigError("parties: two parties of a round have the same name. Give each its own.")
         if not self.run_id or min(self.iteration, self.attempt) < 0 or self.length < 1:
-            raise ConfigError("A round needs a run, iteration and attempt from 0, and one value or more.")
+            raise ConfigError("A round needs a run, iteration and attempt from 0, and at least one value.")
 
     @property
     def most(self) -> int:
-        """Largest value, either sign, that each party may give: so many of it cannot wrap around."""
+        """Largest absolute value of a party: the sum of all parties cannot wrap around."""
         return (MODULUS // 2 - 1) // len(self.parties)
 
     def to_bytes(self) -> bytes:
@@ -59,82 +60,93 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """A party's key for one round: X25519 `public` (32 bytes), and its Ed25519 `signature` over round and key."""
+    """A party's key for one round.
+
+    X25519 `public` (32 bytes), and its Ed25519 `signature` over round and key.
+    """
 
     party: str
     public: bytes
     signature: bytes
 
     def to_json(self) -> str:
-        """Return the announcement as JSON, keys in order, bytes in hexadecimal."""
+        """Return the announcement as JSON with sorted keys and hexadecimal bytes."""
         return canonical({"party": self.party, "public": self.public.hex(), "signature": self.signature.hex()})
 
     @classmethod
     def from_json(cls, text: str, sender: str = "unknown") -> Announcement:
-        """Read what `to_json` wrote; PartyError that names `sender` for anything else."""
+        """Read the output of `to_json`; PartyError that names `sender` for anything else."""
         try:
-            found = json.loads(text)
+            announcement = json.loads(text)
         except ValueError:
-            found = None
-        fits = isinstance(found, dict) and set(found) == {"party", "public", "signature"}
-        if not fits or not all(isinstance(value, str) for value in found.values()):
-            raise PartyError(sender, "announced its key in a form that is not understood; update its software.")
-        if not KEY_HEX.fullmatch(found["public"]) or not SIGNATURE_HEX.fullmatch(found["signature"]):
-            raise PartyError(sender, "announced a key or a signature of the wrong length; update its software.")
-        return cls(found["party"], bytes.fromhex(found["public"]), bytes.fromhex(found["signature"]))
+            announcement = None
+        has_fields = isinstance(announcement, dict) and set(announcement) == {"party", "public", "signature"}
+        if not has_fields or not all(isinstance(value, str) for value in announcement.values()):
+            raise PartyError(sender, "announced its key in an unknown format. Update its software.")
+        if not KEY_HEX.fullmatch(announcement["public"]) or not SIGNATURE_HEX.fullmatch(announcement["signature"]):
+            raise PartyError(sender, "announced a key or a signature of the wrong length. Update its software.")
+        return cls(
+            announcement["party"], bytes.fromhex(announcement["public"]), bytes.fromhex(announcement["signature"])
+        )
 
 
-def signed_words(round: Round, party: str, public: bytes) -> bytes:
-    """Return what a party signs: its name and its key for this round and no other."""
+def signed_bytes(round: Round, party: str, public: bytes) -> bytes:
+    """Return the bytes that a party signs: its name, its key and this round."""
     return b"wasp round key 1\n" + canonical({"party": party, "public": public.hex()}).encode() + round.to_bytes()
 
 
 def check_announcements(round: Round, announcements: Sequence[Announcement], registry: Mapping[str, bytes]) -> bytes:
-    """Return the transcript: the digest (32 bytes) of the round and all its keys, the same for everybody.
+    """Return the transcript of a round and its keys.
 
-    `registry`: each party's long-term Ed25519 key, PEM. Raises PartyError with the party's name for one that is not of
-    the round or not registered, is missing, announced twice, did not sign, or whose key would make a known secret.
+    It is a digest of 32 bytes, equal for all parties. `registry`: each party's long-term Ed25519 key, PEM. Raises
+    PartyError with the party's name for a party that is not in the round or not registered, is missing, announced
+    twice, did not sign, or whose key makes the secret public.
     """
     seen: dict[str, Announcement] = {}
-    for one in announcements:
-        if one.party not in round.parties:
-            raise PartyError(one.party, "does not take part in this round; ask only the parties that it names.")
-        if one.party not in registry:
-            raise PartyError(one.party, "is not in the registry of parties; add its public key, or leave it out.")
-        if one.party in seen:
-            raise PartyError(one.party, "announced two keys for one round; nothing is summed. Start the round again.")
-        if not _signed(one, round, registry[one.party]):
-            raise PartyError(one.party, "did not sign its round key with the key of the registry; compare the keys.")
-        if _low_order(one.public):
-            raise PartyError(one.party, "announced a key that makes a secret which everybody knows; leave it out.")
-        seen[one.party] = one
+    for announcement in announcements:
+        party = announcement.party
+        if party not in round.parties:
+            raise PartyError(party, "does not take part in this round. Call only the parties that it names.")
+        if party not in registry:
+            raise PartyError(party, "is not in the registry of parties. Add its public key, or leave it out.")
+        if party in seen:
+            raise PartyError(party, "announced two keys for one round; nothing is summed. Restart the round.")
+        if not _signed(announcement, round, registry[party]):
+            raise PartyError(party, "did not sign its round key with its registered key. Compare the keys.")
+        if _low_order(announcement.public):
+            raise PartyError(party, "announced a key that makes the shared secret public. Leave it out.")
+        seen[party] = announcement
     for party in round.parties:
         if party not in seen:
-            raise PartyError(party, "has announced no key for this round; start it again when the party answers.")
+            raise PartyError(party, "has announced no key for this round. Restart the round when the party responds.")
     return transcript_of(round, announcements)
 
 
 def transcript_of(round: Round, announcements: Sequence[Announcement]) -> bytes:
-    """Return the digest of a round and these announcements, in the order of their parties, unchecked."""
-    lines = [one.to_json() for one in sorted(announcements, key=lambda one: one.party)]
+    """Return the digest of a round and these announcements, without a check.
+
+    Announcements are sorted by party.
+    """
+    lines = [item.to_json() for item in sorted(announcements, key=lambda item: item.party)]
     return hashlib.sha256("\n".join(["wasp transcript 1", round.to_bytes().decode(), *lines]).encode()).digest()
 
 
 def require_range(round: Round, rows: int, scale: int, sigma_int: float) -> None:
-    """Raise ConfigError unless the values of a party always fit: `rows` are the most it may have, as declared.
+    """Raise ConfigError unless the values of a party always fit.
 
-    `scale`: integer steps of one vote; `sigma_int`: noise that one party adds, in steps. A bin gets one vote of each
-    row at most, so rows * scale + 8 sigma bounds a value, and the sum of all parties stays within 2^31 on either side.
+    `rows`: the declared largest number of rows of a party. `scale`: integer steps of one vote. `sigma_int`: noise of
+    one party, in steps. A bin gets at most one vote of each row: rows * scale + 8 sigma bounds a value, and the sum of
+    all parties stays within 2^31 on either side.
     """
     reach = rows * scale + TAIL * sigma_int
     if not reach <= round.most:
         raise ConfigError(
             f"{rows} rows of {scale} steps a vote and noise of {sigma_int:.4g} steps do not fit a sum of "
-            f"{len(round.parties)} parties in 32 bits; lower method.votes, or declare fewer rows."
+            f"{len(round.parties)} parties in 32 bits. Lower method.votes, or declare fewer rows."
         )
 
 
-def _signed(one: Announcement, round: Round, pem: bytes) -> bool:
+def _signed(announcement: Announcement, round: Round, pem: bytes) -> bool:
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -144,16 +156,21 @@ def _signed(one: Announcement, round: Round, pem: bytes) -> bool:
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise ArtifactError(f"The registry's key of party '{one.party}' is not an Ed25519 key in PEM; ask it again.")
+        raise ArtifactError(
+            f"The registry's key of party '{announcement.party}' is not an Ed25519 key in PEM. Get it again."
+        )
     try:
-        key.verify(one.signature, signed_words(round, one.party, one.public))
+        key.verify(announcement.signature, signed_bytes(round, announcement.party, announcement.public))
     except InvalidSignature:
         return False
     return True
 
 
 def _low_order(public: bytes) -> bool:
-    """Say whether every secret shared with `public` is zero (RFC 7748, section 6.1), by sharing one."""
+    """Return True if every secret shared with `public` is zero.
+
+    RFC 7748, section 6.1; tested by sharing one.
+    """
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
     try:

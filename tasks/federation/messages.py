@@ -1,7 +1,7 @@
-"""What travels in one round of a federation: its plan, its texts' vectors, and signed messages of the parties.
+"""Messages of one round of a federation: plan, vectors, signed messages.
 
-Everything lies in the exchange (a folder or a store that coordinator and parties reach) and is the only state of a
-round: who is killed reads there how far it was. Nothing of a private row is in it but masked integers.
+All messages are in the exchange (a folder or a store that coordinator and parties can access), the only state of a
+round: a restarted process reads its progress there. Masked integers are the only data from private rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from connectors.interfaces.errors import ArtifactError, PartyError
 from connectors.interfaces.federation import Exchange
 from tasks.accounting.federated import Parties, SharedNoise, shared
 from tasks.accounting.sensitivity import VotePrivacy
-from tasks.accounting.votes import Noise, calibrate
+from tasks.accounting.votes import calibrate
 from tasks.federation.masked_round import Round
 from tasks.federation.wire import unpacked
 from tasks.private.voting.ballot import Candidates
@@ -50,7 +50,10 @@ ENDED: Final = "ended.json"
 
 @dataclass(frozen=True, slots=True)
 class RoundId:
-    """One attempt of one iteration's vote; all that the coordinator tells a party through Prefect."""
+    """One attempt of one iteration's vote.
+
+    The only data that the coordinator sends a party through Prefect.
+    """
 
     run_id: str
     iteration: int
@@ -58,41 +61,40 @@ class RoundId:
 
     @property
     def folder(self) -> str:
-        """Where the round lies in the exchange."""
+        """The folder of the round in the exchange."""
         return f"{self.iteration_folder}/attempt={self.attempt}"
 
     @property
     def iteration_folder(self) -> str:
-        """Where all attempts of the iteration lie."""
+        """The folder of all attempts of the iteration."""
         return f"{run_folder(self.run_id)}/iteration={self.iteration}"
 
 
 def run_folder(run_id: str) -> str:
-    """Return where a run lies in the exchange."""
+    """Return the folder of a run in the exchange."""
     return f"rounds/{run_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Vectors of texts that parties keep between rounds: the hash of their bytes, and how many these are."""
+    """Vectors of texts that parties cache between rounds: hash and number of bytes."""
 
     sha256: str
     size: int
 
     @property
     def name(self) -> str:
-        """Where they lie below the run."""
+        """Their path in the run's folder."""
         return f"texts/{self.sha256}"
 
 
 @dataclass(frozen=True, slots=True)
 class RoundPlan:
-    """What the coordinator asks of the parties of one attempt.
+    """The coordinator's request to the parties of one attempt.
 
-    `parties` of the round take part; `privacy` is the promise of the whole run, `number`, `minimum` and `colluding` say
-    for whom the noise is made. `pieces` are the texts that stand for election. `registry`
-    is the digest of their keys, `step` the key of the coordinator's release. `respend`: whether a party that has
-    paid for this vote before may pay again.
+    `parties` of the round take part. `privacy` is the promise of the whole run; `number`, `minimum` and `colluding`
+    define the sharing of the noise. `pieces`: the candidate texts. `registry`: digest of the parties' keys. `step`: key
+    of the coordinator's release. `respend`: a party that has paid for this vote before may pay again.
     """
 
     run_id: str
@@ -115,18 +117,18 @@ class RoundPlan:
 
     @property
     def id(self) -> RoundId:
-        """What the round is called."""
+        """The id of the round."""
         return RoundId(self.run_id, self.iteration, self.attempt)
 
     @property
     def round(self) -> Round:
-        """The round as masks know it."""
+        """The round for masks."""
         return Round(self.run_id, self.iteration, self.attempt, self.parties, self.length)
 
     @property
     def noise(self) -> SharedNoise:
-        """The noise, made from the promise anew: a party takes nobody's word for it."""
-        return shared(calibrated(self.privacy), Parties(self.number, self.minimum, self.colluding))
+        """The noise, recomputed from the promise: a party does not trust others for it."""
+        return shared(calibrate(self.privacy), Parties(self.number, self.minimum, self.colluding))
 
     def to_json(self) -> bytes:
         """Return the plan as JSON."""
@@ -137,7 +139,7 @@ class RoundPlan:
 
     @classmethod
     def from_json(cls, data: bytes) -> RoundPlan:
-        """Read what `to_json` wrote; ArtifactError for anything else."""
+        """Read the output of `to_json`; ArtifactError for anything else."""
         try:
             values = json.loads(data)
             values["privacy"]["epsilon"] = float(values["privacy"]["epsilon"])
@@ -147,65 +149,77 @@ class RoundPlan:
             return cls(**{**values, **lists})
         except (ValueError, TypeError, KeyError) as error:
             raise ArtifactError(
-                f"The plan of a round cannot be read ({type(error).__name__}): coordinator and parties need the same "
-                "version of wasp-synth. Nothing was sent."
+                f"The plan of a round is not readable ({type(error).__name__}). Nothing was sent. Install the same "
+                "version of wasp-synth on coordinator and parties."
             ) from None
 
 
-def calibrated(privacy: VotePrivacy) -> Noise:
-    """Return the noise of a promise."""
-    return calibrate(privacy)
-
-
 def pause_of(exchange: Exchange, waited: float = 0.0) -> float:
-    """Return the seconds until the next look for a message that was waited for so long: a twentieth of them at most."""
+    """Return the seconds until the next check for a message.
+
+    At most a twentieth of the time `waited`, between fixed limits.
+    """
     least = 0.2 if exchange.is_folder else 1.0
     return min(max(least, waited / PATIENT), LONGEST_PAUSE)
 
 
 # --- texts
 def piece_of(data: bytes) -> Piece:
-    """Return what packed texts are called."""
+    """Return the name of packed texts."""
     return Piece(hashlib.sha256(data).hexdigest(), len(data))
 
 
 def unpack(piece: Piece, data: bytes) -> Candidates:
-    """Read packed texts (`tasks.federation.wire`); ArtifactError when the bytes are not those of the plan."""
+    """Read packed texts (`tasks.federation.wire`).
+
+    Raises ArtifactError when the bytes differ from the plan's.
+    """
     if piece_of(data) != piece:
-        raise ArtifactError("Vectors of a round differ from those of its plan: something else wrote into the exchange.")
+        raise ArtifactError("Vectors of a round differ from its plan. Look for another process in the exchange.")
     return unpacked(data)
 
 
-def joined(pieces: Sequence[Candidates]) -> Candidates:
-    """Return all texts of the pieces in the order of their ids, which is the order of the sum."""
-    ids = np.concatenate([one.ids for one in pieces])
-    labels = np.concatenate([one.labels for one in pieces])
-    vectors = np.concatenate([one.vectors for one in pieces])
+def join_pieces(pieces: Sequence[Candidates]) -> Candidates:
+    """Return all texts of the pieces in the order of their ids.
+
+    This is the order of the sum.
+    """
+    ids = np.concatenate([piece.ids for piece in pieces])
+    labels = np.concatenate([piece.labels for piece in pieces])
+    vectors = np.concatenate([piece.vectors for piece in pieces])
     return Candidates(ids, labels, vectors).take(np.argsort(ids, kind="stable"))
 
 
 # --- messages
-def signed(secret: bytes, kind: str, at: RoundId, party: str, facts: Mapping[str, Any], payload: bytes = b"") -> bytes:
-    """Return a message of a party: its header, signed with the hash of its payload, then the payload."""
+def sign_message(
+    secret: bytes, kind: str, at: RoundId, party: str, facts: Mapping[str, Any], payload: bytes = b""
+) -> bytes:
+    """Return a message of a party: signed header, then payload.
+
+    The header contains the hash of the payload.
+    """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    said = {"kind": kind, "round": asdict(at), "party": party, "facts": dict(facts)}
-    header = canonical(said | {"payload": hashlib.sha256(payload).hexdigest()}).encode()
+    content = {"kind": kind, "round": asdict(at), "party": party, "facts": dict(facts)}
+    header = canonical(content | {"payload": hashlib.sha256(payload).hexdigest()}).encode()
     signature = Ed25519PrivateKey.from_private_bytes(secret).sign(MAGIC + header)
     return HEAD.pack(MAGIC, len(header), signature) + header + payload
 
 
-def opened(data: bytes, kind: str, at: RoundId, party: str, pem: bytes) -> tuple[dict[str, Any], bytes]:
-    """Return (facts, payload) of a message; PartyError with the party's name if it is not what it must be."""
+def open_message(data: bytes, kind: str, at: RoundId, party: str, pem: bytes) -> tuple[dict[str, Any], bytes]:
+    """Return (facts, payload) of a message.
+
+    Raises PartyError with the party's name if it is not valid.
+    """
     header, payload, signature = _split(data, party)
     if not _is_signed(pem, MAGIC + header, signature, party):
-        raise PartyError(party, f"did not sign its message '{kind}' with the key of the registry; compare the keys.")
-    said = json.loads(header)
-    if (said["kind"], said["round"], said["party"]) != (kind, asdict(at), party):
-        raise PartyError(party, f"sent a message of another round or party in place of '{kind}'; it was not used.")
-    if said["payload"] != hashlib.sha256(payload).hexdigest():
-        raise PartyError(party, f"sent a message '{kind}' that was changed or cut on its way; it was not used.")
-    facts: dict[str, Any] = said["facts"]
+        raise PartyError(party, f"did not sign its message '{kind}' with its registered key. Compare the keys.")
+    content = json.loads(header)
+    if (content["kind"], content["round"], content["party"]) != (kind, asdict(at), party):
+        raise PartyError(party, f"sent a message of another round or party instead of '{kind}'. It was not used.")
+    if content["payload"] != hashlib.sha256(payload).hexdigest():
+        raise PartyError(party, f"sent a message '{kind}' that was changed or cut in transit. It was not used.")
+    facts: dict[str, Any] = content["facts"]
     return facts, payload
 
 
@@ -215,7 +229,7 @@ def _split(data: bytes, party: str) -> tuple[bytes, bytes, bytes]:
         header = data[HEAD.size : HEAD.size + length]
         if magic == MAGIC and length <= LONGEST_HEADER and len(header) == length:
             return header, data[HEAD.size + length :], signature
-    raise PartyError(party, "sent something that is no message of a round; it was not used.")
+    raise PartyError(party, "sent data that is not a message of a round. It was not used.")
 
 
 def _is_signed(pem: bytes, content: bytes, signature: bytes, party: str) -> bool:
@@ -228,7 +242,7 @@ def _is_signed(pem: bytes, content: bytes, signature: bytes, party: str) -> bool
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise ArtifactError(f"The registry's key of party '{party}' is not an Ed25519 key in PEM; ask it again.")
+        raise ArtifactError(f"The registry's key of party '{party}' is not an Ed25519 key in PEM. Get it again.")
     try:
         key.verify(signature, content)
     except InvalidSignature:
@@ -242,7 +256,10 @@ def upload_of(values: Words) -> tuple[dict[str, Any], bytes]:
 
 
 def values_of(facts: Mapping[str, Any], payload: bytes, length: int, party: str) -> Words:
-    """Return the integers of an upload, uint32 (n,); PartyError with the party's name for anything else."""
+    """Return the integers of an upload, uint32 (n,).
+
+    Raises PartyError with the party's name for anything else.
+    """
     if facts.get("integers") != "uint32" or facts.get("length") != length or len(payload) != 4 * length:
-        raise PartyError(party, f"did not send {length} integers of 32 bits; nothing was summed.")
+        raise PartyError(party, f"did not send {length} integers of 32 bits. Nothing was summed.")
     return np.frombuffer(payload, dtype="<u4").astype(np.uint32)

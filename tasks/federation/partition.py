@@ -1,7 +1,7 @@
-"""Share rows out among parties, for experiments with several: a Dirichlet draw per class.
+"""Split rows among parties for experiments, by a Dirichlet draw per class.
 
-Yurochkin et al. 2019, section 4, and Hsu et al. 2019 (here per class, as the WASP paper has it with alpha 1). The
-smaller alpha is, the more the classes of one party differ from those of another.
+Yurochkin et al. 2019, section 4, and Hsu et al. 2019 (here per class, as in the WASP paper with alpha 1). A smaller
+alpha makes the classes of the parties more different.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ TRIES = 100
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """How rows are shared out: `parties` (L), the Dirichlet's `alpha`, the seed, and the least rows of a party."""
+    """Parameters of a split of rows among parties.
+
+    `parties`: L. `alpha`: of the Dirichlet distribution. `least`: least rows of a party.
+    """
 
     parties: int
     alpha: float = 1.0
@@ -32,11 +35,12 @@ class Partition:
     least: int = 1
 
 
-def shared_out(labels: Sequence[str], partition: Partition) -> Ints:
-    """Return the party, from 0, of each of `labels`, shape (rows,); equal seeds give equal parts.
+def split_rows(labels: Sequence[str], partition: Partition) -> Ints:
+    """Return the party, from 0, of each of `labels`, shape (rows,).
 
-    Each class is shuffled and cut by proportions drawn from Dirichlet(alpha, ..., alpha). The whole draw is repeated
-    while a party has fewer than `least`; ConfigError when a hundred draws do not help, or for numbers that cannot be.
+    Equal seeds give equal parts. Each class is shuffled and cut by proportions from Dirichlet(alpha, ..., alpha). The
+    whole draw is repeated while a party has fewer than `least` rows. Raises ConfigError after a hundred draws, or for
+    invalid numbers.
     """
     _check(partition, len(labels))
     generator = np.random.default_rng(partition.seed)
@@ -44,30 +48,31 @@ def shared_out(labels: Sequence[str], partition: Partition) -> Ints:
     for _ in range(TRIES):
         parties = np.empty(len(names), dtype=np.int64)
         for name in np.unique(names):
-            places = generator.permutation(np.flatnonzero(names == name))
+            positions = generator.permutation(np.flatnonzero(names == name))
             shares = generator.dirichlet(np.full(partition.parties, partition.alpha))
-            cuts = np.round(np.cumsum(shares)[:-1] * len(places)).astype(np.int64)
-            for party, part in enumerate(np.split(places, cuts)):
+            cuts = np.round(np.cumsum(shares)[:-1] * len(positions)).astype(np.int64)
+            for party, part in enumerate(np.split(positions, cuts)):
                 parties[part] = party
         if np.bincount(parties, minlength=partition.parties).min() >= partition.least:
             return parties
     raise ConfigError(
-        f"Among {TRIES} draws none gave each of {partition.parties} parties {partition.least} row(s); raise alpha, or "
-        "ask for fewer parties."
+        f"None of {TRIES} draws gave each of {partition.parties} parties {partition.least} row(s). Raise alpha, or use "
+        "fewer parties."
     )
 
 
 def _check(partition: Partition, rows: int) -> None:
     if partition.parties < 2:
-        raise ConfigError(f"parties is {partition.parties}; a dataset is shared out among 2 or more.")
+        raise ConfigError(f"parties: {partition.parties} is not allowed. Write 2 or more.")
     if not (np.isfinite(partition.alpha) and partition.alpha > 0):
         raise ConfigError(
-            f"alpha is {partition.alpha}; write a positive number: 1 as in the paper, more for equal parts."
+            f"alpha: {partition.alpha} is not allowed. Write a positive number: 1 as in the paper, more for equal "
+            "parts."
         )
     if partition.seed < 0 or partition.least < 0:
-        raise ConfigError("seed and least are whole numbers from 0.")
+        raise ConfigError("seed, least: a negative number is not allowed. Write whole numbers from 0.")
     if rows < partition.parties * partition.least:
         raise ConfigError(
-            f"There are fewer rows (or persons) than {partition.parties} parties need with {partition.least} each; ask "
-            "for fewer parties."
+            f"There are fewer rows (or persons) than {partition.parties} parties need with {partition.least} each. Use "
+            "fewer parties."
         )

@@ -1,4 +1,7 @@
-"""Bytes of a round by party: down from the coordinator, between parties (relayed), up to the coordinator."""
+"""Bytes of a round by party.
+
+Ways: down from the coordinator, between parties (relayed), up to the coordinator.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ Ways = ("down", "between", "up")
 
 @dataclass(slots=True)
 class Traffic:
-    """What each party received and sent in one attempt, in bytes of the files of the exchange, by kind of message."""
+    """Bytes that each party received and sent in one attempt, by kind of message."""
 
     parties: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
 
@@ -21,7 +24,7 @@ class Traffic:
         ways[way][kind] = size
 
     def to_json(self) -> dict[str, Any]:
-        """Return the bytes by party and way, and the kinds of one party as an example of each."""
+        """Return the bytes by party and way, and by kind for one party as an example."""
         by_party = {
             party: {way: sum(kinds.values()) for way, kinds in ways.items()} for party, ways in self.parties.items()
         }
@@ -29,6 +32,6 @@ class Traffic:
         return {"parties": by_party, "kinds": kinds}
 
 
-def totals(found: Mapping[str, Any]) -> dict[str, int]:
-    """Return the bytes of all parties together, by way, of what `Traffic.to_json` gave."""
-    return {way: sum(ways[way] for ways in found.get("parties", {}).values()) for way in Ways}
+def totals(traffic: Mapping[str, Any]) -> dict[str, int]:
+    """Return the bytes of all parties by way, from the output of `Traffic.to_json`."""
+    return {way: sum(ways[way] for ways in traffic.get("parties", {}).values()) for way in Ways}

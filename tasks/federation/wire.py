@@ -1,8 +1,9 @@
-"""Synthetic texts as parties get them to vote on: ids, classes and embeddings in one message of few bytes.
+"""Messages with the synthetic texts that parties vote on, in few bytes.
 
-Nothing private goes this way. What parties read is what everybody votes on, so the coordinator uses `seen` of the same
-form. Measured on texts that ship: 420 rows vote for 1,200 texts, MiniLM (384 numbers each), near and far, Q = 8
-(`python -m tests.benchmarks --only wire`). Total variation is between the histograms without noise.
+They contain ids, classes and embeddings. The messages contain no private data. All parties must vote on the same
+numbers, hence the coordinator uses `seen` of the same form. Measured on shipped texts: 420 rows vote for 1,200 texts,
+MiniLM (384 numbers each), near and far, Q = 8 (`python -m tests.benchmarks --only wire`). Total variation is between
+the histograms without noise.
 
 | form    | bytes     | votes for another text: near | far   | first | total variation |
 | ------- | --------- | ---------------------------- | ----- | ----- | --------------- |
@@ -30,43 +31,46 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 Form = Literal["float32", "float16", "int8"]
-"""How a number of an embedding travels."""
+"""Number format of an embedding in a message."""
 
 FORMS: Final = ("float32", "float16", "int8")
 MAGIC: Final = b"WASPSENT"
 HEADER: Final = struct.Struct("<8sBBxxIII")
 VERSION: Final = 1
 STEPS: Final = 127
-"""Steps of an 8-bit number on either side of zero; a row's largest component is as many of them."""
+"""Steps of an 8-bit number on either side of zero; a row's largest component has this many steps."""
 
 
-def packed(standing: Candidates, form: Form) -> bytes:
-    """Return candidates as one message, the same bytes for equal candidates on every machine.
+def packed(candidates: Candidates, form: Form) -> bytes:
+    """Return candidates as one message.
 
-    float32 is exact. float16 rounds each number to 11 bits. int8 sends each row's largest component over 127 as
-    float32 and every component as a whole number of those steps. InputError for ids from 2^32, for vectors that
-    16 bits cannot hold, and for an unknown form.
+    Equal candidates give the same bytes on every machine. float32 is exact. float16 rounds each number to 11 bits. int8
+    sends each row's largest component over 127 as float32 and every component as a whole number of those steps.
+    InputError for ids from 2^32, for vectors that 16 bits cannot represent, and for an unknown form.
     """
-    if len(standing.ids) and standing.ids.max() >= 2**32:
-        raise InputError(f"Candidate id {standing.ids.max()} does not fit 32 bits; number the texts from 0.")
-    names = sorted({str(label) for label in standing.labels})
-    places = np.array([names.index(str(label)) for label in standing.labels], dtype="<u2")
-    words = canonical(names).encode()
-    rows, dimension = standing.vectors.shape
-    head = HEADER.pack(MAGIC, VERSION, _number(form), rows, dimension, len(words))
-    parts = (standing.ids.astype("<u4"), places, *_sent(standing.vectors, form))
-    body = head + words + b"".join(part.tobytes() for part in parts)
+    if len(candidates.ids) and candidates.ids.max() >= 2**32:
+        raise InputError(f"Candidate id {candidates.ids.max()} does not fit 32 bits. Number the texts from 0.")
+    names = sorted({str(label) for label in candidates.labels})
+    classes = np.array([names.index(str(label)) for label in candidates.labels], dtype="<u2")
+    names_json = canonical(names).encode()
+    rows, dimension = candidates.vectors.shape
+    head = HEADER.pack(MAGIC, VERSION, _number(form), rows, dimension, len(names_json))
+    parts = (candidates.ids.astype("<u4"), classes, *_sent(candidates.vectors, form))
+    body = head + names_json + b"".join(part.tobytes() for part in parts)
     return body + hashlib.sha256(body).digest()
 
 
 def unpacked(message: bytes) -> Candidates:
-    """Read what `packed` made; ArtifactError when a byte of it was lost or changed, or another version wrote it."""
-    body, told = message[:-32], message[-32:]
-    if len(body) < HEADER.size or hashlib.sha256(body).digest() != told:
-        raise ArtifactError("The candidates of a round were damaged on their way; ask for the round again.")
+    """Read the output of `packed`.
+
+    Raises ArtifactError when a byte was lost or changed, or for another version.
+    """
+    body, expected = message[:-32], message[-32:]
+    if len(body) < HEADER.size or hashlib.sha256(body).digest() != expected:
+        raise ArtifactError("The candidates of a round were damaged in transit. Request the round again.")
     magic, version, form, rows, dimension, width = HEADER.unpack_from(body)
     if magic != MAGIC or version != VERSION or form >= len(FORMS):
-        raise ArtifactError(f"The message is no round of version {VERSION}; use one version on all machines.")
+        raise ArtifactError(f"The message does not have version {VERSION}. Install one version on all machines.")
     reader = _Reader(body, HEADER.size)
     names = np.array(json.loads(reader.take(width)), dtype=object)
     ids = reader.array("<u4", rows).astype(np.int64)
@@ -82,14 +86,14 @@ def seen(vectors: Vectors, form: Form) -> Vectors:
 
 
 class _Reader:
-    """Takes a message apart from the front."""
+    """Reads a message from its start."""
 
-    def __init__(self, body: bytes, place: int) -> None:
-        self.body, self.place = body, place
+    def __init__(self, body: bytes, position: int) -> None:
+        self.body, self.position = body, position
 
     def take(self, length: int) -> bytes:
-        self.place += length
-        return self.body[self.place - length : self.place]
+        self.position += length
+        return self.body[self.position - length : self.position]
 
     def array(self, kind: str, count: int) -> NDArray[Any]:
         return np.frombuffer(self.take(np.dtype(kind).itemsize * count), dtype=kind)
@@ -102,12 +106,12 @@ def _number(form: Form) -> int:
 
 
 def _sent(vectors: Vectors, form: Form) -> tuple[NDArray[Any], ...]:
-    """Return the arrays that stand for vectors in a message."""
+    """Return the arrays that encode vectors in a message."""
     if _number(form) == 0:
         return (vectors.astype("<f4"),)
     if form == "float16":
         if np.abs(vectors).max(initial=0) > np.finfo(np.float16).max:
-            raise InputError("A component of an embedding is too large for float16; send int8 or float32.")
+            raise InputError("A component of an embedding is too large for float16. Send int8 or float32.")
         return (vectors.astype("<f2"),)
     steps = np.abs(vectors).max(axis=1, initial=0) / np.float32(STEPS)
     divisor = np.where(steps > 0, steps, np.float32(1))[:, None]

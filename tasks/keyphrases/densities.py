@@ -1,10 +1,10 @@
-"""Densities of keyphrase sequences: kernels, their random Fourier features, and which density answers for which prefix.
+"""Densities of keyphrase sequences: kernels and random Fourier features.
 
-DP-KPS (Nagesh et al. 2025) estimates, per class, how close documents come to a sequence of phrases:
-k(x, y) = exp(-|x - y|^2) on the vectors of the phrases side by side, each of squared length `block` (u in the paper).
-A prefix shorter than the density's sequences is padded with zeros: with equally long phrase vectors that multiplies
-every kernel value by the same exp(-u * (phrases that are missing)), so that chances in proportion stay what they are
-(Theorem A.1).
+DP-KPS (Nagesh et al. 2025) estimates, per class, the similarity of documents to a sequence of phrases: k(x, y) =
+exp(-|x - y|^2) on the concatenated vectors of the phrases, each of squared length `block` (u in the paper). A prefix
+shorter than the density's sequences is padded with zeros. With phrase vectors of equal length this multiplies every
+kernel value by the same exp(-u * (number of missing phrases)). Probabilities proportional to kernel values are
+therefore unchanged (Theorem A.1).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Ensemble = Literal["linear", "logarithmic"]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Which densities there are; every number is public.
+    """Number and size of the densities; every number is public.
 
     `length`: phrases of a sequence (L). `frequencies`: D. `block`: squared length of a phrase's vector (u).
     `paired`: features are pairs (cos, sin); else sqrt(2) cos(. + phase), as printed.
@@ -46,10 +46,10 @@ class Shape:
 
     @property
     def members(self) -> tuple[int, ...]:
-        """How many phrases the sequences of each density have, shortest first.
+        """Number of phrases in the sequences of each density, shortest first.
 
-        Independent: 1. Linear: 1, 2, ..., L. Logarithmic: 2, 4, 8, ... and L at last, so that a prefix fills at least
-        half of its density's sequences.
+        Independent: 1. Linear: 1, 2, ..., L. Logarithmic: 2, 4, 8, ..., and finally L: a prefix fills at least half of
+        its density's sequences.
         """
         if self.sampling == "independent":
             return (1,)
@@ -59,23 +59,24 @@ class Shape:
         return tuple(min(2**power, self.length) for power in powers)
 
     def member_for(self, phrases: int) -> int:
-        """Return the place of the density that is asked about `phrases` phrases: the smallest that holds them."""
-        for place, held in enumerate(self.members):
-            if held >= phrases:
-                return place
-        raise ConfigError(f"No density holds {phrases} phrases; method.length is {self.length}.")
+        """Return the index of the smallest density that covers `phrases` phrases."""
+        for index, length in enumerate(self.members):
+            if length >= phrases:
+                return index
+        raise ConfigError(f"method.length: {self.length} is too small, no density covers {phrases} phrases. Raise it.")
 
     @property
     def features(self) -> int:
-        """How many numbers one density sums up."""
+        """Number of values that one density sums up."""
         return 2 * self.frequencies
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
-    """The public side of one density: `angles` (places, terms, F), of each term at each place of a sequence.
+    """Public data of one density.
 
-    The angle of a sequence is the sum over its places; `phases` (F,) are added where features are not paired.
+    `angles` (places, terms, F): the angle of each term at each place of a sequence. The angle of a sequence is the sum
+    over its places. `phases` (F,) are added to features that are not paired.
     """
 
     angles: Floats
@@ -83,38 +84,44 @@ class Member:
 
     @property
     def places(self) -> int:
-        """How many phrases its sequences have."""
+        """Number of phrases in a sequence."""
         return len(self.angles)
 
     def of(self, sequences: Ints) -> Floats:
-        """Return the angles of sequences (n, up to `places`), shape (n, F); missing phrases are zeros."""
-        found = np.zeros((len(sequences), self.angles.shape[2]))
+        """Return the angles of sequences (n, up to `places`), shape (n, F).
+
+        Missing phrases are zeros.
+        """
+        total = np.zeros((len(sequences), self.angles.shape[2]))
         for place in range(sequences.shape[1]):
-            found += self.angles[place, sequences[:, place]]
-        return found
+            total += self.angles[place, sequences[:, place]]
+        return total
 
 
 def members_of(shape: Shape, vectors: Floats, seed: int) -> list[Member]:
-    """Draw the public frequencies of every density and return the angles of the terms; `vectors` (terms, dimension).
+    """Draw the public frequencies of every density and return the angles of the terms.
 
-    Raises ConfigError for a term without a vector: equal lengths are what padding stands on.
+    `vectors` (terms, dimension). Raises ConfigError for a term without a vector: padding requires equal lengths.
     """
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not (np.isfinite(lengths).all() and (lengths > 0).all()):
-        raise ConfigError("A term of the vocabulary has no vector of its own; take another vocabulary.embedder.")
+        raise ConfigError("vocabulary.embedder: a term of the vocabulary has no vector. Use another embedder.")
     scaled = np.asarray(vectors / lengths, dtype=np.float64) * math.sqrt(2 * shape.block)
-    return [_member(shape, scaled, held, seed) for held in shape.members]
+    return [_member(shape, scaled, length, seed) for length in shape.members]
 
 
-def _member(shape: Shape, scaled: Floats, held: int, seed: int) -> Member:
-    rng = np.random.default_rng(seed_of("frequencies", seed, held))
+def _member(shape: Shape, scaled: Floats, length: int, seed: int) -> Member:
+    rng = np.random.default_rng(seed_of("frequencies", seed, length))
     wide = shape.frequencies if shape.paired else shape.features
-    angles = np.stack([scaled @ rng.standard_normal((wide, scaled.shape[1])).T for _ in range(held)])
+    angles = np.stack([scaled @ rng.standard_normal((wide, scaled.shape[1])).T for _ in range(length)])
     return Member(angles, None if shape.paired else rng.uniform(0, 2 * np.pi, wide))
 
 
-def windows(phrases: Sequence[int], held: int) -> Ints:
-    """Return a document's sequences of `held` phrases, (phrases, held): one begins at each phrase, going round."""
-    first = np.arange(len(phrases))[:, None] + np.arange(held)[None, :]
-    found = np.asarray(phrases, dtype=np.int64)[first % max(len(phrases), 1)]
-    return np.asarray(found.reshape(len(phrases), held), dtype=np.int64)
+def windows(phrases: Sequence[int], length: int) -> Ints:
+    """Return a document's cyclic sequences of `length` phrases, one from each phrase.
+
+    Shape (phrases, length).
+    """
+    positions = np.arange(len(phrases))[:, None] + np.arange(length)[None, :]
+    chosen = np.asarray(phrases, dtype=np.int64)[positions % max(len(phrases), 1)]
+    return np.asarray(chosen.reshape(len(phrases), length), dtype=np.int64)

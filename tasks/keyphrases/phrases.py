@@ -1,7 +1,7 @@
-"""Keyphrases of texts: which terms of a public vocabulary stand in a text, in which order.
+"""Keyphrases of texts: the terms of a public vocabulary in order of occurrence.
 
-Terms may be several words long. Where terms overlap the one that begins first counts, and of these the longest: "heart
-attack" is one keyphrase and neither "heart" nor "attack".
+A term may have several words. Among overlapping terms the one that begins first counts, and of these the longest:
+"heart attack" is one keyphrase and neither "heart" nor "attack".
 """
 
 from __future__ import annotations
@@ -17,58 +17,58 @@ from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError, InputError
 
 MOST_TERMS: Final = 500_000
-"""Terms of a vocabulary; the noisy count of each lies in the budget book, 8 bytes a term."""
+"""Largest number of terms of a vocabulary; the ledger stores a noisy count of 8 bytes for each term."""
 
 BETWEEN: Final = ", "
-"""Stands between phrases that are a text by themselves."""
+"""Separator of phrases that are shown as one text."""
 
 _WORD: Final = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Public terms, as they are written, each once; their order numbers them."""
+    """Public terms in their original spelling, each once; their order numbers them."""
 
     terms: tuple[str, ...]
 
     @cached_property
     def content(self) -> str:
-        """What names the terms and their order."""
+        """Digest of the terms and their order."""
         return digest(self.terms)
 
     @cached_property
     def matcher(self) -> Matcher:
-        """What finds the terms in texts."""
+        """Matcher that finds the terms in texts."""
         return Matcher(self.terms)
 
     def first(self, text: str, most: int) -> tuple[str, ...]:
-        """Return the first `most` different terms of a text, as the vocabulary writes them."""
+        """Return the first `most` different terms of a text, in the vocabulary's spelling."""
         return tuple(self.terms[number] for number in self.matcher.distinct(text, most))
 
     def taken(self, numbers: Sequence[int]) -> Vocabulary:
-        """Return the vocabulary of some of the terms, in the order of `numbers`."""
+        """Return the vocabulary of the terms with these numbers, in this order."""
         return Vocabulary(tuple(self.terms[number] for number in numbers))
 
 
 def vocabulary_of(terms: Sequence[str], banned: Sequence[str] = (), shortest: int = 1) -> Vocabulary:
-    """Return a vocabulary of terms in order of rank; terms that read alike ("COVID-19", "covid 19") count once.
+    """Return a vocabulary of terms in order of rank.
 
-    `banned`: terms that never count, however they are written; `shortest`: least letters and digits of a term. Raises
-    InputError for a vocabulary without a term, or with too many.
+    Equal plain forms ("COVID-19", "covid 19") count once. `banned`: terms that never count, in any spelling.
+    `shortest`: least letters and digits of a term. Raises InputError for a vocabulary without a term, or with too many.
     """
-    never = {plain_form(term) for term in banned}
-    kept: dict[str, str] = {}
+    excluded = {plain_form(term) for term in banned}
+    unique: dict[str, str] = {}
     for term in terms:
         plain = plain_form(term)
-        if plain not in never and len(plain.replace(" ", "")) >= max(1, shortest):
-            kept.setdefault(plain, " ".join(term.split()))
-    if not kept:
-        raise InputError("The vocabulary holds no term that counts; name a file with terms, or skip fewer of them.")
-    if len(kept) > MOST_TERMS:
+        if plain not in excluded and len(plain.replace(" ", "")) >= max(1, shortest):
+            unique.setdefault(plain, " ".join(term.split()))
+    if not unique:
+        raise InputError("vocabulary: it has no usable term. Name a file with terms, or skip fewer of them.")
+    if len(unique) > MOST_TERMS:
         raise InputError(
-            f"The vocabulary holds {len(kept):,} terms, at most {MOST_TERMS:,} are counted; set vocabulary.most"
+            f"vocabulary.most: the vocabulary has {len(unique):,} terms, more than {MOST_TERMS:,}. Set a lower maximum."
         )
-    return Vocabulary(tuple(kept.values()))
+    return Vocabulary(tuple(unique.values()))
 
 
 def as_text(phrases: Sequence[str]) -> str:
@@ -77,13 +77,13 @@ def as_text(phrases: Sequence[str]) -> str:
 
 
 def plain_form(text: str) -> str:
-    """Return the words of a text, each between two spaces of its own: what terms and texts are compared by."""
+    """Return the words of a text, each between two spaces, for comparisons."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return "".join(f" {word} " for word in _WORD.findall(folded))
 
 
 class Matcher:
-    """Finds terms in texts with one pass over each, however many terms there are (Aho and Corasick 1975)."""
+    """Finds any number of terms in one pass over a text (Aho and Corasick 1975)."""
 
     def __init__(self, terms: Sequence[str]) -> None:
         import ahocorasick
@@ -92,12 +92,12 @@ class Matcher:
         for number, term in enumerate(terms):
             plain = plain_form(term)
             if not plain:
-                raise ConfigError(f"Term {number} of the vocabulary has no letter or digit in it.")
+                raise ConfigError(f"vocabulary: term {number} has no letter or digit. Remove it.")
             self._automaton.add_word(plain, number)
         self._automaton.make_automaton()
 
     def find(self, text: str) -> list[int]:
-        """Return the numbers of the terms in a text, in order of their places, as often as they stand there."""
+        """Return the numbers of the terms in a text, in order, with repetitions."""
         return [number for _, number in self._automaton.iter_long(plain_form(text))]
 
     def distinct(self, text: str, most: int) -> list[int]:

@@ -1,7 +1,8 @@
-"""Sequences of phrases drawn from noisy densities: post-processing, which costs no privacy.
+"""Sequences of phrases sampled from noisy densities.
 
-A phrase is drawn with a chance in proportion to max(0, estimate)^sharpness, among all or among the best, without those
-that the sequence holds already; where no estimate is above 0 each of them is equally likely.
+Sampling is post-processing, which costs no privacy. A phrase is sampled with a probability proportional to max(0,
+estimate)^sharpness, among all phrases or among the best, without phrases that are already in the sequence. If no
+estimate is above 0, all of them are equally likely.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ if TYPE_CHECKING:
     Singles = NDArray[np.float32]
 
 ROWS_AT_ONCE: Final = 2048
-"""Sequences that are extended together: bounds the memory, changes no draw."""
+"""Sequences that are extended together; limits the memory and does not change any sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How a phrase is drawn by the estimates: among the `top` best (0: all), in proportion to estimate^`sharpness`."""
+    """Sampling rule of a phrase.
+
+    Among the `top` best by estimate (0: all), with probability proportional to estimate^`sharpness`.
+    """
 
     top: int = 0
     sharpness: float = 1.0
@@ -37,8 +41,8 @@ class Choice:
 def estimates(member: Member, sums: Floats, prefixes: Ints, place: int) -> Singles:
     """Return the estimated kernel sum of every term after each prefix, (n, terms).
 
-    `sums` (n, 2 D): the sums of features of each prefix' class, noise included; `prefixes` (n, phrases so far). By
-    cos(a + b) = cos a cos b - sin a sin b all terms are one product of matrices, whose size does not depend on the
+    `sums` (n, 2 D): the noisy sums of features of each prefix' class. `prefixes` (n, phrases so far). By
+    cos(a + b) = cos a cos b - sin a sin b, all terms are one matrix product, whose size does not depend on the
     dimension of the vectors.
     """
     return _product(_before(member, sums, prefixes), _after(member, place))
@@ -47,33 +51,33 @@ def estimates(member: Member, sums: Floats, prefixes: Ints, place: int) -> Singl
 def draw_sequences(
     shape: Shape, members: Sequence[Member], sums: Floats, count: int, choice: Choice, rng: np.random.Generator
 ) -> Ints:
-    """Return `count` sequences of `shape.length` different term numbers for each class, (classes * count, L).
+    """Return `count` sequences of `shape.length` different terms for each class.
 
-    `sums` (classes, members * 2 D): the released sums of a class, those of each density after the other, in features.
-    Raises ConfigError when there are fewer terms than a sequence is long.
+    Term numbers, shape (classes * count, L). `sums` (classes, members * 2 D): the released sums of a class in features,
+    one density after the other. Raises ConfigError when there are fewer terms than phrases of a sequence.
     """
     terms = members[0].angles.shape[1]
     if terms < shape.length:
         raise ConfigError(
-            f"A sequence has {shape.length} different phrases, the private vocabulary {terms}; lower method.length"
+            f"method.length: a sequence has {shape.length} different phrases, the private vocabulary {terms}. Lower it."
         )
     parts = np.split(sums, len(members), axis=1)
-    drawn = np.zeros((len(sums) * count, 0), dtype=np.int64)
+    sequences = np.zeros((len(sums) * count, 0), dtype=np.int64)
     of_class = np.repeat(np.arange(len(sums)), count)
     for place in range(shape.length):
         alone = shape.sampling == "independent"
-        which = 0 if alone else shape.member_for(place + 1)
-        after = _after(members[which], 0 if alone else place)
-        new = []
-        for some in np.array_split(np.arange(len(drawn)), max(1, -(-len(drawn) // ROWS_AT_ONCE))):
-            before = _before(members[which], parts[which][of_class[some]], drawn[some, : 0 if alone else place])
-            new.append(draw(_open(_product(before, after), drawn[some]), choice, rng))
-        drawn = np.concatenate([drawn, np.concatenate(new)[:, None]], axis=1)
-    return drawn
+        index = 0 if alone else shape.member_for(place + 1)
+        after = _after(members[index], 0 if alone else place)
+        chosen = []
+        for rows in np.array_split(np.arange(len(sequences)), max(1, -(-len(sequences) // ROWS_AT_ONCE))):
+            before = _before(members[index], parts[index][of_class[rows]], sequences[rows, : 0 if alone else place])
+            chosen.append(draw(_open(_product(before, after), sequences[rows]), choice, rng))
+        sequences = np.concatenate([sequences, np.concatenate(chosen)[:, None]], axis=1)
+    return sequences
 
 
 def draw(scores: Singles, choice: Choice, rng: np.random.Generator) -> Ints:
-    """Draw a term for each row of scores (n, terms); -inf marks those that must not be drawn."""
+    """Sample a term for each row of scores (n, terms); -inf excludes a term."""
     allowed = np.isfinite(scores)
     if 0 < choice.top < scores.shape[1]:
         least = np.partition(scores, -choice.top, axis=1)[:, -choice.top, None]
@@ -88,7 +92,7 @@ def draw(scores: Singles, choice: Choice, rng: np.random.Generator) -> Ints:
 
 
 def _before(member: Member, sums: Floats, prefixes: Ints) -> Singles:
-    """Return what the prefixes make of the sums: factors of cos and sin of the next phrase's angles, (n, 2 F)."""
+    """Return factors of cos and sin of the next phrase's angles, (n, 2 F)."""
     angles = member.of(prefixes)
     if member.phases is not None:
         angles += member.phases
@@ -111,7 +115,7 @@ def _product(before: Singles, after: Singles) -> Singles:
 
 
 def _open(scores: Singles, prefixes: Ints) -> Singles:
-    """Return the scores with the terms that a sequence already holds ruled out."""
+    """Exclude the terms that a sequence already contains from the scores."""
     if prefixes.shape[1]:
         np.put_along_axis(scores, prefixes, np.float32(-np.inf), axis=1)
     return scores

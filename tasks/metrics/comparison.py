@@ -1,4 +1,4 @@
-"""Numbers of a comparison: means and spreads over seeds, paired differences, and what becomes of a published claim."""
+"""Numbers of a comparison: means, paired differences, verdicts on claims."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Verdict = Literal["holds", "does not hold", "cannot be seen", ""]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one cell came to. `values`: metric -> number, None where it was not measured; `curve`: one per iteration.
+    """The result of one cell.
 
-    `warnings`: why its result may be useless.
-    `epsilon`: privacy loss of the run's output; `added`: what the run added to the budget, None where it is not
-    recorded. `not_private`: private rows were used without noise, so that neither number holds.
+    `values`: metric -> number, None where it was not measured. `curve`: values per iteration. `warnings`: why the
+    result may be useless. `epsilon`: privacy loss of the run's output. `added`: the run's addition to the spent budget,
+    None where it is not recorded. `not_private`: private rows were used without noise, hence neither number is valid.
     """
 
     row: str
@@ -45,7 +45,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A metric over the seeds of a row and column: mean, standard deviation (n - 1), number."""
+    """A metric over the seeds of a row and column.
+
+    Mean, standard deviation (n - 1), number of seeds.
+    """
 
     mean: float
     spread: float | None
@@ -54,7 +57,10 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A row minus the reference, seed by seed: mean and interval; None where there are too few pairs for one."""
+    """A row minus the reference, seed by seed: mean and interval.
+
+    None with too few pairs for one.
+    """
 
     mean: float
     low: float | None
@@ -63,23 +69,26 @@ class Difference:
 
 
 def mean_of(answers: Sequence[Answer], row: str, column: str, metric: str) -> Mean | None:
-    """Return mean and spread over the seeds that were carried out; None if there is none."""
-    found = list(_by_seed(answers, row, column, metric).values())
-    if not found:
+    """Return mean and spread over the finished seeds; None if there is none."""
+    values = list(_by_seed(answers, row, column, metric).values())
+    if not values:
         return None
-    return Mean(float(np.mean(found)), float(np.std(found, ddof=1)) if len(found) > 1 else None, len(found))
+    return Mean(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None, len(values))
 
 
 def is_unnoised(answers: Sequence[Answer], row: str, column: str | None = None) -> bool:
-    """Return whether a row, or its cells in one column, hold a result that was computed without noise."""
-    return any(one.not_private and one.row == row and column in (None, one.column) for one in answers)
+    """Return True if a row, or its cells in one column, have a result without noise."""
+    return any(answer.not_private and answer.row == row and column in (None, answer.column) for answer in answers)
 
 
 def shared_columns(answers: Sequence[Answer], row: str, columns: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the columns in groups in which a row has the same runs: a setting may mean nothing to a method."""
+    """Group the columns in which a row has the same runs.
+
+    A setting of a column may not apply to the row's method.
+    """
     groups: dict[tuple[str, ...], list[str]] = {}
     for column in columns:
-        runs = tuple(one.run_id or column for one in answers if (one.row, one.column) == (row, column))
+        runs = tuple(answer.run_id or column for answer in answers if (answer.row, answer.column) == (row, column))
         groups.setdefault(runs, []).append(column)
     return [tuple(names) for names in groups.values()]
 
@@ -87,11 +96,12 @@ def shared_columns(answers: Sequence[Answer], row: str, columns: Sequence[str]) 
 def difference(
     answers: Sequence[Answer], row: str, reference: str, column: str, metric: str, confidence: float
 ) -> Difference | None:
-    """Return the paired difference of two rows with Student's interval (Student 1908); None without a common seed.
+    """Return the paired difference of two rows with Student's interval (Student 1908).
 
-    Seeds that only one of both has carried out are left out. Equal differences give an interval of width 0.
+    None without a common seed. Seeds that only one row has finished are left out. Equal differences give an interval of
+    width 0.
     """
-    ours, theirs = (_by_seed(answers, one, column, metric) for one in (row, reference))
+    ours, theirs = (_by_seed(answers, name, column, metric) for name in (row, reference))
     pairs = [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
     if not pairs:
         return None
@@ -104,36 +114,39 @@ def difference(
     return Difference(mean, mean - half, mean + half, number)
 
 
-def verdict(found: Difference | None, published: tuple[float | None, float | None]) -> Verdict:
-    """Say what becomes of a published claim: that a row is better, or worse, than the reference.
+def verdict(measured: Difference | None, published: tuple[float | None, float | None]) -> Verdict:
+    """Return the verdict on a claim that a row is better or worse than the reference.
 
     `published`: the figure of the row and of the reference; without both there is no claim. The claim holds when the
-    whole interval lies on its side of zero, does not hold when it lies on the other, and else cannot be seen.
+    whole interval is on its side of zero, does not hold when it is on the other, and else cannot be seen.
     """
     row, reference = published
-    if row is None or reference is None or row == reference or found is None:
+    if row is None or reference is None or row == reference or measured is None:
         return ""
-    if found.low is None or found.high is None or found.low <= 0 <= found.high:
+    if measured.low is None or measured.high is None or measured.low <= 0 <= measured.high:
         return "cannot be seen"
-    return "holds" if (found.low > 0) == (row > reference) else "does not hold"
+    return "holds" if (measured.low > 0) == (row > reference) else "does not hold"
 
 
 def mean_curve(answers: Sequence[Answer], row: str, column: str, metric: str) -> list[tuple[int, float]]:
-    """Return (iteration, mean over seeds) of a metric, for iterations that every seed has measured."""
-    curves = [one.curve for one in answers if (one.row, one.column) == (row, column) and one.curve]
-    found = []
+    """Return (iteration, mean over seeds) of a metric.
+
+    Only iterations that every seed has measured.
+    """
+    curves = [answer.curve for answer in answers if (answer.row, answer.column) == (row, column) and answer.curve]
+    means = []
     for number, points in enumerate(zip(*curves, strict=False)):
         values = [point.get(metric) for point in points]
-        known = [value for value in values if value is not None]
-        if known and len(known) == len(values):
-            found.append((number, float(np.mean(known))))
-    return found
+        measured = [value for value in values if value is not None]
+        if measured and len(measured) == len(values):
+            means.append((number, float(np.mean(measured))))
+    return means
 
 
 def _by_seed(answers: Sequence[Answer], row: str, column: str, metric: str) -> dict[int, float]:
-    found = {}
-    for one in answers:
-        value = one.value(metric)
-        if (one.row, one.column) == (row, column) and value is not None:
-            found[one.seed] = value
-    return found
+    values = {}
+    for answer in answers:
+        value = answer.value(metric)
+        if (answer.row, answer.column) == (row, column) and value is not None:
+            values[answer.seed] = value
+    return values

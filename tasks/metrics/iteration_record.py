@@ -1,4 +1,7 @@
-"""What is known after an iteration, as one value: for the terminal, Prefect, MLflow and the report alike."""
+"""The facts of one finished iteration.
+
+One value serves the terminal, Prefect, MLflow and the report.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,20 @@ from tasks.core.refs import Weights, Written
 from tasks.core.tools import Tools
 
 GUIDED = ("picks", "overlap", "weights_tv", "equal_tv")
-"""What is known of how well a round was guided, where that was measured."""
+"""Measures of the guidance of a round, where available."""
 
 Sum = TypeVar("Sum", int, Usage, Counter[str])
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One iteration. `epsilon` is None where no number describes the loss (no noise); counts are by PLM.
+    """One iteration.
 
-    `weights` are those for the next iteration. `fid` and `accuracy` are None where they were not measured;
-    `not_private` marks numbers that were computed on private rows without noise. `text_precision`: the share of texts
-    that lie among real rows; `text_recall`: the share of real rows that lie among the texts.
-    `traffic`: bytes of parties. `guided`: how well the round was guided (see `tasks.steps.appraisal`), by GUIDED.
+    `epsilon` is None where no number describes the loss (no noise); counts are by PLM. `weights` are for the next
+    iteration. `fid` and `accuracy` are None where they were not measured; `not_private` marks numbers that were
+    computed on private rows without noise. `text_precision`: the share of texts that are among real rows;
+    `text_recall`: the share of real rows that are among the texts. `traffic`: bytes of parties. `guided`: measures of
+    guidance (see `tasks.steps.appraisal`), by GUIDED.
     """
 
     iteration: int
@@ -48,35 +52,35 @@ class Facts:
     guided: Mapping[str, float | None] = field(default_factory=dict)
 
     def metrics(self) -> dict[str, float | None]:
-        """Return the numbers that may be tracked; what is not private stays out."""
-        found: dict[str, float | None] = {
+        """Return the numbers that may be tracked, without numbers that are not private."""
+        numbers: dict[str, float | None] = {
             "accuracy": self.accuracy,
             "epsilon_spent": self.epsilon,
             "releases": float(self.releases),
             "samples": float(self.total),
         }
         if not self.not_private:
-            found |= {"fid": self.fid, "fid_null": self.fid_null}
-            found |= {"text_precision": self.text_precision, "text_recall": self.text_recall}
-        found |= self.guided
-        found |= {f"bytes_{way}": float(size) for way, size in self.traffic.items()}
-        found |= {f"weight.{plm}": weight for plm, weight in self.weights.items()}
-        found |= {f"new.{plm}": float(count) for plm, count in self.new.items()}
-        found |= {f"dollars.{plm}": usage.dollars for plm, usage in self.usage.items()}
+            numbers |= {"fid": self.fid, "fid_null": self.fid_null}
+            numbers |= {"text_precision": self.text_precision, "text_recall": self.text_recall}
+        numbers |= self.guided
+        numbers |= {f"bytes_{way}": float(size) for way, size in self.traffic.items()}
+        numbers |= {f"weight.{plm}": weight for plm, weight in self.weights.items()}
+        numbers |= {f"new.{plm}": float(count) for plm, count in self.new.items()}
+        numbers |= {f"dollars.{plm}": usage.dollars for plm, usage in self.usage.items()}
         estimated = {plm: usage for plm, usage in self.usage.items() if usage.estimated_calls}
-        found |= {f"dollars_estimated.{plm}": usage.estimated_dollars for plm, usage in estimated.items()}
-        found |= {f"down.{plm}": float(plm in self.down) for plm in self.new}
-        return found | {f"shortfall.{plm}": float(count) for plm, count in self.shortfall.items()}
+        numbers |= {f"dollars_estimated.{plm}": usage.estimated_dollars for plm, usage in estimated.items()}
+        numbers |= {f"down.{plm}": float(plm in self.down) for plm in self.new}
+        return numbers | {f"shortfall.{plm}": float(count) for plm, count in self.shortfall.items()}
 
 
 def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured: Mapping[str, Any]) -> Facts:
-    """Return what is known after an iteration, weights and privacy still empty."""
-    new = [one for one in written if one.iteration == iteration]
-    left_out = [(one.plm, Counter(tools.artifacts.info(one.samples)["failures"])) for one in new]
-    about = [(one.plm, tools.artifacts.info(one.samples)) for one in new]
+    """Return the facts of an iteration; weights and privacy are still empty."""
+    new = [texts for texts in written if texts.iteration == iteration]
+    left_out = [(texts.plm, Counter(tools.artifacts.info(texts.samples)["failures"])) for texts in new]
+    about = [(texts.plm, tools.artifacts.info(texts.samples)) for texts in new]
     return Facts(
         iteration=iteration,
-        new=_added([(one.plm, one.samples.rows) for one in new if not one.looks_ahead], 0),
+        new=_added([(texts.plm, texts.samples.rows) for texts in new if not texts.looks_ahead], 0),
         total=measured["rows"],
         fid=measured["fid"],
         fid_null=measured["fid_null"],
@@ -85,7 +89,7 @@ def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured:
         accuracy=measured["accuracy"],
         shortfall=_added([(plm, sum(info["shortfall"].values())) for plm, info in about], 0),
         failures={plm: dict(reasons) for plm, reasons in _added(left_out, Counter()).items()},
-        down={one.plm: one.down for one in new if one.down},
+        down={texts.plm: texts.down for texts in new if texts.down},
         usage=_added([(plm, Usage(**info["usage"])) for plm, info in about], Usage()),
         weights={},
         epsilon=0.0,
@@ -97,15 +101,18 @@ def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured:
 
 
 def _added(parts: Sequence[tuple[str, Sum]], nothing: Sum) -> dict[str, Sum]:
-    """Add up what belongs to the same PLM: in one round it may write new texts and vary others."""
-    found: dict[str, Sum] = {}
+    """Add up values of the same PLM.
+
+    A PLM may write new texts and vary others in one round.
+    """
+    sums: dict[str, Sum] = {}
     for plm, part in parts:
-        found[plm] = found.get(plm, nothing) + part
-    return found
+        sums[plm] = sums.get(plm, nothing) + part
+    return sums
 
 
 def with_privacy(facts: Facts, weights: Weights, epsilon: float | None, releases: int) -> Facts:
-    """Return the same facts with the weights for the next iteration and what was spent so far."""
+    """Return the facts with the next weights and the privacy spent so far."""
     return replace(facts, weights=dict(weights), epsilon=epsilon, releases=releases)
 
 
@@ -125,7 +132,7 @@ def table(facts: Facts) -> list[dict[str, Any]]:
 
 
 def sentence(facts: Facts) -> str:
-    """Return the iteration in words (Markdown)."""
+    """Describe the iteration in a paragraph (Markdown)."""
     mark = " (**not private**: computed on private rows without noise)" if facts.not_private else ""
     down = f" DOWN: {', '.join(facts.down)}." if facts.down else ""
     epsilon = "infinite: NOT PRIVATE" if facts.epsilon is None else f"{facts.epsilon:.4f}"
@@ -137,5 +144,5 @@ def sentence(facts: Facts) -> str:
 
 
 def shown(value: float | None) -> str:
-    """Return a number with four digits, or 'not measured'."""
+    """Format a number with four digits, or as 'not measured'."""
     return "not measured" if value is None else f"{value:.4f}"

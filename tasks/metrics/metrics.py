@@ -1,4 +1,4 @@
-"""Measures of synthetic text: distance between embedding clouds, its null reference, coverage, lengths, a 2-D map."""
+"""Measures of synthetic text: FID with null reference, coverage, lengths, a map."""
 
 from __future__ import annotations
 
@@ -15,42 +15,45 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.floating[Any]]
     Factor = NDArray[np.float64]
 
-# Below this ratio of a Cholesky factor's diagonal the covariance is too close to singular to be formed at all.
+# Below this ratio of a Cholesky factor's diagonal the covariance is too close to singular to be used.
 _WELL_CONDITIONED = 1e-3
 _BLOCK = 2048
 NEIGHBOURS = 3
-"""k of precision and recall, as their paper has it."""
+"""k of precision and recall, as in their paper."""
 
 
 def fid(a: Vectors, b: Vectors) -> float:
-    """Return the Frechet distance between Gaussians fitted to two sets of embeddings (FID of Heusel et al. 2017).
+    """Return the Frechet distance between Gaussians fitted to two sets of embeddings.
 
-    a, b: shapes (n, d) and (m, d), at least two rows each; covariances with n - 1. Never negative, symmetric.
+    FID of Heusel et al. 2017. a, b: shapes (n, d) and (m, d), at least two rows each; covariances with n - 1. Never
+    negative, symmetric.
     |mean_a - mean_b|^2 + tr(S_a) + tr(S_b) - 2 tr((S_a S_b)^(1/2)), the last trace as the nuclear norm of A B^T with
     S_a = A^T A and S_b = B^T B: exact to about 1e-15 even where n < d and the covariances are singular.
-    Small samples have a large distance by themselves: compare only equal sizes, beside `null_fid`. Many rows are read
-    in blocks, twice; beside the vectors there are never more than a few (d, d) matrices.
+    Small samples have a large distance on their own: compare only equal sizes, together with `null_fid`. Many rows are
+    read in blocks, twice; in addition to the vectors, memory contains only a few (d, d) matrices.
     """
     first, second = _matrix(a), _matrix(b)
     if first.shape[1] != second.shape[1]:
-        raise InputError(f"FID needs one embedder for both sets: {first.shape[1]} and {second.shape[1]} dimensions.")
+        raise InputError(
+            f"FID needs one embedder for both sets, got dimensions {first.shape[1]} and {second.shape[1]}."
+        )
     (mean_a, factor_a), (mean_b, factor_b) = _gaussian(first), _gaussian(second)
-    apart = mean_a - mean_b
+    difference = mean_a - mean_b
     common = np.linalg.svd(factor_a @ factor_b.T, compute_uv=False).sum()
-    distance = apart @ apart + (factor_a**2).sum() + (factor_b**2).sum() - 2.0 * common
+    distance = difference @ difference + (factor_a**2).sum() + (factor_b**2).sum() - 2.0 * common
     return max(0.0, float(distance))
 
 
 def null_fid(reference: Vectors, sizes: tuple[int, int], seed: int, draws: int = 5) -> float:
-    """Return the FID that two samples of these sizes have when both come from `reference`: the mean of some draws.
+    """Return the FID of two samples of these sizes that both come from `reference`.
 
-    The two samples are disjoint. A reference too small for that gives smaller samples, whose null is larger: drawing
-    with replacement instead would understate it (measured: by half with 100 rows in 384 dimensions). See
-    `fid_with_null` for a comparison at sizes that the reference does allow.
+    It is the mean over `draws`. The two samples are disjoint. A reference too small for that gives smaller samples,
+    whose null is larger. Sampling with replacement instead would underestimate it (measured: by half with 100 rows in
+    384 dimensions). See `fid_with_null` for a comparison at sizes that the reference does allow.
     """
     rows = _matrix(reference, least=4)
     if min(sizes) < 2 or draws < 1:
-        raise InputError(f"A null FID needs samples of two rows or more and at least one draw, got {sizes}, {draws}.")
+        raise InputError(f"A null FID needs samples of at least two rows and at least one draw, got {sizes}, {draws}.")
     small, large = null_sizes(len(rows), sizes)
     generator = np.random.default_rng(seed)
     orders = [generator.permutation(len(rows)) for _ in range(draws)]
@@ -58,16 +61,16 @@ def null_fid(reference: Vectors, sizes: tuple[int, int], seed: int, draws: int =
 
 
 def null_sizes(rows: int, sizes: tuple[int, int]) -> tuple[int, int]:
-    """Return the sizes of two disjoint samples that a reference of so many rows has in place of `sizes`."""
+    """Return the sizes of two disjoint samples of `rows` rows, at most `sizes`."""
     small = min(*sizes, rows // 2)
     return small, min(max(sizes), rows - small)
 
 
 def fid_with_null(synthetic: Vectors, reference: Vectors, seed: int, draws: int = 5) -> tuple[float, float]:
-    """Return (FID, null FID) at one and the same size, so that the difference means something.
+    """Return (FID, null FID) at one and the same size, which makes them comparable.
 
     Each draw halves the reference at random; the synthetic rows and one half are both compared with the other half,
-    all three cut to the smallest of them. Both numbers are means over the draws.
+    all three cut to the size of the smallest. Both numbers are means over the draws.
     """
     ours, rows = _matrix(synthetic), _matrix(reference, least=4)
     size = min(len(ours), len(rows) // 2)
@@ -82,10 +85,10 @@ def fid_with_null(synthetic: Vectors, reference: Vectors, seed: int, draws: int 
 
 
 def precision_recall(synthetic: Vectors, reference: Vectors, neighbours: int = NEIGHBOURS) -> tuple[float, float]:
-    """Return (precision, recall) of k-nearest-neighbour manifolds (Kynkaanniemi et al. 2019, Eq. 1-2), each 0 to 1.
+    """Return (precision, recall) of k-nearest-neighbour manifolds, each 0 to 1.
 
-    precision: share of synthetic rows within some reference row's distance to its k-th neighbour; recall: the same
-    with the roles exchanged. Both sets need more than k rows.
+    Kynkaanniemi et al. 2019, Eq. 1-2. precision: share of synthetic rows within some reference row's distance to its
+    k-th neighbour; recall: the same with the roles exchanged. Both sets need more than k rows.
     """
     a, b = _as_float64(synthetic), _as_float64(reference)
     if a.shape[1] != b.shape[1] or min(len(a), len(b)) <= neighbours:
@@ -94,7 +97,10 @@ def precision_recall(synthetic: Vectors, reference: Vectors, neighbours: int = N
 
 
 def length_statistics(texts: Sequence[str]) -> dict[str, float]:
-    """Return mean, median, p05, p95, minimum and maximum of the texts' lengths in words; InputError without texts."""
+    """Return mean, median, p05, p95, minimum and maximum of text lengths in words.
+
+    Raises InputError without texts.
+    """
     if not len(texts):
         raise InputError("Length statistics need at least one text.")
     words = np.array([len(text.split()) for text in texts], dtype=np.float64)
@@ -110,9 +116,10 @@ def length_statistics(texts: Sequence[str]) -> dict[str, float]:
 
 
 def map_2d(vectors: Vectors, seed: int, tsne: bool = False) -> NDArray[np.float32]:
-    """Return points of shape (rows, 2) that show vectors on a page: two principal axes, or t-SNE on top of fifty.
+    """Return points (rows, 2) that show vectors on a page.
 
-    Each axis points so that its largest coordinate is positive, hence the same vectors give the same map.
+    Two principal axes, or t-SNE on top of fifty. The largest coordinate of each axis is positive: equal vectors give
+    equal maps.
     """
     rows = _as_float64(vectors, least=1)
     points = _principal(rows - rows.mean(axis=0), 50 if tsne else 2)
@@ -126,7 +133,10 @@ def map_2d(vectors: Vectors, seed: int, tsne: bool = False) -> NDArray[np.float3
 
 
 def _principal(centred: Factor, most: int) -> Factor:
-    """Return rows along at most so many principal axes, the longest first, from the smaller matrix of products."""
+    """Return rows along at most `most` principal axes, longest first.
+
+    Computed from the smaller matrix of products.
+    """
     from scipy.linalg import eigh
 
     wide = len(centred) <= centred.shape[1]
@@ -146,10 +156,10 @@ def _tsne(points: Factor, seed: int) -> Factor:
 
 
 def _gaussian(rows: Vectors) -> tuple[Factor, Factor]:
-    """Return the mean and F with F^T F = the covariance of `rows`, without ever taking the root of a singular matrix.
+    """Return the mean and F with F^T F = the covariance of `rows`.
 
-    Few rows: the centred rows themselves. Many rows: the Cholesky factor where the covariance is far from singular
-    (fast), otherwise the triangle of a QR of the rows.
+    Never takes the root of a singular matrix. Few rows: the centred rows themselves. Many rows: the Cholesky factor if
+    the covariance is far from singular (fast), otherwise the triangle of a QR of the rows.
     """
     mean = np.sum([_finite(block).sum(axis=0) for block in _blocks(rows)], axis=0) / len(rows)
     scale = np.sqrt(len(rows) - 1)
@@ -170,7 +180,7 @@ def _gaussian(rows: Vectors) -> tuple[Factor, Factor]:
 
 
 def _triangle(rows: Vectors, mean: Factor) -> Factor:
-    """Return the triangle of a QR of the centred rows, of one block under what the earlier ones gave."""
+    """Return the triangle of a QR of the centred rows, updated block by block."""
     triangle = np.zeros((0, rows.shape[1]))
     for block in _blocks(rows):
         triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, block - mean]), mode="r"), dtype=np.float64)
@@ -200,10 +210,13 @@ def _as_float64(vectors: Vectors, least: int = 2) -> Factor:
 
 
 def _matrix(vectors: Vectors, least: int = 2) -> Vectors:
-    """Return vectors as a matrix; InputError with no number of rows in it, since those may be private."""
+    """Return vectors as a matrix.
+
+    The InputError contains no number of rows, since rows may be private.
+    """
     rows = np.asarray(vectors)
     if rows.ndim != 2 or len(rows) < least or not rows.shape[1]:
-        raise InputError(f"A measure needs a matrix of vectors, one row per text, with {least} rows or more.")
+        raise InputError(f"A measure needs a matrix of vectors, one row per text, with at least {least} rows.")
     return rows
 
 

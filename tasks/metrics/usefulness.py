@@ -1,6 +1,7 @@
-"""How useful a run was: its accuracy with an interval, against chance and against texts without private data.
+"""Usefulness of a run: its accuracy compared with chance and a baseline.
 
-A run that learned nothing ends like any other, so its result has to say so wherever it is shown.
+The baseline uses texts without private data. A run that learned nothing finishes like any other, hence its result must
+state this wherever it is shown.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from typing import Any
 
 CONFIDENCE = 0.95
 INTERVAL = "95 % Clopper-Pearson"
-"""The exact binomial interval over test rows: it holds for every accuracy and every number of rows."""
+"""The exact binomial interval over test rows, valid for every accuracy and every number of rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """The share of `rows` test rows that a classifier got right; `texts`: how many it learned from, None for rows."""
+    """A classifier's correct predictions on `rows` test rows.
+
+    `texts`: the number of training texts, None for a classifier trained on rows.
+    """
 
     right: int
     rows: int
@@ -24,7 +28,7 @@ class Accuracy:
 
     @property
     def value(self) -> float:
-        """The share."""
+        """The share of correct predictions."""
         return self.right / self.rows
 
     @property
@@ -45,9 +49,9 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Two classifiers of the kind `student` that learned from equally many texts.
+    """Two classifiers of the kind `student` that were trained on equally many texts.
 
-    `zero_shot`: texts of the same models before anything was released; `guided`: texts of the run's result.
+    `zero_shot`: texts of the same models before any release; `guided`: texts of the run's result.
     """
 
     student: str
@@ -57,9 +61,10 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Usefulness:
-    """The accuracy of a run beside what it has to beat. `chance`: the share of the largest class of the test rows.
+    """The accuracy of a run compared with its references.
 
-    `unmeasured`: why there is no baseline, empty where there is one. `student`: the kind of the run's classifier.
+    `chance`: the share of the largest class of the test rows. `unmeasured`: why there is no baseline, empty with one.
+    `student`: the kind of the run's classifier.
     """
 
     run: Accuracy
@@ -70,17 +75,17 @@ class Usefulness:
 
     @property
     def above_chance(self) -> bool:
-        """Whether the whole interval of the accuracy lies above chance."""
+        """True if the whole interval of the accuracy is above chance."""
         return self.run.interval[0] > self.chance
 
     @property
     def above_zero_shot(self) -> bool:
-        """Whether as many texts of the run teach more than texts without private data; True if not measured."""
+        """True if equally many texts of the run train better, or if unmeasured."""
         return self.baseline is None or self.baseline.guided.right > self.baseline.zero_shot.right
 
     @property
     def line(self) -> str:
-        """Chance, the baseline and the run in one line."""
+        """Chance, baseline and run in one line."""
         parts = [f"chance {_percent(self.chance)}"]
         if self.baseline is not None:
             probe = "" if self.baseline.student == self.student else f", {self.baseline.student} student on both"
@@ -102,7 +107,7 @@ class Usefulness:
         if not self.above_chance:
             warnings.append(
                 f"student accuracy {self.run} is not above chance ({_percent(self.chance)}) on {self.run.rows:,} test "
-                "rows. Look at the texts before anybody uses them."
+                "rows. Check the texts before using them."
             )
         if self.baseline is not None and not self.above_zero_shot:
             warnings.append(
@@ -113,7 +118,7 @@ class Usefulness:
         return tuple(warnings)
 
     def metrics(self) -> dict[str, float]:
-        """Return the numbers under the names that experiments are compared by."""
+        """Return the numbers under the names for experiment tracking."""
         low, high = self.run.interval
         metrics = {"student_accuracy_low": low, "student_accuracy_high": high, "baseline.chance": self.chance}
         if self.baseline is not None:
@@ -125,7 +130,7 @@ class Usefulness:
         return metrics
 
     def summary(self) -> dict[str, Any]:
-        """Return what `--json` prints of it."""
+        """Return the values for `--json`."""
         baseline = self.baseline
         return {
             "test_rows": self.run.rows,
@@ -145,7 +150,7 @@ class Usefulness:
 
 
 def usefulness_of(values: Mapping[str, Any] | None) -> Usefulness | None:
-    """Return the value that `dataclasses.asdict` turned into plain values; None for None."""
+    """Return the value from the result of `dataclasses.asdict`; None for None."""
     if values is None:
         return None
     plain, baseline = dict(values), values["baseline"]

@@ -11,7 +11,7 @@ from prefect.artifacts import create_image_artifact, create_markdown_artifact, c
 from prefect.states import Completed
 
 from connectors.interfaces.progress import Advance
-from tasks.audit.attacks import Attack, carry_out
+from tasks.audit.attacks import Attack, run_attack
 from tasks.prefect.runtime import step
 
 Progress = Callable[[str, int], AbstractContextManager[Advance]]
@@ -33,7 +33,7 @@ class Trial(Protocol):
 def attack(progress: Progress, job: Attack) -> Any:
     """Infer from releases of one mechanism whether a synthetic record took part."""
     with progress(f"attack {job.name}", 2 * job.trials) as advance:
-        finding = carry_out(job, advance)
+        finding = run_attack(job, advance)
     return Completed(name="Completed" if finding.passed else "Red", message=finding.strongest.remark, data=finding)
 
 

@@ -1,7 +1,8 @@
-"""Which texts of all language models become the next examples: cross-model dynamic selection of FuseGen.
+"""Cross-model dynamic selection of FuseGen: examples from all language models.
 
-Zou et al. 2024. Every PLM's texts train a student of its own; where these students agree a text is easy, where they
-differ it is ambiguous. Candidates come from both ends, and influence on synthetic validation texts chooses among them.
+Zou et al. 2024. The texts of each PLM train a separate student. A text is easy where these students agree, and
+ambiguous where they differ. Candidates come from both ends, and influence on synthetic validation texts chooses among
+them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 DAMPING: Final = 5e-3
-"""Added to the curvature, as published: it keeps the step finite where texts say nothing."""
+"""Added to the curvature, as published; keeps the step finite where texts contain no information."""
 
 MIXED = """\
 Each numbered line below holds a {item} that comes close to what real people write; their classes differ.
@@ -33,7 +34,7 @@ Each numbered line below holds a {item} that comes close to what real people wri
 Write one new {item} of the class {label}{attribute}, as convincing as these, in other words and with other details. \
 Answer with the new {item} alone.
 New {item}:"""
-"""What stands in the place of a task's `good_only` where examples of all classes are shown."""
+"""Replaces the `good_only` instruction of a task where prompts show examples of all classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,39 +47,41 @@ class Labelled:
 
 
 def agreement(probabilities: Floats) -> tuple[Floats, Floats]:
-    """Return confidence and variability of each text: mean and standard deviation over the students.
+    """Return confidence and variability of each text.
 
-    probabilities: (students, texts), that of a text's own label; NaN where a student does not judge a text.
+    They are mean and standard deviation over the students. probabilities: (students, texts), of a text's own label; NaN
+    where a student does not judge a text.
     """
     return np.nanmean(probabilities, axis=0), np.nanstd(probabilities, axis=0)
 
 
 def candidates(confidence: Floats, variability: Floats, size: int, ambiguous: float) -> tuple[Integers, Integers]:
-    """Return the positions of the easy and of the ambiguous candidates, `size` (R in the paper) together.
+    """Return positions of the easy and the ambiguous candidates.
 
-    Easy are the texts of least variability, ambiguous those of most; `ambiguous` is their share. Equal variability: the
-    higher confidence is easier, then the earlier position. With too few texts all are candidates, each once.
+    `size` (R in the paper) is their total. Easy texts have the least variability, ambiguous ones the most; `ambiguous`
+    is their share. Equal variability: the higher confidence is easier, then the earlier position. With too few texts
+    all are candidates, each once.
     """
     size = min(size, len(variability))
-    many = round(size * ambiguous)
+    ambiguous_count = round(size * ambiguous)
     order = np.lexsort((np.arange(len(variability)), -confidence, variability))
-    return order[: size - many].astype(np.int64), order[::-1][:many].astype(np.int64)
+    return order[: size - ambiguous_count].astype(np.int64), order[::-1][:ambiguous_count].astype(np.int64)
 
 
 def influence(learned: Labelled, validation: Labelled, judged: Integers, classes: int) -> Floats:
-    """Return by how much more weight on each of the `judged` rows of `learned` lowers the loss on validation rows.
+    """Return how much more weight on each `judged` row lowers the validation loss.
 
     Influence functions (Koh and Liang 2017) of a softmax layer on embeddings: gradient of the validation loss times
-    the inverse curvature of the training loss times the gradient of the row. One layer over the texts of all PLMs, so
-    that texts of different PLMs stand on one scale. The validation loss is the reverse cross entropy, 1 - p of the own
-    class up to a factor, which does not trust every synthetic label.
+    the inverse curvature of the training loss times the gradient of the row. One layer is fitted to the texts of all
+    PLMs, which puts texts of different PLMs on one scale. The validation loss is the reverse cross entropy, 1 - p of
+    the own class up to a factor, which does not trust every synthetic label. `judged`: rows of `learned`.
     """
     from scipy.sparse.linalg import LinearOperator, cg
 
     weight, bias = fit_logistic(learned.vectors, learned.targets, learned.weights, classes, PROBE_STRENGTH)
     centre = learned.vectors.mean(axis=0)
     spread = max(float(np.sqrt(((learned.vectors - centre) ** 2).sum(axis=1).mean())), 1e-12)
-    rows, checks = (_features((one.vectors - centre) / spread) for one in (learned, validation))
+    rows, checks = (_features((part.vectors - centre) / spread) for part in (learned, validation))
     likely = softmax(learned.vectors @ weight.T + bias)
     checked = softmax(validation.vectors @ weight.T + bias)
     shares = learned.weights / learned.weights.sum()

@@ -1,4 +1,7 @@
-"""Hubs: places where many texts lie close together. They can fill a list by themselves."""
+"""Limit the examples of one hub, a region of many similar texts.
+
+Without a limit one hub could fill a list alone.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tasks.density.kernels import Kernel, body
-from tasks.selection.examples import joined, select
+from tasks.selection.examples import join_votes, select
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,43 +22,43 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 HUB: Final = 0.8
-"""Cosine similarity from which on two texts are of one hub."""
+"""Least cosine similarity of two texts of one hub."""
 
 
 def spaced(points: Floats, order: Ints, count: int, per_hub: int) -> Ints:
-    """Return the first `count` places of `order`, passing over those of which `per_hub` earlier ones lie close.
+    """Return the first `count` positions of `order`, at most `per_hub` of one hub.
 
-    `points` (n, d): vectors of length 1. Without a limit (`per_hub` 0): the first ones. There may be fewer: a hub does
-    not lend more because nothing else is there.
+    `points` (n, d): vectors of length 1. Without a limit (`per_hub` 0): the first ones. The result may be shorter: a
+    hub supplies no more examples even if nothing else is available.
     """
     if not per_hub:
         return order[:count]
     taken: list[int] = []
-    for place in order.tolist():
+    for position in order.tolist():
         if len(taken) == count:
             break
-        if np.count_nonzero(points[taken] @ points[place] >= HUB) < per_hub:
-            taken.append(place)
+        if np.count_nonzero(points[taken] @ points[position] >= HUB) < per_hub:
+            taken.append(position)
     return np.array(taken, dtype=np.int64)
 
 
 def select_spaced(
     release: pd.DataFrame, samples: pd.DataFrame, vectors: Matrix, top: int, per_hub: int
 ) -> pd.DataFrame:
-    """Return the examples of `select` by votes, with at most `per_hub` bad examples of any hub of a class.
+    """Return the examples of `select` with a limit on bad examples of one hub.
 
-    `vectors` (n, d): of `samples`, row by row.
+    `per_hub`: the limit for each hub of a class. `vectors` (n, d): of `samples`, row by row.
     """
     first = select(release, samples, top)
     good = first.loc[first["kind"] == "good", "sample_id"]
     points = dict(zip(samples["sample_id"].tolist(), body(Kernel().features(vectors)), strict=True))
-    votes = joined(release, samples)
+    votes = join_votes(release, samples)
     votes = votes[~votes["sample_id"].isin(good)].sort_values("far", ascending=False, kind="stable")
-    stands: list[int] = []
+    selected: list[int] = []
     for _, own in votes.groupby("label"):
         ids = own["sample_id"].tolist()
-        places = spaced(np.stack([points[one] for one in ids]), np.arange(len(ids)), top, per_hub)
-        stands += [ids[place] for place in places.tolist()]
+        positions = spaced(np.stack([points[sample] for sample in ids]), np.arange(len(ids)), top, per_hub)
+        selected += [ids[position] for position in positions.tolist()]
     lowest = release["far"].min() - 1
-    chosen = select(release.assign(far=release["far"].where(release["sample_id"].isin(stands), lowest)), samples, top)
-    return chosen[(chosen["kind"] == "good") | chosen["sample_id"].isin(stands)].reset_index(drop=True)
+    chosen = select(release.assign(far=release["far"].where(release["sample_id"].isin(selected), lowest)), samples, top)
+    return chosen[(chosen["kind"] == "good") | chosen["sample_id"].isin(selected)].reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""Which texts of a population live on by their noisy votes: private evolution's selection.
+"""Select the survivors of a population by noisy votes, as in private evolution.
 
 Lin et al. 2024 (PE), Xie et al. 2024 (Aug-PE), Hou et al. 2024 (PrE-Text). All of it is post-processing of a release.
 """
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tasks.selection.examples import joined
+from tasks.selection.examples import join_votes
 from tasks.text.prompts import seed_of
 
 Rule = Literal["rank", "draw"]
@@ -23,10 +23,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Survival:
-    """How many texts of each class live on (`counts`), and how they are chosen.
+    """Number of surviving texts of each class (`counts`), and the selection rule.
 
-    `rule`: "rank", those with most votes, or "draw", so many draws with replacement, chances as the votes. `threshold`
-    (H): what is taken off every count before, in standard deviations of the noise; what falls below counts as 0.
+    `rule`: "rank", the texts with most votes, or "draw", as many draws with replacement, with probabilities
+    proportional to votes. `threshold` (H): subtracted from every count first, in standard deviations of the noise;
+    negative results count as 0.
     """
 
     counts: Mapping[str, int]
@@ -36,30 +37,30 @@ class Survival:
 
 
 def survivors(release: pd.DataFrame, samples: pd.DataFrame, survival: Survival, sigma_int: float) -> pd.DataFrame:
-    """Return the texts that live on, those with most votes first, with the columns kind, rank, score and times.
+    """Return the surviving texts, most votes first.
 
-    `release`: sample_id, near. `samples`: the population, one row per text. `times`: how often it was drawn (1 under
-    "rank"). Equal scores, and classes where no count passes the threshold, are decided by lot, seeded by the run: the
-    noisy votes say nothing there. A class without candidates has no survivor. ArtifactError where the tables do not
-    fit together.
+    Adds the columns kind, rank, score and times. `release`: sample_id, near. `samples`: the population, one row per
+    text. `times`: number of draws (1 under "rank"). Equal scores, and classes where no count exceeds the threshold, are
+    decided at random, seeded by the run: the noisy votes contain no information there. A class without candidates has
+    no survivor. ArtifactError if the tables do not match.
     """
-    votes = joined(release, samples)
+    votes = join_votes(release, samples)
     chosen = [_of_class(votes[votes["label"] == label], label, survival, sigma_int) for label in survival.counts]
     table = pd.concat([votes.iloc[:0].assign(score=[], times=[], rank=[]), *chosen], ignore_index=True)
-    kept = samples.merge(table[["sample_id", "score", "times", "rank"]], on="sample_id").assign(kind="good")
+    survived = samples.merge(table[["sample_id", "score", "times", "rank"]], on="sample_id").assign(kind="good")
     types = {"score": "float64", "times": "int64", "rank": "int64"}
-    return kept.sort_values(["label", "rank"], kind="stable", ignore_index=True).astype(types)
+    return survived.sort_values(["label", "rank"], kind="stable", ignore_index=True).astype(types)
 
 
 def _of_class(votes: pd.DataFrame, label: str, survival: Survival, sigma_int: float) -> pd.DataFrame:
     generator = np.random.default_rng(seed_of("survive", survival.seed, label, *votes["near"].tolist()))
     passed = np.maximum(votes["near"].to_numpy(dtype=np.float64) - survival.threshold * sigma_int, 0)
     count = survival.counts[label]
-    drawn = _drawn if survival.rule == "draw" else _ranked
-    times = drawn(passed, count, generator) if len(votes) else np.zeros(0, dtype=np.int64)
-    found = votes.assign(score=passed, times=times, lot=generator.permutation(len(votes)))
-    found = found[found["times"] > 0].sort_values(["score", "lot"], ascending=[False, True], kind="stable")
-    return found.assign(rank=np.arange(1, len(found) + 1))
+    rule = _drawn if survival.rule == "draw" else _ranked
+    times = rule(passed, count, generator) if len(votes) else np.zeros(0, dtype=np.int64)
+    ranked = votes.assign(score=passed, times=times, lot=generator.permutation(len(votes)))
+    ranked = ranked[ranked["times"] > 0].sort_values(["score", "lot"], ascending=[False, True], kind="stable")
+    return ranked.assign(rank=np.arange(1, len(ranked) + 1))
 
 
 def _drawn(passed: Floats, count: int, generator: np.random.Generator) -> NDArray[np.int64]:

@@ -1,4 +1,7 @@
-"""How much each language model (PLM) writes next: its share of the votes, and whole numbers that add up."""
+"""Share of each language model (PLM) in the next texts.
+
+Votes per model become weights, and weights become whole numbers that add up.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
-from tasks.selection.examples import placed
+from tasks.selection.examples import match_rows
 
 Floats = NDArray[np.float64]
 
@@ -24,7 +27,10 @@ Transform = Literal["linear", "softmax"]
 
 @dataclass(frozen=True, slots=True)
 class Weighting:
-    """How weights come about: from the noisy histogram, from noisy first choices, or uniform; linear, or by softmax."""
+    """Source and scaling of weights.
+
+    Sources: the noisy histogram, noisy first choices, or uniform. Scaling: linear, or softmax.
+    """
 
     source: Source = "histogram"
     transform: Transform = "linear"
@@ -39,12 +45,12 @@ def weigh(
     previous: Mapping[str, float] | None = None,
     choices: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
-    """Weigh each PLM by the near votes of its samples against the share of samples it wrote (Eq. 8).
+    """Weigh each PLM by its near votes and its share of the samples (Eq. 8).
 
-    s_i = H_i / sum H;  w_k = (sum of s_i over D_k) / (|D_k| / |D|); a PLM's negative total counts as 0. If all noisy
-    votes together are not positive, they say nothing and the previous weights stay (uniform at first). A PLM without
-    samples has w_k = 1, the mean. With source "choices" the noisy number of rows whose nearest text a PLM wrote stands
-    in place of the sum of noisy votes on its texts, whose noise grows with their number.
+    s_i = H_i / sum H;  w_k = (sum of s_i over D_k) / (|D_k| / |D|); a PLM's negative total counts as 0. If the sum of
+    all noisy votes is not positive, it contains no information and the previous weights stay (uniform at first). A PLM
+    without samples has w_k = 1, the mean. With source "choices" the noisy number of rows whose nearest text a PLM wrote
+    replaces the sum of noisy votes on its texts, whose noise grows with their number.
 
     `release`: sample_id, near; `samples`: sample_id, plm; `choices`: by PLM. Returns plm, share (of the votes, adds up
     to 1), weight (normalised, adds up to 1), in the order of `plms`.
@@ -64,16 +70,16 @@ def weigh(
 
 
 def allocate(total: int, weights: Mapping[str, float], floor: float = 0.05) -> dict[str, int]:
-    """Split `total` by weights into whole numbers that add up to it, by largest remainder.
+    """Split `total` by weights into whole numbers, by largest remainder.
 
-    No PLM gets less than `floor` of an equal share (total / K): a noisy round must not silence one for good. Exact
+    No PLM gets less than `floor` of an equal share (total / K): a noisy round must not exclude one permanently. Exact
     arithmetic; equal remainders go to the larger weight, then to the PLM named first. Raises ConfigError for weights
     that are negative, not finite or all zero.
     """
     if not weights or any(not math.isfinite(w) or w < 0 for w in weights.values()) or sum(weights.values()) <= 0:
-        raise ConfigError(f"Weights must be non-negative numbers with a positive sum, not {dict(weights)}.")
+        raise ConfigError(f"weights: {dict(weights)} is not allowed. Write non-negative numbers with a positive sum.")
     if total < 0 or not 0 <= floor <= 1:
-        raise ConfigError(f"total must not be negative and floor must lie in [0, 1], not {total} and {floor}.")
+        raise ConfigError(f"total, floor: {total} and {floor} are not allowed. Write total >= 0 and 0 <= floor <= 1.")
     exact = [Fraction(weight) for weight in weights.values()]
     quotas = _raised(exact, total, Fraction(floor) * total / len(weights))
     counts = [math.floor(quota) for quota in quotas]
@@ -84,31 +90,35 @@ def allocate(total: int, weights: Mapping[str, float], floor: float = 0.05) -> d
 
 
 def per_class(count: int, labels: Sequence[str], offset: int = 0) -> dict[str, int]:
-    """Deal `count` texts to the classes like cards, starting at class `offset` (counted round).
+    """Distribute `count` texts over the classes in turn.
 
-    With `offset` = the number of texts dealt before, the classes of a whole run differ by at most one text.
+    The first class is number `offset`, modulo the number of classes. With `offset` = the number of texts distributed
+    before, the classes of a whole run differ by at most one text.
     """
-    base, spare = divmod(count, len(labels))
-    lucky = {(offset + step) % len(labels) for step in range(spare)}
-    return {label: base + (position in lucky) for position, label in enumerate(labels)}
+    base, rest = divmod(count, len(labels))
+    extra = {(offset + step) % len(labels) for step in range(rest)}
+    return {label: base + (position in extra) for position, label in enumerate(labels)}
 
 
 def totals_of(release: pd.DataFrame, samples: pd.DataFrame, plms: Sequence[str]) -> tuple[Floats, Floats]:
-    """Return near votes and number of released samples per PLM; ArtifactError where samples are others."""
-    codes, names = _coded(samples["plm"], placed(release, samples))
+    """Return near votes and number of released samples per PLM.
+
+    Raises ArtifactError for samples of other PLMs.
+    """
+    codes, names = _coded(samples["plm"], match_rows(release, samples))
     sums = np.bincount(codes + np.intp(1), weights=release["near"].to_numpy(), minlength=len(names) + 1)
     counts = np.array([np.count_nonzero(codes == code) for code in range(-1, len(names))])  # models are few
-    places = {plm: place for place, plm in enumerate(plms)}
-    known = np.array([-1, *(places.get(name, -1) for name in names)])  # first those without a name
-    if counts[known < 0].any():
-        raise ArtifactError(f"Samples were written by other PLMs than those of the run: {', '.join(plms)}.")
+    indices = {plm: index for index, plm in enumerate(plms)}
+    index_of = np.array([-1, *(indices.get(name, -1) for name in names)])  # the first entry is for missing names
+    if counts[index_of < 0].any():
+        raise ArtifactError(f"plm: samples were written by other PLMs than those of the run ({', '.join(plms)}).")
     totals, sizes = np.zeros(len(plms)), np.zeros(len(plms))
-    totals[known[known >= 0]], sizes[known[known >= 0]] = sums[known >= 0], counts[known >= 0]
+    totals[index_of[index_of >= 0]], sizes[index_of[index_of >= 0]] = sums[index_of >= 0], counts[index_of >= 0]
     return totals, sizes
 
 
 def _coded(column: pd.Series[str], rows: NDArray[np.int64]) -> tuple[NDArray[np.integer], pd.Index[str]]:
-    """Return these rows of a column of names as places among the different names, and those names."""
+    """Return `rows` of a column as indices into its distinct names, and the names."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column.cat.codes.to_numpy()[rows], pd.Index(column.cat.categories)
     codes, names = pd.factorize(column.take(rows))
@@ -123,7 +133,7 @@ def _against_size(shares: Floats, sizes: Floats) -> Floats:
 
 
 def transformed(weights: Floats, weighting: Weighting) -> Floats:
-    """Return weights that add up to 1: as they are, or by softmax."""
+    """Return weights that add up to 1: scaled linearly, or by softmax."""
     if weighting.transform == "softmax":
         weights = np.exp((weights - weights.max()) / weighting.temperature)
     return _normalised(weights)
@@ -135,14 +145,14 @@ def _normalised(values: Sequence[float] | Floats) -> Floats:
     return normal
 
 
-def _raised(weights: list[Fraction], total: int, least: Fraction) -> list[Fraction]:
-    """Return quotas by weight, adding up to `total`, those below `least` raised to it at the others' cost."""
-    low: set[int] = set()
+def _raised(weights: list[Fraction], total: int, floor: Fraction) -> list[Fraction]:
+    """Return quotas by weight with sum `total` and minimum `floor`."""
+    raised: set[int] = set()
     while True:
-        rest = total - least * len(low)
-        mass = sum((weight for k, weight in enumerate(weights) if k not in low), Fraction(0))
-        quotas = [least if k in low else rest * weight / mass for k, weight in enumerate(weights)]
-        below = {k for k, quota in enumerate(quotas) if quota < least}
+        rest = total - floor * len(raised)
+        mass = sum((weight for k, weight in enumerate(weights) if k not in raised), Fraction(0))
+        quotas = [floor if k in raised else rest * weight / mass for k, weight in enumerate(weights)]
+        below = {k for k, quota in enumerate(quotas) if quota < floor}
         if not below:
             return quotas
-        low |= below
+        raised |= below

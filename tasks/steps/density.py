@@ -22,9 +22,9 @@ from tasks.core.reuse import make_once, step_key
 from tasks.core.slots import GUIDANCE
 from tasks.core.tools import Tools
 from tasks.density.kernels import Kernel, body
-from tasks.density.matching import Density, Expected, examples, expect, lifted, matched, tilted, witness
+from tasks.density.matching import Density, Expected, examples, expect, map_expectations, matched, tilted, witness
 from tasks.private.releases.density import GuidanceJob, release_guidance
-from tasks.selection.examples import listed, together
+from tasks.selection.examples import concat_examples, example_table
 from tasks.selection.weights import Weighting, allocate, weigh
 from tasks.steps import selection
 from tasks.steps.generate import ROW_TYPES
@@ -266,7 +266,7 @@ def among(texts: Texts, kernel: Kernel, density: Density) -> Texts:
     if not kernel.learns:
         return replace(texts, points=features, expected=expected)
     points = body(Kernel().features(texts.vectors))
-    return replace(texts, points=points, expected=lifted(expected, features, points, texts.labels))
+    return replace(texts, points=points, expected=map_expectations(expected, features, points, texts.labels))
 
 
 def chosen(texts: Texts, top: int, per_hub: int = 0) -> pd.DataFrame:
@@ -278,8 +278,8 @@ def chosen(texts: Texts, top: int, per_hub: int = 0) -> pd.DataFrame:
         target = expected.of(label)
         good, bad = examples(points[own], target, -missing[own], top, per_hub)
         for kind, places, score in (("good", good, points[own] @ target), ("bad", bad, -missing[own])):
-            found.append(listed(texts.samples, own[places], kind, score[places]))
-    return together(found)
+            found.append(example_table(texts.samples, own[places], kind, score[places]))
+    return concat_examples(found)
 
 
 def weighed(texts: Texts, plms: Sequence[str], weighting: Weighting) -> pd.DataFrame:

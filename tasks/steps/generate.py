@@ -18,7 +18,7 @@ from connectors.interfaces.prompts import Prompt
 from tasks.text.cleaning import clean, normalised
 from tasks.text.keyphrase_prompts import Seeding, seeded
 from tasks.text.prompts import Call, TaskCard, place_of, prompt_for, seed_of
-from tasks.text.variation import USUAL, Manner, Parent, keyword, told
+from tasks.text.variation import USUAL, Manner, Parent, generation_prompt, keyword
 
 ROW_TYPES = {
     "sample_id": "int64",
@@ -213,7 +213,7 @@ def _prompt(request: Request, call: Call, parent: Parent | None) -> Prompt:
     if parent is None and request.manner.usual:
         return prompt_for(request.card, call, attribute)
     said = keyword(request.card, call.label, request.manner, call.ordinal + request.plm_index + request.iteration)
-    return told(request.card, call, request.manner, attribute or said, parent)
+    return generation_prompt(request.card, call, request.manner, attribute or said, parent)
 
 
 def _drawn_words(request: Request, call: Call) -> str:

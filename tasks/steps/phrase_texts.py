@@ -13,7 +13,7 @@ from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
 from tasks.keyphrases.phrases import as_text
 from tasks.steps.generate import ROW_TYPES
-from tasks.text.class_balance import Shares, dealt
+from tasks.text.class_balance import Shares, texts_per_class
 from tasks.text.keyphrase_prompts import read_sequences
 
 WRITER = "phrases"
@@ -39,7 +39,7 @@ def write(tools: Tools, job: PhraseRows) -> tuple[Written, str]:
     key = step_key("phrases", parameters, {"sequences": job.sequences.sha256})
 
     def make() -> ArtifactRef:
-        counts = dealt(job.count, job.labels, shares=job.shares)
+        counts = texts_per_class(job.count, job.labels, shares=job.shares)
         table = _table(tools, job, counts)
         missing = {label: count - int((table["label"] == label).sum()) for label, count in counts.items()}
         info = {"usage": asdict(Usage()), "failures": {}, "down": ""}

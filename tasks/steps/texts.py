@@ -16,10 +16,10 @@ from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
 from tasks.keyphrases.phrases import Vocabulary, as_text
-from tasks.selection.examples import examples_of, in_order
+from tasks.selection.examples import examples_of, sort_order
 from tasks.steps.embed import embed_blocks, embed_texts
 from tasks.steps.generate import ROW_TYPES, Generated, Request, generate, nothing
-from tasks.text.class_balance import Shares, dealt
+from tasks.text.class_balance import Shares, texts_per_class
 from tasks.text.cleaning import normalised
 from tasks.text.keyphrase_prompts import Seeding, read_sequences
 from tasks.text.prompts import TaskCard
@@ -186,7 +186,7 @@ def read_writers(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
 
 
 def _by_id(frame: pd.DataFrame) -> pd.DataFrame:
-    order = in_order(frame["sample_id"].to_numpy())
+    order = sort_order(frame["sample_id"].to_numpy())
     return frame if isinstance(order, slice) else frame.take(order).reset_index(drop=True)
 
 
@@ -216,7 +216,7 @@ def _request(tools: Tools, job: WriteJob) -> Request:
         plm=job.plm,
         plm_index=job.plm_index,
         iteration=job.iteration,
-        counts=counts if job.copies else dealt(job.count, job.card.label_names, job.offset, job.shares),
+        counts=counts if job.copies else texts_per_class(job.count, job.card.label_names, job.offset, job.shares),
         good=good,
         bad=bad,
         examples=job.examples_per_prompt,

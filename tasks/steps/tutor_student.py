@@ -25,7 +25,7 @@ from tasks.steps.teachers import TeacherSpec, embedder_of, shown_to, sure_of, te
 from tasks.steps.texts import content, read_samples, read_vectors
 from tasks.students.spec import TrainingRows, settings
 from tasks.students.train import load_student, train_student
-from tasks.text.class_balance import Shares, dealt
+from tasks.text.class_balance import Shares, texts_per_class
 from tasks.text.prompts import seed_of
 
 TOLD = "told.json"
@@ -103,7 +103,7 @@ def chosen(labels: Sequence[str], scores: np.ndarray[Any, Any], spec: SelectSpec
     """Say of each text whether it is kept; `scores`: how likely the student thinks that it is private."""
     drawn = np.random.default_rng(seed_of("select", spec.seed)).permutation(len(labels))
     order = np.lexsort((drawn, -scores)) if spec.best else np.lexsort((drawn, -scores * (scores < 0.5), scores < 0.5))
-    counts = dealt(spec.count, spec.labels, shares=spec.shares)
+    counts = texts_per_class(spec.count, spec.labels, shares=spec.shares)
     kept = np.zeros(len(labels), dtype=bool)
     for place in order:
         if counts[labels[place]] > 0:

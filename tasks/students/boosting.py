@@ -1,7 +1,7 @@
-"""Self-boosting weight adjustment (SWA): texts that a student goes on mistaking weigh less with every pass.
+"""Self-boosting weight adjustment (SWA) of FuseGen.
 
-FuseGen (Zou et al. 2024). Its published code holds the logarithm of beta at 1 from below, which this does as well: for
-all data sets of up to 1.65 texts per round beta is 2.
+The weight of a text falls with every pass that misclassifies it. FuseGen (Zou et al. 2024). Its published code limits
+the logarithm of beta to at least 1, as this module does: for all data sets of up to 1.65 texts per round beta is 2.
 """
 
 from __future__ import annotations
@@ -18,15 +18,18 @@ if TYPE_CHECKING:
 
 
 def beta_of(rows: int, rounds: int) -> float:
-    """Return beta = 1 + sqrt(max(1, 2 ln(rows / rounds))), by whose powers weights fall."""
+    """Return beta, the base of the decay of weights.
+
+    beta = 1 + sqrt(max(1, 2 ln(rows / rounds))).
+    """
     return 1.0 + math.sqrt(max(1.0, 2.0 * math.log(max(rows, 1) / rounds)))
 
 
-def adjusted(weights: Floats, probabilities: Floats, targets: NDArray[np.int64], beta: float) -> Floats:
+def adjust_weights(weights: Floats, probabilities: Floats, targets: NDArray[np.int64], beta: float) -> Floats:
     """Return the weights after one round, with the sum they had.
 
-    probabilities: (rows, classes). A row that is taken for another class weighs beta^-(1 - p) times as much, p being
-    the probability of its own class; the others keep their weight before all are scaled to the old sum.
+    probabilities: (rows, classes). The weight of a misclassified row is multiplied by beta^-(1 - p), where p is the
+    probability of its own class; the others keep their weight before all are scaled to the old sum.
     """
     own = probabilities[np.arange(len(targets)), targets]
     wrong = probabilities.argmax(axis=1) != targets

@@ -1,8 +1,9 @@
-"""Domain adaptation of a student to unlabelled texts: Deep CORAL (Sun and Saenko 2016).
+"""Domain adaptation of a student to unlabelled texts by Deep CORAL.
 
-The student's scores on synthetic texts and on texts like those it will see should vary alike: beside the task's loss it
-pays |C_A - C_B|_F^2 / (4 d^2), C the covariances of both within a batch, d the number of scores. Unlabelled texts are
-public rows: a student that learned from private ones without noise would not be private.
+Sun and Saenko 2016. The student's scores should have the same covariance on synthetic texts and on texts of the target
+domain. The loss gets a penalty in addition to the task's: |C_A - C_B|_F^2 / (4 d^2), where C are the covariances of
+both within a batch and d is the number of scores. Unlabelled texts are public rows: a student that learned from private
+ones without noise would not be private.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ import numpy as np
 from tasks.students.loop import import_torch
 
 SHARE = 0.5
-"""Unlabelled texts used per synthetic one at most, as DP-KPS has it (Nagesh et al. 2025)."""
+"""Largest ratio of unlabelled to synthetic texts, as in DP-KPS (Nagesh et al. 2025)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adaptation:
-    """What a pass adds to the loss: `weight` times the distance to `rows` unlabelled texts, drawn anew for each batch.
+    """The penalty of a pass for its distance to unlabelled texts.
 
-    `scores`: row numbers of unlabelled texts -> the student's scores, (rows, classes), with gradient.
+    It is `weight` times the distance to `rows` unlabelled texts, resampled for each batch. `scores`: row numbers of
+    unlabelled texts -> the student's scores, (rows, classes), with gradient.
     """
 
     rows: int
@@ -31,22 +33,31 @@ class Adaptation:
     scores: Callable[[Any], Any]
 
     def loss(self, synthetic: Any) -> Any:
-        """Return what a batch of scores on synthetic texts pays; 0 for fewer than two rows."""
-        wanted = max(2, round(len(synthetic) * SHARE))
+        """Return the penalty for a batch of scores on synthetic texts.
+
+        0 for fewer than two rows.
+        """
+        count = max(2, round(len(synthetic) * SHARE))
         if len(synthetic) < 2 or self.rows < 2:
             return synthetic.sum() * 0.0
-        drawn = import_torch().randint(self.rows, (wanted,))
-        return self.weight * coral(synthetic, self.scores(drawn))
+        sampled = import_torch().randint(self.rows, (count,))
+        return self.weight * coral(synthetic, self.scores(sampled))
 
 
 def coral(first: Any, second: Any) -> Any:
-    """Return |C_A - C_B|_F^2 / (4 d^2) of two batches (rows, d); rows may differ, there are two at least."""
-    apart = _covariance(first.float()) - _covariance(second.float())
-    return (apart**2).sum() / (4 * first.shape[1] ** 2)
+    """Return |C_A - C_B|_F^2 / (4 d^2) of two batches (rows, d) of at least two rows.
+
+    Rows may differ.
+    """
+    difference = _covariance(first.float()) - _covariance(second.float())
+    return (difference**2).sum() / (4 * first.shape[1] ** 2)
 
 
-def used(unlabelled: int, synthetic: int, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return which unlabelled texts are used: no more than half as many as there are synthetic ones."""
+def choose_unlabelled(unlabelled: int, synthetic: int, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return the rows of unlabelled texts to use.
+
+    At most half as many as there are synthetic texts.
+    """
     most = min(unlabelled, max(2, int(synthetic * SHARE)))
     return np.sort(np.random.default_rng(seed).permutation(unlabelled)[:most])
 

@@ -1,8 +1,9 @@
-"""Fine-tune a transformer as the student: a small loop of its own for a few hundred to a few thousand short texts.
+"""Fine-tune a transformer as the student.
 
-Sentence encoders are fine-tuned from a fitted head ("linear probing, then fine-tuning", Kumar et al. 2022, section 3):
-a logistic regression on the frozen, mean-pooled vectors is the start, so that few rows suffice. Their token tables
-stay frozen. Any other model starts from a random head, as its makers intend.
+The training loop is made for a few hundred to a few thousand short texts. Sentence encoders are fine-tuned from a
+fitted head ("linear probing, then fine-tuning", Kumar et al. 2022, section 3): training starts from a logistic
+regression on the frozen, mean-pooled vectors, for which few rows suffice. Their token tables stay frozen. Any other
+model starts from a random head, as its makers intend.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.students.coral import Adaptation, used
+from tasks.students.coral import Adaptation, choose_unlabelled
 from tasks.students.heads import PROBE_STRENGTH, fit_logistic
 from tasks.students.loop import (
     BestEpoch,
@@ -43,7 +44,7 @@ _PATIENCE, _WARM_UP, _BUCKET = 2, 0.1, 50
 
 
 def finetune(job: Job, folder: Path, report: Reporter) -> Outcome:
-    """Train the transformer of the job's spec, restore its best pass and write it into `folder`."""
+    """Train the transformer of the job's spec and write its best pass into `folder`."""
     torch, spec = import_torch(), job.spec
     device = _device(spec)
     with seeded(spec.seed):
@@ -67,7 +68,10 @@ def finetune(job: Job, folder: Path, report: Reporter) -> Outcome:
 
 
 def load_finetuned(folder: Path, spec: StudentSpec, classes: tuple[str, ...]) -> Predict:
-    """Return the predictor whose network `finetune` wrote into `folder`; vectors are ignored."""
+    """Return the predictor whose network `finetune` wrote into `folder`.
+
+    Vectors are ignored.
+    """
     network = load_network(folder, spec)
     network.modules.to(_device(spec)).eval()
     use_onednn(network.modules)
@@ -102,15 +106,15 @@ class _Training:
 
 
 def _adaptation(job: Job, network: Network) -> Adaptation | None:
-    """Return what fits the network to unlabelled texts, where the spec says so."""
+    """Return the adaptation to unlabelled texts, if the spec has one."""
     if job.spec.adaptation != "coral":
         return None
-    taken = used(len(job.rows.unlabelled), len(job.train), job.spec.seed)
-    encoded, device = network.encode([job.rows.unlabelled[row] for row in taken]), _device(job.spec)
+    chosen = choose_unlabelled(len(job.rows.unlabelled), len(job.train), job.spec.seed)
+    encoded, device = network.encode([job.rows.unlabelled[row] for row in chosen]), _device(job.spec)
 
-    def scores(drawn: Any) -> Any:
+    def scores(sampled: Any) -> Any:
         with _autocast(job.spec):
-            return network.logits(*_padded(network, [encoded[row] for row in drawn.tolist()], device))
+            return network.logits(*_padded(network, [encoded[row] for row in sampled.tolist()], device))
 
     return Adaptation(len(encoded), job.spec.adaptation_weight, scores)
 
@@ -147,7 +151,7 @@ def _passes(training: _Training, best: BestEpoch, report: Reporter) -> int:
 
 
 def _optimizer(job: Job, network: Network, steps: int) -> tuple[Any, Any]:
-    """Return AdamW and its schedule: linear warm-up over a tenth of the steps, then linear to zero."""
+    """Return AdamW and its schedule: linear warm-up for a tenth, then linear to zero."""
     torch = import_torch()
     rate = job.spec.learning_rate or (_RATE_STANDARD if network.features is None else _RATE_POOLED)
     trained = [parameter for parameter in network.modules.parameters() if parameter.requires_grad]
@@ -167,14 +171,17 @@ def _judge(job: Job, network: Network, encoded: list[list[int]], best: BestEpoch
 
 
 def _bucketed(job: Job, encoded: list[list[int]], epoch: int) -> Iterator[NDArray[np.int64]]:
-    """Yield batches of rows alike in length, in random order: little padding, other batches in each pass."""
+    """Yield batches of rows of similar length in random order.
+
+    This needs little padding, and every pass has other batches.
+    """
     generator = np.random.default_rng((job.spec.seed, epoch))
     size, shuffled = batch_of(job.spec), generator.permutation(job.train)
     batches: list[NDArray[np.int64]] = []
     for start in range(0, len(shuffled), size * _BUCKET):
         piece = shuffled[start : start + size * _BUCKET]
         piece = piece[np.argsort([len(encoded[row]) for row in piece], kind="stable")]
-        batches += [piece[at : at + size] for at in range(0, len(piece), size)]
+        batches += [piece[first : first + size] for first in range(0, len(piece), size)]
     for position in generator.permutation(len(batches)):
         yield batches[position]
 

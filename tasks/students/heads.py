@@ -1,4 +1,4 @@
-"""Students on vectors: a linear head, a three-layer network, and the quick linear probe of an iteration.
+"""Students on vectors: a linear head, a three-layer network, a quick linear probe.
 
 Stored as plain arrays (npz without pickle), predicted with numpy alone.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors.interfaces.errors import ArtifactError, InputError
-from tasks.students.coral import Adaptation, used
+from tasks.students.coral import Adaptation, choose_unlabelled
 from tasks.students.loop import (
     BestEpoch,
     Boost,
@@ -65,12 +65,15 @@ def save_layers(folder: Path, layers: Layers) -> None:
 
 
 def load_head(folder: Path, classes: tuple[str, ...]) -> Predict:
-    """Return the predictor whose layers `train_head` wrote into `folder`; ArtifactError if they are unreadable."""
+    """Return the predictor from the layers that `train_head` wrote.
+
+    Raises ArtifactError if they are unreadable.
+    """
     try:
         with np.load(folder / _FILE, allow_pickle=False) as stored:
             layers: Layers = [(stored[f"w{i}"], stored[f"b{i}"]) for i in range(len(stored.files) // 2)]
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as broken:
-        raise ArtifactError(f"The student in {folder} has no readable {_FILE}. Train it again.") from broken
+        raise ArtifactError(f"{folder / _FILE}: the student's layers are not readable. Train it again.") from broken
 
     def predict(texts: Sequence[str], vectors: Matrix | None = None) -> Prediction:
         dimension = layers[0][0].shape[1]
@@ -85,11 +88,11 @@ def load_head(folder: Path, classes: tuple[str, ...]) -> Predict:
 def fit_logistic(
     vectors: Matrix, targets: NDArray[np.int64], weights: NDArray[np.float64], classes: int, strength: float
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return (weights (classes, dimension), bias (classes,)) of a multinomial logistic regression.
+    """Return the weights and bias of a multinomial logistic regression.
 
-    `strength` is the inverse L2 penalty for vectors of spread 1 (root mean square distance from their mean); the
-    penalty follows the spread, so that the fit does not depend on the embedder's scale.
-    A class without rows gets zero weights and a bias well below the others, so that it can still be fine-tuned.
+    Shapes (classes, dimension) and (classes,). `strength` is the inverse L2 penalty for vectors of spread 1 (root mean
+    square distance from their mean). The penalty scales with the spread: the fit does not depend on the embedder's
+    scale. A class without rows gets zero weights and a bias well below the others, which still allows fine-tuning.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -112,14 +115,14 @@ def fit_logistic(
 def probe_accuracy(
     train_vectors: Matrix, train_labels: Sequence[str], test_vectors: Matrix, test_labels: Sequence[str]
 ) -> float:
-    """Return the accuracy of a linear probe, the cheap stand-in for a student after each iteration.
+    """Return the accuracy of a linear probe, a cheap substitute for a student.
 
     Multinomial logistic regression of strength 3 (see `fit_logistic`). A test label that the training rows lack
     counts as wrong. With rows of one class only, that class is the prediction.
     """
     names = sorted(set(train_labels))
     if not names or not len(test_labels):
-        raise InputError("A probe needs training rows and test rows; one of them is empty.")
+        raise InputError("A probe needs training rows and test rows, but one of them is empty.")
     number = {name: position for position, name in enumerate(names)}
     guesses = np.zeros(len(test_labels), dtype=np.int64)
     if len(names) > 1:
@@ -131,7 +134,7 @@ def probe_accuracy(
 
 def _checked(vectors: Matrix | None) -> Matrix:
     if vectors is None:
-        raise InputError("A student of kind linear or mlp needs vectors; embed the texts first.")
+        raise InputError("A student of kind linear or mlp needs vectors. Embed the texts first.")
     if vectors.ndim != 2 or not np.isfinite(vectors).all():
         raise InputError(f"Vectors must be finite numbers of shape (texts, dimension), got shape {vectors.shape}.")
     return np.asarray(vectors, dtype=np.float32)
@@ -147,7 +150,10 @@ def _scores(layers: Layers, vectors: Matrix) -> Matrix:
 
 
 def _train_linear(job: Job, vectors: Matrix, boost: Boost) -> tuple[NDArray[np.float64], Layers]:
-    """Choose the strength on the validation rows, then fit all rows with it; once, or once for every adjustment."""
+    """Choose the strength on the validation rows, then fit all rows with it.
+
+    Once, or once per adjustment.
+    """
     classes, rows = len(job.rows.classes), job.train
     strength, probabilities = PROBE_STRENGTH, np.zeros((0, classes))
     best = (-1.0, float("-inf"))
@@ -165,7 +171,10 @@ def _train_linear(job: Job, vectors: Matrix, boost: Boost) -> tuple[NDArray[np.f
 
 
 def _train_mlp(job: Job, vectors: Matrix, report: Reporter, boost: Boost) -> tuple[Layers, int, int]:
-    """Train three layers with AdamW; the scaling of the inputs is folded into the first one."""
+    """Train three layers with AdamW.
+
+    The scaling of the inputs is folded into the first one.
+    """
     torch = import_torch()
     center, spread = vectors.mean(axis=0), vectors.std(axis=0)
     spread = np.where(spread > 1e-6 * max(float(spread.max()), 1e-12), spread, 1.0)
@@ -190,7 +199,10 @@ def _train_mlp(job: Job, vectors: Matrix, report: Reporter, boost: Boost) -> tup
 
 @dataclass(frozen=True, slots=True)
 class _Course:
-    """What accompanies the passes of a training: the best so far, progress, the rows' weights, unlabelled texts."""
+    """Companions of the passes of a training.
+
+    Best pass so far, progress, row weights, adaptation.
+    """
 
     best: BestEpoch
     report: Reporter
@@ -199,13 +211,13 @@ class _Course:
 
 
 def _adaptation(job: Job, network: Any, scale: Callable[[Matrix], Matrix]) -> Adaptation | None:
-    """Return what fits the network to unlabelled texts, where the spec says so."""
+    """Return the adaptation to unlabelled texts, if the spec has one."""
     if job.spec.adaptation != "coral":
         return None
-    found = _checked(job.rows.unlabelled_vectors)
-    taken = found[used(len(found), len(job.train), job.spec.seed)]
-    rows = import_torch().from_numpy(np.asarray(scale(taken), dtype=np.float32))
-    return Adaptation(len(rows), job.spec.adaptation_weight, lambda drawn: network(rows[drawn]))
+    unlabelled = _checked(job.rows.unlabelled_vectors)
+    chosen = unlabelled[choose_unlabelled(len(unlabelled), len(job.train), job.spec.seed)]
+    rows = import_torch().from_numpy(np.asarray(scale(chosen), dtype=np.float32))
+    return Adaptation(len(rows), job.spec.adaptation_weight, lambda sampled: network(rows[sampled]))
 
 
 def _mlp_passes(job: Job, network: Any, scaled: Any, course: _Course) -> int:
@@ -229,8 +241,8 @@ def _mlp_passes(job: Job, network: Any, scaled: Any, course: _Course) -> int:
         network.eval()
         course.boost.after_pass(lambda: _guesses(network, scaled[rows]))
         if len(job.validation):
-            found = accuracy_and_loss(_guesses(network, scaled[job.validation]), job.targets[job.validation])
-            if course.best.note(epoch, found, network):
+            scores = accuracy_and_loss(_guesses(network, scaled[job.validation]), job.targets[job.validation])
+            if course.best.note(epoch, scores, network):
                 return epoch
     return job.epochs
 

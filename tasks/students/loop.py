@@ -1,4 +1,4 @@
-"""What all students share while they train: the job, the validation split, the best pass, the seed, progress."""
+"""Shared parts of all trainings: job, split, best pass, seed, progress."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ import numpy as np
 
 from connectors.interfaces.errors import MissingPackageError
 from connectors.interfaces.progress import Advance
-from tasks.students.boosting import adjusted, beta_of
+from tasks.students.boosting import adjust_weights, beta_of
 from tasks.students.spec import StudentSpec, TrainingRows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Dropout draws from torch's one global generator, so two trainings in one process take turns to stay repeatable.
+# Dropout uses torch's single global generator: two trainings in one process take turns to stay repeatable.
 _TURN = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One training: its spec and rows, class numbers and weights of the rows, positions of both splits, passes."""
+    """One training of a student.
+
+    Spec, rows, class numbers and weights of the rows, positions of both splits, passes.
+    """
 
     spec: StudentSpec
     rows: TrainingRows
@@ -37,9 +40,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a training gave: probabilities on the validation rows (rows, classes), passes made, the best pass.
+    """The result of a training.
 
-    weights: those of all rows in the end, where they were adjusted.
+    `probabilities`: on the validation rows (rows, classes). weights: the final weights of all rows, where they were
+    adjusted.
     """
 
     probabilities: NDArray[np.float64]
@@ -49,34 +53,42 @@ class Outcome:
 
 
 class Boost:
-    """The weights of a job's rows, adjusted after each pass where its spec says so (FuseGen's SWA)."""
+    """The weights of a job's rows, adjusted after each pass if its spec requires it.
+
+    FuseGen's SWA.
+    """
 
     def __init__(self, job: Job) -> None:
         self._job, self.weights = job, job.weights.copy()
         self._beta = beta_of(len(job.train), job.epochs)
 
     def after_pass(self, probabilities: Callable[[], NDArray[np.float64]]) -> None:
-        """Adjust the weights by the student's probabilities on its training rows, asked for only if they are needed."""
+        """Adjust the weights by the student's probabilities on its training rows.
+
+        They are computed only if needed.
+        """
         if self._job.spec.boost:
             train = self._job.train
-            now = adjusted(self.weights[train], probabilities(), self._job.targets[train], self._beta)
-            self.weights[train] = now
+            self.weights[train] = adjust_weights(
+                self.weights[train], probabilities(), self._job.targets[train], self._beta
+            )
 
     @property
     def result(self) -> NDArray[np.float64] | None:
-        """The weights in the end; None where they are not adjusted."""
+        """The final weights; None if they are not adjusted."""
         return self.weights if self._job.spec.boost else None
 
 
 def batch_of(spec: StudentSpec) -> int:
-    """Return the rows per step: the spec's own number, else 32 texts or 128 vectors."""
+    """Return the rows per step: the spec's number, else 32 texts or 128 vectors."""
     return spec.batch or (32 if spec.kind == "finetune" else 128)
 
 
 def split(targets: NDArray[np.int64], share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return sorted positions (train, validation): `share` of each class, rounded, and never a class's last row.
+    """Return sorted positions (train, validation).
 
-    A share above 0 takes at least one row if any class can spare it.
+    Validation gets `share` of each class, rounded, and never a class's last row. A share above 0 selects at least one
+    row if any class has two.
     """
     generator = np.random.default_rng(seed)
     shuffled = generator.permutation(len(targets))
@@ -90,20 +102,26 @@ def split(targets: NDArray[np.int64], share: float, seed: int) -> tuple[NDArray[
 
 
 def accuracy_and_loss(probabilities: NDArray[np.float64], targets: NDArray[np.int64]) -> tuple[float, float]:
-    """Return the share of rows whose likeliest class is right, and the mean negative log-likelihood in nats."""
+    """Return accuracy and mean negative log-likelihood in nats."""
     right = probabilities[np.arange(len(targets)), targets]
     accuracy = float((probabilities.argmax(axis=1) == targets).mean())
     return accuracy, float(-np.log(np.maximum(right, 1e-12)).mean())
 
 
 def softmax(scores: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Return row-wise probabilities of scores (rows, classes); a score of minus infinity has probability 0."""
+    """Return row-wise probabilities of scores (rows, classes).
+
+    A score of minus infinity has probability 0.
+    """
     raised = np.exp(np.asarray(scores, dtype=np.float64) - scores.max(axis=1, keepdims=True))
     return np.asarray(raised / raised.sum(axis=1, keepdims=True), dtype=np.float64)
 
 
 class BestEpoch:
-    """Remembers the best pass: higher accuracy, then lower loss, on the validation rows; says when to stop."""
+    """The best pass, by higher accuracy, then lower loss, on the validation rows.
+
+    Decides when to stop.
+    """
 
     def __init__(self, patience: int) -> None:
         self.patience = patience
@@ -112,7 +130,10 @@ class BestEpoch:
         self._key = (-1.0, float("-inf"))
 
     def note(self, epoch: int, scores: tuple[float, float], network: Any) -> bool:
-        """Keep the network's weights if (accuracy, loss) are the best so far; True when it is time to stop."""
+        """Save the network's weights if (accuracy, loss) are the best so far.
+
+        Return True to stop training.
+        """
         key = (scores[0], -scores[1])
         if key > self._key:
             self._key, self.epoch = key, epoch
@@ -121,13 +142,16 @@ class BestEpoch:
 
 
 class Reporter:
-    """Passes progress on and, at the end, what early stopping left undone, so that a bar always fills up."""
+    """Forwards progress to a bar.
+
+    At the end it reports the units that early stopping skipped, which completes the bar.
+    """
 
     def __init__(self, total: int, advance: Advance | None) -> None:
         self._left, self._advance = total, advance
 
     def __call__(self, units: int) -> None:
-        """Report units done, never more than the total."""
+        """Report finished units, never more than the total."""
         units = min(units, self._left)
         self._left -= units
         if self._advance is not None and units:
@@ -148,14 +172,20 @@ def import_torch() -> Any:
 
 
 def computes_bfloat16() -> bool:
-    """Say whether the processor multiplies bfloat16 numbers itself; otherwise they are slower than float32."""
+    """Return True if the processor supports bfloat16 products.
+
+    Otherwise they are slower than float32.
+    """
     processor = import_torch().cpu.get_capabilities()
     return bool(processor.get("avx512_bf16") or processor.get("amx_bf16"))
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed torch inside the block only; the process's own random state is the same before and after."""
+    """Seed torch inside the block only.
+
+    The process's random state is the same before and after.
+    """
     torch = import_torch()
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
     with _TURN, torch.random.fork_rng(devices=devices):

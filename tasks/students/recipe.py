@@ -9,11 +9,11 @@ from tasks.accounting.dp_sgd import Clipping, Training
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a training is carried out.
+    """Parameters of a training by DP-SGD.
 
     `noise_multiplier`: sigma, noise per unit of the clipping norm; 0 only for a run that is marked not private.
-    `rows_at_once`: most rows in memory together; a larger sample is taken in parts, with the same result.
-    `checkpoint_every`: steps between two checkpoints; what lies between the last one and a crash is lost.
+    `rows_at_once`: most rows in memory together; a larger sample is processed in parts, with the same result.
+    `checkpoint_every`: steps between two checkpoints; a crash loses the steps after the last one.
     """
 
     training: Training
@@ -26,7 +26,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """What is trained: LoRA matrices of this `rank` and `alpha` (Hu et al. 2022), or every weight at rank 0."""
+    """Trained parameters: LoRA matrices (Hu et al. 2022), or all weights at rank 0."""
 
     rank: int
     alpha: int

@@ -1,4 +1,4 @@
-"""Values that describe a small task model (STM, "student"): how to train it, on what, what came out."""
+"""Value types of a small task model (STM, "student"): spec, rows, results."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ Kind = Literal["finetune", "linear", "mlp"]
 
 @dataclass(frozen=True, slots=True)
 class StudentSpec:
-    """How to train a student. `None` stands for the default of the kind.
+    """Training parameters of a student. `None` means the default of the kind.
 
     kind: `finetune` a transformer on texts; `linear` or `mlp` on vectors. model: hub id or folder, `embedded` (or
-    empty) for the sentence encoder that comes as a package; finetune only. epochs: at most so many passes; patience:
-    stop after so many without a better score on the validation share, which is taken from the training rows (synthetic
-    ones), never from real rows; a share of 0 trains all epochs and keeps the last. max_length: tokens of a text.
-    precision: `auto` computes in bfloat16 where the processor has it (a third of the time; 1 of 1,200 predictions
-    differed on dbpedia14), weights stay float32; `float32` gives the same student on processors of either sort.
-    device: `auto` takes an accelerator if there is one. boost: adjust the rows' weights after every pass
+    empty) for the sentence encoder that is installed as a package; finetune only. epochs: largest number of passes.
+    patience: stop after this many passes without a better score on the validation share. The share is taken from the
+    (synthetic) training rows, never from real rows; a share of 0 trains all epochs and keeps the last. max_length:
+    tokens of a text. precision: `auto` computes in bfloat16 where the processor supports it (a third of the time; 1 of
+    1,200 predictions differed on dbpedia14), weights stay float32; `float32` gives the same student on both sorts of
+    processors. device: `auto` uses an accelerator if there is one. boost: adjust the rows' weights after every pass
     (tasks/students/boosting.py). head: sentence encoders start from a fitted head, or, as other models do, from a
-    random one. adaptation: `coral` fits the scores to unlabelled texts as well (tasks/students/coral.py),
-    `adaptation_weight` times; not for `linear`. `density` learns from vectors that were moved (see TrainJob); not for
-    `finetune`.
+    random one. adaptation: `coral` also fits the scores to unlabelled texts (tasks/students/coral.py), with weight
+    `adaptation_weight`; not for `linear`. `density` learns from shifted vectors (see TrainJob); not for `finetune`.
     """
 
     kind: Kind = "finetune"
@@ -52,25 +51,28 @@ class StudentSpec:
 
     def __post_init__(self) -> None:
         if self.kind not in ("finetune", "linear", "mlp"):
-            raise ConfigError(f"student.kind is '{self.kind}'; write finetune, linear or mlp.")
+            raise ConfigError(f"student.kind: '{self.kind}' is not allowed. Write finetune, linear or mlp.")
         if self.precision not in ("auto", "float32"):
-            raise ConfigError(f"student.precision is '{self.precision}'; write auto or float32.")
+            raise ConfigError(f"student.precision: '{self.precision}' is not allowed. Write auto or float32.")
         if self.adaptation not in ("none", "coral", "density"):
-            raise ConfigError(f"student.adaptation is '{self.adaptation}'; write none, coral or density.")
+            raise ConfigError(f"student.adaptation: '{self.adaptation}' is not allowed. Write none, coral or density.")
         if self.adaptation == "density" and self.kind == "finetune":
-            raise ConfigError("student.adaptation: density moves vectors; student.kind must be linear or mlp.")
+            raise ConfigError("student.adaptation: density shifts vectors. Set student.kind to linear or mlp.")
         if self.adaptation == "coral" and self.kind == "linear":
-            raise ConfigError("student.adaptation: coral changes a network; student.kind must be mlp or finetune.")
+            raise ConfigError("student.adaptation: coral changes a network. Set student.kind to mlp or finetune.")
         if not 0.0 <= self.validation_share <= 0.5:
-            raise ConfigError(f"student.validation_share is {self.validation_share}; write a number from 0 to 0.5.")
+            raise ConfigError(f"student.validation_share: {self.validation_share} is not allowed. Write 0 to 0.5.")
         for name in ("epochs", "learning_rate", "batch", "max_length", "patience"):
             value = getattr(self, name)
             if value is not None and value <= 0:
-                raise ConfigError(f"student.{name} is {value}; write a number above 0.")
+                raise ConfigError(f"student.{name}: {value} is not allowed. Write a number above 0.")
 
 
 def settings(spec: StudentSpec) -> dict[str, object]:
-    """Return a spec as the parameters of a step's key; what came later is left out where it changes nothing."""
+    """Return a spec as parameters of a step's key.
+
+    Later fields with their default are left out, which keeps old keys valid.
+    """
     values = asdict(spec)
     later: dict[str, object] = {"boost": False, "head": "fitted", "adaptation": "none", "adaptation_weight": 1.0}
     return {name: value for name, value in values.items() if name not in later or value != later[name]}
@@ -78,10 +80,11 @@ def settings(spec: StudentSpec) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRows:
-    """What a student learns from: texts with labels, all classes of the task, and vectors or weights where needed.
+    """Training data of a student.
 
-    vectors: float32, shape (texts, dimension), for kinds `linear` and `mlp`. weights: one per row, not negative.
-    unlabelled: texts for the adaptation, with their vectors where texts have some.
+    Texts with labels, all classes of the task, optional vectors and weights. vectors: float32, shape (texts,
+    dimension), for kinds `linear` and `mlp`. weights: one per row, not negative. unlabelled: texts for the adaptation,
+    with their vectors where texts have some.
     """
 
     texts: Sequence[str]
@@ -93,41 +96,48 @@ class TrainingRows:
     unlabelled_vectors: Matrix | None = None
 
     def targets(self) -> NDArray[np.int64]:
-        """Return each row's class number, after checking that the rows can be learned from; InputError if not."""
+        """Return each row's class number after a check of the rows.
+
+        Raises InputError if they are not trainable.
+        """
         import numpy as np
 
         sizes = {"labels": self.labels, "vectors": self.vectors, "weights": self.weights}
         for name, column in sizes.items():
             if column is not None and len(column) != len(self.texts):
-                raise InputError(f"Training rows: {len(self.texts)} texts but {len(column)} {name}; give one per text.")
+                raise InputError(f"Training rows: {len(self.texts)} texts but {len(column)} {name}. Give one per text.")
         if len(set(self.classes)) != len(self.classes):
-            raise InputError("The task lists a class twice; name each label once.")
+            raise InputError("The task lists a class twice. Name each label once.")
         number = {name: position for position, name in enumerate(self.classes)}
         for row, label in enumerate(self.labels):
             if label not in number:
                 raise InputError(f"Training row {row}: label '{label}' is not a class of the task: {list(number)}.")
         if len(set(self.labels)) < 2:
-            only = f"carry the one label '{self.labels[0]}'" if self.labels else "are none"
-            raise InputError(f"The training rows {only}; a student needs rows of two classes. Generate more classes.")
+            only = f"have the one label '{self.labels[0]}'" if self.labels else "are empty"
+            raise InputError(f"The training rows {only}. A student needs rows of two classes: generate more classes.")
         return np.array([number[label] for label in self.labels], dtype=np.int64)
 
     def row_weights(self) -> NDArray[np.float64]:
-        """Return one weight per row with mean 1, ones if none were given; InputError for a negative or infinite one."""
+        """Return one weight per row with mean 1, ones by default.
+
+        Raises InputError for a negative or infinite one.
+        """
         import numpy as np
 
         if self.weights is None:
             return np.ones(len(self.texts))
         weights = np.asarray(self.weights, dtype=np.float64)
         if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-            raise InputError("Training weights must be finite, not negative and not all zero.")
+            raise InputError("Training weights: one is negative or infinite, or all are zero. Use positive numbers.")
         return np.asarray(weights / weights.mean(), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What training gave: scores on the synthetic validation rows (empty without any), passes made, seconds.
+    """The result of training.
 
-    weights: what every row weighed in the end, mean 1; None unless they were adjusted.
+    `metrics`: scores on the synthetic validation rows, empty without any. weights: the final weight of every row, mean
+    1; None unless they were adjusted.
     """
 
     metrics: Mapping[str, object]
@@ -140,7 +150,10 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A student's answer: one label per text, and probabilities of shape (texts, classes), rows summing to 1."""
+    """A student's prediction.
+
+    One label per text, and probabilities (texts, classes), rows with sum 1.
+    """
 
     classes: tuple[str, ...]
     probabilities: NDArray[np.float64]
@@ -152,4 +165,4 @@ class Prediction:
 
 
 Predict = Callable[[Sequence[str], "Matrix | None"], Prediction]
-"""Texts (and their vectors, for students on vectors) to a prediction."""
+"""Maps texts (and their vectors, for students on vectors) to a prediction."""

@@ -1,7 +1,7 @@
-"""Train the small task model (STM, "student") on synthetic rows, load it again, score it.
+"""Train, load and evaluate the small task model (STM, "student").
 
-The recipe never looks at a real row: passes are fixed, or stopped early on a share of the synthetic rows (WASP,
-Zou et al. 2025, trains "till convergence" and leaves the rule open).
+It is trained on synthetic rows. The recipe never uses a real row: the number of passes is fixed, or early stopping uses
+a share of the synthetic rows (WASP, Zou et al. 2025, trains "till convergence" and does not specify the rule).
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ _EPOCHS = {"finetune": 5, "linear": 1, "mlp": 40}
 
 
 def units_of_work(spec: StudentSpec, rows: int) -> int:
-    """Return how many units `train_student` reports to `advance` for so many training rows."""
+    """Return how many units `train_student` reports for `rows` training rows."""
     return rows * _epochs(spec)
 
 
 def train_student(spec: StudentSpec, rows: TrainingRows, folder: Path, advance: Advance | None = None) -> Trained:
-    """Train a student on `rows` and write it into `folder`; the same seed and rows give the same student.
+    """Train a student on `rows` and write it into `folder`.
 
-    A class of the task without rows is allowed. InputError when fewer than two classes have rows or vectors are
-    missing, MissingPackageError when the kind needs a package of the extra `local`.
+    Equal seeds and rows give the same student. A class of the task without rows is allowed. InputError when fewer than
+    two classes have rows or vectors are missing, MissingPackageError when the kind needs a package of the extra
+    `local`.
     """
     started = time.monotonic()
     targets, weights = rows.targets(), rows.row_weights()
@@ -63,15 +64,16 @@ def train_student(spec: StudentSpec, rows: TrainingRows, folder: Path, advance: 
 
 
 def load_student(folder: Path) -> Predict:
-    """Return the predictor that `train_student` wrote into `folder`; ArtifactError if there is none.
+    """Return the predictor that `train_student` wrote into `folder`.
 
-    `predict(texts, vectors)` needs vectors for students on vectors and ignores them for fine-tuned ones.
+    Raises ArtifactError if there is none. `predict(texts, vectors)` needs vectors for students on vectors and ignores
+    them for fine-tuned ones.
     """
     try:
         card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
         spec, classes = StudentSpec(**card["spec"]), tuple(card["classes"])
     except (OSError, ValueError, KeyError, TypeError) as broken:
-        raise ArtifactError(f"No readable student in {folder} ({_CARD}). Train it again.") from broken
+        raise ArtifactError(f"{folder / _CARD}: no readable student. Train it again.") from broken
     if spec.kind == "finetune":
         from tasks.students.finetune import load_finetuned
 
@@ -82,11 +84,12 @@ def load_student(folder: Path) -> Predict:
 
 
 def evaluate(truth: Sequence[str], predicted: Sequence[str], classes: Sequence[str]) -> dict[str, Any]:
-    """Score predicted labels: accuracy, macro_f1, per_class {precision, recall, f1, rows}, confusion.
+    """Score predicted labels.
 
-    confusion[i][j] counts rows of class i taken for class j, in the order of `classes`. macro_f1 is the mean over the
-    classes that occur in either list, as scikit-learn has it. A precision or recall without any row is 0.
-    InputError for labels that are not among the classes.
+    The result has accuracy, macro_f1, per_class {precision, recall, f1, rows}, confusion. confusion[i][j] counts rows
+    of class i predicted as class j, in the order of `classes`. macro_f1 is the mean over the classes that occur in
+    either list, as in scikit-learn. A precision or recall without any row is 0. InputError for labels that are not
+    among the classes.
     """
     confusion = _confusion(truth, predicted, classes)
     right = confusion.diagonal().astype(np.float64)
@@ -124,6 +127,6 @@ def _epochs(spec: StudentSpec) -> int:
 
 
 def write_card(folder: Path, spec: StudentSpec, classes: Sequence[str]) -> None:
-    """Write what `load_student` has to know of a student."""
+    """Write the metadata that `load_student` needs."""
     card = {"classes": list(classes), "spec": asdict(spec)}
     (folder / _CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,7 +1,7 @@
-"""The transformer of a fine-tuned student: opened, encoded for, saved and loaded again.
+"""The transformer of a fine-tuned student: open, encode, save and load.
 
-Two shapes. `pooled`, for sentence encoders: encoder, mean over the tokens, linear head. `standard`, for any other
-model: what AutoModelForSequenceClassification makes of it. Code of a hub repository is never run.
+There are two shapes. `pooled`, for sentence encoders: encoder, mean over the tokens, linear head. `standard`, for any
+other model: the result of AutoModelForSequenceClassification. Code of a hub repository is never run.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ _MODEL, _HEAD = "model", "head.safetensors"
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A transformer with a classifying head. `modules` owns every weight; `features` exists for pooled ones.
+    """A transformer with a classification head.
 
-    logits: (ids, mask), both int64 of shape (rows, tokens), to float scores of shape (rows, classes).
+    `modules` owns every weight; `features` exists for pooled ones. logits: (ids, mask), both int64 of shape (rows,
+    tokens), to float scores of shape (rows, classes).
     """
 
     tokenizer: Any
@@ -41,7 +42,7 @@ class Network:
         return self.modules["head"]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return token ids per text, cut at the longest length that the spec and the model allow."""
+        """Return token ids per text, cut at the length limit of the spec and the model."""
         if not len(texts):
             return []
         encoded = self.tokenizer(list(texts), truncation=True, max_length=self.max_length, padding=False)
@@ -49,9 +50,12 @@ class Network:
 
 
 def open_network(spec: StudentSpec, classes: Sequence[str]) -> Network:
-    """Open the pre-trained model of a spec with a fresh head; ConfigError when it cannot be had."""
-    where = _place(spec.model)
-    with _quiet(), _explained(f"student.model '{spec.model}' cannot be opened", ConfigError):
+    """Open the pre-trained model of a spec with a fresh head.
+
+    Raises ConfigError if it is not available.
+    """
+    where = _model_path(spec.model)
+    with _quiet(), _explained(f"student.model: '{spec.model}' is not available", ConfigError):
         if is_sentence_encoder(where):
             torch = import_torch()
             encoder = _from_pretrained("AutoModel", where)
@@ -77,9 +81,12 @@ def save_network(network: Network, folder: Path) -> None:
 
 
 def load_network(folder: Path, spec: StudentSpec) -> Network:
-    """Return the network that `save_network` wrote into `folder`; ArtifactError if it is not whole."""
+    """Return the network that `save_network` wrote into `folder`.
+
+    Raises ArtifactError if it is incomplete.
+    """
     torch, where = import_torch(), str(folder / _MODEL)
-    with _quiet(), _explained(f"The student in {folder} cannot be read; train it again", ArtifactError):
+    with _quiet(), _explained(f"{folder}: the student is not readable, train it again", ArtifactError):
         if not (folder / _HEAD).exists():
             return _standard(_tokenizer(where), _from_pretrained("AutoModelForSequenceClassification", where), spec)
         from safetensors.torch import load_file
@@ -92,11 +99,14 @@ def load_network(folder: Path, spec: StudentSpec) -> Network:
 
 
 def is_sentence_encoder(where: str) -> bool:
-    """Return whether a model was trained to give sentence vectors, by its files or its owner on the hub."""
+    """Return True if a model computes sentence vectors.
+
+    Decided by its files or its owner on the hub.
+    """
     return (Path(where) / "modules.json").exists() or where.startswith("sentence-transformers/")
 
 
-def _place(model: str) -> str:
+def _model_path(model: str) -> str:
     if model not in EMBEDDED:
         return model
     package = importlib.util.find_spec(_PACKAGE)
@@ -127,8 +137,8 @@ def _pooled(tokenizer: Any, encoder: Any, head: Any, spec: StudentSpec) -> Netwo
 
     def features(ids: Any, mask: Any) -> Any:
         hidden = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
-        kept = mask.unsqueeze(-1).to(hidden.dtype)
-        return (hidden * kept).sum(dim=1) / kept.sum(dim=1).clamp(min=1)
+        weights = mask.unsqueeze(-1).to(hidden.dtype)
+        return (hidden * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
 
     def logits(ids: Any, mask: Any) -> Any:
         return head(modules["dropout"](features(ids, mask)))
@@ -137,7 +147,7 @@ def _pooled(tokenizer: Any, encoder: Any, head: Any, spec: StudentSpec) -> Netwo
 
 
 def _standard(tokenizer: Any, model: Any, spec: StudentSpec) -> Network:
-    # A decoder without a padding token would take the last, padded position for the end of the text.
+    # A decoder without a padding token would mistake the last, padded position for the end of the text.
     model.config.pad_token_id = tokenizer.pad_token_id
 
     def logits(ids: Any, mask: Any) -> Any:
@@ -152,7 +162,10 @@ def _longest(tokenizer: Any, model: Any, spec: StudentSpec) -> int:
 
 
 def _reserved(model: Any) -> int:
-    """Return how many positions hold no token: RoBERTa and its kin count from the one after the padding's."""
+    """Return the number of positions without a token.
+
+    RoBERTa-like models count from the position after the padding's.
+    """
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
             return int(module.padding_idx) + 1
@@ -179,7 +192,7 @@ def _explained(message: str, error: type[ConfigError | ArtifactError]) -> Iterat
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the library's bars and remarks about fresh heads out of the run's own progress."""
+    """Hide the library's bars and its warnings about fresh heads."""
     log = _transformers().utils.logging
     bar, level = log.is_progress_bar_enabled(), log.get_verbosity()
     log.disable_progress_bar()

@@ -1,4 +1,4 @@
-"""From what a model answered to a text of the data set, or the reason why it is none."""
+"""Turn a completion into a text of the data set, or name the reason to drop it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORD = re.compile(r"\w+(?:'\w+)?")
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """A cleaned text; `reason` says why it must not enter the data set, None if it may."""
+    """A cleaned text; `reason` excludes it from the data set, None if it may enter."""
 
     text: str
     reason: str | None = None
@@ -32,7 +32,7 @@ class Cleaned:
 
 @dataclass(frozen=True)
 class _Answer:
-    """A trimmed text beside what was asked, split once for all checks."""
+    """A trimmed text and its prompt, tokenised once for all checks."""
 
     text: str
     prompt: Prompt
@@ -48,12 +48,12 @@ class _Answer:
 
 
 def normalised(text: str) -> str:
-    """Return the form in which two texts count as the same: compatible characters, case and blanks levelled."""
+    """Return the normal form of a text for comparisons: characters, case, blanks."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def clean(text: str, prompt: Prompt, language: str = "en") -> Cleaned:
-    """Trim a model's answer and judge it.
+    """Trim a completion and judge it.
 
     Trimmed: control characters, fences, lead-ins, list markers, enclosing quotes, closing remarks, white space.
     Reasons, first match: empty, too_short, placeholder, garbled, refusal, meta, prompt_echo, copied_example,
@@ -67,37 +67,40 @@ def clean(text: str, prompt: Prompt, language: str = "en") -> Cleaned:
 
 
 # --- trimming
-def _trimmed(text: str, asked: list[str]) -> str:
+def _trimmed(text: str, prompt_words: list[str]) -> str:
     text = patterns.INVISIBLE.sub("", text.replace("\r\n", "\n"))
     for pattern, replacement in patterns.MARKUP:
         text = pattern.sub(replacement, text)
-    text = _without_lead_ins(text.strip(), frozenset(asked))
+    text = _without_lead_ins(text.strip(), frozenset(prompt_words))
     for pattern in patterns.TAILS:
         text = pattern.split(text, maxsplit=1)[0] if pattern.search(text, 1) else text
     return " ".join(_unquoted(_first_of_list(text.strip())).split())
 
 
-def _without_lead_ins(text: str, asked: frozenset[str]) -> str:
-    """Take off 'Sure! Here is ...:' and headings made of the prompt's own words, such as 'Better movie review:'."""
+def _without_lead_ins(text: str, prompt_words: frozenset[str]) -> str:
+    """Remove 'Sure! Here is ...:' and headings that repeat the prompt.
+
+    Such a heading is 'Better movie review:'.
+    """
     for pattern in patterns.LEAD_INS:
         if match := pattern.match(_straight(text)):
             text = text[match.end() :]
     match = patterns.HEADING.match(_straight(text))
     if match:
         words = _words(match[1])
-        if len(words) >= 2 and asked.issuperset(word for word in words if not word.isdigit()):
+        if len(words) >= 2 and prompt_words.issuperset(word for word in words if not word.isdigit()):
             text = text[match.end() :]
     return text.strip()
 
 
 def _first_of_list(text: str) -> str:
-    """Keep the first of several numbered answers; take a lone list marker off."""
+    """Keep the first of several numbered completions; remove a single list marker."""
     match = patterns.SECOND_ITEM.match(text)
     return patterns.LIST_MARKER.sub("", match[1] if match else text, count=1)
 
 
 def _unquoted(text: str) -> str:
-    """Take off quotes around the whole text; a quote that was opened and never closed goes as well."""
+    """Remove quotes around the whole text, and an opening quote that is never closed."""
     text = text.strip()
     for opening, closing in patterns.QUOTES:
         if not text.startswith(opening):
@@ -121,7 +124,7 @@ def _straight(text: str) -> str:
 
 
 def _instruction(prompt: Prompt) -> str:
-    """Return the prompt without its examples: what must not come back."""
+    """Return the prompt without its examples: text that must not be repeated."""
     text = prompt.text
     for example in prompt.shown:
         text = text.replace(" ".join(example.split()), " ")
@@ -134,8 +137,8 @@ def _too_short(answer: _Answer) -> bool:
 
 
 def _echoes(answer: _Answer) -> bool:
-    asked = _words(_instruction(answer.prompt))
-    return not _runs(asked, ECHO_WORDS).isdisjoint(_runs(answer.words, ECHO_WORDS))
+    prompt_words = _words(_instruction(answer.prompt))
+    return not _runs(prompt_words, ECHO_WORDS).isdisjoint(_runs(answer.words, ECHO_WORDS))
 
 
 def _runs(words: list[str], size: int) -> set[str]:
@@ -152,9 +155,9 @@ def _copies(answer: _Answer) -> bool:
 
 
 def _foreign(answer: _Answer) -> bool:
-    """Tell other languages from English by script, then by function words.
+    """Detect languages other than English by script, then by function words.
 
-    Names in brackets may stand in their own script; short texts fail only where all function words are missing.
+    Names in brackets may have their own script. Short texts fail only if they have no function word at all.
     """
     if answer.language != "en":
         return False
@@ -173,7 +176,7 @@ def _noisy(answer: _Answer) -> bool:
     if patterns.LONG_RUN.search(answer.text):
         return True
     dense = len(answer.text) - answer.text.count(" ")
-    # Marks that combine with letters are part of words in many scripts.
+    # Combining marks belong to letters in many scripts.
     marks = 0 if answer.text.isascii() else sum(unicodedata.category(c).startswith("M") for c in answer.text)
     return dense - len(answer.letters) - marks > MAX_NON_LETTERS * dense
 

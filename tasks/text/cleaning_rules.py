@@ -1,6 +1,6 @@
-"""The tables of `tasks/text/cleaning.py`: one line per thing that models do to their answers.
+"""Patterns of `tasks/text/cleaning.py`: one line for each habit of models.
 
-Patterns are matched without regard to case, on text whose apostrophes are straight.
+Patterns ignore case and are matched on text with straight apostrophes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def _table(*sources: str) -> Table:
 INVISIBLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\ufeff\ud800-\udfff]"
 )
-"""Control characters, zero-width characters and lone surrogates (which no file can hold)."""
+"""Control characters, zero-width characters and lone surrogates (which no file can contain)."""
 
 MARKUP: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"[\u2028\u2029]|<br\s*/?>|</?p>", re.IGNORECASE), "\n"),
@@ -36,7 +36,7 @@ LEAD_INS = _table(
 )
 
 HEADING = re.compile(r"[\W_]{0,3}([\w' \"()/&-]{1,120}?)\s{0,2}:(?=\s|\"|$)[*\s]*")
-"""Up to a colon: taken off only if all its words stand in the prompt."""
+"""Text up to a colon: removed only if all its words occur in the prompt."""
 
 LIST_MARKER = re.compile(r"^(?:[-*\u2022\u2013]|\(?\d{1,2}[.)])\s+")
 SECOND_ITEM = re.compile(r"^(1[.)]\s.*?)\n\s*2[.)]\s", re.DOTALL)
@@ -50,7 +50,7 @@ TAILS = _table(
     r"\n\s*this (?:new )?(?:\w+ ){1,3}(?:captures|reflects|improves|maintains|expresses|is more|differs)\b",
     r"\n\s*(?:```|---+|\*\*\*+|===+)",
 )
-"""What may follow an answer and does not belong to it: the text ends before the match."""
+"""Text that may follow a completion and is not part of it: the text ends before the match."""
 
 # --- refused
 _SLOT = (
@@ -73,7 +73,7 @@ GARBLED: Table = (
     re.compile(r"\ufffd"),
     re.compile("\u00c3[\u0080-\u00bf\u0192\u2018-\u2022]|\u00c2[\u0080-\u00bf]|\u00e2\u20ac"),
 )
-"""Lost characters, and text decoded with the wrong encoding."""
+"""Lost characters, and text that was decoded with the wrong encoding."""
 
 _CANNOT = r"(?:can'?t|cannot|can not|won't|will not|(?:am|'m) (?:unable|not able|not allowed|not comfortable))"
 _PRODUCE = r"(?:provid|generat|creat|writ|produc|fulfil|comply|assist|complet|continu|engag)\w*"
@@ -85,7 +85,7 @@ _SORRY = (
     r"(?:i |we |my )?(?:sincere(?:ly|st)? )?apolog(?:y|ies|i[sz]e)|unfortunately|regret(?:fully|tably)|"
     r"thank you|thanks)\b[^.!?\n]{0,40}?[\s,.:;!-]+(?:but |that |however,? )?"
 )
-"""An apology that opens an answer; what follows decides, since customers apologise as well."""
+"""An apology at the start of a completion; the text after it decides, because customers apologise as well."""
 
 _BEGIN = rf"(?:^\W{{0,3}}(?:no, )?|{_SORRY})"
 _DECLINE = (
@@ -136,7 +136,7 @@ _OTHER_REFUSALS = (
     rf"{_ZH_SORRY}[\uff0c,\u3002\s]*{_ZH_CANNOT}{_ZH_HELP}?{_ZH_BETWEEN}{_ZH_ASKED}",
     r"\u4f5c\u4e3a(?:\u4e00[\u4e2a\u540d])?(?:ai|\u4eba\u5de5\u667a\u80fd|\u5927?\u8bed\u8a00\u6a21\u578b)",
 )
-"""The same in German, French, Spanish, Italian and Chinese."""
+"""Refusals in German, French, Spanish, Italian and Chinese."""
 
 REFUSALS = _table(
     rf"{_BEGIN}{_DECLINE} (?:to )?(?:help|assist|support)(?: you)?(?: (?:with|on|in)) {_THAT}",
@@ -163,7 +163,7 @@ META = _table(
     r"^an? (?:\w+ ){1,4}(?:in|with|expressing) (?:a )?\w+ (?:sentiment|tone) (?:typically|might|could)\b",
     r"\bthe (?:good|bad) (?:samples|examples)\b|^as requested\b",
 )
-"""Talk about the request instead of its result."""
+"""Comments on the request instead of its result."""
 
 LONG_RUN = re.compile(r"([^\w\s])\1{15,}|[^\w\s]{24,}")
 NON_LATIN = re.compile("[^\u0000-\u024f\u1e00-\u1eff]+")
@@ -172,7 +172,7 @@ SAME_WORD = re.compile(r"\b(\w+)(?:\W+\1\b){4,}", re.IGNORECASE)
 
 # --- languages
 UNSPACED = frozenset({"zh", "ja", "th", "lo", "km", "my"})
-"""Languages whose words are not parted by blanks."""
+"""Languages that do not separate words by blanks."""
 
 _COMMON = (
     "a the and of to in is it that was for with as this but on be have are not at by from an they you we he she his "
@@ -181,4 +181,4 @@ _COMMON = (
     "only could should"
 )
 FUNCTION_WORDS = frozenset(_COMMON.split())
-"""English words that hold sentences together."""
+"""English words with a grammatical function."""

@@ -1,6 +1,6 @@
-"""What a language model is asked in DP-KPS: a text that contains given phrases, and no word of its class.
+"""Prompts of DP-KPS: a text that contains given phrases, and no word of its class.
 
-Nagesh et al. 2025, in own words. Examples, if any, are texts that their owner gave away for prompts.
+Nagesh et al. 2025, reworded. Examples, if any, are texts that their owner released for prompts.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ Each numbered line below holds a real {item}; look at how they are written, not 
 
 @dataclass(frozen=True, slots=True)
 class Seeding:
-    """What prompts are seeded with: sequences of phrases by class, examples to show, whether the class is named.
+    """Seeds of prompts: sequences of phrases by class, and examples to show.
 
-    Texts of several models take the sequences of a class in turn: model `first` of `models` begins at that one.
+    `disclose`: prompts name the class. The models take the sequences of a class in turn: model `first` of `models`
+    starts at sequence `first`.
     """
 
     sequences: Mapping[str, tuple[tuple[str, ...], ...]]
@@ -47,21 +48,21 @@ class Seeding:
     models: int = 1
 
     def phrases(self, label: str, ordinal: int) -> tuple[str, ...]:
-        """Return the sequence of the model's text of that number; further ones begin again with other words."""
+        """Return the sequence for the model's text number `ordinal`, in rotation."""
         of_class = self.sequences[label]
         return of_class[(ordinal * self.models + self.first) % len(of_class)]
 
 
 def read_sequences(table: pd.DataFrame) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """Return the sequences of each class in the order in which they were drawn; `table`: sequences.parquet."""
-    found: dict[str, list[tuple[str, ...]]] = {}
+    """Return the sequences of each class from sequences.parquet, in drawing order."""
+    sequences: dict[str, list[tuple[str, ...]]] = {}
     for label, phrases in zip(table["label"].tolist(), table["phrases"].tolist(), strict=True):
-        found.setdefault(label, []).append(tuple(json.loads(phrases)))
-    return {label: tuple(of_class) for label, of_class in found.items()}
+        sequences.setdefault(label, []).append(tuple(json.loads(phrases)))
+    return {label: tuple(of_class) for label, of_class in sequences.items()}
 
 
 def seeded(card: TaskCard, call: Call, seeding: Seeding) -> Prompt:
-    """Return the prompt of one generation."""
+    """Return the prompt of one generation with its phrases."""
     phrases, shown = seeding.phrases(call.label, call.ordinal), _examples(seeding, call)
     label = card.label(call.label)
     values = {
@@ -82,10 +83,10 @@ def seeded(card: TaskCard, call: Call, seeding: Seeding) -> Prompt:
 
 
 def _examples(seeding: Seeding, call: Call) -> tuple[str, ...]:
-    """Draw the examples of one prompt: all if there are no more than are wanted, in an order of their own."""
+    """Draw the examples of one prompt in random order, at most `seeding.examples`."""
     generator = np.random.default_rng(seed_of("shown", *place_of(call)))
     order = generator.permutation(len(seeding.shown))[: seeding.examples]
-    return tuple(seeding.shown[place] for place in order)
+    return tuple(seeding.shown[position] for position in order)
 
 
 def _listed(card: TaskCard, texts: Sequence[str]) -> str:

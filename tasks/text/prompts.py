@@ -1,4 +1,4 @@
-"""What a language model is asked: task cards, zero-shot and contrastive prompts, and the draw of examples."""
+"""Task cards, zero-shot and contrastive prompts, and the draw of examples."""
 
 from __future__ import annotations
 
@@ -46,23 +46,23 @@ PLACEHOLDERS: Mapping[str, frozenset[str]] = {
     "contrastive": frozenset({"item", "label", "attribute", "good", "bad"}),
     "good_only": frozenset({"item", "label", "attribute", "good"}),
 }
-"""The placeholders that each instruction of a task file may hold."""
+"""Placeholders that each instruction of a task file may contain."""
 
 REQUIRED: Mapping[str, frozenset[str]] = {
     "zero_shot": frozenset({"label"}),
     "contrastive": frozenset({"label", "good", "bad"}),
     "good_only": frozenset({"label", "good"}),
 }
-"""The placeholders that each instruction must hold."""
+"""Placeholders that each instruction must contain."""
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """One class of a task: `name` as it stands in the data, what it means, words typical of it.
+    """One class of a task: its `name` in the data, a description, and typical words.
 
-    Vendors read name and description; the words are for embedded models, as they would narrow what others write.
+    Remote models get name and description. `words` are for embedded models; they would narrow the output of others.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class TaskCard:
-    """A task: the item, its classes, an attribute to vary, the instructions (see flows/config/task_files)."""
+    """A task: item, classes, attribute, instructions (see flows/config/task_files)."""
 
     name: str
     item: str
@@ -100,9 +100,10 @@ class TaskCard:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One generation: its place in the run, and the best and worst samples of its class, best first.
+    """One generation: its position in the run, and the examples of its class.
 
-    `ordinal` counts the generations of one class in one step of one PLM; `examples` is S in the paper.
+    `good`, `bad`: the best and the worst samples of the class, best first. `ordinal` counts the generations of one
+    class in one step of one PLM; `examples` is S in the paper.
     """
 
     seed: int
@@ -118,31 +119,38 @@ class Call:
 
 
 def seed_of(*parts: str | int) -> int:
-    """Return a seed in [0, 2^31) that depends on every part; the same on every machine."""
+    """Return a seed in [0, 2^31) from all parts, equal on every machine."""
     return int(digest(list(parts))[:8], 16) & 0x7FFFFFFF
 
 
 def placeholders(template: str) -> frozenset[str]:
-    """Return the names that stand in braces in a template."""
+    """Return the names in braces in a template."""
     return frozenset(_PLACEHOLDER.findall(template))
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Put `values` into a template in a single pass: braces inside the values stay as they are."""
+    """Insert `values` into a template in a single pass.
+
+    Braces inside the values are not replaced.
+    """
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 
 
 def zero_shot(card: TaskCard, label: str, attribute: str, seed: int) -> Prompt:
-    """Ask for one item of a class, without examples. `attribute` is a value of the card's attribute, or empty."""
+    """Return a prompt for one item of a class, without examples.
+
+    `attribute` is a value of the card's attribute, or empty.
+    """
     return _prompt(card, card.zero_shot, Prompt("", label, attribute=attribute, seed=seed))
 
 
 def contrastive(
     card: TaskCard, label: str, attribute: str, good: Sequence[str], bad: Sequence[str], seed: int
 ) -> Prompt:
-    """Ask for one item better than the good examples, as these are better than the bad ones (Table 7 of WASP).
+    """Return a prompt for one item that is better than the good examples.
 
-    Without bad examples the prompt shows the good ones only. Examples are synthetic texts, never private rows.
+    The improvement continues the one from bad to good examples (Table 7 of WASP). Without bad examples the prompt shows
+    the good ones only. Examples are synthetic texts, never private rows.
     """
     template = card.contrastive if bad else card.good_only
     draft = Prompt("", label, attribute=attribute, good=tuple(good), bad=tuple(bad), seed=seed)
@@ -152,18 +160,21 @@ def contrastive(
 def examples_for(call: Call) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Draw the (good, bad) examples of one generation at random, in random order.
 
-    S - floor(S/2) of the good and floor(S/2) of the bad ones; S good ones without contrast. Every generation has a
-    draw of its own, seeded by its place in the run: WASP leaves open how often examples are redrawn.
+    S - floor(S/2) of the good and floor(S/2) of the bad ones; S good ones without contrast. Every generation has its
+    own draw, seeded by its position in the run: WASP does not specify how often examples are redrawn.
     """
     generator = np.random.default_rng(seed_of("examples", *place_of(call)))
-    wanted_bad = call.examples // 2 if call.contrast else 0
-    bad = _draw(generator, call.bad, wanted_bad)
-    good = _draw(generator, call.good, call.examples - wanted_bad)
+    bad_count = call.examples // 2 if call.contrast else 0
+    bad = _draw(generator, call.bad, bad_count)
+    good = _draw(generator, call.good, call.examples - bad_count)
     return good, bad
 
 
 def prompt_for(card: TaskCard, call: Call, attribute: str = "") -> Prompt:
-    """Return the prompt of one generation: contrastive, or zero-shot without good or with fewer than two examples."""
+    """Return the prompt of one generation.
+
+    Contrastive; zero-shot without good examples or with fewer than two examples.
+    """
     seed = seed_of("prompt", *place_of(call), call.attempt)
     good, bad = examples_for(call)
     if not good or len(good) + len(bad) < 2:
@@ -172,7 +183,7 @@ def prompt_for(card: TaskCard, call: Call, attribute: str = "") -> Prompt:
 
 
 def place_of(call: Call) -> tuple[str | int, ...]:
-    """Return the place of a generation in its run, of which its seeds are made."""
+    """Return the position of a generation in its run, the base of its seeds."""
     return call.seed, call.iteration, call.plm_index, call.label, call.ordinal
 
 
@@ -203,19 +214,19 @@ def _prompt(card: TaskCard, template: str, draft: Prompt) -> Prompt:
 
 
 def marked(card: TaskCard, attribute: str) -> str:
-    """Return a value of the card's attribute as prompts say it; without an attribute it is a keyword."""
+    """Return the clause for a value of the card's attribute, or for a keyword."""
     if not attribute:
         return ""
     return f', with the {card.attribute} "{attribute}"' if card.attribute else f' about "{attribute}"'
 
 
 def about(label: Label) -> str:
-    """Return what embedded models are told of a class beside its name."""
+    """Return the description of a class for embedded models, in addition to its name."""
     return " ".join(part for part in (label.description, ", ".join(label.words)) if part)
 
 
 def named(label: Label) -> str:
-    """Return a class as prompts name it."""
+    """Return the name of a class for prompts, with its description."""
     return f'"{label.name}" ({label.description})' if label.description else f'"{label.name}"'
 
 

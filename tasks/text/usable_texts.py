@@ -1,7 +1,7 @@
-"""Stops a run before a release that too few usable texts of a class would waste.
+"""Stop a run before it wastes a release on too few usable texts of a class.
 
-A release is paid whatever it is about. Counts are taken from synthetic texts alone, so that stopping reveals nothing
-of the private records.
+A release has its full cost even for a few texts. The check counts synthetic texts alone, hence stopping reveals nothing
+about the private records.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from tasks.core.tools import Tools
 from tasks.text.cleaning import normalised
 
 AT_LEAST: Final = 2
-"""Texts of a class that a release needs where the method asks for no more: of one text nothing can be chosen."""
+"""Default number of texts of a class that a release needs: with one text there is nothing to choose."""
 
 CLASSES_LISTED: Final = 6
 """Classes that the message lists one by one."""
 
 Needed = Mapping[str, int]
-"""Usable texts that a release needs of each class; a class that is not named needs `AT_LEAST`."""
+"""Usable texts that a release needs of each class; a class without an entry needs `AT_LEAST`."""
 
 
 @dataclass(slots=True)
 class ClassCount:
-    """Usable texts of one class, texts that were requested of models, and reasons of cleaning by model."""
+    """Counts of one class: usable texts, requested texts, cleaning reasons by model."""
 
     texts: set[str] = field(default_factory=set)
     requested: int = 0
@@ -38,10 +38,11 @@ class ClassCount:
 
 
 def require_usable(tools: Tools, written: Sequence[Written], needed: Needed | None = None) -> None:
-    """Raise TooFewTextsError where a class has fewer usable texts than `needed`, or there is no text at all.
+    """Raise TooFewTextsError if a class has too few usable texts, or no text exists.
 
-    Equal texts of a class count once, as in a vote. A class of which the run requests fewer texts than `needed` says,
-    such as a rare one of noisy label counts, needs all of these. A resumed run asks for the missing texts again.
+    `needed`: minimum by class. Equal texts of a class count once, as in a vote. A class of which the run requests fewer
+    texts than `needed`, such as a rare one of noisy label counts, needs all of these. A resumed run requests the
+    missing texts again.
     """
     counts = count_usable(tools, written)
     short = {label: count for label, count in counts.items() if len(count.texts) < _least(label, count, needed)}
@@ -50,7 +51,7 @@ def require_usable(tools: Tools, written: Sequence[Written], needed: Needed | No
 
 
 def count_usable(tools: Tools, written: Sequence[Written]) -> dict[str, ClassCount]:
-    """Return what was requested, answered and usable of each class that models were asked for."""
+    """Return the requested, completed and usable texts of each class."""
     counts: dict[str, ClassCount] = {}
     for table in written:
         samples = tools.artifacts.read_table(table.samples)
@@ -73,7 +74,7 @@ def count_usable(tools: Tools, written: Sequence[Written]) -> dict[str, ClassCou
 
 
 def stops_of(tools: Tools, samples_path: str) -> int:
-    """Return how often a run was stopped because of the texts of this table."""
+    """Return how often the texts of this table have stopped a run."""
     text = tools.artifacts.read_text(_stops_path(samples_path))
     return int(json.loads(text)["stops"]) if text else 0
 
@@ -98,7 +99,7 @@ def _stop(
     raise TooFewTextsError(
         f"{len(short)} of {len(counts)} classes have too few usable texts: {_list_classes(short, needed)}.{down} "
         f"Nothing was released for them: epsilon is unchanged. Read runs/{tools.run_id}/iteration={latest}/plm=*/"
-        "failures.parquet and correct the model's address, options or prompt; a resumed run asks for the missing texts"
+        "failures.parquet and correct the model's address, options or prompt; a resumed run requests the missing texts"
     )
 
 

@@ -1,6 +1,6 @@
-"""What a model is told when it varies a text, or writes one without being told its class.
+"""Prompts that vary a text, and prompts for a new text that do not name its class.
 
-RANDOM_API and VARIATION_API of private evolution (Xie et al. 2024, Aug-PE; Hou et al. 2024, PrE-Text), in own words.
+RANDOM_API and VARIATION_API of private evolution (Xie et al. 2024, Aug-PE; Hou et al. 2024, PrE-Text), reworded.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """What prompts tell, and how texts are varied.
+    """Content of prompts, and the way in which texts are varied.
 
-    `disclose`: whether the class is named. `keywords`: whether each prompt names one of the task's words. `way`: a
-    paraphrase, or blanks that are filled; `mask`: share of words that become blanks, `rounds` times. `spread`: the
-    length asked for is the parent's plus Normal(0, mask * spread) words; 0 asks for none.
+    `disclose`: prompts name the class. `keywords`: each prompt names one of the class's typical words. `way`: a
+    paraphrase, or blanks to fill. `mask`: share of words that become blanks, `rounds` times. `spread`: the requested
+    length is the parent's plus Normal(0, mask * spread) words; 0 requests no length.
     """
 
     disclose: bool = True
@@ -85,7 +85,7 @@ class Manner:
 
     @property
     def usual(self) -> bool:
-        """Whether a prompt for a new text is that of the task file."""
+        """True if the prompt for a new text is the one of the task file."""
         return self.disclose and not self.keywords
 
 
@@ -94,16 +94,17 @@ USUAL: Final = Manner()
 
 
 def keyword(card: TaskCard, label: str, manner: Manner, turn: int) -> str:
-    """Return one of the words of a class in turn; empty where none is to be named, or naming it would tell the class.
+    """Return a keyword of a class in turn.
 
-    Every text has a keyword of its own. A task with an attribute names a value of that instead.
+    Every text has its own keyword. Empty if prompts name none, or if naming it would reveal the class. A task with an
+    attribute names a value of the attribute instead.
     """
     words = card.label(label).words
     return words[turn % len(words)] if manner.keywords and manner.disclose and words and not card.values else ""
 
 
-def told(card: TaskCard, call: Call, manner: Manner, attribute: str, parent: Parent | None) -> Prompt:
-    """Return the prompt of one generation: a new text without `parent`, else a variation of it."""
+def generation_prompt(card: TaskCard, call: Call, manner: Manner, attribute: str, parent: Parent | None) -> Prompt:
+    """Return the prompt of one generation: a new text, or a variation of `parent`."""
     if parent is not None:
         return _variation(card, call, manner, attribute, parent)
     seed = seed_of("prompt", *place_of(call), call.attempt)
@@ -117,7 +118,7 @@ def _variation(card: TaskCard, call: Call, manner: Manner, attribute: str, paren
     seed = seed_of("vary", *place_of(call), call.attempt, parent.sample_id)
     generator = np.random.default_rng(seed)
     blanked = _blanked(parent.text, manner.mask, generator) if manner.way == "blanks" else ""
-    words, most = _length(card, manner, parent.text, generator)
+    words, max_tokens = _length(card, manner, parent.text, generator)
     label = card.label(call.label)
     values = {
         "item": card.item,
@@ -127,30 +128,32 @@ def _variation(card: TaskCard, call: Call, manner: Manner, attribute: str, paren
         "style": STYLES[int(generator.integers(len(STYLES)))],
         "length": f", in about {words} words" if words else "",
     }
-    asked: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "text": fill(BLANKS if blanked else PARAPHRASE, values),
         "label": label.name if manner.disclose else "",
         "description": about(label) if manner.disclose else "",
         "attribute": attribute,
-        "max_tokens": most,
+        "max_tokens": max_tokens,
         "seed": seed,
     }
     if not blanked:
-        return Prompt(**asked, good=(parent.text,))
-    return Cloze(**asked, source=parent.text, blanked=blanked, mask=manner.mask, rounds=manner.rounds)
+        return Prompt(**fields, good=(parent.text,))
+    return Cloze(**fields, source=parent.text, blanked=blanked, mask=manner.mask, rounds=manner.rounds)
 
 
 def _blanked(text: str, mask: float, generator: np.random.Generator) -> str:
-    """Return a text with some words replaced by underscores, one at least; neighbouring blanks become one."""
+    """Replace at least one word of a text by underscores; adjacent blanks become one."""
     words = text.split()
     out = generator.random(len(words)) < mask
     out[int(generator.integers(len(words)))] = True
-    kept = ["_" if gone else word for word, gone in zip(words, out, strict=True)]
-    return " ".join(word for place, word in enumerate(kept) if word != "_" or place == 0 or kept[place - 1] != "_")
+    masked = ["_" if gone else word for word, gone in zip(words, out, strict=True)]
+    return " ".join(
+        word for position, word in enumerate(masked) if word != "_" or position == 0 or masked[position - 1] != "_"
+    )
 
 
 def _length(card: TaskCard, manner: Manner, text: str, generator: np.random.Generator) -> tuple[int, int]:
-    """Return the number of words to ask for (0: none) and the most tokens of the answer."""
+    """Return the requested length in words (0: none) and the token limit."""
     if not manner.spread:
         return 0, card.max_tokens
     own = len(text.split())

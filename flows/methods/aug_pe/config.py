@@ -14,7 +14,7 @@ from flows.config.form import rule
 from flows.config.method import AnyMethod, Asks, Casting
 from flows.config.privacy import Calibration, Privacy
 from flows.config.vocabulary import VocabularyChoice
-from tasks.accounting.keyphrase_budget import apart
+from tasks.accounting.keyphrase_budget import split_epsilon
 from tasks.accounting.keyphrases import PartPrivacy
 
 NO_VOCABULARY = (
@@ -153,7 +153,7 @@ class AugPeConfig(RunConfig):
     def vocabulary_privacy(self) -> PartPrivacy:
         """What the release of the vocabulary promises."""
         privacy = self.privacy
-        epsilon, _ = apart(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
+        epsilon, _ = split_epsilon(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
         adjacency = privacy.neighbours(self.private)
         return PartPrivacy("vocabulary", epsilon, privacy.delta, terms=self.method.terms, adjacency=adjacency)
 

@@ -9,7 +9,7 @@ from flows.engine.method import Release, Releases
 from flows.releases.budget import share_budget
 from flows.releases.vocabulary import Vocabulary
 from flows.releases.votes import Votes, vote_noise, vote_privacy_of
-from tasks.accounting.keyphrase_budget import WordsNoise, apart, calibrate_words
+from tasks.accounting.keyphrase_budget import WordsNoise, calibrate_words, split_epsilon
 
 if TYPE_CHECKING:
     from flows.methods.aug_pe.config import AugPeConfig
@@ -32,6 +32,6 @@ def _noise(config: AugPeConfig) -> Noise:
     if not config.counts_words:
         return vote_noise(config)
     privacy = config.privacy
-    _, rest = apart(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
+    _, rest = split_epsilon(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
     votes = replace(vote_privacy_of(config), epsilon=rest)
     return calibrate_words(config.vocabulary_privacy, votes, privacy.epsilon)

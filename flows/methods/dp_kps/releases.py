@@ -12,11 +12,11 @@ from flows.engine.text import epsilon
 from flows.releases.budget import share_budget
 from flows.releases.vocabulary import vocabulary_content
 from tasks.accounting.keyphrase_budget import (
-    SETTING_IN_WORDS,
+    SETTING_TEXTS,
     KeyphrasesNoise,
-    apart,
     calibrate_keyphrases,
-    keyphrases_in_words,
+    describe_keyphrases,
+    split_epsilon,
 )
 from tasks.accounting.keyphrases import KeyphraseNoise, part_charge
 from tasks.accounting.no_noise import finite
@@ -51,7 +51,7 @@ class Keyphrases(Release):
         setting = self.noise.calibration
         values = {
             "setting": setting,
-            "in_words": SETTING_IN_WORDS[setting],
+            "in_words": SETTING_TEXTS[setting],
             "parts": [_part_values(part) for part in self.noise.parts],
         }
         return ReleasePlan(
@@ -61,7 +61,7 @@ class Keyphrases(Release):
                 f"each), and {density.privacy.members} densities per class of the first {density.privacy.keyphrases} "
                 "phrases of each",
                 *(_noise_line(part) for part in self.noise.parts),
-                f"setting       {setting}: {SETTING_IN_WORDS[setting]}",
+                f"setting       {setting}: {SETTING_TEXTS[setting]}",
             ),
         )
 
@@ -80,7 +80,7 @@ class Keyphrases(Release):
         """Return both releases as a sentence."""
         return ReleaseOutcome(
             kind="keyphrases",
-            text=keyphrases_in_words(self.noise),
+            text=describe_keyphrases(self.noise),
             affected="the noisy counts and sums: phrases, prompts, synthetic texts, student",
         )
 
@@ -101,7 +101,7 @@ def keyphrase_releases(config: DpKpsConfig) -> Releases:
 
 def _noise(config: DpKpsConfig) -> KeyphrasesNoise:
     privacy = config.privacy
-    first, second = apart(privacy.epsilon, privacy.delta, privacy.setting, privacy.vocabulary_epsilon)
+    first, second = split_epsilon(privacy.epsilon, privacy.delta, privacy.setting, privacy.vocabulary_epsilon)
     return calibrate_keyphrases(
         config.part("vocabulary", first), config.part("density", second), privacy.epsilon, privacy.delta
     )

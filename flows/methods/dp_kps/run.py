@@ -19,7 +19,7 @@ from tasks.prefect.runtime import embed_samples, now
 from tasks.steps.keyphrases import DensitySpec, Terms, VocabularySpec
 from tasks.steps.phrase_texts import PhraseRows
 from tasks.steps.texts import Seeds, WriteJob
-from tasks.text.class_balance import dealt
+from tasks.text.class_balance import texts_per_class
 
 
 class DpKpsRun(Run):
@@ -52,7 +52,7 @@ class DpKpsRun(Run):
             shape=self.config.shape,
             choice=Choice(method.top, method.sharpness),
             labels=self.prepared.card.label_names,
-            count=max(dealt(method.samples, self.prepared.card.label_names, shares=self.shares).values()),
+            count=max(texts_per_class(method.samples, self.prepared.card.label_names, shares=self.shares).values()),
             seed=self.config.execution.seed,
             respend=self.config.privacy.respends,
         )

@@ -18,7 +18,7 @@ from connectors.interfaces.errors import ConfigError, PartyError
 from tasks.federation.masked_round import (
     Announcement,
     Round,
-    signed_words,
+    signed_bytes,
     transcript_of,
 )
 from tasks.private.voting.ballot import Secret
@@ -55,7 +55,7 @@ class RoundKey(Secret):
             raise PartyError(party, "does not take part in this round and cannot create a key for it.")
         secret = X25519PrivateKey.generate()
         public = secret.public_key().public_bytes_raw()
-        signature = Ed25519PrivateKey.from_private_bytes(signing_key).sign(signed_words(round, party, public))
+        signature = Ed25519PrivateKey.from_private_bytes(signing_key).sign(signed_bytes(round, party, public))
         return cls(party, round, secret, Announcement(party, public, signature))
 
     def spend(self) -> X25519PrivateKey:

@@ -13,7 +13,7 @@ import numpy as np
 
 from connectors.interfaces.errors import ConfigError, InputError, MissingPackageError, PlaceError, PrivateInputError
 from connectors.interfaces.rows import RowReader, RowsRef
-from tasks.federation.partition import Partition, shared_out
+from tasks.federation.partition import Partition, split_rows
 from tasks.private.data.quarantine import sealed, write_for_owner
 
 if TYPE_CHECKING:
@@ -78,13 +78,13 @@ def _read(read: RowReader, where: RowsRef, target: Target) -> pd.DataFrame:
 def _parties(rows: pd.DataFrame, partition: Partition) -> Ints:
     labels = rows["label"].fillna("").tolist()
     if "person" not in rows:
-        return shared_out(labels, partition)
+        return split_rows(labels, partition)
     persons = rows["person"].fillna("").tolist()
     classes: dict[str, Counter[str]] = {}
     for person, label in zip(persons, labels, strict=True):
         classes.setdefault(person, Counter())[label] += 1
     main = [min(counts, key=lambda label: (-counts[label], label)) for counts in classes.values()]
-    of_person = dict(zip(classes, shared_out(main, partition).tolist(), strict=True))
+    of_person = dict(zip(classes, split_rows(main, partition).tolist(), strict=True))
     return np.array([of_person[person] for person in persons], dtype=np.int64)
 
 

@@ -29,7 +29,7 @@ from tasks.federation.messages import (
     UPLOADS,
     RoundId,
     RoundPlan,
-    opened,
+    open_message,
     pause_of,
     values_of,
 )
@@ -190,7 +190,7 @@ class Coordinator:
 
     def _opened(self, plan: RoundPlan, kind: str, party: str, data: bytes) -> tuple[dict[str, Any], bytes]:
         try:
-            return opened(data, kind, plan.id, party, self.job.registry[party])
+            return open_message(data, kind, plan.id, party, self.job.registry[party])
         except PartyError as error:
             raise DropOutError({party: error.problem}) from None
 

@@ -35,10 +35,10 @@ from tasks.federation.messages import (
     Piece,
     RoundId,
     RoundPlan,
-    joined,
+    join_pieces,
     pause_of,
     run_folder,
-    signed,
+    sign_message,
     unpack,
     upload_of,
 )
@@ -191,7 +191,7 @@ class PartyRound:
         return plan
 
     def _candidates(self, plan: RoundPlan) -> Candidates:
-        texts = joined([self._piece(plan, piece) for piece in plan.pieces])
+        texts = join_pieces([self._piece(plan, piece) for piece in plan.pieces])
         if len(texts.ids) * plan.privacy.sides != plan.length:
             raise ConfigError("The texts of the round are not as many as its plan says; nothing was sent.")
         return texts
@@ -236,7 +236,7 @@ class PartyRound:
         return outcome
 
     def _leave(self, kind: str, facts: dict[str, object], payload: bytes = b"") -> None:
-        message = signed(self.member.secret, kind, self.at, self.member.name, facts, payload)
+        message = sign_message(self.member.secret, kind, self.at, self.member.name, facts, payload)
         self.exchange.write(self._mine(kind), message)
 
     def _mine(self, kind: str) -> str:

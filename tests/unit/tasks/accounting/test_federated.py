@@ -148,7 +148,7 @@ def test_the_table_goes_from_nobody_to_all_but_one():
     "numbers", [(1, 1, 0), (3, 4, 0), (3, 1, 0), (3, 2, 2), (3, 3, 3), (3, 3, -1)], ids=lambda numbers: str(numbers)
 )
 def test_parties_that_cannot_keep_the_promise_are_refused(numbers: tuple[int, int, int]):
-    with pytest.raises(ConfigError, match="write a number|2 or more"):
+    with pytest.raises(ConfigError, match="Write"):
         Parties(*numbers)
 
 
@@ -165,7 +165,7 @@ def test_too_few_parties_are_refused_before_anything_is_summed():
 
 def test_shares_of_too_few_steps_are_refused():
     narrow = calibrate(VotePrivacy(60, 1e-5, 1, votes=1, sides=1))
-    with pytest.raises(ConfigError, match="integer steps; it needs 4 or more"):
+    with pytest.raises(ConfigError, match="integer steps, below 4"):
         shared(narrow, Parties(150, 150))
     with pytest.raises(ConfigError, match="integer steps"):
         add_noise_share(ints([0]), SharedNoise(narrow, Parties(150, 150)))
@@ -246,5 +246,5 @@ def test_the_sum_of_noisy_masked_votes_has_the_stated_spread():
 
 def test_first_choices_are_refused_where_several_parties_vote() -> None:
     noise = calibrate(VotePrivacy(4, 1e-5, 4, choice_share=0.15))
-    with pytest.raises(ConfigError, match="weights_from: counts is for one party"):
+    with pytest.raises(ConfigError, match="weights_from"):
         shared(noise, Parties(3, 3))

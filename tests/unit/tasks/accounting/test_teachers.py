@@ -13,12 +13,12 @@ from tasks.accounting.composition import epsilon_of
 from tasks.accounting.teachers import (
     ANSWER_STEPS,
     PartPrivacy,
-    answers_bought,
+    affordable_answers,
     calibrate_part,
-    left_of,
+    epsilon_share,
     paper_part,
-    part_of,
     part_sensitivity,
+    remaining_epsilon,
     survival,
 )
 from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
@@ -32,7 +32,7 @@ def test_the_papers_sigma_costs_what_the_design_found_and_ours_is_made_for_all_q
         assert paper.scale == 6.0
         assert paper.epsilon_exact == pytest.approx(row["eps"], rel=1e-5)
     for row in rows("gnmax", "max_queries_sigma6"):
-        assert answers_bought(6.0, row["eps"], row["delta"]) == row["n"]
+        assert affordable_answers(6.0, row["eps"], row["delta"]) == row["n"]
     for row in rows("gnmax", "sigma_for_n"):
         noise = calibrate_part(PartPrivacy("answers", row["eps"], row["delta"], row["n"]))
         assert noise.scale == pytest.approx(row["sigma"], rel=1e-5)
@@ -91,16 +91,16 @@ def test_as_many_unanimous_answers_survive_as_is_told(kind: str) -> None:
 
 def test_what_is_left_adds_up_to_the_budget() -> None:
     labels = calibrate_part(PartPrivacy("labels", 0.4, 1e-5, 6))
-    left = left_of(4.0, 1e-5, [0.4])
-    checks = calibrate_part(PartPrivacy("checks", part_of(left, 1e-5, 0.3), 1e-5, 100))
-    answers = calibrate_part(PartPrivacy("answers", part_of(left, 1e-5, 0.7), 1e-5, 50))
+    left = remaining_epsilon(4.0, 1e-5, [0.4])
+    checks = calibrate_part(PartPrivacy("checks", epsilon_share(left, 1e-5, 0.3), 1e-5, 100))
+    answers = calibrate_part(PartPrivacy("answers", epsilon_share(left, 1e-5, 0.7), 1e-5, 50))
     together = epsilon_of([one.charge.event for one in (labels, checks, answers)], 1e-5)
     assert together == pytest.approx(4.0, abs=1e-4)
     assert together <= 4.0
-    assert left_of(4.0, 1e-5, []) == 4.0
-    assert left_of(4.0, 1e-5, [0.4], pure=True) == pytest.approx(3.6)
+    assert remaining_epsilon(4.0, 1e-5, []) == 4.0
+    assert remaining_epsilon(4.0, 1e-5, [0.4], pure=True) == pytest.approx(3.6)
     with pytest.raises(ConfigError, match="its other releases"):
-        left_of(1.0, 1e-5, [1.0])
+        remaining_epsilon(1.0, 1e-5, [1.0])
 
 
 def test_numbers_that_promise_nothing_are_refused() -> None:
@@ -108,7 +108,7 @@ def test_numbers_that_promise_nothing_are_refused() -> None:
         values = {"part": "answers", "epsilon": 1.0, "delta": 1e-5, "numbers": 3} | wrong
         with pytest.raises(ConfigError):
             calibrate_part(PartPrivacy(**values))  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="something smaller"):
+    with pytest.raises(ConfigError, match="smaller"):
         calibrate_part(PartPrivacy("answers", 5000.0, 1e-5, 1))
     bare = calibrate_part(PartPrivacy("labels", math.inf, 1e-5, 3, "none"))
     assert bare.charge.event["type"] == "non_private"

@@ -13,7 +13,7 @@ import pytest
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise, calibrate
 from tasks.audit.attacks import Mechanism, audit_votes, canary_election, releases_of_a_run
-from tasks.audit.bounds import epsilon_bound, lower_bound, most
+from tasks.audit.bounds import epsilon_bound, largest_rate, lower_bound
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import NoisyVotes, clean_votes, noisy_votes
 from tests.support.paths import ROOT
@@ -190,9 +190,9 @@ def test_error_rates_are_bounded_as_by_another_road() -> None:
 
     checks: list[tuple[int, int, float, float]] = most_by_vectors()
     for errors, trials, confidence, upper in checks:
-        assert most(errors, trials, (1 - confidence) / 2) == pytest.approx(upper, abs=1e-7)
+        assert largest_rate(errors, trials, (1 - confidence) / 2) == pytest.approx(upper, abs=1e-7)
     for errors, trials in ((0, 100), (5, 100), (400, 1000)):
-        bound = most(errors, trials, 0.025)
+        bound = largest_rate(errors, trials, 0.025)
         assert binom.cdf(errors, trials, bound) == pytest.approx(0.025, rel=1e-6)
 
 

@@ -15,8 +15,8 @@ from flows.config.files import check_config
 from tasks.accounting.federated import Parties, SharedNoise
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise, calibrate
-from tasks.audit.attacks import audit_votes, canary_election, carry_out
-from tasks.audit.federated import FederatedRun, divided
+from tasks.audit.attacks import audit_votes, canary_election, run_attack
+from tasks.audit.federated import FederatedRun, divide_ballot
 from tasks.private.voting.votes import clean_votes
 
 LOUD = calibrate(VotePrivacy(16, 1e-5, 1, votes=2))
@@ -99,7 +99,7 @@ def test_without_noise_the_releases_are_the_clear_votes(person: dict[str, Any]) 
 def test_all_rows_of_a_person_lie_with_one_party() -> None:
     noise = calibrate(VotePrivacy(4, 1e-5, 2, votes=2, protects="person", rows_per_person=3))
     _, _, both = canary_election(noise)
-    parts = [set(part.persons) for part in divided(both, 2)]
+    parts = [set(part.persons) for part in divide_ballot(both, 2)]
     assert parts[0] & parts[1] == set()
     assert parts[0] | parts[1] == set(both.persons)
 
@@ -109,7 +109,7 @@ def test_the_audit_of_a_federation_is_chosen_by_name_and_claims_what_a_central_v
     wasp, _, federated = attacks_of(config)
     assert (federated.name, federated.parties) == ("federated", Parties(3, 3, 1))
     assert claims(federated) == claims(wasp) | {"mechanism": "federated", "parties": 3, "colluding": 1}
-    assert carry_out(federated).passed
+    assert run_attack(federated).passed
 
 
 def test_numbers_that_cannot_be_are_refused() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError
 from tasks.density.kernels import LEARNERS, Kernel, body, counted
-from tasks.density.matching import Density, expect, lifted
+from tasks.density.matching import Density, expect, map_expectations
 
 NAMES = ["cosine", "gaussian", *LEARNERS]
 
@@ -62,7 +62,7 @@ def test_what_is_known_in_few_coordinates_tells_of_all_as_far_as_texts_do(name: 
     kernel, plain = Kernel(name).learn(made), Kernel()
     sums = np.stack([kernel.features(rows).sum(axis=0)] * 2)
     features, points = body(kernel.features(made)), body(plain.features(made))
-    found = lifted(expect(Density(("a", "b"), sums, 0.0), features, labels), features, points, labels)
+    found = map_expectations(expect(Density(("a", "b"), sums, 0.0), features, labels), features, points, labels)
     truth = body(plain.features(rows)).mean(axis=0)
     for label in ("a", "b"):
         before = np.linalg.norm(points[labels == label].mean(axis=0) - truth)

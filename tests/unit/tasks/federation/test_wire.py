@@ -81,10 +81,10 @@ def test_no_damage_goes_unseen(form: Form):
     for place in range(len(message)):
         spoiled = bytearray(message)
         spoiled[place] ^= 1
-        with pytest.raises(ArtifactError, match="damaged on their way"):
+        with pytest.raises(ArtifactError, match="damaged"):
             unpacked(bytes(spoiled))
     for wrong in (b"", message[:-1], message[1:], message + b"\x00", message[:20]):
-        with pytest.raises(ArtifactError, match="damaged on their way"):
+        with pytest.raises(ArtifactError, match="damaged"):
             unpacked(wrong)
 
 
@@ -92,7 +92,7 @@ def test_no_damage_goes_unseen(form: Form):
 def test_a_message_of_another_version_is_refused(place: int):
     body = bytearray(packed(standing(unit(3, 4)), "int8")[:-32])
     body[place] = 77
-    with pytest.raises(ArtifactError, match="no round of version 1"):
+    with pytest.raises(ArtifactError, match="version 1"):
         unpacked(bytes(body) + hashlib.sha256(body).digest())
 
 

@@ -116,5 +116,5 @@ def test_frequencies_hang_on_the_seed_and_a_term_without_a_vector_is_refused() -
     assert not np.array_equal(first, other)
     without = vectors()
     without[3] = 0
-    with pytest.raises(ConfigError, match="no vector of its own"):
+    with pytest.raises(ConfigError, match="no vector"):
         members_of(shape(), without, 0)

@@ -83,5 +83,5 @@ def test_sequences_follow_their_class_repeat_no_phrase_and_can_be_drawn_again(sa
 def test_more_phrases_than_terms_are_refused() -> None:
     wanted = shape(length=10)
     members = members_of(wanted, unit(4), 0)
-    with pytest.raises(ConfigError, match="lower method.length"):
+    with pytest.raises(ConfigError, match="method.length"):
         draw_sequences(wanted, members, np.zeros((1, 4 * wanted.features)), 1, ALL, np.random.default_rng(0))

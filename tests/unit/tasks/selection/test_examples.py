@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.interfaces.errors import ArtifactError
-from tasks.selection.examples import examples_of, placed, select
+from tasks.selection.examples import examples_of, match_rows, select
 
 
 def tables(near, far, labels=None, texts=None):
@@ -150,12 +150,12 @@ def test_released_ids_are_found_where_a_merge_finds_them_and_a_strange_one_is_re
     wanted = data.draw(st.lists(st.sampled_from(known), unique=True))
     samples, release = (pd.DataFrame({"sample_id": np.array(one, dtype=np.int64)}) for one in (known, wanted))
     merged = release.merge(samples.assign(row=range(len(samples))), on="sample_id", how="left")
-    assert placed(release, samples).tolist() == merged["row"].tolist()
+    assert match_rows(release, samples).tolist() == merged["row"].tolist()
     strange = data.draw(st.lists(st.integers(-50, 800).filter(lambda one: one not in known), min_size=1, unique=True))
     more = pd.DataFrame({"sample_id": [*wanted, *strange]})
     with pytest.raises(ArtifactError, match=f"{len(strange)} of {len(more)} released sample_ids are not among"):
-        placed(more, samples)
+        match_rows(more, samples)
     with pytest.raises(ArtifactError, match="1 of 1 released"):
-        placed(more.tail(1), samples.head(0))
-    with pytest.raises(ArtifactError, match="stands twice"):
-        placed(release, pd.concat([samples, samples.tail(1)]))
+        match_rows(more.tail(1), samples.head(0))
+    with pytest.raises(ArtifactError, match="twice"):
+        match_rows(release, pd.concat([samples, samples.tail(1)]))

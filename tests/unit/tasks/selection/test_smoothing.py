@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tasks.selection.smoothing import apart, drawn_together, select_smoothly, smooth, weigh_smoothly
+from tasks.selection.smoothing import choose_dissimilar, select_smoothly, shrink_rates, smooth, weigh_smoothly
 from tasks.selection.weights import Weighting
 
 
@@ -50,21 +50,21 @@ def test_the_best_of_smoothed_scores_are_not_all_from_one_place() -> None:
     points[:12] = unit(points[:12] * 0.01 + points[0])
     scores = np.zeros(300)
     scores[:12], scores[12:30] = 2.0, 1.0
-    taken = apart(scores, points, 6, np.empty(0, dtype=np.int64))
+    taken = choose_dissimilar(scores, points, 6, np.empty(0, dtype=np.int64))
     assert set(taken) < set(range(30))
     assert sum(place < 12 for place in taken) <= 4
-    assert not set(apart(scores, points, 6, taken)) & set(taken)
+    assert not set(choose_dissimilar(scores, points, 6, taken)) & set(taken)
 
 
 def test_weights_stay_equal_where_noise_explains_how_they_differ() -> None:
     sizes = np.full(4, 100.0)
     loud = np.mean(
-        [drawn_together(50 + 30 * np.random.default_rng(s).standard_normal(4), sizes, 3.0).std() for s in range(50)]
+        [shrink_rates(50 + 30 * np.random.default_rng(s).standard_normal(4), sizes, 3.0).std() for s in range(50)]
     )
     assert loud < 0.2
-    told = drawn_together(np.array([90.0, 40.0, 40.0, 30.0]), sizes, 0.1)
+    told = shrink_rates(np.array([90.0, 40.0, 40.0, 30.0]), sizes, 0.1)
     assert told == pytest.approx([1.8, 0.8, 0.8, 0.6], rel=0.02)
-    assert drawn_together(np.array([-5.0, 1, 1, 1]), sizes, 1.0) == pytest.approx(np.ones(4))
+    assert shrink_rates(np.array([-5.0, 1, 1, 1]), sizes, 1.0) == pytest.approx(np.ones(4))
 
 
 def test_tables_are_those_of_votes() -> None:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tasks.students.boosting import adjusted, beta_of
+from tasks.students.boosting import adjust_weights, beta_of
 from tasks.students.spec import StudentSpec, settings
 from tasks.students.train import load_student, train_student
 from tests.support.data.student_rows import CLASSES, vector_rows
@@ -23,14 +23,14 @@ def test_one_round_by_hand():
     likely = np.array([[0.8, 0.2], [0.75, 0.25], [0.1, 0.9]])
     targets = np.array([0, 1, 1])
     # the second is taken for class 0 with 1 - p = 0.75: 0.5 * 2^-0.75 = 0.297302; the sum 1.297302 is scaled to 1.5
-    found = adjusted(weights, likely, targets, 2.0)
+    found = adjust_weights(weights, likely, targets, 2.0)
     assert found == pytest.approx([0.578124, 0.343753, 0.578124], abs=1e-6)
     assert found.sum() == pytest.approx(1.5)
 
 
 def test_nobody_wrong_changes_nothing():
     weights = np.array([0.2, 0.8])
-    assert adjusted(weights, np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 1]), 2.0) == pytest.approx(weights)
+    assert adjust_weights(weights, np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 1]), 2.0) == pytest.approx(weights)
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp"])

@@ -55,8 +55,8 @@ def test_rows_that_do_not_fit_together_are_refused(tmp_path):
         (TrainingRows(["a"] * 3, ["fruit", "metal", "moon"], CLASSES, vectors), r"row 2: label 'moon'"),
         (TrainingRows(["a"] * 3, ["fruit", "metal", "river"], CLASSES), "needs vectors"),
         (TrainingRows(["a"] * 3, ["fruit", "metal", "river"], CLASSES, vectors * np.nan), "finite"),
-        (TrainingRows(["a"] * 3, ["fruit", "metal", "river"], CLASSES, vectors, [1, -1, 1]), "not negative"),
-        (TrainingRows([], [], CLASSES, vectors[:0]), "are none"),
+        (TrainingRows(["a"] * 3, ["fruit", "metal", "river"], CLASSES, vectors, [1, -1, 1]), "negative"),
+        (TrainingRows([], [], CLASSES, vectors[:0]), "are empty"),
     ):
         with pytest.raises(InputError, match=words):
             train_student(linear, rows, tmp_path)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.interfaces.errors import ConfigError
-from tasks.text.class_balance import dealt, shares_of
+from tasks.text.class_balance import shares_of, texts_per_class
 
 
 def test_noisy_counts_below_zero_are_cut_and_the_rest_adds_up_to_one() -> None:
@@ -24,18 +24,18 @@ def test_parts_dealt_one_after_another_are_what_all_together_would_be(counts: li
     labels = [str(number) for number in range(len(shares))]
     total, offset = dict.fromkeys(labels, 0), 0
     for part in parts:
-        found = dealt(part, labels, offset, shares)
+        found = texts_per_class(part, labels, offset, shares)
         assert sum(found.values()) == part
         assert min(found.values()) >= 0
         total = {label: total[label] + found[label] for label in labels}
         offset += part
-    assert total == dealt(offset, labels, 0, shares)
+    assert total == texts_per_class(offset, labels, 0, shares)
     for label, share in zip(labels, shares, strict=True):
         assert abs(total[label] - share * offset) <= max(1.0, len(labels) / 2)
         assert share > 0 or total[label] == 0
 
 
 def test_without_shares_all_classes_are_equally_large() -> None:
-    assert dealt(7, ["a", "b", "c"]) == {"a": 3, "b": 2, "c": 2}
+    assert texts_per_class(7, ["a", "b", "c"]) == {"a": 3, "b": 2, "c": 2}
     with pytest.raises(ConfigError, match="shares of 2 classes"):
-        dealt(7, ["a", "b", "c"], shares=(0.5, 0.5))
+        texts_per_class(7, ["a", "b", "c"], shares=(0.5, 0.5))

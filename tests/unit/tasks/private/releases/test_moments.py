@@ -19,7 +19,7 @@ from tasks.accounting.moments import (
     stand_ins,
     unpacked,
 )
-from tasks.audit.bounds import Finding, gaussian_finding, stacked
+from tasks.audit.bounds import Finding, gaussian_finding, stack_outputs
 from tasks.private.noise.discrete import add_discrete_gaussian
 from tasks.private.releases.moments import clean_moments
 
@@ -109,7 +109,7 @@ def attacked(weaker: float) -> Finding:
     sides = [
         [[add_discrete_gaussian(sums, small.sigma_int / weaker)] for _ in range(2000)] for sums in (without, with_row)
     ]
-    seen = stacked(sides[0], without), stacked(sides[1], without)
+    seen = stack_outputs(sides[0], without), stack_outputs(sides[1], without)
     moved = (with_row - without).astype(np.float64)
     return gaussian_finding("whose row", small.sensitivity / small.sigma, seen, moved, 1, 0.999)
 

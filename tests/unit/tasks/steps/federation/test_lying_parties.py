@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from connectors.interfaces.errors import FinalError
-from tasks.federation.messages import HEAD, RoundId, signed, upload_of
+from tasks.federation.messages import HEAD, RoundId, sign_message, upload_of
 from tests.support.runs.clear_votes import SHORT, both_sides, clear_sum
 from tests.support.runs.federation import lying, open_federated
 
@@ -18,7 +18,9 @@ def resigned(found, kind: str, payload: bytes, facts=None, at=None) -> bytes:
     """Return a message that the liar signs properly, whatever it says."""
     party = found.parties[LIAR]
     at = at or RoundId(found.run.tools.run_id, 0, 0)
-    return signed(party.secret, kind, at, LIAR, facts or {"integers": "uint32", "length": len(payload) // 4}, payload)
+    return sign_message(
+        party.secret, kind, at, LIAR, facts or {"integers": "uint32", "length": len(payload) // 4}, payload
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_a_message_that_somebody_else_signed_is_refused_by_name(tmp_path: Path, 
         if kind == "keys":
             return data.replace(b'"signature":"', b'"signature":"00')[: len(data)].replace(b'""', b'"')
         at = RoundId(found.run.tools.run_id, 0, 0)
-        return signed(other.secret, kind, at, LIAR, {"transcript": ""}, b"")
+        return sign_message(other.secret, kind, at, LIAR, {"transcript": ""}, b"")
 
     with pytest.raises(FinalError, match=f"{LIAR}: (did not sign|announced)"):
         found.vote(lying(LIAR, change), minutes=SHORT)
@@ -77,10 +79,10 @@ def test_a_message_that_belongs_elsewhere_is_refused_by_name(tmp_path: Path, wha
     at = RoundId(found.run.tools.run_id, 0, 0)
     secret = found.parties[LIAR].secret
     made = {
-        "another round": signed(secret, "ready", RoundId(at.run_id, 0, 1), LIAR, {}),
-        "another party": signed(secret, "ready", at, "party-1", {}),
-        "another kind": signed(secret, "refused", at, LIAR, {}),
-        "cut": signed(secret, "ready", at, LIAR, {}, b"payload")[:-3],
+        "another round": sign_message(secret, "ready", RoundId(at.run_id, 0, 1), LIAR, {}),
+        "another party": sign_message(secret, "ready", at, "party-1", {}),
+        "another kind": sign_message(secret, "refused", at, LIAR, {}),
+        "cut": sign_message(secret, "ready", at, LIAR, {}, b"payload")[:-3],
         "noise": struct.pack("<8s", b"nonsense") * 4,
     }
 
@@ -131,8 +133,8 @@ def test_a_second_upload_changes_nothing_that_was_summed(tmp_path: Path) -> None
 
 def test_a_header_that_claims_to_be_huge_is_no_message() -> None:
     from connectors.interfaces.errors import PartyError
-    from tasks.federation.messages import opened
+    from tasks.federation.messages import open_message
 
     data = HEAD.pack(b"WASPMSG1", 2**32 - 1, bytes(64)) + bytes(200)
-    with pytest.raises(PartyError, match="no message of a round"):
-        opened(data, "ready", RoundId("r", 0, 0), LIAR, b"")
+    with pytest.raises(PartyError, match="not a message"):
+        open_message(data, "ready", RoundId("r", 0, 0), LIAR, b"")
