@@ -165,8 +165,8 @@ def examples(points: Floats, target: Floats, surplus: Floats, count: int, per_hu
     texts, chosen to match the mean of that tenth: one odd region supplies a few and not all. (Good examples by the
     witness do not lower FID either, and are often far from any private row.) If a tenth of a class is less than
     `count`, it has fewer good ones. It has at least half of `count`, the number that a prompt shows, because the best
-    eight of twelve are no better than the rest. A small class keeps half of its texts as bad ones. `per_hub`: most bad examples close
-    to each other; 0: no limit.
+    eight of twelve are no better than the rest. A small class keeps half of its texts as bad ones. `per_hub`: most bad
+    examples close to each other; 0: no limit.
     """
     number = len(points)
     bad = bad_of(number, count)
