@@ -78,7 +78,7 @@ class BudgetBook(BookReader):
             weaker = sum(entry.protects != "person" for entry in states[0].charged())
             if protects == "person" and weaker:
                 raise ConfigError(
-                    f"Dataset '{dataset}' has {weaker} release(s) that protected single records, so no epsilon is valid "
+                    f"Dataset '{dataset}' has {weaker} release(s) that protected single records. No epsilon is valid "
                     "for persons. Set the cap for records."
                 )
             self._append(db, states, Entry(dataset, "cap", who, detail_json=canonical(detail)), float(delta))
