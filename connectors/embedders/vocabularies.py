@@ -7,7 +7,7 @@ from typing import Any
 from connectors.interfaces.errors import InputError, PlaceError
 from connectors.interfaces.rows import RowsRef, TermsRef
 from connectors.rows.headers import read_header
-from connectors.rows.sources import open_source, shown
+from connectors.rows.sources import display_path, open_source
 
 
 def read_terms(where: TermsRef) -> tuple[str, ...]:
@@ -21,13 +21,15 @@ def read_terms(where: TermsRef) -> tuple[str, ...]:
         return tuple(_lines(where.path))
     columns = open_source(place)
     if where.term not in columns:
-        raise InputError(f"{shown(place)} has no column '{where.term}'. Columns: {', '.join(columns) or 'none'}.")
+        raise InputError(
+            f"{display_path(place)} has no column '{where.term}'. Columns: {', '.join(columns) or 'none'}."
+        )
     terms = [str(term) for term in columns[where.term] if term is not None]
     if not where.rank or len(terms) < len(columns[where.term]):
         return tuple(terms)
     if where.rank not in columns:
         raise InputError(
-            f"{shown(place)} has no column '{where.rank}' of ranks; write vocabulary.rank: '' for the order of the file"
+            f"{display_path(place)} has no rank column '{where.rank}'. Set vocabulary.rank to '' to use the order of the file."
         )
     ranks = [_number(rank, place, row) for row, rank in enumerate(columns[where.rank])]
     return tuple(terms[row] for row in sorted(range(len(terms)), key=ranks.__getitem__))
@@ -46,7 +48,8 @@ def check_terms(where: TermsRef) -> None:
     for field, column in (("term", where.term), ("rank", where.rank)):
         if header is not None and column and column not in header.columns:
             raise InputError(
-                f"vocabulary.{field}: {shown(source)} has no column '{column}'. Columns: {', '.join(header.columns)}."
+                f"vocabulary.{field}: {display_path(source)} has no column '{column}'. "
+                f"Columns: {', '.join(header.columns)}."
             )
 
 
@@ -54,7 +57,7 @@ def _number(rank: Any, place: RowsRef, row: int) -> float:
     try:
         return float(rank)
     except (TypeError, ValueError):
-        raise InputError(f"{shown(place)}, row {row}: the rank of a term is no number") from None
+        raise InputError(f"{display_path(place)}, row {row}: the rank of a term is no number") from None
 
 
 def _lines(path: str) -> list[str]:

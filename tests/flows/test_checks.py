@@ -240,7 +240,7 @@ def test_a_private_file_of_somebody_else_is_named(home: Path) -> None:
         said(home, private={"path": str(path)})  # imports what the process below may not read
         path.chmod(0)
         problems = as_nobody(lambda: said(home, private={"path": str(path)}))
-    assert problems == [f"private.path: {path} cannot be read (Permission denied). Check the file and who may read it."]
+    assert problems == [f"private.path: {path} cannot be read (Permission denied). Check the file and its permissions."]
 
 
 def as_nobody(compute: Callable[[], list[str]]) -> list[str]:
