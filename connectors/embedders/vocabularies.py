@@ -29,7 +29,7 @@ def read_terms(where: TermsRef) -> tuple[str, ...]:
         return tuple(terms)
     if where.rank not in columns:
         raise InputError(
-            f"{display_path(place)} has no rank column '{where.rank}'. Set vocabulary.rank to '' to use the order of the file."
+            f"{display_path(place)} has no rank column '{where.rank}'. Set vocabulary.rank to '' for the file's order."
         )
     ranks = [_number(rank, place, row) for row, rank in enumerate(columns[where.rank])]
     return tuple(terms[row] for row in sorted(range(len(terms)), key=ranks.__getitem__))
