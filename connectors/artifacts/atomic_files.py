@@ -1,4 +1,7 @@
-"""Files that appear whole or not at all: scratch file, fsync, rename, fsync of the folder. Standard library only."""
+"""Atomic file writes: scratch file, fsync, rename, fsync of the folder.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,12 @@ from typing import BinaryIO
 from connectors.interfaces.errors import ArtifactError
 
 STALE_SECONDS = 3600.0
-"""A scratch file older than this was left by a process that is gone."""
+"""Age at which a scratch file counts as abandoned."""
 
 BLOCK_BYTES = 1 << 20
 
 LARGE_BYTES = 4_000_000
-"""From here on a second thread is worth its start."""
+"""Size from which a second thread is worthwhile."""
 
 _ADVICE = {
     errno.ENOSPC: "The disk is full: free space, or set WASP_HOME to a folder on another disk, then resume the run.",
@@ -36,7 +39,7 @@ _ADVICE = {
 
 
 def explain(path: Path, error: OSError) -> ArtifactError:
-    """Return the error that names `path`, the system's reason and what to do."""
+    """Return the error with the path, the system's reason and advice."""
     advice = _ADVICE.get(error.errno or 0, "Check the folder, or set WASP_HOME to another one, then resume the run.")
     return ArtifactError(f"Cannot write {path} ({error.strerror or error}). {advice}")
 
@@ -51,25 +54,25 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def lies_in(path: Path, folder: Path) -> bool:
-    """Say whether a path leads to a folder or into it, wherever links lead."""
-    place, around = os.path.realpath(path), os.path.realpath(folder)
-    return place == around or place.startswith(around.rstrip(os.sep) + os.sep)
+    """Return True if a path, after resolving links, is a folder or inside it."""
+    target, root = os.path.realpath(path), os.path.realpath(folder)
+    return target == root or target.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def make_folder(folder: Path, private: bool = False) -> None:
-    """Make `folder` and its parents durable; a private one, and what is made above it, is for its owner alone."""
+    """Create `folder` and missing parents durably; if private, only for their owner."""
     missing = [f for f in (folder, *folder.parents) if not f.exists()]
-    for made in reversed(missing):
-        # Not mkdir's own `parents`: those it makes with the default mode.
-        made.mkdir(mode=0o700 if private else 0o777, exist_ok=True)
+    for created in reversed(missing):
+        # Not mkdir's `parents` option: it creates parents with the default mode.
+        created.mkdir(mode=0o700 if private else 0o777, exist_ok=True)
     if private and folder.stat().st_mode & 0o077:
         folder.chmod(0o700)
-    for made in missing:
-        sync_folder(made.parent)
+    for created in missing:
+        sync_folder(created.parent)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` survive a power cut."""
+    """Make the names in `folder` durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -80,11 +83,11 @@ def sync_folder(folder: Path) -> None:
 def write_whole(
     path: Path, fill: Callable[[BinaryIO], None], private: bool = False, in_order: bool = False
 ) -> tuple[str, int]:
-    """Let `fill` write a scratch file and move it to `path`; return its SHA-256 and size in bytes.
+    """Let `fill` write a scratch file and move it to `path`; return SHA-256 and bytes.
 
-    `in_order`: it writes from beginning to end and never goes back, so that the file can be hashed meanwhile.
-    A reader sees the old file or the whole new one, whatever kills this process. Errors: ArtifactError for the disk's
-    errors; the scratch file is removed whatever `fill` raises.
+    `in_order`: `fill` writes sequentially, so the file can be hashed during writing. A reader sees either the old file
+    or the complete new one, even after a crash. Disk errors become ArtifactError; the scratch file is removed after any
+    error of `fill`.
     """
     scratch = _scratch(path)
     with explained(path):
@@ -108,47 +111,50 @@ def write_whole(
 
 
 def _hashed_and_synced(path: Path, handle: int) -> str:
-    """Return the SHA-256 of a written file that is durable then; of a large one both are done at the same time."""
+    """Return the SHA-256 of a written file and sync it, for a large one in parallel."""
     if os.fstat(handle).st_size < LARGE_BYTES:
         os.fsync(handle)
         return file_sha256(path)
     with ThreadPoolExecutor(1) as pool:
-        found = pool.submit(file_sha256, path)
+        digest = pool.submit(file_sha256, path)
         os.fsync(handle)
-        return found.result()
+        return digest.result()
 
 
 def _hashed_behind(file: BinaryIO, fill: Callable[[BinaryIO], None]) -> str:
-    """Let `fill` write, make that durable, and return its SHA-256, which a thread reads behind the writing."""
-    over = threading.Event()
+    """Let `fill` write, sync the file, and return its SHA-256 from a parallel thread."""
+    is_written = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        found = pool.submit(_hash_behind, file.fileno(), over)
+        digest = pool.submit(_hash_behind, file.fileno(), is_written)
         try:
             fill(file)
             file.flush()
         finally:
-            over.set()
+            is_written.set()
         os.fsync(file.fileno())
-        return found.result()
+        return digest.result()
 
 
-def _hash_behind(handle: int, over: threading.Event) -> str:
-    """Hash a growing file until nothing is added any more. The writer would have to copy what it hands to a thread."""
-    found, block, done = hashlib.sha256(), bytearray(BLOCK_BYTES), 0
+def _hash_behind(handle: int, is_written: threading.Event) -> str:
+    """Hash a growing file until it is complete.
+
+    Passing the data to a thread instead would make the writer copy it.
+    """
+    digest, block, position = hashlib.sha256(), bytearray(BLOCK_BYTES), 0
     while True:
-        whole = over.is_set()
-        count = os.preadv(handle, [block], done)
-        if count == len(block) or (whole and count):
-            found.update(memoryview(block)[:count])
-            done += count
-        elif whole:
-            return found.hexdigest()
+        is_complete = is_written.is_set()
+        count = os.preadv(handle, [block], position)
+        if count == len(block) or (is_complete and count):
+            digest.update(memoryview(block)[:count])
+            position += count
+        elif is_complete:
+            return digest.hexdigest()
         else:
-            over.wait(0.001)
+            is_written.wait(0.001)
 
 
 def write_text_whole(path: Path, text: str, private: bool = False) -> tuple[str, int]:
-    """Write `text` as UTF-8; as `write_whole`."""
+    """Write `text` as UTF-8 with `write_whole`."""
 
     def fill(file: BinaryIO) -> None:
         file.write(text.encode())
@@ -157,10 +163,10 @@ def write_text_whole(path: Path, text: str, private: bool = False) -> tuple[str,
 
 
 def write_folder_whole(path: Path, fill: Callable[[Path], None], private: bool = False) -> tuple[str, int, int]:
-    """Let `fill` write into a scratch folder and move it to `path`; return hash, size in bytes, number of files.
+    """Let `fill` write a scratch folder and move it to `path`.
 
-    Between the removal of an old folder and the move there is nothing at `path`: its manifest then no longer
-    holds, so the step is computed again.
+    Returns hash, size in bytes and number of files. Between the removal of the old folder and the move, nothing is at
+    `path`. Its manifest is then invalid, so the step is computed again.
     """
     scratch, old = _scratch(path), _scratch(path)
     with explained(path):
@@ -188,13 +194,13 @@ def file_sha256(path: Path) -> str:
 
 
 def folder_sha256(path: Path) -> str:
-    """Return one SHA-256 of all files in a folder: their names and contents, whatever the order on disk."""
+    """Return one SHA-256 of the names and contents of all files, independent of order."""
     lines = [f"{file_sha256(f)} {f.relative_to(path).as_posix()}\n" for f in sorted(path.rglob("*")) if f.is_file()]
     return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
 
 
 def _scratch(path: Path) -> Path:
-    # A leading dot: readers of Parquet folders skip such names.
+    # Readers of Parquet folders skip names with a leading dot.
     return path.parent / f".{path.name}.{secrets.token_hex(6)}.tmp"
 
 
@@ -211,12 +217,12 @@ def _durable(folder: Path, private: bool) -> list[Path]:
 
 
 def _sweep(path: Path) -> None:
-    before = time.time() - STALE_SECONDS
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        # Another process may sweep at the same time.
+    limit = time.time() - STALE_SECONDS
+    for scratch in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        # Another process can clean up at the same time.
         with suppress(FileNotFoundError):
-            if left.stat().st_mtime < before:
-                _remove(left)
+            if scratch.stat().st_mtime < limit:
+                _remove(scratch)
 
 
 def _remove(path: Path) -> None:

@@ -1,9 +1,9 @@
-"""What this process has read and found whole: the hash of a file that did not change since is not worked out again.
+"""Cache of file hashes: an unchanged file is hashed once per process.
 
-A file is known by its inode, size, and times of change to the nanosecond; the system sets the latter of them at every
-write and rename, and nobody else can. What goes wrong on a disk unseen by the system is not seen here either, but
-neither would another reading see it: the pages are in memory since the first. Files that changed within the last tick
-of the clock are not remembered, since a second change could bear the same time.
+A file is identified by inode, size, and change times in nanoseconds. The system sets the change time at every write and
+rename, and programs cannot. Silent disk errors remain undetected, but a second read would not detect them either: the
+pages are in memory since the first. Files that changed within the last clock tick are not cached, because a second
+change could have the same time.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ from connectors.artifacts.atomic_files import file_sha256
 Value = TypeVar("Value")
 
 TICK_NS = 20_000_000
-"""Longer than the tick of any system's clock for files."""
+"""Longer than the clock tick of any system's file times."""
 MOST_FILES = 100_000
 MOST_BYTES = 64_000_000
 LARGEST_BYTES = 8_000_000
 
 
 class Hashes:
-    """The SHA-256 of files that were hashed in this process. Safe for threads."""
+    """A cache of the SHA-256 of files. Thread-safe."""
 
     def __init__(self, most: int = MOST_FILES) -> None:
         self._most = most
-        self._known: OrderedDict[str, tuple[tuple[int, ...], str]] = OrderedDict()
+        self._cache: OrderedDict[str, tuple[tuple[int, ...], str]] = OrderedDict()
         self._lock = threading.Lock()
 
     def sha256(self, path: Path) -> str:
-        """Return the hash of a file's content as it is now. Raises OSError where there is none."""
+        """Return the hash of a file's current content; OSError if it does not exist."""
         facts, name = _facts(path), os.fspath(path)
         with self._lock:
-            known = self._known.get(name)
-        if known is not None and known[0] == facts:
-            return known[1]
-        found = file_sha256(path)
+            cached = self._cache.get(name)
+        if cached is not None and cached[0] == facts:
+            return cached[1]
+        digest = file_sha256(path)
         if _facts(path) == facts and time.time_ns() - facts[-1] > TICK_NS:
             with self._lock:
-                self._known[name] = facts, found
-                while len(self._known) > self._most:
-                    self._known.popitem(last=False)
-        return found
+                self._cache[name] = facts, digest
+                while len(self._cache) > self._most:
+                    self._cache.popitem(last=False)
+        return digest
 
     def forget(self) -> None:
-        """Know no file."""
+        """Clear the cache."""
         with self._lock:
-            self._known.clear()
+            self._cache.clear()
 
 
 class Recent(Generic[Value]):
-    """Values by the hash of what they were read from, the latest that fit into so many bytes. Safe for threads."""
+    """A size-limited cache of values by the hash of their source. Thread-safe."""
 
     def __init__(self, most: int = MOST_BYTES, largest: int = LARGEST_BYTES) -> None:
         self._most, self._largest = most, largest
@@ -65,7 +65,7 @@ class Recent(Generic[Value]):
         self._lock = threading.Lock()
 
     def find(self, sha256: str) -> Value | None:
-        """Return the value, None where it is not held."""
+        """Return the cached value, or None."""
         with self._lock:
             if sha256 not in self._held:
                 return None
@@ -73,7 +73,7 @@ class Recent(Generic[Value]):
             return self._held[sha256][0]
 
     def keep(self, sha256: str, value: Value, size: int) -> None:
-        """Hold a value of `size` bytes; not a large one, which is worth its reading."""
+        """Cache a value of `size` bytes unless it is too large."""
         if size > self._largest:
             return
         with self._lock:
@@ -83,18 +83,18 @@ class Recent(Generic[Value]):
                 self._bytes -= self._held.popitem(last=False)[1][1]
 
     def forget(self) -> None:
-        """Hold nothing."""
+        """Clear the cache."""
         with self._lock:
             self._held.clear()
             self._bytes = 0
 
 
 def _facts(path: Path) -> tuple[int, ...]:
-    told = path.stat()
-    return told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 HASHES = Hashes()
-"""Those of this process."""
+"""Hash cache of this process."""
 FRAMES: Recent[Any] = Recent()
-"""Tables of this process that are not private."""
+"""Cache of public tables of this process."""

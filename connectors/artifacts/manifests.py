@@ -1,4 +1,4 @@
-"""What is written beside every artifact: what it depends on, its hash, and so why it is reused or computed again."""
+"""Manifests of artifacts: dependencies and content hash, which decide about reuse."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from connectors.interfaces.content_keys import canonical
 
 AnyPath = TypeVar("AnyPath", bound=PurePath)
 SHORT = 12
-"""Digits of a hash that people are shown."""
+"""Displayed digits of a hash."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The facts of one finished artifact; `created` is UTC, ISO 8601. It is finished only once this is on disk."""
+    """The facts of one artifact, which is finished once its manifest is on disk.
+
+    `created` is UTC, ISO 8601.
+    """
 
     step: str
     version: int
@@ -35,16 +38,19 @@ class Manifest:
     info: Mapping[str, Any] = field(default_factory=dict)
 
     def ref(self, path: str, reused: bool = False) -> ArtifactRef:
-        """Return the reference that travels between steps."""
+        """Return the reference that steps exchange."""
         return ArtifactRef(path, self.sha256, self.key, self.step, self.rows, reused)
 
     def text(self) -> str:
-        """Return it as it is written."""
+        """Return the manifest as JSON."""
         return json.dumps(asdict(self), ensure_ascii=False, indent=1, sort_keys=True)
 
 
 def manifest_path(path: AnyPath) -> AnyPath:
-    """Return where the manifest of `path` lies; its leading underscore hides it from readers of Parquet folders."""
+    """Return the path of the manifest of `path`.
+
+    The leading underscore hides it from readers of Parquet folders.
+    """
     return path.parent / f"_{path.name}.json"
 
 
@@ -70,7 +76,7 @@ def write_manifest(path: Path, manifest: Manifest, private: bool) -> None:
 
 
 def read_manifest(path: Path) -> Manifest | str | None:
-    """Return the manifest of the artifact at `path`, None if there is none, or why it cannot be used."""
+    """Return the manifest of an artifact, None if there is none, or its problem."""
     try:
         return parse_manifest(manifest_path(path).read_bytes())
     except FileNotFoundError:
@@ -80,7 +86,7 @@ def read_manifest(path: Path) -> Manifest | str | None:
 
 
 def parse_manifest(data: bytes) -> Manifest | str:
-    """Return the manifest that was written as `data`, or why it cannot be used."""
+    """Return the manifest in `data`, or the problem with it."""
     try:
         return Manifest(**json.loads(data))
     except (ValueError, TypeError):
@@ -88,18 +94,18 @@ def parse_manifest(data: bytes) -> Manifest | str:
 
 
 def content_problem(path: Path, sha256: str) -> str:
-    """Return what is wrong with the content at `path`, or nothing when its hash is `sha256`."""
+    """Return the problem with the content at `path`, '' if its hash is `sha256`."""
     try:
-        found = folder_sha256(path) if path.is_dir() else HASHES.sha256(path)
+        actual = folder_sha256(path) if path.is_dir() else HASHES.sha256(path)
     except FileNotFoundError:
         return "the file is missing"
     except OSError as error:
         return f"the file cannot be read ({error.strerror})"
-    return "" if found == sha256 else "the file is damaged"
+    return "" if actual == sha256 else "the file is damaged"
 
 
 def verdict(path: Path, key: StepKey) -> tuple[Manifest | None, str]:
-    """Return the manifest of a finished artifact with this key, else None, and the sentence that says why."""
+    """Return the manifest of a finished artifact with this key, or None, and why."""
     manifest = read_manifest(path)
     if manifest is None:
         unfinished = "an earlier result was never finished" if path.exists() else "no earlier result exists"
@@ -124,14 +130,14 @@ def _changes(old: Manifest, key: StepKey) -> Iterator[str]:
     yield from _differences("input", dict(old.inputs), dict(key.inputs), SHORT)
 
 
-def _differences(what: str, old: Mapping[str, Any], new: Mapping[str, Any], width: int) -> Iterator[str]:
+def _differences(kind: str, old: Mapping[str, Any], new: Mapping[str, Any], width: int) -> Iterator[str]:
     for name in sorted({*old, *new}):
         if name not in old:
-            yield f"{what} {name} is new ({_short(new[name], width)})"
+            yield f"{kind} {name} is new ({_short(new[name], width)})"
         elif name not in new:
-            yield f"{what} {name} is gone (was {_short(old[name], width)})"
+            yield f"{kind} {name} is gone (was {_short(old[name], width)})"
         elif canonical(old[name]) != canonical(new[name]):
-            yield f"{what} {name} changed ({_short(old[name], width)} → {_short(new[name], width)})"
+            yield f"{kind} {name} changed ({_short(old[name], width)} → {_short(new[name], width)})"
 
 
 def _short(value: Any, width: int) -> str:
@@ -140,10 +146,10 @@ def _short(value: Any, width: int) -> str:
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, inner in value.items():
         if isinstance(inner, dict) and inner:
-            found |= _flat(inner, f"{prefix}{name}.")
+            flat |= _flat(inner, f"{prefix}{name}.")
         else:
-            found[f"{prefix}{name}"] = inner
-    return found
+            flat[f"{prefix}{name}"] = inner
+    return flat

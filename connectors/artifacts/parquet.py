@@ -1,4 +1,7 @@
-"""Tables and matrices as Parquet: equal values give equal bytes, vectors are exact, reading checks the hash."""
+"""Tables and matrices as Parquet, with deterministic bytes and checked hashes.
+
+Vectors are stored exactly.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ DTYPE, DIMENSION = b"wasp.dtype", b"wasp.dimension"
 
 
 def to_arrow(table: pd.DataFrame, path: str) -> Any:
-    """Return the Arrow table of a frame, without its index and without the columns that `path` names.
+    """Return the Arrow table of a frame, without its index and the columns in `path`.
 
-    Texts of every pandas kind become one Arrow type, and pandas' own notes (with its version) are dropped: they
-    would make equal tables differ in bytes.
+    All pandas text types become one Arrow type, and pandas' metadata (with its version) is dropped. Otherwise equal
+    tables would have different bytes.
     """
     import pyarrow as pa
 
@@ -41,46 +44,46 @@ def _without_path_columns(arrow: Any, path: str) -> Any:
 
     in_path = dict(part.split("=", 1) for part in PurePosixPath(path).parts[:-1] if "=" in part)
     kinds = {pa.int64(): int, pa.string(): str}
-    left_out = []
+    path_columns = []
     for position, field in enumerate(arrow.schema):
         kind = kinds.get(field.type) if field.name in in_path else None
         values = arrow.column(position).unique().to_pylist() if kind else []
-        # An empty table has no values to compare, yet its schema must fit the others of the run.
+        # An empty table has no values to compare, but its schema must match the others of the run.
         if kind and {str(value) for value in values} <= {in_path[field.name]} and None not in values:
-            left_out.append({"name": field.name, "position": position, "value": kind(in_path[field.name])})
-    if not left_out:
+            path_columns.append({"name": field.name, "position": position, "value": kind(in_path[field.name])})
+    if not path_columns:
         return arrow
-    kept = arrow.drop_columns([column["name"] for column in left_out])
-    return kept.replace_schema_metadata({PATH_COLUMNS: json.dumps(left_out).encode()})
+    arrow = arrow.drop_columns([column["name"] for column in path_columns])
+    return arrow.replace_schema_metadata({PATH_COLUMNS: json.dumps(path_columns).encode()})
 
 
 def write_arrow(arrow: Any, file: BinaryIO) -> None:
-    """Write a table with zstd."""
+    """Write a table with zstd compression."""
     import pyarrow.parquet as pq
 
     pq.write_table(arrow, file, compression="zstd")
 
 
 def read_frame(path: Path, sha256: str, recent: Recent[pd.DataFrame] | None = None) -> pd.DataFrame:
-    """Read a table and give it the columns back that its path holds; one that is held in `recent` is not decoded again.
+    """Read a table and restore the columns of its path; use `recent` as a cache.
 
-    What is done to the returned frame changes no other: pandas copies on write.
+    Changes to the returned frame do not affect others: pandas copies on write.
     """
     verify(path, sha256)
-    found = recent.find(sha256) if recent is not None else None
-    if found is None:
-        found, size = _decoded(_arrow(path, sha256))
+    frame = recent.find(sha256) if recent is not None else None
+    if frame is None:
+        frame, size = _decoded(_arrow(path, sha256))
         if recent is not None and size:
-            recent.keep(sha256, found, size)
-    return found.copy(deep=False)
+            recent.keep(sha256, frame, size)
+    return frame.copy(deep=False)
 
 
 def parse_table(data: bytes) -> pd.DataFrame:
-    """Return the table of a Parquet file that is in memory, read on the calling thread alone.
+    """Return the table of a Parquet file in memory, read only on the calling thread.
 
-    `pandas.read_parquet` of a Python file object reads on Arrow's own threads. One of them may drop the last reference
-    to that object after the caller has its table, and a command that ends at that moment dies of SIGABRT
-    ("terminate called without an active exception"): the interpreter ends threads that ask for its lock.
+    `pandas.read_parquet` of a Python file object reads on Arrow's threads. One of them may drop the last reference to
+    that object after the caller has its table. A command that exits at that moment dies of SIGABRT ("terminate called
+    without an active exception"): the interpreter kills threads that request its lock.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -90,21 +93,22 @@ def parse_table(data: bytes) -> pd.DataFrame:
 
 
 def _decoded(arrow: Any) -> tuple[pd.DataFrame, int]:
-    """Return a frame and its size in bytes; 0 where its values could be changed behind pandas' back."""
+    """Return a frame and its size in bytes, 0 if its values can change unnoticed."""
     import pyarrow as pa
 
     frame: pd.DataFrame = arrow.to_pandas()
-    notes = (arrow.schema.metadata or {}).get(PATH_COLUMNS)
-    for column in json.loads(notes) if notes else ():
+    metadata = (arrow.schema.metadata or {}).get(PATH_COLUMNS)
+    for column in json.loads(metadata) if metadata else ():
         frame.insert(column["position"], column["name"], column["value"])
     return frame, 0 if any(pa.types.is_nested(field.type) for field in arrow.schema) else arrow.nbytes + 1
 
 
 def write_matrix(blocks: Iterable[Matrix], file: BinaryIO) -> tuple[int, int]:
-    """Write blocks of vectors, shape (rows, dimension), below one another; return shape.
+    """Write blocks of vectors, shape (rows, dimension), in sequence; return the shape.
 
-    One column of bytes, dtype and dimension in its metadata: written 6 to 10 times and read 18 to 20 times as fast as
-    lists of numbers. Vectors hardly compress, so they are not compressed. A block is held no longer than its writing.
+    Format: one column of bytes, dtype and dimension in the metadata. It is written 6 to 10 times and read 18 to 20
+    times as fast as lists of numbers. Vectors hardly compress, so they are not compressed. Each block is released after
+    it is written.
     """
     import pyarrow.parquet as pq
 
@@ -123,7 +127,7 @@ def write_matrix(blocks: Iterable[Matrix], file: BinaryIO) -> tuple[int, int]:
         if writer is not None:
             writer.close()
     if writer is None:
-        raise ArtifactError("No block of vectors was given, so that their dimension is not known.")
+        raise ArtifactError("No block of vectors to write: their dimension is unknown.")
     return rows, dimension
 
 
@@ -136,29 +140,29 @@ def _column(matrix: Matrix, dimension: int) -> Any:
     if dimension not in (0, matrix.shape[1]):
         raise ArtifactError(f"A block has vectors of {matrix.shape[1]} dimensions, those before it of {dimension}.")
     rows, dimension = matrix.shape
-    plain = np.ascontiguousarray(matrix, dtype="<f4")
-    column = pa.FixedSizeBinaryArray.from_buffers(pa.binary(4 * dimension), rows, [None, pa.py_buffer(plain)])
-    notes = {DTYPE: b"float32", DIMENSION: str(dimension).encode()}
-    return pa.table({"vector": column}).replace_schema_metadata(notes)
+    contiguous = np.ascontiguousarray(matrix, dtype="<f4")
+    column = pa.FixedSizeBinaryArray.from_buffers(pa.binary(4 * dimension), rows, [None, pa.py_buffer(contiguous)])
+    metadata = {DTYPE: b"float32", DIMENSION: str(dimension).encode()}
+    return pa.table({"vector": column}).replace_schema_metadata(metadata)
 
 
 def read_matrix(path: Path, sha256: str) -> Matrix:
-    """Read vectors, shape (rows, dimension), float32, from the mapped file; they may not be changed in place."""
+    """Read vectors, shape (rows, dimension), as read-only float32 from a mapped file."""
     import numpy as np
 
     arrow = _arrow(path, sha256)
-    notes = arrow.schema.metadata or {}
-    if notes.get(DTYPE) != b"float32":
-        raise ArtifactError(f"{path} holds no vectors.")
-    dimension = int(notes[DIMENSION])
+    metadata = arrow.schema.metadata or {}
+    if metadata.get(DTYPE) != b"float32":
+        raise ArtifactError(f"{path} does not contain vectors.")
+    dimension = int(metadata[DIMENSION])
     parts = [_vectors(chunk, dimension) for chunk in arrow.column("vector").chunks]
-    whole: Matrix = parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, dimension), np.float32), *parts])
-    whole.flags.writeable = False
-    return whole
+    matrix: Matrix = parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, dimension), np.float32), *parts])
+    matrix.flags.writeable = False
+    return matrix
 
 
 def _vectors(chunk: Any, dimension: int) -> Matrix:
-    """Return the vectors of a piece of the column where they lie."""
+    """Return the vectors of a chunk of the column without copying."""
     import numpy as np
 
     flat = np.frombuffer(chunk.buffers()[1], dtype="<f4", count=(chunk.offset + len(chunk)) * dimension)
@@ -167,7 +171,7 @@ def _vectors(chunk: Any, dimension: int) -> Matrix:
 
 
 def read_json(path: Path, sha256: str) -> dict[str, Any]:
-    """Read one JSON object."""
+    """Read one JSON object and check its hash."""
     verify(path, sha256)
     value: dict[str, Any] = json.loads(path.read_bytes())
     verify(path, sha256)
@@ -175,7 +179,10 @@ def read_json(path: Path, sha256: str) -> dict[str, Any]:
 
 
 def verify(path: Path, sha256: str) -> None:
-    """Raise ArtifactError unless the file has this hash, as it is now or as this process has found it unchanged."""
+    """Raise ArtifactError unless the file has this hash.
+
+    An unchanged file is hashed once per process.
+    """
     try:
         problem = "" if HASHES.sha256(path) == sha256 else "its content changed after it was written"
     except OSError as error:
@@ -189,8 +196,8 @@ def _arrow(path: Path, sha256: str) -> Any:
     import pyarrow.parquet as pq
 
     verify(path, sha256)
-    # ParquetFile, not read_table: that would add the columns of the path by itself.
+    # Not read_table: it would add the columns of the path itself.
     with pa.memory_map(str(path)) as mapped:
         arrow = pq.ParquetFile(mapped).read()
-    verify(path, sha256)  # what was read is what was hashed: another writer may have put a file in its place meanwhile
+    verify(path, sha256)  # another writer could have replaced the file during reading
     return arrow

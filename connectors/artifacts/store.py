@@ -1,6 +1,7 @@
-"""All files of the state folder: Parquet, JSON and folders with a manifest each, whole or not there at all.
+"""All files of the state folder: atomic Parquet, JSON and folders with manifests.
 
-`connectors.artifacts.shared_store` keeps the same files behind an address; what it overrides stands last in this class.
+`connectors.artifacts.shared_store` stores the same files at an address. The methods that it overrides are at the end of
+this class.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ _AGAIN = "Run the step again: wasp resume RUN_ID"
 
 @dataclass(frozen=True, slots=True)
 class Artifacts:
-    """The state folder `home` (WASP_HOME): implements `connectors.interfaces.artifacts.ArtifactStore`.
+    """The artifact store in the state folder `home` (WASP_HOME).
 
-    An artifact is finished when its manifest is on disk, names the same key, and its content hash holds; a crash
-    at any moment leaves it unfinished or whole. `home` is made with mode 0700; below private/ folders have mode
-    0700 and files 0600. Values of this class may be pickled and used by many processes at once: the last writer
-    of a path wins, and a mixture of two writers is unfinished.
+    Implements `connectors.interfaces.artifacts.ArtifactStore`. An artifact is finished if its manifest is on disk with
+    the same key and its content hash matches; a crash at any moment leaves it unfinished or complete. `home` is created
+    with mode 0700; below private/ folders have mode 0700 and files 0600. Instances can be pickled and used by many
+    processes at once: the last writer of a path wins, and a mixture of two writers is unfinished.
     """
 
     home: Path
@@ -58,24 +59,24 @@ class Artifacts:
 
     # --- keys
     def find(self, path: str, key: StepKey) -> ArtifactRef | None:
-        """Return the finished artifact at `path` if its key is the same and its content hash holds, else None."""
-        name, place = self._place(path)
-        self._look(name, key)
-        manifest, _ = verdict(place, key)
+        """Return the finished artifact at `path`, None unless its key and hash match."""
+        name, location = self._resolve(path)
+        self._sync(name, key)
+        manifest, _ = verdict(location, key)
         return manifest.ref(name, reused=True) if manifest else None
 
     def why(self, path: str, key: StepKey) -> str:
-        """Say why `find` answers as it does: 'reused because ...', 'computed because ...', 'recomputed because ...'.
+        """Return the reason for `find`'s result: 'reused', 'computed' or 'recomputed'.
 
-        Ask before the step writes: afterwards the answer is about the new file.
+        Call it before the step writes: afterwards it describes the new file.
         """
-        name, place = self._place(path)
-        self._look(name, key)
-        return verdict(place, key)[1]
+        name, location = self._resolve(path)
+        self._sync(name, key)
+        return verdict(location, key)[1]
 
     def info(self, ref: ArtifactRef) -> dict[str, Any]:
-        """Return the `info` that was written with the artifact."""
-        manifest = self._manifest(self._place(ref.path)[0])
+        """Return the `info` of the artifact's manifest."""
+        manifest = self._manifest(self._resolve(ref.path)[0])
         if not isinstance(manifest, Manifest) or manifest.sha256 != ref.sha256:
             problem = manifest if isinstance(manifest, str) else "its manifest is missing or of another result"
             raise ArtifactError(f"{self.home / ref.path}: {problem}. {_AGAIN}")
@@ -87,33 +88,36 @@ class Artifacts:
     ) -> ArtifactRef:
         """Write a Parquet table (zstd) and its manifest; equal tables give equal bytes.
 
-        A column named in the path (`iteration=3/`) is kept in the path alone, so that pandas, duckdb and polars
-        read a whole run as one table; `read_table` gives it back.
+        A column named in the path (`iteration=3/`) is stored only in the path, so pandas, duckdb and polars read a
+        whole run as one table. `read_table` restores the column.
         """
         arrow = parquet.to_arrow(table, path)
         return self._write(path, lambda file: parquet.write_arrow(arrow, file), key, len(table), info)
 
     def read_table(self, ref: ArtifactRef) -> pd.DataFrame:
-        """Read a table; ArtifactError when it is gone or its hash differs."""
-        return parquet.read_frame(self._held(ref), ref.sha256, None if is_private(ref.path) else FRAMES)
+        """Read a table; ArtifactError if it is missing or its hash differs."""
+        return parquet.read_frame(self._local(ref), ref.sha256, None if is_private(ref.path) else FRAMES)
 
     def write_matrix(self, path: str, matrix: Matrix | Iterable[Matrix], key: StepKey) -> ArtifactRef:
-        """Write vectors, shape (rows, dimension), as exact float32 in Parquet; or blocks of them, one after another.
+        """Write vectors, shape (rows, dimension), or blocks of them, as float32 Parquet.
 
-        Blocks are written as they come, so that more vectors can be written than fit into memory.
+        Blocks are written as they arrive, so the vectors need not fit into memory.
         """
         import numpy as np
 
         blocks: Iterable[Matrix] = (matrix,) if isinstance(matrix, np.ndarray) else matrix
-        name, place = self._writable(path)
+        name, location = self._writable(path)
         shape: list[int] = []
         fill = lambda file: shape.extend(parquet.write_matrix(blocks, file))  # noqa: E731
-        facts = write_whole(place, fill, is_private(name), in_order=True)
+        facts = write_whole(location, fill, is_private(name), in_order=True)
         return self._finish(name, make_manifest(key, facts, shape[0], {"dimension": shape[1]}))
 
     def read_matrix(self, ref: ArtifactRef) -> Matrix:
-        """Read vectors as float32, not to be changed; ArtifactError when they are gone or their hash differs."""
-        return parquet.read_matrix(self._held(ref), ref.sha256)
+        """Read vectors as read-only float32.
+
+        ArtifactError if they are missing or their hash differs.
+        """
+        return parquet.read_matrix(self._local(ref), ref.sha256)
 
     def write_json(self, path: str, value: Mapping[str, Any], key: StepKey) -> ArtifactRef:
         """Write one JSON object."""
@@ -121,112 +125,124 @@ class Artifacts:
         return self._write(path, lambda file: write_bytes(file, text.encode()), key, 1, None)
 
     def read_json(self, ref: ArtifactRef) -> dict[str, Any]:
-        """Read one JSON object; ArtifactError when it is gone or its hash differs."""
-        return parquet.read_json(self._held(ref), ref.sha256)
+        """Read one JSON object; ArtifactError if it is missing or its hash differs."""
+        return parquet.read_json(self._local(ref), ref.sha256)
 
     def write_folder(self, path: str, fill: Callable[[Path], None], key: StepKey) -> ArtifactRef:
-        """Let `fill` write files into a scratch folder, then move it to `path` whole; `rows` counts its files."""
-        name, place = self._writable(path)
-        sha256, size, files = write_folder_whole(place, fill, is_private(name))
+        """Let `fill` write a scratch folder, then move it to `path`; `rows` counts files."""
+        name, location = self._writable(path)
+        sha256, size, files = write_folder_whole(location, fill, is_private(name))
         return self._finish(name, make_manifest(key, (sha256, size), files, {}))
 
     def read_folder(self, ref: ArtifactRef) -> Path:
-        """Return the place of a folder; ArtifactError when it is gone or its hash differs."""
-        place = self._held(ref)
-        problem = content_problem(place, ref.sha256)
+        """Return the path of a folder; ArtifactError if it is missing or its hash differs."""
+        location = self._local(ref)
+        problem = content_problem(location, ref.sha256)
         if problem:
-            raise ArtifactError(f"{place}: {problem}. {_AGAIN}")
-        return place
+            raise ArtifactError(f"{location}: {problem}. {_AGAIN}")
+        return location
 
     def fetch(self, path: str) -> Path:
-        """Return the place on this machine of a finished file or folder, whatever its key; ArtifactError if none is."""
-        name, place = self._place(path)
+        """Return the local path of a finished file or folder, regardless of its key.
+
+        ArtifactError if there is none.
+        """
+        name, location = self._resolve(path)
         manifest = self._manifest(name)
         if not isinstance(manifest, Manifest):
-            raise ArtifactError(f"{self.where(name)}: {manifest or 'there is no finished result'}. {_AGAIN}")
-        problem = content_problem(self._held(manifest.ref(name)), manifest.sha256)
+            raise ArtifactError(f"{self.where(name)}: {manifest or 'no finished result'}. {_AGAIN}")
+        problem = content_problem(self._local(manifest.ref(name)), manifest.sha256)
         if problem:
             raise ArtifactError(f"{self.where(name)}: {problem}. {_AGAIN}")
-        return place
+        return location
 
     def finished(self, pattern: str) -> dict[str, dict[str, Any]]:
-        """Return the manifests of all artifacts whose paths match `pattern` ('runs/*/student'), by path.
+        """Return the manifests of all artifacts that match `pattern` ('runs/*/student').
 
-        One that cannot be read is empty.
+        They are indexed by path; an unreadable one is empty.
         """
-        found = {}
-        for place in sorted(self.home.glob(str(manifest_path(Path(pattern))))):
-            manifest = read_manifest(place.with_name(place.name[1 : -len(".json")]))
-            name = place.with_name(place.name[1 : -len(".json")]).relative_to(self.home).as_posix()
-            found[name] = asdict(manifest) if isinstance(manifest, Manifest) else {}
-        return found
+        manifests = {}
+        for location in sorted(self.home.glob(str(manifest_path(Path(pattern))))):
+            manifest = read_manifest(location.with_name(location.name[1 : -len(".json")]))
+            name = location.with_name(location.name[1 : -len(".json")]).relative_to(self.home).as_posix()
+            manifests[name] = asdict(manifest) if isinstance(manifest, Manifest) else {}
+        return manifests
 
     # --- files without a key
     def write_text(self, path: str, text: str) -> Path:
-        """Write a text file (UTF-8) whole, without a manifest; return its place on this machine."""
+        """Write a UTF-8 text file atomically, without a manifest; return its local path."""
         return self.write_bytes(path, text.encode())
 
     def write_bytes(self, path: str, data: bytes) -> Path:
-        """Write a file whole, without a manifest; return its place on this machine."""
-        name, place = self._writable(path)
-        write_whole(place, lambda file: write_bytes(file, data), is_private(name))
-        self._send(name)
-        return place
+        """Write a file atomically, without a manifest; return its local path."""
+        name, location = self._writable(path)
+        write_whole(location, lambda file: write_bytes(file, data), is_private(name))
+        self._upload(name)
+        return location
 
     def read_text(self, path: str) -> str | None:
-        """Return a file that was written by `write_text`, None if there is none."""
+        """Return a file written by `write_text`, None if it does not exist."""
         data = self.read_bytes(path)
         return None if data is None else data.decode()
 
     def read_bytes(self, path: str) -> bytes | None:
-        """Return a file's bytes, from the store where one is shared, unchecked; None if there is none."""
-        return self._bytes(self._place(path)[0])
+        """Return a file's bytes, unchecked; None if it does not exist.
+
+        A shared store has priority over the local file.
+        """
+        return self._bytes(self._resolve(path)[0])
 
     def exists(self, path: str) -> bool:
-        """Say whether there is a file or folder at `path`, finished or not."""
-        return self._place(path)[1].exists()
+        """Return True if a file or folder exists at `path`, finished or not."""
+        return self._resolve(path)[1].exists()
 
     def where(self, path: str = "") -> str:
-        """Return where `path` lies, for people: a place on this machine, or an address."""
+        """Return the location of `path` for display: a local path or an address."""
         return str(self.home / path)
 
     def list_runs(self) -> list[dict[str, Any]]:
-        """Return the manifests of all runs by folder name; of an unreadable one its `run_id` and `damaged`: why."""
-        found = []
+        """Return the manifests of all runs by folder name.
+
+        For an unreadable manifest: its `run_id`, and the problem in `damaged`.
+        """
+        manifests = []
         for run_id in self._runs():
             try:
                 value = json.loads(self.read_text(f"runs/{run_id}/manifest.json") or "")
-                found.append(value if isinstance(value, dict) else {"damaged": "not a JSON object"})
+                manifests.append(value if isinstance(value, dict) else {"damaged": "not a JSON object"})
             except (OSError, ValueError) as error:
-                found.append({"damaged": str(error)})
-            found[-1].setdefault("run_id", run_id)
-        return found
+                manifests.append({"damaged": str(error)})
+            manifests[-1].setdefault("run_id", run_id)
+        return manifests
 
     def write_private_arrays(self, path: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Write arrays to `path` below private/ as npz without pickle, mode 0600, whole or not at all."""
+        """Write arrays below private/ atomically, as npz without pickle, mode 0600."""
         import numpy as np
 
         if any(np.asarray(array).dtype.hasobject for array in arrays.values()):
-            raise ArtifactError("Private arrays hold Python objects: pass arrays of numbers or of fixed-width text.")
+            raise ArtifactError("Private arrays contain Python objects. Pass arrays of numbers or of fixed-width text.")
         plain = {name: np.asarray(array) for name, array in arrays.items()}
         write_whole(self._private(path), lambda file: np.savez(file, allow_pickle=False, **plain), private=True)
 
     def read_private_arrays(self, path: str) -> dict[str, NDArray[Any]] | None:
-        """Return the arrays written to `path` below private/, None if there are none; ArtifactError if damaged."""
+        """Return the arrays at `path` below private/, None if there are none.
+
+        ArtifactError if they are damaged.
+        """
         from zipfile import BadZipFile
 
         import numpy as np
 
-        place = self._private(path)
-        if not place.exists():
+        location = self._private(path)
+        if not location.exists():
             return None
         try:
-            with np.load(place, allow_pickle=False) as archive:
+            with np.load(location, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}
         except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-            raise ArtifactError(f"{place} is damaged ({type(error).__name__}). Delete it: it is made again.") from None
+            raise ArtifactError(f"{location} is damaged ({type(error).__name__}). Delete it and resume.") from None
 
-    # --- places
+    # --- paths
     def _write(
         self,
         path: str,
@@ -235,52 +251,52 @@ class Artifacts:
         rows: int,
         info: Mapping[str, Any] | None,
     ) -> ArtifactRef:
-        name, place = self._writable(path)
-        facts = write_whole(place, fill, is_private(name))
+        name, location = self._writable(path)
+        facts = write_whole(location, fill, is_private(name))
         return self._finish(name, make_manifest(key, facts, rows, info or {}))
 
     def _finish(self, name: str, manifest: Manifest) -> ArtifactRef:
         write_manifest(self.home / name, manifest, is_private(name))
-        self._send(name, manifest)
+        self._upload(name, manifest)
         return manifest.ref(name)
 
-    def _place(self, path: str) -> tuple[str, Path]:
+    def _resolve(self, path: str) -> tuple[str, Path]:
         pure = PurePosixPath(path)
         inside = bool(pure.parts) and not pure.is_absolute() and ".." not in pure.parts and "\0" not in path
         if inside:
-            # A link may lead out of the folder although its name does not.
+            # A link can lead out of the folder even if its name does not.
             inside = lies_in(self.home / pure, self.home)
         if not inside:
-            raise ArtifactError(f"'{path}' lies outside the state folder {self.home}: use a path relative to it.")
+            raise ArtifactError(f"'{path}' is outside the state folder {self.home}. Use a path relative to it.")
         return str(pure), self.home / pure
 
     def _writable(self, path: str) -> tuple[str, Path]:
-        name, place = self._place(path)
-        if place.name.startswith((".", "_")):
-            raise ArtifactError(f"'{path}': names with a leading dot or underscore are kept for manifests.")
-        return name, place
+        name, location = self._resolve(path)
+        if location.name.startswith((".", "_")):
+            raise ArtifactError(f"'{path}': names with a leading dot or underscore are reserved for manifests.")
+        return name, location
 
     def _private(self, path: str) -> Path:
         pure = PurePosixPath(path)
         return self._writable(str(pure if pure.parts[:1] == (PRIVATE,) else PurePosixPath(PRIVATE) / pure))[1]
 
-    # --- what lies elsewhere as well
+    # --- overridden by shared stores
     def check(self) -> None:
-        """Raise ArtifactError when nothing could be kept here."""
+        """Raise ArtifactError if the store is not usable."""
 
-    def _look(self, name: str, key: StepKey) -> None:
-        """Make this machine know what there is at `name` for a key."""
+    def _sync(self, name: str, key: StepKey) -> None:
+        """Fetch the manifest, and content with this key, from a shared store."""
 
-    def _held(self, ref: ArtifactRef) -> Path:
-        """Return the place on this machine of an artifact's content."""
-        return self._place(ref.path)[1]
+    def _local(self, ref: ArtifactRef) -> Path:
+        """Return the local path of an artifact's content."""
+        return self._resolve(ref.path)[1]
 
     def _manifest(self, name: str) -> Manifest | str | None:
-        """Return what `read_manifest` says of `name`."""
+        """Return the result of `read_manifest` for `name`."""
         return read_manifest(self.home / name)
 
-    def _send(self, name: str, manifest: Manifest | None = None) -> None:
-        """Hand on what was written at `name` on this machine."""
+    def _upload(self, name: str, manifest: Manifest | None = None) -> None:
+        """Upload the local file at `name` to a shared store."""
 
     def _bytes(self, name: str) -> bytes | None:
         try:
@@ -293,10 +309,10 @@ class Artifacts:
 
 
 def is_private(name: str) -> bool:
-    """Say whether a file stays on this machine whatever is shared."""
+    """Return True if a file never leaves this machine."""
     return PurePosixPath(name).parts[0] == PRIVATE
 
 
 def write_bytes(file: BinaryIO, data: bytes) -> None:
-    """Write all of `data`."""
+    """Write `data` to a file."""
     file.write(data)

@@ -1,4 +1,4 @@
-"""Public vocabularies: terms of one or more words from a file, in order of rank."""
+"""Public vocabularies: terms of one or more words from a file, by rank."""
 
 from __future__ import annotations
 
@@ -7,34 +7,39 @@ from typing import Any
 from connectors.interfaces.errors import InputError, PlaceError
 from connectors.interfaces.rows import RowsRef, TermsRef
 from connectors.rows.headers import read_header
-from connectors.rows.sources import open_source, shown
+from connectors.rows.sources import display_path, open_source
 
 
 def read_terms(where: TermsRef) -> tuple[str, ...]:
-    """Return all terms of a vocabulary, best rank first; terms of equal rank in the order of the file.
+    """Return all terms of a vocabulary, best rank first, ties in file order.
 
-    csv, tsv, jsonl, parquet, a folder of them, `builtin:`, as rows are read; or a text file (.txt) with a term on each
-    line. Raises InputError for a missing file or column, and for a rank that is no number.
+    Formats: csv, tsv, jsonl, parquet, a folder of them, `builtin:`, as for rows; or a text file (.txt) with one term
+    per line. Raises InputError for a missing file or column, and for an invalid rank.
     """
-    place = RowsRef(where.path, text=where.term, label=where.rank)
+    source = RowsRef(where.path, text=where.term, label=where.rank)
     if where.path.endswith(".txt"):
         return tuple(_lines(where.path))
-    columns = open_source(place)
+    columns = open_source(source)
     if where.term not in columns:
-        raise InputError(f"{shown(place)} has no column '{where.term}'. Columns: {', '.join(columns) or 'none'}.")
+        raise InputError(
+            f"{display_path(source)} has no column '{where.term}'. Columns: {', '.join(columns) or 'none'}."
+        )
     terms = [str(term) for term in columns[where.term] if term is not None]
     if not where.rank or len(terms) < len(columns[where.term]):
         return tuple(terms)
     if where.rank not in columns:
         raise InputError(
-            f"{shown(place)} has no column '{where.rank}' of ranks; write vocabulary.rank: '' for the order of the file"
+            f"{display_path(source)} has no rank column '{where.rank}'. Set vocabulary.rank to '' for the file's order."
         )
-    ranks = [_number(rank, place, row) for row, rank in enumerate(columns[where.rank])]
+    ranks = [_number(rank, source, row) for row, rank in enumerate(columns[where.rank])]
     return tuple(terms[row] for row in sorted(range(len(terms)), key=ranks.__getitem__))
 
 
 def check_terms(where: TermsRef) -> None:
-    """Check that a vocabulary can be opened and has its columns; no term is read. Raises InputError."""
+    """Check that a vocabulary is readable and has its columns. Raises InputError.
+
+    No term is read.
+    """
     source = RowsRef(where.path)
     if where.path.endswith(".txt"):
         _lines(where.path)
@@ -46,15 +51,16 @@ def check_terms(where: TermsRef) -> None:
     for field, column in (("term", where.term), ("rank", where.rank)):
         if header is not None and column and column not in header.columns:
             raise InputError(
-                f"vocabulary.{field}: {shown(source)} has no column '{column}'. Columns: {', '.join(header.columns)}."
+                f"vocabulary.{field}: {display_path(source)} has no column '{column}'. "
+                f"Columns: {', '.join(header.columns)}."
             )
 
 
-def _number(rank: Any, place: RowsRef, row: int) -> float:
+def _number(rank: Any, source: RowsRef, row: int) -> float:
     try:
         return float(rank)
     except (TypeError, ValueError):
-        raise InputError(f"{shown(place)}, row {row}: the rank of a term is no number") from None
+        raise InputError(f"{display_path(source)}, row {row}: the rank of a term is not a number") from None
 
 
 def _lines(path: str) -> list[str]:
@@ -64,4 +70,4 @@ def _lines(path: str) -> list[str]:
         with fsspec.open(path, encoding="utf-8", mode="r") as file:
             return [line.strip() for line in file if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as UTF-8 text, one term on each line ({error}).") from error
+        raise InputError(f"{path} cannot be read as UTF-8 text with one term per line ({error}).") from error

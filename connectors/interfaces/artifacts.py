@@ -1,4 +1,4 @@
-"""Finished files of a run: references, content keys and the store that reads and writes them."""
+"""Finished files of a run: references, content keys and the store protocol."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactRef:
-    """A finished file: `path` relative to the state folder, content hash, key of its meaning, number of rows."""
+    """A finished file: path below the state folder, content hash, key, row count."""
 
     path: str
     sha256: str
@@ -29,7 +29,7 @@ class ArtifactRef:
 
 @dataclass(frozen=True, slots=True)
 class StepKey:
-    """What a step's result depends on: its name and version, its parameters, the content hashes of its inputs."""
+    """The inputs of a step's result: name, version, parameters, input content hashes."""
 
     step: str
     version: int
@@ -43,27 +43,30 @@ class StepKey:
 
 
 class ArtifactStore(Protocol):
-    """Parquet, JSON and folders with a manifest each, written atomically, below one state folder."""
+    """Tables, JSON files and folders below one state folder.
+
+    Each has a manifest and is written atomically.
+    """
 
     def find(self, path: str, key: StepKey) -> ArtifactRef | None:
-        """Return the finished artifact at `path` if its key is the same and its content hash holds, else None."""
+        """Return the finished artifact at `path`, None unless its key and hash match."""
 
     def why(self, path: str, key: StepKey) -> str:
-        """Say why `find` answered as it did: 'reused because ...' or 'computed because ...'."""
+        """Return why `find` had its result: 'reused because' or 'computed because'."""
 
     def write_table(
         self, path: str, table: pd.DataFrame, key: StepKey, info: Mapping[str, Any] | None = None
     ) -> ArtifactRef:
-        """Write a Parquet table and its manifest; a reader sees all of it or nothing."""
+        """Write a Parquet table and its manifest atomically."""
 
     def read_table(self, ref: ArtifactRef) -> pd.DataFrame:
-        """Read a table; ArtifactError when it is gone or its hash differs."""
+        """Read a table; ArtifactError if it is missing or its hash differs."""
 
     def write_matrix(self, path: str, matrix: Matrix | Iterable[Matrix], key: StepKey) -> ArtifactRef:
-        """Write vectors (rows, dimension) as Parquet, whole or in blocks as they come."""
+        """Write vectors (rows, dimension) as Parquet, whole or block by block."""
 
     def read_matrix(self, ref: ArtifactRef) -> Matrix:
-        """Read vectors as float32; they may not be changed in place."""
+        """Read vectors as read-only float32."""
 
     def write_json(self, path: str, value: Mapping[str, Any], key: StepKey) -> ArtifactRef:
         """Write one JSON object."""
@@ -72,25 +75,28 @@ class ArtifactStore(Protocol):
         """Read one JSON object."""
 
     def write_folder(self, path: str, fill: Callable[[Path], None], key: StepKey) -> ArtifactRef:
-        """Let `fill` write files into a scratch folder, then move it to `path` whole."""
+        """Let `fill` write files into a scratch folder, then move it to `path`."""
 
     def read_folder(self, ref: ArtifactRef) -> Path:
-        """Return the place of a folder on this machine; ArtifactError when it is gone or its hash differs."""
+        """Return a folder's path on this machine.
+
+        ArtifactError if it is missing or its hash differs.
+        """
 
     def write_text(self, path: str, text: str) -> Path:
         """Write a small file that no step depends on."""
 
     def read_text(self, path: str) -> str | None:
-        """Return a small file's content; None where there is none."""
+        """Return a small file's content, None if it does not exist."""
 
     def exists(self, path: str) -> bool:
-        """Say whether there is a file at `path`, finished or not."""
+        """Return True if a file exists at `path`, finished or not."""
 
     def write_private_arrays(self, path: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Write arrays below private/, mode 0600, atomically and without pickle."""
 
     def read_private_arrays(self, path: str) -> dict[str, NDArray[Any]] | None:
-        """Read arrays below private/; None when there are none."""
+        """Read arrays below private/, None if there are none."""
 
     def info(self, ref: ArtifactRef) -> dict[str, Any]:
-        """Return the `info` that was written with the artifact."""
+        """Return the `info` of the artifact's manifest."""

@@ -1,4 +1,4 @@
-"""Whether this process was told to end: long work asks now and then, so that nobody waits until a step is done."""
+"""Cooperative cancellation: long work checks regularly if its process must stop."""
 
 from __future__ import annotations
 
@@ -6,27 +6,30 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_TOLD = threading.Event()
+_STOPPED = threading.Event()
 _LOCK = threading.Lock()
 _open = 0
 
 
 class ProcessEnds(BaseException):
-    """Ends work in a process that was told to end. Like a cancellation, it is no error that a step could handle."""
+    """Raised in the work of a process that must stop; steps cannot handle it."""
 
 
 def stop() -> None:
-    """Let every piece of work in this process end where it next asks."""
-    _TOLD.set()
+    """Stop all work in this process at its next check."""
+    _STOPPED.set()
 
 
 @contextmanager
 def work() -> Iterator[None]:
-    """Hold a piece of work open. The first one of a process that goes on all the same (a notebook) begins anew."""
+    """Count a unit of work as open.
+
+    The first one clears an earlier stop: a process such as a notebook can outlive it.
+    """
     global _open
     with _LOCK:
         if _open == 0:
-            _TOLD.clear()
+            _STOPPED.clear()
         _open += 1
     try:
         yield
@@ -36,6 +39,6 @@ def work() -> Iterator[None]:
 
 
 def go_on() -> None:
-    """Return at once, or raise ProcessEnds if this process was told to end."""
-    if _TOLD.is_set():
-        raise ProcessEnds("this process was told to end")
+    """Raise ProcessEnds if this process must stop."""
+    if _STOPPED.is_set():
+        raise ProcessEnds("this process must stop")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def canonical(value: object) -> str:
-    """Return `value` as JSON with sorted keys and no blanks; the text that every key is made of.
+    """Return `value` as JSON with sorted keys and no blanks, the input of every key.
 
     Sets are refused: their order differs between processes.
     """
@@ -27,5 +27,8 @@ def _plain(value: object) -> object:
 
 
 def digest(value: object) -> str:
-    """Return the SHA-256 of `canonical(value)` as 64 hexadecimal digits. Never use it on private content."""
+    """Return the SHA-256 of `canonical(value)` as 64 hexadecimal digits.
+
+    Never use it on private content.
+    """
     return hashlib.sha256(canonical(value).encode()).hexdigest()

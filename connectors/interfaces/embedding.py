@@ -1,4 +1,4 @@
-"""Protocols of embedders and of the cache of their vectors."""
+"""Protocols of embedders and of their vector cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ else:
 
 
 class Embedder(Protocol):
-    """Texts to vectors."""
+    """A function from texts to vectors."""
 
     @property
     def name(self) -> str:
@@ -24,24 +24,27 @@ class Embedder(Protocol):
 
     @property
     def identity(self) -> str:
-        """Everything that determines a vector besides the text, with a digest of the weights."""
+        """All settings besides the text that affect a vector, with the weights' digest."""
 
     @property
     def dimension(self) -> int:
         """Length of a vector."""
 
     def embed(self, texts: Sequence[str], advance: Callable[[int], None] | None = None) -> Matrix:
-        """Return float32 vectors, shape (texts, dimension), in order; `advance(n)` after each batch of n texts."""
+        """Return float32 vectors, shape (texts, dimension), in order.
+
+        Calls `advance(n)` after each batch of n texts.
+        """
 
     def embed_alone(self, texts: Sequence[str]) -> Matrix:
-        """As `embed`, each text encoded by itself: a vector depends on its own text alone, bit for bit."""
+        """Embed each text separately: no vector depends on other texts, bit for bit."""
 
 
 class VectorStore(Protocol):
-    """Vectors of texts that are not private, by one embedder, kept from run to run."""
+    """A cache of one embedder's vectors of texts that are not private, shared by runs."""
 
     def find(self, texts: Sequence[str]) -> dict[int, Matrix]:
-        """Return the vectors that are kept, by the place of their text."""
+        """Return the cached vectors by the position of their text."""
 
     def keep(self, texts: Sequence[str], vectors: Matrix) -> None:
-        """Keep the vectors of texts."""
+        """Store the vectors of texts."""

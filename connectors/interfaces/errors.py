@@ -11,7 +11,10 @@ from connectors.interfaces.packages import install_command
 
 
 class WaspError(Exception):
-    """Base of every error that a user can act on; `exit_code` is what the command returns."""
+    """Base of all errors that a user can act on.
+
+    `exit_code` is the command's exit code.
+    """
 
     exit_code: ClassVar[int] = 1
 
@@ -20,25 +23,25 @@ _IN_STEP = "In step "
 
 
 def in_step(error: BaseException, step: str) -> None:
-    """Note in which step an error arose, if no inner one did."""
+    """Add a note with the step in which an error occurred, unless it has one."""
     if not step_of(error):
         error.add_note(f"{_IN_STEP}{step}")
 
 
 def step_of(error: BaseException) -> str:
-    """Return the step in which an error arose, '' if it is not known."""
+    """Return the step in which an error occurred, '' if unknown."""
     notes = getattr(error, "__notes__", [])
     return next((note.removeprefix(_IN_STEP) for note in notes if note.startswith(_IN_STEP)), "")
 
 
 class ConfigError(WaspError):
-    """The configuration cannot be run: says which field and what to write instead."""
+    """An invalid configuration: the message has the field and a correction."""
 
     exit_code: ClassVar[int] = 2
 
 
 class ProblemsError(ConfigError):
-    """Several things are wrong with one configuration: a line for each."""
+    """Several problems in one configuration, one line each."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -49,10 +52,10 @@ class ProblemsError(ConfigError):
 
 
 class MissingPackageError(ConfigError):
-    """A package of an extra is not installed; the message is the install command."""
+    """A missing package of an extra; the message contains the install command."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"The package '{package}' is not installed. Type: {install_command(extra)}")
+        super().__init__(f"The package '{package}' is not installed. Run: {install_command(extra)}")
         self.package, self.extra = package, extra
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -60,25 +63,32 @@ class MissingPackageError(ConfigError):
 
 
 class InputError(ConfigError):
-    """A file that may be talked about (test rows, a task file) is wrong: file, row, field, what to do."""
+    """A faulty file that is not private (test rows, a task file).
+
+    The message has the file, the row, the field and a correction.
+    """
 
 
 class NoRowsError(InputError):
-    """A source of rows can be read and holds none."""
+    """A readable source that has no rows."""
 
 
 class PlaceError(InputError):
-    """Rows cannot be reached: the words are about the place and never from inside it, so they may always be shown."""
+    """An unreachable source of rows.
+
+    The message describes the location and never its content, so it can always be shown.
+    """
 
 
 class PrivateInputError(ConfigError):
-    """Private rows are wrong: a code and where their owner finds the details, nothing from the rows."""
+    """Invalid private rows: an error code and the path of the details for their owner.
+
+    The message contains nothing from the rows.
+    """
 
     def __init__(self, code: str, details: Path, source: str = "") -> None:
         of = f" of {source}" if source else ""
-        super().__init__(
-            f"Private rows{of} were refused ({code}). Their owner finds row numbers and reasons in {details}."
-        )
+        super().__init__(f"Private rows{of} were refused ({code}). Row numbers and reasons are in {details}.")
         self.code = code
         self.details = details
         self.source = source
@@ -88,9 +98,10 @@ class PrivateInputError(ConfigError):
 
 
 class BudgetError(WaspError):
-    """A dataset's privacy budget does not suffice; nothing was spent. The numbers and the next move.
+    """An insufficient privacy budget; nothing was spent.
 
-    `dataset`: whose cap would be passed; of the datasets of a `group` it may be another one than was asked for.
+    The message has the amounts and the next action. `dataset`: the dataset whose cap would be exceeded; within a
+    `group` it can differ from the requested dataset.
     """
 
     exit_code: ClassVar[int] = 3
@@ -105,10 +116,10 @@ class BudgetError(WaspError):
         group: str = "",
     ) -> None:
         of = "" if cap is None else f" of the cap {cap:.4g}"
-        same = f" (group '{group}': what one of its datasets releases is charged to all of them)" if group else ""
+        same = f" (group '{group}': a release from one dataset is charged to all)" if group else ""
         super().__init__(
             f"Dataset '{dataset}'{same}: needs epsilon {needs:.4g}, left {left:.4g}{of}, missing {missing:.4g}. "
-            "Nothing was spent. Lower privacy.epsilon, or ask the data owner to raise the cap: "
+            "Nothing was spent. Lower privacy.epsilon, or let the data owner raise the cap: "
             f"wasp budget cap {dataset} --epsilon E"
         )
         self.needs, self.left, self.missing = needs, left, missing
@@ -120,14 +131,14 @@ class BudgetError(WaspError):
 
 
 class DeltaBudgetError(BudgetError):
-    """Trainings by DP-SGD have a delta of their own each, and a dataset's cap has not enough of it left."""
+    """A cap without enough delta left for DP-SGD trainings, which each have a delta."""
 
     def __init__(self, own: float, delta: float, needs: float, left: float, dataset: str = "") -> None:
         super().__init__(needs, left, math.inf, dataset)
         self.args = (
-            f"Dataset '{dataset}': trainings by DP-SGD take {own:.3g} of the cap's delta {delta:.3g} for themselves, "
-            "and what else is released needs a part of it too. Nothing was spent. Lower privacy.delta, or ask the data "
-            f"owner to raise the cap's delta: wasp budget cap {dataset} --epsilon E --delta D",
+            f"Dataset '{dataset}': trainings by DP-SGD take {own:.3g} of the cap's delta {delta:.3g}, "
+            "and the other releases need a part of it too. Nothing was spent. Lower privacy.delta, or let the data "
+            f"owner raise the cap's delta: wasp budget cap {dataset} --epsilon E --delta D",
         )
         self.own, self.delta = own, delta
 
@@ -136,35 +147,41 @@ class DeltaBudgetError(BudgetError):
 
 
 class MoneyError(WaspError):
-    """The money cap would be passed by the next call; nothing more was asked."""
+    """A spending limit that the next call would exceed; no further call was made."""
 
     exit_code: ClassVar[int] = 4
 
 
 class ApprovalError(WaspError):
-    """A person refused the plan, or nobody approved it in time; nothing was spent."""
+    """A plan that was rejected or not approved in time; nothing was spent."""
 
     exit_code: ClassVar[int] = 5
 
 
 class LedgerError(WaspError):
-    """The budget book cannot be trusted or reached: fail closed, no private row was opened."""
+    """An unreachable or inconsistent privacy ledger: no private row is read."""
 
 
 class LostArtifactsError(LedgerError):
-    """A release of this slot exists for other candidates; asking again would be a second, paid release."""
+    """A slot already released for other candidates; a new release costs again."""
 
 
 class ArtifactError(WaspError):
-    """An artifact on disk is missing, damaged or cannot be written."""
+    """An artifact on disk that is missing, damaged or not writable."""
 
 
 class AuditError(WaspError):
-    """An audit proved more than is claimed, or found noise or releases that should not be: what, and what to do."""
+    """An audit that disproved a claim or found unexpected noise or releases.
+
+    The message has the finding and the next action.
+    """
 
 
 class PartyError(WaspError):
-    """A party of a federation did not send what a round needs: `party` says who, the message what and what to do."""
+    """A party of a federation that did not send the data of a round.
+
+    `party` is its name; the message has the problem and the next action.
+    """
 
     def __init__(self, party: str, problem: str) -> None:
         super().__init__(f"Party '{party}' {problem}")
@@ -175,7 +192,7 @@ class PartyError(WaspError):
 
 
 class TemporaryError(WaspError):
-    """Worth another try; `retry_after` is the other side's wish in seconds, None if it gave none."""
+    """An error worth a retry; `retry_after` is the server's delay in seconds, if any."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -183,8 +200,11 @@ class TemporaryError(WaspError):
 
 
 class TooFewTextsError(WaspError):
-    """Too few usable texts were written for a release, which was not drawn: reasons by class and model."""
+    """Too few usable texts for a release, which was not drawn.
+
+    The message has the reasons by class and model.
+    """
 
 
 class FinalError(WaspError):
-    """No further try of this model can succeed (bad key, no such model)."""
+    """An error that no retry of this model can fix (bad key, no such model)."""

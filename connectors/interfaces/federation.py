@@ -1,4 +1,4 @@
-"""What coordinator and parties of a federation meet by."""
+"""Protocol of the file exchange between coordinator and parties of a federation."""
 
 from __future__ import annotations
 
@@ -8,29 +8,35 @@ from typing import Protocol
 
 
 class Exchange(Protocol):
-    """Files that a coordinator and the parties of a federation all reach: whole or not there, the last writer wins."""
+    """Files that a coordinator and all parties of a federation can access.
+
+    A file is complete or absent; the last writer wins.
+    """
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder that this machine reaches, where a look costs little."""
+        """True for a folder on this machine, where a lookup is cheap."""
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's bytes, None if there is no such file; ArtifactError when the place does not answer."""
+        """Return a file's bytes, None if it does not exist.
+
+        ArtifactError if the exchange is unreachable.
+        """
 
     def read_all(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the bytes of many files at once, without those that are not there."""
+        """Return the bytes of those of the files that exist."""
 
     def write(self, name: str, source: Path | bytes) -> None:
         """Write a file."""
 
     def exists(self, name: str) -> bool:
-        """Say whether there is a file of this name."""
+        """Return True if a file of this name exists."""
 
     def below(self, name: str) -> list[str]:
         """Return the names of all files below a folder, sorted."""
 
     def match(self, pattern: str) -> list[str]:
-        """Return the names of all files that match a pattern with stars, sorted."""
+        """Return the names of all files that match a glob pattern, sorted."""
 
     def remove(self, names: Sequence[str]) -> None:
-        """Remove files; those that are gone already are no error."""
+        """Remove files; a missing file is not an error."""

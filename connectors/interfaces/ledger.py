@@ -1,4 +1,4 @@
-"""What the budget book writes and answers: charges, plans, releases."""
+"""Values and protocol of the privacy ledger: charges, plans, releases."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 ABOUT: Final = "about"
-"""Key of the fields of an event that describe the release and cost nothing: sides of a vote, parties of a sum."""
+"""Key of the event fields that describe the release and have no cost: sides of a vote, parties of a sum."""
 
 MOST_BYTES: Final = 8_000_000
 """Largest payload of a release that the ledger stores."""
@@ -15,9 +15,9 @@ MOST_BYTES: Final = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """One release as the budget book writes it: what was done, how strong the noise was, why that suffices.
+    """A release as the ledger records it: mechanism, noise and sensitivity argument.
 
-    `event` describes the mechanism (tasks/accounting/votes.py) in plain JSON values; its ABOUT has no cost.
+    `event` describes the mechanism (tasks/accounting/votes.py) in plain JSON values; its ABOUT part has no cost.
     """
 
     mechanism: str
@@ -31,7 +31,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class BudgetPlan:
-    """The worst case of a whole run: the charges of all its releases, in order."""
+    """The worst case of a run: the charges of all its releases, in order."""
 
     run_id: str
     flow: str
@@ -41,8 +41,9 @@ class BudgetPlan:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRequest:
-    """One release asked of the ledger: `slot` is its place in the run, `step_key` its content, `respend` allows a
-    second paid release of the same slot.
+    """A release request to the ledger.
+
+    `slot` is its position in the run, `step_key` its content key. `respend` allows a second paid release of the slot.
     """
 
     dataset: str
@@ -55,9 +56,10 @@ class ReleaseRequest:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Something that is computed on private rows without noise and seen by somebody: `what` it is, `where` it is shown.
+    """A computation on private rows without noise whose result somebody sees.
 
-    With a `slot` the same look of a run is written down once, else every time.
+    `what` is computed, `where` it is shown. With a `slot`, the ledger records the same look of a run once, else every
+    time.
     """
 
     dataset: str
@@ -71,7 +73,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The noisy output of one release, and whether it was drawn now or read back."""
+    """The noisy output of a release; `reused` if it was stored before."""
 
     output: bytes
     reused: bool
@@ -79,34 +81,43 @@ class Release:
 
 
 Compose = Callable[[Sequence[Mapping[str, Any]], float], float]
-"""(events, delta) -> epsilon of all of them together, valid under adaptive choice; the gate's arithmetic."""
+"""(events, delta) -> epsilon of their composition, valid under adaptive choice. The ledger checks caps with it."""
 
 
 class Ledger(Protocol):
-    """The budget book of all datasets: append-only, hash-chained, exactly one draw per (dataset, step key)."""
+    """The privacy ledger of all datasets: append-only, hash-chained.
+
+    It draws exactly one output per (dataset, step key).
+    """
 
     def register(self, name: str, fingerprint: str, records: Sequence[str], who: str = "", key: str = "") -> str:
-        """Return the id of the dataset with this content (hashes under `key`); known content keeps its budget."""
+        """Return the id of the dataset with this content (hashes under `key`).
+
+        Registered content keeps its budget.
+        """
 
     def known(self, name: str) -> str | None:
-        """Return the id of a dataset given by id or name, None if there is none."""
+        """Return the id of a dataset from its id or name, None if there is none."""
 
     def reserve(self, dataset: str, plan: BudgetPlan, who: str) -> None:
-        """Set the plan's unspent part aside; BudgetError if the cap would be passed. Idempotent by run id."""
+        """Reserve the plan's unspent part. Idempotent by run id.
+
+        BudgetError if the cap would be exceeded.
+        """
 
     def release_once(self, request: ReleaseRequest, draw: Callable[[], bytes]) -> Release:
-        """Return the stored output for the request's key, or charge, draw and store it in one transaction.
+        """Return the stored output of the key, or charge, draw and store it.
 
-        BudgetError over the cap, LostArtifactsError when the slot was released under another key and
-        `respend` is False, LedgerError when the run reserved too little. `draw` runs at most once, and
-        nothing is charged if it raises.
+        Charge, draw and storage are one transaction. BudgetError over the cap, LostArtifactsError when the slot was
+        released under another key and `respend` is False, LedgerError when the run reserved too little. `draw` runs at
+        most once, and nothing is charged if it raises.
         """
 
     def released(self, dataset: str, step_key: str) -> bool:
-        """Say whether a release with this key is in the book."""
+        """Return True if the ledger has a release with this key."""
 
     def look(self, look: Look) -> None:
-        """Write down that private rows are looked at without noise; called before they are. Costs nothing."""
+        """Record that private rows are about to be read without noise. Costs nothing."""
 
     def finish(self, dataset: str, run_id: str) -> None:
-        """Return what the run reserved and did not spend. Idempotent."""
+        """Return the unspent part of the run's reservation. Idempotent."""

@@ -1,4 +1,4 @@
-"""Language models: prompts, completions, usage and the protocol that every model implements."""
+"""Language models: prompts, completions, usage and the model protocol."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from connectors.interfaces.prompts import Prompt
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What calls cost: `calls` made, tokens in and out, dollars. Usage adds up.
+    """The cost of calls: their number, tokens in and out, dollars. Can be summed.
 
     `estimated_calls`, `estimated_dollars`: the part whose tokens the server did not report.
     """
@@ -37,7 +37,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """One language model (PLM) of a configuration: its name in the run, its connector and the connector's options."""
+    """A language model of a configuration: its name in the run, connector and options."""
 
     name: str
     connector: str
@@ -47,9 +47,10 @@ class ModelSpec:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One answer. `finish_reason`: stop | length | refused | error | exhausted; failed requests are answers too.
+    """A completion. `finish_reason`: stop | length | refused | error | exhausted.
 
-    `estimated`: the server did not report all tokens, so they were estimated from bytes, and `dollars` with them.
+    Failed requests have a completion too. `estimated`: the server did not report all tokens; they and `dollars` are
+    estimated from bytes.
     """
 
     text: str
@@ -62,41 +63,47 @@ class Completion:
 
     @property
     def usage(self) -> Usage:
-        """The cost of this one call."""
+        """The cost of this call."""
         estimated_dollars = self.dollars if self.estimated else 0.0
         counts = (self.tokens_in, self.tokens_out)
         return Usage(1, *counts, self.dollars, int(self.estimated), estimated_dollars)
 
 
 Keep = Callable[[int, Completion], None]
-"""Called with (position in `prompts`, answer) the moment an answer exists, before `complete` returns."""
+"""Called with (position in `prompts`, completion) as soon as a completion arrives, before `complete` returns."""
 
 
 def keep_nothing(position: int, completion: Completion) -> None:
-    """Do nothing with an answer: the default of `LanguageModel.complete`."""
+    """Ignore a completion: the default of `LanguageModel.complete`."""
 
 
 class LanguageModel(Protocol):
-    """A language model. `complete` is its whole interface, embedded or paid."""
+    """A language model, embedded or paid; `complete` is its whole interface."""
 
     @property
     def name(self) -> str:
-        """Name in the run, unique among its PLMs."""
+        """Name of the model, unique in the run."""
 
     @property
     def identity(self) -> str:
-        """Everything that determines an answer besides the prompt: connector, model, version, decoding."""
+        """All settings besides the prompt that affect a completion.
+
+        They are connector, model, version and decoding.
+        """
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
         """Return one completion per prompt, in order; call `keep` for each as it arrives.
 
-        Raises TemporaryError or FinalError when the model as a whole cannot go on.
+        Raises TemporaryError or FinalError if the whole model fails.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A language model as files on this machine: their folder, and what names their content whatever the decoding."""
+    """A language model in files on this machine.
+
+    `content` identifies the files' content, independent of the decoding.
+    """
 
     folder: Path
     content: str

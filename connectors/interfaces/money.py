@@ -8,7 +8,7 @@ SIGNIFICANT_DIGITS = 4
 
 
 def format_dollars(amount: float) -> str:
-    """Return dollars with four significant digits, never fewer than the cents: 0.005, 2.5, 12345.67."""
+    """Return dollars with 4 significant digits and at least cents: 0.005, 12345.67."""
     if not amount or not math.isfinite(amount):
         return f"{amount:g}"
     decimals = max(2, SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(abs(amount))))
@@ -16,5 +16,8 @@ def format_dollars(amount: float) -> str:
 
 
 def of_which_estimated(amount: float) -> str:
-    """Return the remark behind an amount whose tokens servers did not all report; empty for 0 dollars."""
+    """Return the remark on the estimated part of an amount, '' for 0 dollars.
+
+    An amount is estimated if servers did not report all its tokens.
+    """
     return f" (of which {format_dollars(amount)} estimated)" if amount else ""

@@ -1,4 +1,4 @@
-"""Install commands for this very environment: its interpreter, and the checkout that it was installed from."""
+"""Install commands for this environment: its interpreter and its checkout."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ PROJECT = "wasp-synth"
 
 
 def pip_install() -> str:
-    """Return the beginning of a command that installs packages for the running interpreter."""
+    """Return the start of a command that installs packages for this interpreter."""
     return f"{shlex.quote(sys.executable)} -m pip install"
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an extra of this project for the running interpreter.
+    """Return the command that installs an extra of this project for this interpreter.
 
-    Where the project was installed from a folder, that folder is installed again, within its constraints.
+    If the project was installed from a folder, the command installs that folder again with its constraints.
     """
     from urllib.parse import unquote, urlsplit
 
@@ -34,9 +34,9 @@ def install_command(extra: str) -> str:
 
 
 def _source() -> dict[str, Any]:
-    """Return where this project was installed from (PEP 610); nothing for a package of an index.
+    """Return the origin of this installation (PEP 610), empty for an index package.
 
-    In the folder of a checkout, Python finds the build metadata there first, which does not have it.
+    In a checkout, Python first finds build metadata, which lacks the origin. Therefore all distributions are read.
     """
     from importlib.metadata import distributions
 

@@ -1,4 +1,4 @@
-"""Progress of long work, and its pieces."""
+"""Progress callback for long work, and batching."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 Advance = Callable[[int], None]
-"""Report that n more units are done."""
+"""Called with the number of units just finished."""
 
 
 def chunks(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:

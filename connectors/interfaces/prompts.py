@@ -1,4 +1,4 @@
-"""What a language model is asked."""
+"""Requests to language models."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from connectors.interfaces.content_keys import digest
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One request. `text` is what a vendor receives; the other fields say the same to embedded models.
+    """One request to a language model.
 
-    `good` and `bad` are synthetic examples only, never private rows. `seed` makes repeated requests distinct.
+    Vendors receive `text`; embedded models use the other fields, which have the same meaning. `good` and `bad` contain
+    only synthetic examples, never private rows. `seed` makes repeated requests distinct.
     """
 
     text: str
@@ -30,16 +31,17 @@ class Prompt:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The synthetic texts that stand in `text` beside the instruction."""
+        """The synthetic texts that `text` contains in addition to the instruction."""
         return (*self.good, *self.bad)
 
 
 @dataclass(frozen=True, slots=True)
 class Cloze(Prompt):
-    """A request to write a text anew in part: words of `source` are masked and filled in again, `rounds` times.
+    """A request to rewrite a part of a text.
 
-    `mask`: share of the words that is masked in each round. `blanked`: the text with blanks, as `text` shows it to
-    vendors. Models that fill masks themselves read `source`; a `label` is named to them or empty.
+    In each of `rounds` rounds, masked words of `source` are filled in again. `mask`: share of words masked per round.
+    `blanked`: the text with blanks, as `text` shows it to vendors. Models that fill masks themselves read `source`;
+    they receive a `label` or an empty one.
     """
 
     source: str = ""
@@ -55,6 +57,9 @@ class Cloze(Prompt):
 
 @dataclass(frozen=True, slots=True)
 class Seeded(Prompt):
-    """A request for a text that contains `phrases`; `good` are examples that a client gave away for prompts."""
+    """A request for a text that contains `phrases`.
+
+    `good` are examples that a client has released for use in prompts.
+    """
 
     phrases: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Keys and passwords taken out of whatever may be read by others: messages, tracebacks, log lines."""
+"""Removal of keys and passwords from messages, tracebacks and log lines."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from typing import Any, Final
 
 HIDDEN: Final = "***"
 LEAST: Final = 6
-"""Characters of a value that is looked for: a shorter one stands in ordinary words."""
+"""Minimum length of a secret that is searched for; ordinary text contains shorter ones."""
 
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|AUTH|AUTH_STRING)$", re.I)
 _PASSWORD = re.compile(r"(://[^/\s:@]*):\S*@")
 _QUERY = re.compile(r"([?&](?:password|passwd|sslpassword|token|access_token|api_key|key|secret|sig)=)[^&\s'\"]+", re.I)
 _KEY_LIKE = re.compile(r"\b(sk|key|pk|gsk|hf|xai|api)[-_][\w*.\-]{6,}|\bBearer\s+\S+", re.I)
-_read: set[str] = set()
+_secrets: set[str] = set()
 
 
 def remember(value: str) -> None:
-    """Take note of a key that was read: it is hidden from now on."""
+    """Hide this key in all text from now on."""
     if len(value) >= LEAST:
-        _read.add(value)
+        _secrets.add(value)
 
 
 def redact(text: str) -> str:
-    """Return `text` without keys that were read, values of secret variables, and passwords in addresses."""
-    for value in sorted({*_read, *_variables()}, key=len, reverse=True):
+    """Return `text` without used keys, secret variables' values and address passwords."""
+    for value in sorted({*_secrets, *_variables()}, key=len, reverse=True):
         text = text.replace(value, HIDDEN)
     return _QUERY.sub(rf"\1{HIDDEN}", _PASSWORD.sub(rf"\1:{HIDDEN}@", text))
 
 
 def redact_words(text: str) -> str:
-    """Return the words of a foreign program without anything that looks like a key either."""
+    """Return the text of a foreign program without anything that looks like a key."""
     return _KEY_LIKE.sub(HIDDEN, redact(text))
 
 
 def redact_error(error: BaseException) -> None:
-    """Take secrets out of the words of an error on its way: whoever catches it may store them."""
-    error.args = tuple(redact(one) if isinstance(one, str) else one for one in error.args)
+    """Remove secrets from the arguments of an error: a caller may store them."""
+    error.args = tuple(redact(argument) if isinstance(argument, str) else argument for argument in error.args)
 
 
 def guard_logs() -> None:
-    """Let no log record of this process hold a secret, in its message or in its traceback; doing it again is free.
+    """Remove secrets from the message and traceback of every log record. Idempotent.
 
-    Whoever writes the record, Prefect above all: its own handlers print and send it on as it is.
+    It covers records of other packages, above all Prefect, whose handlers print and send records unchanged.
     """
     make = logging.getLogRecordFactory()
     if not isinstance(make, _Guarded):
@@ -54,7 +54,7 @@ def guard_logs() -> None:
 
 
 class _Guarded:
-    """Makes log records as before, and takes the secrets out."""
+    """A log record factory that removes secrets."""
 
     def __init__(self, make: Callable[..., logging.LogRecord]) -> None:
         self._make = make
@@ -64,9 +64,9 @@ class _Guarded:
         try:
             message = record.getMessage()
         except (TypeError, ValueError):
-            return record  # words and values do not fit: logging itself complains where the record is written
-        if (shown := redact(message)) != message:
-            record.msg, record.args = shown, ()
+            return record  # the format does not match its arguments: logging reports that itself
+        if (redacted := redact(message)) != message:
+            record.msg, record.args = redacted, ()
         if record.exc_info and record.exc_info[1] is not None:
             record.exc_text = redact("".join(traceback.format_exception(record.exc_info[1])).rstrip("\n"))
         return record

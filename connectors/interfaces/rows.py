@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowsRef:
-    """Where rows lie: file, URL or SQL, and the columns to take. A reference only; holds no row.
+    """The location of rows: file, URL or SQL, and the columns. Contains no row.
 
-    `rows`: how many to take (None: all), chosen by `seed`. `of`: declared size of the source; each row is then taken by
-    a draw of its own, with chance rows/of. `public`: the rows are public; exactly `rows` are drawn, each class in its
-    proportion. `person`: column that says whose row it is. `classes`: (class, beginnings of labels that are of it)
-    where the column holds codes; a row of no class is left out.
+    `rows`: number of rows to take (None: all), chosen by `seed`. `of`: declared size of the source; each row is then
+    drawn independently with probability rows/of. `public`: the rows are public; exactly `rows` are drawn, stratified by
+    class. `person`: column with the person of each row. `classes`: (class, label prefixes) if the column contains
+    codes; a row without a class is left out.
     """
 
     path: str
@@ -34,22 +34,22 @@ class RowsRef:
 
     @property
     def choice(self) -> list[object]:
-        """What decides which rows are taken, for the keys of steps."""
+        """The parameters of the row selection, for the keys of steps."""
         return [self.rows, self.of, self.seed, *(["public"] if self.public else [])]
 
     @property
     def lets_rows_in(self) -> bool:
-        """Whether removing a private row would let another one in."""
+        """True if removing a private row would add another one."""
         return self.rows is not None and self.of is None and not self.public
 
 
 @dataclass(frozen=True, slots=True)
 class TermsRef:
-    """Where a public vocabulary lies, and what of it counts.
+    """The location of a public vocabulary, and the selection of its terms.
 
-    `term`: column of the terms; `rank`: column of their rank, 1 first; empty: the order of the file. The first `skip`
-    terms, those shorter than `shortest` letters and, with `stop_words`, common English words never count, however they
-    are written; of the others the first `most`.
+    `term`: column of the terms; `rank`: column of their rank, starting at 1; empty: file order. Excluded are the first
+    `skip` terms, terms shorter than `shortest` letters and, with `stop_words`, common English words, in any spelling.
+    Of the others the first `most` count.
     """
 
     path: str
@@ -63,20 +63,26 @@ class TermsRef:
 
 @dataclass(frozen=True, slots=True)
 class PrivateRef:
-    """The private dataset of a run by name and place; opened in tasks/private alone. Never prints its place."""
+    """The private dataset of a run: name and location.
+
+    Only tasks/private opens it. Its repr does not contain the location.
+    """
 
     name: str
     where: RowsRef = field(repr=False)
 
 
 RowReader = Callable[[RowsRef], "pd.DataFrame"]
-"""Opens a reference. Columns: row (int64, 0-based position in the source), text, label, and, where the reference
-names them, attribute and person; all strings. Raises InputError for a missing file, column or an unreadable source."""
+"""Opens a reference. Columns: row (int64, 0-based position in the source), text, label and, if the reference names
+them, attribute and person; all strings. Raises InputError for a missing file or column and an unreadable source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Columns that a source names apart from its rows. `is_schema`: surely not a row, as a first line may be."""
+    """The column names of a source.
+
+    `is_schema`: they are certainly no data row, unlike the first line of a file.
+    """
 
     columns: tuple[str, ...]
     is_schema: bool

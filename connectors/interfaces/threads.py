@@ -1,13 +1,13 @@
-"""Threads for computations: their waiting, their number, and one pool that all steps of a process share.
+"""Thread settings for computations, and one thread pool per process.
 
-A thread of OpenMP (torch, scikit-learn) or OpenBLAS (numpy, scipy) that has no work spins for milliseconds by default.
-On a machine that does anything else it takes the core from the thread that it waits for: four threads on four busy
-cores embedded a fifth of the texts that one thread does, at twelve times its processor time. `settle_environment`
-therefore makes threads sleep.
+By default an idle thread of OpenMP (torch, scikit-learn) or OpenBLAS (numpy, scipy) spins for milliseconds. On a busy
+machine the spinning thread blocks the core that the working thread needs: four threads on four busy cores embedded a
+fifth as many texts as one thread, and used twelve times its processor time. `settle_environment` therefore makes idle
+threads sleep.
 
-`compute` then gives each piece of work one core. No piece waits for another, so that a core that is taken by another
-program delays one piece and not all. Results do not depend on the number of threads. Several processes of a machine
-divide the cores by the system's scheduler, which treats threads of one core each alike.
+`compute` gives each item of work one core. Items do not wait for each other: if another program takes a core, only one
+item is delayed. Results do not depend on the number of threads. Several processes on a machine share the cores through
+the system's scheduler, which treats all single-core threads alike.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 SLEEPING = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
-"""Variables that make waiting threads sleep: the standard one, and that of the runtimes of Intel and LLVM."""
+"""Variables that make idle threads sleep: the OpenMP standard's, and the one of the Intel and LLVM runtimes."""
 WAITING = (*SLEEPING, "GOMP_SPINCOUNT", "KMP_LIBRARY")
-"""Variables that say how threads wait; if the user has set one, all are left alone."""
+"""Variables that control how threads wait. If the user has set one of them, none is changed."""
 BLAS = {"OPENBLAS_THREAD_TIMEOUT": "4"}
-"""Makes waiting threads of OpenBLAS sleep: they spin for 2^n ticks of the clock, n is 26 or 28 by default, least 4."""
+"""Makes idle OpenBLAS threads sleep: they spin for 2^n clock ticks; n is 26 or 28 by default, at least 4."""
 NUMBER = "OMP_NUM_THREADS"
 CGROUP: Final = Path("/sys/fs/cgroup")
 AHEAD = 2
-"""Pieces of work under way for each thread: a thread that ends one finds the next without waiting for the caller."""
+"""Items submitted per thread: a thread that finishes an item starts the next without waiting for the caller."""
 
 
 def settle_environment(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Let threads of libraries sleep while they wait, and be no more than a CPU quota pays for.
+    """Make idle library threads sleep, and limit their number to the CPU quota.
 
-    It comes before torch, numpy and scikit-learn are loaded, which read these variables once. Child processes inherit
-    them. What the user has set stays.
+    Call it before torch, numpy and scikit-learn are imported: they read these variables once. Child processes inherit
+    them. Variables that the user has set are not changed.
     """
     if not any(name in environment for name in WAITING):
         environment.update(SLEEPING)
@@ -52,7 +52,7 @@ def settle_environment(environment: MutableMapping[str, str] = os.environ) -> No
 
 
 def usable_cores() -> int:
-    """Return how many threads compute at once: OMP_NUM_THREADS, else the cores that this process may use."""
+    """Return the number of compute threads: OMP_NUM_THREADS, else the usable cores."""
     stated = os.environ.get(NUMBER, "").split(",")[0].strip()
     if stated.isdecimal() and int(stated) > 0:
         return int(stated)
@@ -60,7 +60,7 @@ def usable_cores() -> int:
 
 
 def cpu_quota(folder: Path = CGROUP) -> int | None:
-    """Return the cores that a container's CPU limit pays for, at least 1; None without a limit."""
+    """Return the cores of the container's CPU limit, at least 1; None without a limit."""
     for files in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
         with suppress(OSError, ValueError):
             text = " ".join((folder / file).read_text(encoding="ascii") for file in files)
@@ -70,10 +70,11 @@ def cpu_quota(folder: Path = CGROUP) -> int | None:
 
 
 def compute(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
-    """Yield each item with its result, in the order in which they are ready.
+    """Yield each item with its result, in order of completion.
 
-    The threads are the process's own, one core each, as many as `usable_cores`. Callers in several threads share them
-    evenly. `items` is read in the caller's thread. After an error, work that has begun ends before it is raised.
+    The threads belong to the process: one core each, `usable_cores` of them. Callers in several threads share them
+    evenly. `items` is read in the caller's thread. After an error, work in progress finishes before the error is
+    raised.
     """
     pool, number = _POOL.open()
     left, running = iter(items), dict[Future[Result], Item]()
@@ -93,18 +94,17 @@ def compute(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[t
 
 
 class _Pool:
-    """The threads of this process; a process that is forked begins with none."""
+    """The thread pool of this process; a forked process starts with an empty one."""
 
     _lock: Lock
     _number: int
     _threads: ThreadPoolExecutor | None
 
     def __init__(self) -> None:
-        self._forget()
-        os.register_at_fork(after_in_child=self._forget)
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
 
     def open(self) -> tuple[ThreadPoolExecutor, int]:
-        """Return the threads and their number, which follows OMP_NUM_THREADS."""
         number = usable_cores()
         with self._lock:
             if self._threads is None or self._number != number:
@@ -112,7 +112,7 @@ class _Pool:
                 self._threads = ThreadPoolExecutor(number, "compute", initializer=_take_one_core)
             return self._threads, self._number
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._lock, self._number, self._threads = Lock(), 0, None
 
 
@@ -121,9 +121,10 @@ _STARTING: Final = Lock()
 
 
 def _take_one_core() -> None:
-    """Limit torch's operations in this thread to one core, and leave other threads theirs.
+    """Limit torch's operations in this thread to one core.
 
-    torch keeps a number for each thread that has used it, and one for threads that begin later: the latter is put back.
+    Other threads are not affected. torch stores a thread count for each thread that has used it, and a default for
+    threads that start later. The helper thread restores that default.
     """
     import torch
 

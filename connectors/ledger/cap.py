@@ -1,4 +1,7 @@
-"""The gate: whether more may be released from a dataset. Its arithmetic is handed in (tasks/accounting/votes.py)."""
+"""The cap check before a release; the caller passes the accountant.
+
+`tasks/accounting/votes.py` has the accountant.
+"""
 
 from __future__ import annotations
 
@@ -15,103 +18,107 @@ SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Compares what happened, what is reserved and what is wanted with the cap.
+    """Compares past, reserved and requested events with the cap.
 
-    A release without noise has no epsilon: it marks its dataset as exposed, is refused where there is a cap, and
-    does not enter the totals.
+    A release without noise has no epsilon: it marks its dataset as exposed, is refused if there is a cap, and does not
+    count in the totals.
     """
 
     compose: Compose
 
     def total(self, events: Sequence[Event], delta: float) -> float:
-        """Return the epsilon of events together at `delta`; LedgerError if the accountant gives no number."""
+        """Return the epsilon of composed events at `delta`.
+
+        LedgerError if the accountant returns no valid number.
+        """
         noisy = [event for event in events if not exposes(event)]
         if not noisy:
             return 0.0
         epsilon = float(self.compose(noisy, delta))
         if math.isnan(epsilon) or epsilon < 0:
-            raise LedgerError(f"The accountant answered {epsilon} for {len(noisy)} events: nothing is released.")
+            raise LedgerError(f"The accountant returned {epsilon} for {len(noisy)} events; nothing is released.")
         return epsilon
 
-    def refusal(self, state: State, standing: Sequence[Event], wanted: Sequence[Event]) -> BudgetError | None:
-        """Return why `wanted` cannot be added to `standing`, or None.
+    def refusal(self, state: State, current: Sequence[Event], requested: Sequence[Event]) -> BudgetError | None:
+        """Return the error if `requested` cannot be added to `current`, else None.
 
-        needs: epsilon of `wanted` alone. left: the cap minus the epsilon of `standing`, at least 0. missing: what
-        the total would pass the cap by; less than needs - left, as epsilons of noisy releases add up sublinearly.
+        needs: epsilon of `requested` alone. left: the cap minus the epsilon of `current`, at least 0. missing: the
+        excess of the total over the cap. It is less than needs - left, because epsilons of noisy releases compose
+        sublinearly.
         """
         cap = state.cap
-        if cap is None or not wanted:
+        if cap is None or not requested:
             return None
-        left = max(0.0, cap.epsilon - self.total(standing, cap.delta))
-        if any(exposes(event) for event in wanted):
+        left = max(0.0, cap.epsilon - self.total(current, cap.delta))
+        if any(exposes(event) for event in requested):
             return BudgetError(math.inf, left, math.inf, state.dataset, cap.epsilon, state.group)
-        if math.isinf(self.total([*standing, *wanted], cap.delta)):
-            own = own_delta([*standing, *wanted])
-            return DeltaBudgetError(own, cap.delta, self.total(wanted, cap.delta), left, state.dataset)
-        both = self.total([*standing, *wanted], cap.delta)
+        if math.isinf(self.total([*current, *requested], cap.delta)):
+            own = own_delta([*current, *requested])
+            return DeltaBudgetError(own, cap.delta, self.total(requested, cap.delta), left, state.dataset)
+        both = self.total([*current, *requested], cap.delta)
         if both <= cap.epsilon * (1 + SLACK):
             return None
-        needs = self.total(wanted, cap.delta)
+        needs = self.total(requested, cap.delta)
         return BudgetError(needs, left, both - cap.epsilon, state.dataset, cap.epsilon, state.group)
 
     def plan_refusal(
-        self, states: Sequence[State], run: tuple[str, str], wanted: Sequence[Event]
+        self, states: Sequence[State], run: tuple[str, str], requested: Sequence[Event]
     ) -> BudgetError | None:
-        """Return why the plan of a (dataset, run) cannot be set aside, or None: no cap of its group may be passed."""
-        found = (self.refusal(state, [*state.spent(), *state.reserved(without=run)], wanted) for state in states)
-        return next((refusal for refusal in found if refusal is not None), None)
+        """Return the error if the plan of a run exceeds a cap of its group, else None."""
+        refusals = (self.refusal(state, [*state.spent(), *state.reserved(without=run)], requested) for state in states)
+        return next((refusal for refusal in refusals if refusal is not None), None)
 
     def release_refusal(self, states: Sequence[State], request: ReleaseRequest, extra: bool) -> BudgetError | None:
-        """Return why one release cannot be paid, or None.
+        """Return the error if a release cannot be paid, else None.
 
-        A reserved release is held against what happened alone (the cap may have been lowered since); an extra one
-        must leave room for all that is reserved.
+        A reserved release is compared with past events only (the cap can be lower than at reservation). An extra one
+        must also leave room for all reservations.
         """
         for state in states:
-            standing = [*state.spent(), *state.reserved()] if extra else state.spent()
-            refusal = self.refusal(state, standing, [dict(request.charge.event)])
+            current = [*state.spent(), *state.reserved()] if extra else state.spent()
+            refusal = self.refusal(state, current, [dict(request.charge.event)])
             if refusal is not None:
                 return refusal
         return None
 
 
 def require_unit(states: Iterable[State], protects: Iterable[str]) -> None:
-    """Raise ConfigError when a cap for persons meets charges that protect single records only."""
+    """Raise ConfigError if a cap for persons meets charges that protect only records."""
     weaker = set(protects) - {"person"}
     for state in states:
         if weaker and state.cap is not None and state.cap.protects == "person":
             raise ConfigError(
-                f"The cap of dataset '{state.dataset}' is for persons, this run protects single records: set "
+                f"The cap of dataset '{state.dataset}' applies to persons, but this run protects single records. Set "
                 "privacy.protects: person and private.person."
             )
 
 
 def admit(state: State, request: ReleaseRequest) -> tuple[Run, bool]:
-    """Return the run of a request and whether its release comes on top of the run's reservation.
+    """Return the run of a request, and True if the release exceeds its reservation.
 
-    Raises LedgerError when the run has reserved nothing (left) for it, LostArtifactsError when the slot was released
-    under another key; `respend` turns both of the latter into an extra release. A run that released all of its plan
-    needs no open reservation for that: the extra release is held against the cap by itself.
+    Raises LedgerError if the run has no reservation left for it, LostArtifactsError if the slot was released under
+    another key. `respend` turns both into an extra release. A run that released its whole plan needs no open
+    reservation for that: the extra release is compared with the cap by itself.
     """
     run = state.runs.get(request.run_id)
     before = [entry for entry in state.released if (entry.run_id, entry.slot) == (request.run_id, request.slot)]
     if run is None or not (run.open or before):
         raise LedgerError(
             f"Run {request.run_id} has no open reservation on dataset '{state.dataset}', so slot {request.slot} is not "
-            f"released. Reserve the plan of the run first; for a finished run type: wasp resume {request.run_id}"
+            f"released. Reserve the plan of the run first. Resume a finished run with: wasp resume {request.run_id}"
         )
     if before and not request.respend:
         raise LostArtifactsError(
             f"Run {request.run_id}: slot {request.slot} was released on {before[-1].at} for other candidates. "
-            "Bring back the run's files to reuse that output, or set privacy.on_lost_artifacts: respend to pay again "
+            "Restore the run's files to reuse that output, or set privacy.on_lost_artifacts: respend to pay again "
             f"(wasp resume {request.run_id} --respend)."
         )
-    wanted = charge_key(charge_fields(request.charge))
-    unspent = any(charge_key(charge) == wanted for charge in state.unspent(request.run_id))
+    key = charge_key(charge_fields(request.charge))
+    unspent = any(charge_key(charge) == key for charge in state.unspent(request.run_id))
     if not unspent and not request.respend:
         raise LedgerError(
             f"Run {request.run_id} has no reserved charge left that equals slot {request.slot} "
             f"({request.charge.mechanism}, noise scale {request.charge.noise_scale:g}) on dataset '{state.dataset}'. "
-            "The plan it reserved must hold every release: reserve the right plan and resume the run."
+            "The reserved plan must contain every release. Reserve the right plan and resume the run."
         )
     return run, bool(before) or not unspent

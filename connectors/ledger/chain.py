@@ -1,4 +1,4 @@
-"""Reads and extends the hash chain of a dataset inside one transaction."""
+"""Reading and extending the hash chain of a dataset within a transaction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SKEW = timedelta(minutes=5)
 
 
 def utc_now() -> datetime:
-    """Return the time in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
@@ -32,24 +32,25 @@ def read_entries(db: Connection, dataset: str) -> list[Entry]:
 
 
 def load(db: Connection, dataset: str, *, lock: bool) -> State:
-    """Return the state of a dataset, its row locked until the transaction ends if asked.
+    """Return the state of a dataset; `lock` locks its row until the transaction ends.
 
-    Raises LedgerError for an unknown dataset and for a chain that does not hold: nothing is released on it.
+    Raises LedgerError for an unknown dataset and for an invalid chain, which permits no release.
     """
     query = select(DATASETS).where(DATASETS.c.dataset == dataset)
     head = db.execute(query.with_for_update() if lock else query).first()
     if head is None:
-        raise LedgerError(f"The budget book knows no dataset '{dataset}'. Register its rows first (wasp budget show).")
+        raise LedgerError(f"The privacy ledger has no dataset '{dataset}'. Register its rows first (wasp budget show).")
     state = read_state(dataset, read_entries(db, dataset))
     if (state.entries, state.head) != (head.entries, head.head):
-        raise damaged(dataset, f"{head.entries} entries were written, {state.entries} are there")
+        raise damaged(dataset, f"{head.entries} entries were written, {state.entries} exist")
     return state
 
 
 def lock_group(db: Connection, dataset: str) -> tuple[State, ...] | None:
-    """Return the states of a dataset and of all others of its group, locked; None if it grew during the wait.
+    """Return the locked states of a dataset and of its group, its own state first.
 
-    The caller then lets all locks go and tries again: to wait for one more while others are held could never end.
+    Returns None if the group grew during the wait. The caller then releases all locks and tries again: waiting for one
+    more lock while holding others could deadlock.
     """
     query = select(ENTRIES.c.detail_json).where(ENTRIES.c.dataset == dataset, ENTRIES.c.kind == JOINED)
     latest = db.execute(query.order_by(ENTRIES.c.number.desc()).limit(1)).scalar()
@@ -60,18 +61,18 @@ def lock_group(db: Connection, dataset: str) -> tuple[State, ...] | None:
 
 
 def lock_book(db: Connection) -> None:
-    """Let one transaction at a time decide what a new dataset is."""
+    """Let only one transaction at a time register datasets."""
     db.execute(select(BOOK).where(BOOK.c.id == 1).with_for_update()).one()
 
 
 def start_chain(db: Connection, dataset: str) -> State:
-    """Make an empty chain."""
+    """Create an empty chain."""
     db.execute(insert(DATASETS).values(dataset=dataset, entries=0, head=""))
     return State(dataset)
 
 
 def append(db: Connection, state: State, draft: Entry, clock: Clock) -> Entry:
-    """Write one more line: number, time, previous hash and hash are filled in here; `state` moves on."""
+    """Write the next entry with number, time, previous hash and hash; update `state`."""
     entry = replace(draft, number=state.entries + 1, at=_stamp(state, clock), previous=state.head)
     entry = replace(entry, hash=entry.sealed())
     db.execute(insert(ENTRIES).values(**asdict(entry)))
@@ -87,39 +88,42 @@ def _stamp(state: State, clock: Clock) -> str:
         last = datetime.fromisoformat(state.last_at)
         if now < last - SKEW:
             raise LedgerError(
-                f"This machine's clock says {now.isoformat()}, but the last entry of dataset '{state.dataset}' was "
-                f"written at {state.last_at}. Set the clock; until then nothing is written."
+                f"This machine's clock shows {now.isoformat()}, but the last entry of dataset '{state.dataset}' was "
+                f"written at {state.last_at}. Set the clock; until then the ledger refuses new entries."
             )
-        # Clocks of several machines differ a little; the order of lines is that of the chain.
+        # Clocks of several machines differ slightly; the chain defines the order of entries.
         now = max(now, last)
     return now.isoformat(timespec="microseconds")
 
 
 def stored_bytes(value: Any) -> bytes:
-    """Return an output as the driver handed it over; text, which only a hand can have put there, as its bytes."""
+    """Return an output from the driver as bytes.
+
+    Only manual changes produce text; it is encoded.
+    """
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
 def output_hash(output: bytes) -> str:
-    """Return the SHA-256 of a released (thus no longer private) output."""
+    """Return the SHA-256 of a released output, which is no longer private."""
     return hashlib.sha256(output).hexdigest()
 
 
 def stored_release(db: Connection, request: ReleaseRequest) -> Release | None:
-    """Return what was released under a request's key, whichever run drew it, or None.
+    """Return the release stored under a request's key, from any run, or None.
 
-    Raises LedgerError when the stored bytes or their entry were changed, or when they were drawn with other noise.
+    Raises LedgerError if the stored bytes or their entry were changed, or if the noise differed.
     """
-    place = (OUTPUTS.c.dataset == ENTRIES.c.dataset) & (OUTPUTS.c.number == ENTRIES.c.number)
-    wanted = (OUTPUTS.c.dataset == request.dataset) & (OUTPUTS.c.step_key == request.step_key)
-    row = db.execute(select(ENTRIES, RAW_OUTPUT).join(OUTPUTS, place).where(wanted)).mappings().first()
+    same_entry = (OUTPUTS.c.dataset == ENTRIES.c.dataset) & (OUTPUTS.c.number == ENTRIES.c.number)
+    requested = (OUTPUTS.c.dataset == request.dataset) & (OUTPUTS.c.step_key == request.step_key)
+    row = db.execute(select(ENTRIES, RAW_OUTPUT).join(OUTPUTS, same_entry).where(requested)).mappings().first()
     if row is None:
         return None
     columns = dict(row)
     output = stored_bytes(columns.pop("output"))
     entry = Entry(**columns)
     if entry.hash != entry.sealed() or entry.output_hash != output_hash(output) or entry.step_key != request.step_key:
-        raise damaged(request.dataset, f"the output of entry {entry.number} is not the one that was written")
+        raise damaged(request.dataset, f"the output of entry {entry.number} was changed")
     if cost_of(entry.event) != cost_of(request.charge.event):
         raise LedgerError(
             f"Run {request.run_id}, slot {request.slot}: this step key was released with other noise "
@@ -129,16 +133,16 @@ def stored_release(db: Connection, request: ReleaseRequest) -> Release | None:
 
 
 def identified(db: Connection, name: str) -> str | None:
-    """Return the id of a dataset given by id or by any name it was registered under, None if there is none."""
+    """Return the id of a dataset from its id or a registered name, None if unknown."""
     if db.execute(select(DATASETS.c.dataset).where(DATASETS.c.dataset == name)).first():
         return name
     return db.execute(select(NAMES.c.dataset).where(NAMES.c.name == " ".join(name.split()))).scalar()
 
 
 def resolve(db: Connection, name: str) -> str:
-    """Return what `identified` returns; LedgerError if there is none."""
+    """Return the id of a dataset from its id or a registered name, else LedgerError."""
     dataset = identified(db, name)
     if dataset is None:
-        known = ", ".join(db.execute(select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)).scalars())
-        raise LedgerError(f"The budget book knows no dataset '{name}'. It knows: {known or 'none yet'}.")
+        datasets = ", ".join(db.execute(select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)).scalars())
+        raise LedgerError(f"The privacy ledger has no dataset '{name}'. Registered: {datasets or 'none yet'}.")
     return dataset

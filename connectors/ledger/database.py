@@ -1,4 +1,4 @@
-"""Opens the budget book's database and runs its transactions: SQLite file by default, PostgreSQL by URL."""
+"""Database and transactions of the privacy ledger: SQLite file or PostgreSQL URL."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from connectors.ledger.tables import BOOK, METADATA, SCHEMA
 
 WAIT_SECONDS = 600
 VERSION = select(BOOK.c.version).where(BOOK.c.id == 1)
-_SETUP_LOCK = 7_420_719_371  # any constant: the advisory lock of whoever creates the tables
+_SETUP_LOCK = 7_420_719_371  # any constant: the advisory lock for creating the tables
 _POSTGRES_SETTINGS = (
-    # A commit that the server could forget would let a release out that was never charged.
+    # If the server could lose a commit, a release could get out without a charge.
     "SET LOCAL synchronous_commit = on",
     f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'",
-    # A draw may take long; being cut off in it is safe, but wasteful.
+    # A draw can take long; aborting it would be safe, but wasteful.
     "SET LOCAL idle_in_transaction_session_timeout = 0",
 )
 
 
 class LedgerStore:
-    """Transactions on one database, opened on first use in each process. Pickles as its URL.
+    """Transactions on one database, opened on first use per process.
 
-    No connection is kept between transactions: nothing is shared with a forked child or lost with a restarted server.
+    Pickles as its URL. No connection stays open between transactions, so a forked child shares none and a server
+    restart breaks none.
     """
 
     def __init__(self, url: str) -> None:
@@ -49,7 +50,7 @@ class LedgerStore:
 
     @property
     def shown(self) -> str:
-        """The URL without password and options, fit for messages."""
+        """The URL without password and options, for messages."""
         return self._url.set(query={}).render_as_string(hide_password=True)
 
     @contextmanager
@@ -63,7 +64,7 @@ class LedgerStore:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Open one writing transaction: committed durably at the end, rolled back on any exception."""
+        """Open a write transaction: durable commit at the end, rollback on any exception."""
         with self._translated(), self._open().connect() as db:
             db = db.execution_options(ledger_writes=True)
             with db.begin():
@@ -74,9 +75,9 @@ class LedgerStore:
 
     @contextmanager
     def hold(self, name: str) -> Iterator[bool]:
-        """Hold a name among all processes that use this database; yields False if another one holds it.
+        """Lock a name among all processes of this database; yield False if it is locked.
 
-        It is free again when the block ends or the process dies, however it dies. SQLite has no such lock: True.
+        The lock ends with the block or the process, also after a crash. SQLite has no such lock: yields True.
         """
         if not self._is_postgres:
             yield True
@@ -84,11 +85,11 @@ class LedgerStore:
         number = int.from_bytes(hashlib.sha256(f"wasp {name}".encode()).digest()[:8], signed=True)
         with self._translated():
             db = self._open().connect().execution_options(isolation_level="AUTOCOMMIT")
-        # Not within _translated: errors of the block are not the book's.
+        # Outside _translated: errors of the block are not ledger errors.
         try:
             with self._translated():
-                mine = bool(db.execute(select(func.pg_try_advisory_lock(number))).scalar())
-            yield mine
+                acquired = bool(db.execute(select(func.pg_try_advisory_lock(number))).scalar())
+            yield acquired
         finally:
             with suppress(SQLAlchemyError):
                 db.close()
@@ -116,12 +117,12 @@ class LedgerStore:
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with suppress(FileExistsError):
-                # The files beside it (-wal, -shm) take their mode from this one.
+                # SQLite's own files (-wal, -shm) copy the mode of this file.
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
             if path.stat().st_mode & 0o077:
                 path.chmod(0o600)
         except OSError as error:
-            raise LedgerError(self._explain(error.strerror or "the file cannot be made")) from None
+            raise LedgerError(self._explain(error.strerror or "the file cannot be created")) from None
         engine = _engine(self._url, {"timeout": WAIT_SECONDS})
         event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
@@ -136,27 +137,27 @@ class LedgerStore:
 
     def _explain(self, cause: str) -> str:
         check = (
-            "that the server runs and can be reached, that user, password and database are right"
+            "that the server runs and is reachable, and that user, password and database are correct"
             if self._is_postgres
-            else f"that the folder exists and is yours, that the disk is not full, and that no other process has held "
+            else f"that you own the folder, that the disk is not full, and that no other process has locked "
             f"the file for {WAIT_SECONDS} seconds"
         )
         return (
-            f"The budget book {self.shown} did not answer: {cause}. Check {check}. "
-            "Without it no private row is opened and nothing is spent."
+            f"Privacy ledger {self.shown} is not available: {cause}. Check {check}. "
+            "No private row was opened and nothing was spent."
         )
 
 
 def parse_url(url: str) -> URL:
-    """Return the URL of a budget book with its driver named and its file absolute; LedgerError for what cannot be one.
+    """Return a ledger's URL with its driver and an absolute path, else LedgerError.
 
-    `postgresql://` means psycopg2 here. A book in memory is refused: it would forget what was spent.
+    `postgresql://` means psycopg2 here. An in-memory ledger is refused: it would lose its charges.
     """
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
         raise LedgerError(
-            "The ledger's URL cannot be read. Write sqlite:///path/to/ledger.db or "
+            "The ledger's URL is not valid. Use sqlite:///path/to/ledger.db or "
             "postgresql+psycopg2://user:password@host/database (special characters percent-encoded)."
         ) from None
     if parsed.drivername in ("postgres", "postgresql", "postgresql+psycopg2"):
@@ -166,17 +167,17 @@ def parse_url(url: str) -> URL:
             f"A ledger on '{parsed.drivername}' is not supported. Use sqlite:/// or postgresql+psycopg2://"
         )
     if parsed.database in (None, "", ":memory:") or parsed.query:
-        raise LedgerError("The ledger must be a file: sqlite:///path/to/ledger.db, without options.")
+        raise LedgerError("A SQLite ledger must be a file: sqlite:///path/to/ledger.db, without options.")
     return parsed.set(database=str(Path(str(parsed.database)).absolute()))
 
 
 def _engine(url: URL, arguments: dict[str, Any]) -> Engine:
-    # hide_parameters: a failed insert must not show a noisy output that was not released.
+    # hide_parameters: the error of a failed insert must not contain an unreleased noisy output.
     return create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args=arguments)
 
 
 def _configure_sqlite(connection: Any, _: object) -> None:
-    connection.isolation_level = None  # the driver's own BEGIN would come too late
+    connection.isolation_level = None  # the driver would send its own BEGIN too late
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
 
@@ -199,7 +200,7 @@ def _prepare(engine: Engine, shown: str) -> None:
                 db.execute(update(BOOK).where(BOOK.c.version < SCHEMA).values(version=SCHEMA))
                 version = db.execute(VERSION).scalar_one()
     if version != SCHEMA:
-        raise LedgerError(f"The budget book {shown} has format {version}, this program reads {SCHEMA}. Upgrade it.")
+        raise LedgerError(f"Privacy ledger {shown} has format {version}, but wasp supports {SCHEMA}. Upgrade wasp.")
 
 
 def _create_tables(db: Connection) -> None:

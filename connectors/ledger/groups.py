@@ -1,7 +1,7 @@
-"""Datasets that hold the same people: what one of them releases is charged to all.
+"""Groups of datasets with the same people: a release from one is charged to all.
 
-Each member's chain repeats what happens to the others ('group release', 'group reserve', ...), so that every chain says
-by itself what its people have spent. A group only grows: leaving it would give a budget back.
+Each member's chain repeats the entries of the others ('group release', 'group reserve', ...), so each chain alone
+contains all that its people have spent. A group only grows: leaving it would restore a spent budget.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from connectors.ledger.state import GROUP, JOINED, LOOK, RELEASING, Entry, State
 from connectors.ledger.tables import ENTRIES
 
 REPEATED = (*RELEASING, "reserve", "finish", "void", LOOK)
-"""Kinds of lines that the other datasets of a group repeat."""
+"""Kinds of entries that the other datasets of a group repeat."""
 
 Write = Callable[[State, Entry], object]
 
 
 def repeat(entry: Entry, other: State) -> Entry:
-    """Return the line by which another dataset of the group repeats `entry`."""
+    """Return the entry with which another dataset of the group repeats `entry`."""
     detail = entry.detail
     if entry.kind == "void":
-        there = other.others[entry.dataset].released
-        detail["number"] = next(each.number for each in there if each.detail["line"] == detail["number"])
+        releases = other.others[entry.dataset].released
+        detail["number"] = next(release.number for release in releases if release.detail["line"] == detail["number"])
     detail |= {"of": entry.dataset, "entry": entry.hash, "line": entry.number}
     return replace(entry, dataset=other.dataset, kind=GROUP + entry.kind, detail_json=canonical(detail))
 
 
 def join(db: Connection, name: str, datasets: Sequence[str], who: str, write: Write) -> None:
-    """Put datasets, and all that their groups hold, into the group `name`. The caller holds the book's lock.
+    """Merge datasets and their groups into the group `name`.
 
-    What each has released and reserved so far is charged to those that did not know it yet, past their caps if need be:
-    it has happened.
+    The caller holds the ledger's lock. Earlier releases and reservations of each are charged to all others, even beyond
+    their caps: they have already happened.
     """
-    union = {member for one in datasets for member in (one, *_members_of(db, one))} | set(_named(db, name))
+    union = {member for dataset in datasets for member in (dataset, *_members_of(db, dataset))} | set(_named(db, name))
     states = [load(db, member, lock=True) for member in sorted(union)]
     if all((state.group, set(state.members)) == (name, union) for state in states):
         return
@@ -55,7 +55,7 @@ def join(db: Connection, name: str, datasets: Sequence[str], who: str, write: Wr
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a group without needless blanks; ConfigError if nothing is left."""
+    """Return a group's name with normalised blanks; ConfigError if it is empty."""
     plain = " ".join(name.split())
     if not plain:
         raise ConfigError("A group of datasets needs a name (private.group, or wasp budget group NAME DATASET ...).")
@@ -63,22 +63,22 @@ def checked_name(name: str) -> str:
 
 
 def differences(db: Connection, state: State) -> Iterator[str]:
-    """Yield one sentence for each thing that the chains of a group do not tell alike."""
+    """Yield one sentence per difference between the chains of a group."""
     for name in (member for member in state.members if member != state.dataset):
         other = read_state(name, read_entries(db, name))
         if (other.group, other.members) != (state.group, state.members):
-            yield f"dataset '{name}' does not know that it is in group '{state.group}' with {', '.join(state.members)}"
-        there = {entry.hash: entry.number for entry in other.released}
-        here = state.others[name].released if name in state.others else []
-        known = {str(entry.detail["entry"]): entry.number for entry in here}
-        for line in (number for hash_, number in there.items() if hash_ not in known):
+            yield f"dataset '{name}' is not registered in group '{state.group}' with {', '.join(state.members)}"
+        released = {entry.hash: entry.number for entry in other.released}
+        copies = state.others[name].released if name in state.others else []
+        charged = {str(entry.detail["entry"]): entry.number for entry in copies}
+        for line in (number for hash_, number in released.items() if hash_ not in charged):
             yield f"entry {line} of dataset '{name}' (group '{state.group}') is not charged here"
-        for line in (number for hash_, number in known.items() if hash_ not in there):
+        for line in (number for hash_, number in charged.items() if hash_ not in released):
             yield f"entry {line} is charged for dataset '{name}' (group '{state.group}'), which did not release it"
 
 
 def _so_far(state: State) -> Iterator[Entry]:
-    """Yield the lines by which a new member learns what a dataset has spent and reserved before."""
+    """Yield the earlier releases and open reservations that a new member repeats."""
     for run_id, run in state.runs.items():
         if run.open:
             detail = canonical({"delta": run.delta, "charges": run.plan})
@@ -95,7 +95,7 @@ def _members_of(db: Connection, dataset: str) -> tuple[str, ...]:
 
 
 def _named(db: Connection, name: str) -> list[str]:
-    """Return the datasets of the group of this name."""
+    """Return the datasets of a group."""
     query = select(ENTRIES.c.dataset, ENTRIES.c.detail_json).where(ENTRIES.c.kind == JOINED)
     latest = {row.dataset: json.loads(row.detail_json)["group"] for row in db.execute(query.order_by(ENTRIES.c.number))}
     return [dataset for dataset, group in latest.items() if group == name]

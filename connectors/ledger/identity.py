@@ -1,4 +1,4 @@
-"""Decides which dataset some rows are: a budget belongs to people, not to a file or a name."""
+"""Assignment of rows to datasets: a budget belongs to people, not to a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """Rows that ask for a dataset: their name, the keyed hash of all and the keyed hashes of each."""
+    """Rows to register: their name, the keyed hash of all and of each."""
 
     name: str
     fingerprint: str
@@ -39,45 +39,50 @@ def registration(name: str, fingerprint: str, records: Sequence[str], who: str, 
     return Registration(plain, fingerprint, tuple(sorted(set(records))), who, key)
 
 
-def known(db: Connection, asked: Registration) -> str | None:
-    """Return the dataset if nothing about it is new, else None."""
-    if _by_name(db, asked.name) is None:
+def known(db: Connection, request: Registration) -> str | None:
+    """Return the dataset if name and content are registered, else None."""
+    if _by_name(db, request.name) is None:
         return None
-    return _by_fingerprint(db, asked.fingerprint)
+    return _by_fingerprint(db, request.fingerprint)
 
 
-def enrol(db: Connection, asked: Registration, clock: Clock) -> str:
-    """Return the dataset of some rows, writing down what is new about it. The caller holds the book's lock.
+def enrol(db: Connection, request: Registration, clock: Clock) -> str:
+    """Return the dataset of these rows; record new names and versions.
 
-    Known content, whatever its name: that dataset. Else rows shared with one dataset, or with several of one group: a
-    new version of it, same budget. Else a known name: a new version of it. Else a new dataset. Raises LedgerError when
-    rows and name point to more than one dataset, or when other rows were registered under another key.
+    The caller holds the ledger's lock. Rules, in this order:
+
+    - registered content, under any name: its dataset;
+    - rows shared with one dataset, or with several of one group: a new version of it, same budget;
+    - a registered name: a new version of its dataset;
+    - else a new dataset.
+
+    Raises LedgerError if rows and name match more than one dataset, or if other rows were registered under another key.
     """
-    _same_key(db, asked)
-    named, same = _by_name(db, asked.name), _by_fingerprint(db, asked.fingerprint)
+    _same_key(db, request)
+    named, same = _by_name(db, request.name), _by_fingerprint(db, request.fingerprint)
     if same is not None:
         if named is None:
-            _write(db, same, "alias", asked, clock)
+            _write(db, same, "alias", request, clock)
         return same
-    dataset = _one_of(db, _sharing(db, asked.records), named, asked.name)
+    dataset = _one_of(db, _sharing(db, request.records), named, request.name)
     if dataset is not None:
-        _write(db, dataset, "version", asked, clock)
+        _write(db, dataset, "version", request, clock)
         return dataset
-    dataset = _unused_id(db, asked.name)
+    dataset = _unused_id(db, request.name)
     start_chain(db, dataset)
-    _write(db, dataset, "register", asked, clock)
+    _write(db, dataset, "register", request, clock)
     return dataset
 
 
-def _same_key(db: Connection, asked: Registration) -> None:
+def _same_key(db: Connection, request: Registration) -> None:
     details = db.execute(select(ENTRIES.c.detail_json).where(ENTRIES.c.kind.in_(("register", "version")))).scalars()
-    keys = {str(json.loads(detail).get("key", "")) for detail in details} - {"", asked.key}
-    if asked.key and keys:
+    keys = {str(json.loads(detail).get("key", "")) for detail in details} - {"", request.key}
+    if request.key and keys:
         raise LedgerError(
-            f"The rows of '{asked.name}' were named with another key than the rows in the budget book (key "
-            f"{', '.join(sorted(keys))}, here {asked.key}), so rows whose budget is spent would not be recognised. "
-            "Put back the file private/ledger.key of the state folder that began this book, or name it in "
-            "WASP_LEDGER_KEY_FILE; nothing was spent."
+            f"The rows of '{request.name}' have hashes under another key than the rows in the privacy ledger (ledger: "
+            f"{', '.join(sorted(keys))}, here {request.key}), so rows with a spent budget would not be recognised. "
+            "Put back the file private/ledger.key of the state folder that started this ledger, or set "
+            "WASP_LEDGER_KEY_FILE to its path. Nothing was spent."
         )
 
 
@@ -87,31 +92,36 @@ def _one_of(db: Connection, sharing: set[str], named: str | None, name: str) -> 
         return candidates[0] if candidates else None
     groups = {load(db, dataset, lock=False).group for dataset in candidates}
     if len(groups) == 1 and groups != {""}:
-        return named or candidates[0]  # all of them pay anyway
+        return named or candidates[0]  # all datasets of a group are charged anyway
     listed = ", ".join(f"'{dataset}'" for dataset in candidates)
     if len(sharing) > 1:
         raise LedgerError(
-            f"The rows of '{name}' are known from several datasets with a budget each: {listed}. A release from them "
-            "would have to be paid by all. Take rows that belong to one of these datasets, and its name; or say that "
-            f"they hold the same people, so that all pay: wasp budget group NAME {' '.join(candidates)}"
+            f"The rows of '{name}' belong to several datasets with separate budgets: {listed}. A release from them "
+            "would be charged to all. Use rows of only one of these datasets, and its name; or declare that "
+            f"they contain the same people: wasp budget group NAME {' '.join(candidates)}"
         )
     raise LedgerError(
-        f"The name '{name}' belongs to dataset '{named}', but its rows are shared with another one: {listed}. "
-        f"Give the rows the name of the dataset they belong to, '{min(sharing)}', or one of their own; or say that "
-        f"both hold the same people: wasp budget group NAME {' '.join(candidates)}"
+        f"The name '{name}' belongs to dataset '{named}', but its rows are shared with another dataset: {listed}. "
+        f"Give the rows the name of the dataset they belong to, '{min(sharing)}', or a new one; or declare that "
+        f"both contain the same people: wasp budget group NAME {' '.join(candidates)}"
     )
 
 
-def _write(db: Connection, dataset: str, kind: str, asked: Registration, clock: Clock) -> None:
-    fresh = [] if kind == "alias" else sorted(set(asked.records) - _known_records(db, asked.records))
-    detail = {"name": asked.name, "fingerprint": asked.fingerprint, "records": digest(fresh), "key": asked.key}
+def _write(db: Connection, dataset: str, kind: str, request: Registration, clock: Clock) -> None:
+    new_records = [] if kind == "alias" else sorted(set(request.records) - _known_records(db, request.records))
+    detail = {
+        "name": request.name,
+        "fingerprint": request.fingerprint,
+        "records": digest(new_records),
+        "key": request.key,
+    }
     state = load(db, dataset, lock=True)
-    entry = append(db, state, Entry(dataset, kind, asked.who, detail_json=canonical(detail)), clock)
-    if _by_name(db, asked.name) is None:
-        db.execute(insert(NAMES).values(name=asked.name, dataset=dataset))
+    entry = append(db, state, Entry(dataset, kind, request.who, detail_json=canonical(detail)), clock)
+    if _by_name(db, request.name) is None:
+        db.execute(insert(NAMES).values(name=request.name, dataset=dataset))
     if kind != "alias":
-        db.execute(insert(FINGERPRINTS).values(fingerprint=asked.fingerprint, dataset=dataset))
-    for piece in chunks(fresh, _AT_ONCE):
+        db.execute(insert(FINGERPRINTS).values(fingerprint=request.fingerprint, dataset=dataset))
+    for piece in chunks(new_records, _AT_ONCE):
         db.execute(insert(RECORDS), [{"record": r, "dataset": dataset, "number": entry.number} for r in piece])
 
 
@@ -140,11 +150,11 @@ def _known_records(db: Connection, records: Sequence[str]) -> set[str]:
 def _unused_id(db: Connection, name: str) -> str:
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9_]+", "-", plain).strip("-") or "dataset"
-    taken = set(
+    existing = set(
         db.execute(select(DATASETS.c.dataset).where(DATASETS.c.dataset.startswith(slug, autoescape=True))).scalars()
     )
     number, candidate = 1, slug
-    while candidate in taken:
+    while candidate in existing:
         number += 1
         candidate = f"{slug}-{number}"
     return candidate

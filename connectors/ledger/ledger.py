@@ -1,8 +1,8 @@
-"""The budget book: what was released from private data, what may still be, and each noisy output, kept for good.
+"""The privacy ledger: budgets, releases and their outputs, stored permanently.
 
-One database transaction makes a release happen exactly once: lock the dataset, return the stored output if its key
-is known, else check the cap, draw, write charge and output, commit, and only then let the output out. A process that
-dies before the commit has charged nothing and shown nothing; one that dies after it finds its output again.
+One database transaction makes a release happen exactly once: lock the dataset; if the key exists, return the stored
+output; else check the cap, draw, write charge and output, commit. Only then does the caller get the output. A process
+that dies before the commit has charged and revealed nothing. One that dies after it finds its output again.
 """
 
 from __future__ import annotations
@@ -38,38 +38,38 @@ from connectors.ledger.tables import OUTPUTS
 
 
 class BudgetBook(BookReader):
-    """The ledger of all datasets (protocol `Ledger`) in one SQLite file or one PostgreSQL database.
+    """The ledger of all datasets (protocol `Ledger`), in SQLite or PostgreSQL.
 
-    `compose` is the gate's arithmetic: (events, delta) -> epsilon of all of them together, valid when each plan is
-    chosen after the releases before it were seen. Safe for threads and processes; pickles as its URL, if `compose`
-    and `clock` can be pickled. Without a cap the book only records. Every method raises LedgerError when the
-    database cannot be reached or was changed from outside.
+    `compose` is the accountant: (events, delta) -> epsilon of their composition, valid if each plan is chosen after the
+    previous releases were seen. Safe for threads and processes. Pickles as its URL, if `compose` and `clock` can be
+    pickled. Without a cap the ledger only records. Every method raises LedgerError if the database is unreachable or
+    was changed from outside.
     """
 
     # --- datasets
     def register(self, name: str, fingerprint: str, records: Sequence[str], who: str = "", key: str = "") -> str:
-        """Return the id of the dataset that these rows are (see `connectors.ledger.identity`). Idempotent.
+        """Return the dataset id of these rows (see `identity.enrol`). Idempotent.
 
-        `fingerprint` and `records` are hashes under a key (`connectors.security.record_hashes`) whose name is `key`.
-        Raises LedgerError when the rows belong to several known datasets, or when the ledger was kept under another
-        key: with it no row would be recognised.
+        `fingerprint` and `records` are hashes under a key (`connectors.security.record_hashes`) with the name `key`.
+        Raises LedgerError if the rows belong to several datasets, or if the ledger uses another key: it would recognise
+        no row.
         """
-        asked = registration(name, fingerprint, records, who, key)
+        request = registration(name, fingerprint, records, who, key)
         with self._store.read() as db:
-            dataset = known(db, asked)
+            dataset = known(db, request)
         if dataset is not None:
             return dataset
         with self._store.write() as db:
             lock_book(db)
-            return enrol(db, asked, self._clock)
+            return enrol(db, request, self._clock)
 
     def set_cap(
         self, dataset: str, epsilon: float, delta: float, who: str, reason: str, protects: str = "record"
     ) -> None:
-        """Let all releases of a dataset together be (epsilon, delta)-DP at most; replaces the cap before.
+        """Limit all releases of a dataset together to (epsilon, delta)-DP.
 
-        A cap below what is spent stops all further releases. ConfigError for numbers that cannot be a cap, and for a
-        cap on persons where releases protected single records only.
+        Replaces the previous cap. A cap below the spent epsilon stops all further releases. ConfigError for invalid
+        numbers, and for a cap on persons if releases protected only records.
         """
         if not (math.isfinite(epsilon) and epsilon >= 0 and 0 <= delta < 1):
             raise ConfigError(f"A cap needs epsilon >= 0 and 0 <= delta < 1; got epsilon {epsilon}, delta {delta}.")
@@ -78,15 +78,16 @@ class BudgetBook(BookReader):
             weaker = sum(entry.protects != "person" for entry in states[0].charged())
             if protects == "person" and weaker:
                 raise ConfigError(
-                    f"Dataset '{dataset}' has {weaker} release(s) that protected single records: no number holds for "
-                    "persons. Set the cap for records."
+                    f"Dataset '{dataset}' has {weaker} release(s) that protected single records. No epsilon is valid "
+                    "for persons. Set the cap for records."
                 )
             self._append(db, states, Entry(dataset, "cap", who, detail_json=canonical(detail)), float(delta))
 
     def join(self, group: str, datasets: Sequence[str], who: str) -> None:
-        """Declare that datasets (ids) hold the same people: what one of them releases is charged to all, for good.
+        """Declare that datasets (ids) contain the same people. Permanent and idempotent.
 
-        What they released before is charged to each other now, and groups that they are in become one. Idempotent.
+        A release from one of them is charged to all. Earlier releases are charged to the others now, and existing
+        groups are merged.
         """
         name = checked_name(group)
         with self._store.write() as db:
@@ -94,28 +95,28 @@ class BudgetBook(BookReader):
             join(db, name, datasets, who, lambda state, draft: self._line(db, state, draft, state.delta(draft.delta)))
 
     def look(self, look: Look) -> None:
-        """Write down that private rows are looked at without noise, for all datasets of the group. Costs no budget."""
+        """Record for the whole group that private rows are read without noise. Free."""
         detail = canonical({"what": look.what, "where": look.where})
         self.note(Entry(look.dataset, LOOK, look.who, look.flow, look.run_id, look.slot, detail_json=detail))
 
     def note(self, draft: Entry) -> None:
-        """Write down a look or an export (`ledger_state.LOOK`, `EXPORT`): lines without a charge.
+        """Record a look or an export (`state.LOOK`, `state.EXPORT`), which have no charge.
 
-        Idempotent by run, kind and slot where a slot is given.
+        Idempotent by run, kind and slot if a slot is given.
         """
         with self._writing(draft.dataset) as (db, states):
-            place = (draft.kind, draft.run_id, draft.slot)
-            known = {(entry.kind, entry.run_id, entry.slot) for entry in read_entries(db, draft.dataset)}
-            if not draft.slot or place not in known:
+            key = (draft.kind, draft.run_id, draft.slot)
+            recorded = {(entry.kind, entry.run_id, entry.slot) for entry in read_entries(db, draft.dataset)}
+            if not draft.slot or key not in recorded:
                 self._append(db, states, draft, states[0].delta())
 
     # --- runs
     def reserve(self, dataset: str, plan: BudgetPlan, who: str) -> None:
-        """Set aside what a run may still release: its plan less the equal charges it has released already.
+        """Reserve the plan of a run, minus equal charges that it has already released.
 
-        Idempotent by run id; another plan of the same run replaces the first after the same check. Nothing is needed
-        or written where everything was released, so a finished run can be repeated at a full cap. BudgetError if the
-        cap would be passed by everything released, everything reserved and this; the refusal itself is written down.
+        Idempotent by run id; another plan of the same run replaces the first after the same check. If everything was
+        released, nothing is needed or written, so a finished run can be repeated at a full cap. BudgetError if all
+        releases, all reservations and this plan together exceed the cap; the ledger records the refusal.
         """
         detail = plan_detail(plan)
         with self._writing(dataset) as (db, states):
@@ -135,22 +136,22 @@ class BudgetBook(BookReader):
             raise refusal
 
     def release_once(self, request: ReleaseRequest, draw: Callable[[], bytes]) -> Release:
-        """Return the output stored under the request's key, or charge, draw and store it in one transaction.
+        """Return the output stored under the key, or charge, draw and store it.
 
-        `draw` runs at most once, under the dataset's lock (SQLite: the book's), and must not call the ledger; if it
-        raises, nothing is charged and nothing of the exception is kept. Raises BudgetError over the cap,
-        LostArtifactsError when the run released the slot under another key and `respend` is False, LedgerError when
-        the run has no equal charge reserved.
+        Charge, draw and storage are one transaction. `draw` runs at most once, under the dataset's lock (SQLite: the
+        ledger's), and must not call the ledger. If it raises, nothing is charged and nothing of the exception is
+        stored. Raises BudgetError over the cap, LostArtifactsError if the run released the slot under another key and
+        `respend` is False, LedgerError if the run has no equal charge reserved.
         """
         with self._store.read() as db:
-            found = stored_release(db, request)
-        if found is not None:
-            return found
+            stored = stored_release(db, request)
+        if stored is not None:
+            return stored
         with self._writing(request.dataset) as (db, states):
             state = states[0]
-            found = stored_release(db, request)
-            if found is not None:
-                return found
+            stored = stored_release(db, request)
+            if stored is not None:
+                return stored
             run, extra = admit(state, request)
             require_unit(states, [request.charge.protects])
             refusal = self._gate.release_refusal(states, request, extra)
@@ -164,7 +165,10 @@ class BudgetBook(BookReader):
         raise refusal
 
     def finish(self, dataset: str, run_id: str) -> None:
-        """Return what a run reserved and did not spend. Idempotent; a run without open reservation is left alone."""
+        """Return the unspent part of a run's reservation.
+
+        Idempotent; does nothing for a run without open reservation.
+        """
         with self._writing(dataset) as (db, states):
             state = states[0]
             run = state.runs.get(run_id)
@@ -172,15 +176,15 @@ class BudgetBook(BookReader):
                 self._append(db, states, Entry(dataset, "finish", run.who, run.flow, run_id), state.delta(run.delta))
 
     def void(self, dataset: str, entry_hash: str, who: str, reason: str) -> None:
-        """Take one release out of the totals because its output was never seen by anybody, and forget the output.
+        """Remove a release that nobody saw from the totals, and delete its output.
 
-        An admin's act: it needs a reason, stays in the book for good and is counted in `Status.voided`.
+        An administrator's decision: it needs a reason, is never deleted and counts in `Status.voided`.
         """
         if not who.strip() or not reason.strip():
-            raise ConfigError("Voiding a release needs a name and a reason: both stay in the budget book.")
+            raise ConfigError("Voiding a release needs a name and a reason. The ledger stores both permanently.")
         with self._writing(dataset) as (db, states):
             state = states[0]
-            entry = next((each for each in state.released if each.hash == entry_hash), None)
+            entry = next((release for release in state.released if release.hash == entry_hash), None)
             if entry is None:
                 raise LedgerError(
                     f"Dataset '{dataset}' has no release {entry_hash}. See: wasp budget history {dataset}"
@@ -191,16 +195,17 @@ class BudgetBook(BookReader):
             self._append(db, states, void, state.delta(state.runs[entry.run_id].delta))
 
     def hold(self, run_id: str) -> AbstractContextManager[bool]:
-        """Hold a run for this process among all machines that share the book (PostgreSQL); the value: was it free.
+        """Lock a run among all machines that share the ledger (PostgreSQL).
 
-        A book in a file is one machine's: there it is always free, and the run's folder has a lock.
+        Yields True if the run was free. A ledger in a file belongs to one machine: the lock is always free, and the
+        run's folder has a lock.
         """
         return self._store.hold(f"run {run_id}")
 
     # --- inside
     @contextmanager
     def _writing(self, dataset: str) -> Iterator[tuple[Connection, tuple[State, ...]]]:
-        """Open a transaction on a dataset and the others of its group: their states, its own first, locked."""
+        """Open a transaction on a dataset and its group; yield their states, own first."""
         while True:
             with self._store.write() as db:
                 states = lock_group(db, dataset)
@@ -209,7 +214,7 @@ class BudgetBook(BookReader):
                     return
 
     def _append(self, db: Connection, states: Sequence[State], draft: Entry, delta: float | None) -> Entry:
-        """Write a line to the first of `states`, and what the others of its group repeat of it to them."""
+        """Write an entry to the first of `states`, and its group copy to the others."""
         entry = self._line(db, states[0], draft, delta)
         if entry.kind in REPEATED:
             for other in states[1:]:
@@ -217,7 +222,7 @@ class BudgetBook(BookReader):
         return entry
 
     def _line(self, db: Connection, state: State, draft: Entry, delta: float | None) -> Entry:
-        """Write a line with the total that holds after it."""
+        """Write an entry with its total."""
         epsilon = None if delta is None else self._gate.total(state.after(draft), delta)
         return append(db, state, replace(draft, epsilon=epsilon, delta=delta), self._clock)
 
@@ -249,7 +254,7 @@ def _drawn(draw: Callable[[], bytes]) -> bytes:
     try:
         output = draw()
     except SQLAlchemyError as error:
-        # Of a database that the rows come from; must not be taken for the book's own, nor be quoted.
+        # An error of the rows' database must not look like a ledger error, and must not be quoted.
         raise LedgerError(
             f"The private rows could not be read ({type(error).__name__}); nothing was charged."
         ) from None

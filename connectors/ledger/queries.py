@@ -1,4 +1,4 @@
-"""What can be read in the budget book: where budgets stand, every line, and whether it holds."""
+"""Read access to the privacy ledger: budgets, entries and verification."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from connectors.ledger.verify import Audit, strays
 
 
 class BookReader:
-    """The reading half of `connectors.ledger.ledger.BudgetBook`; nothing here waits for a writer."""
+    """The read methods of `ledger.BudgetBook`; they never wait for a writer."""
 
     def __init__(self, url: str, compose: Compose, clock: Clock = utc_now) -> None:
         self._store = LedgerStore(url)
@@ -29,16 +29,16 @@ class BookReader:
 
     @property
     def shown(self) -> str:
-        """Where the book is, without a password."""
+        """The ledger's URL without password and options."""
         return self._store.shown
 
     def known(self, name: str) -> str | None:
-        """Return the id of a dataset given by id or by any of its names, None if there is none."""
+        """Return the id of a dataset from its id or any of its names, None if unknown."""
         with self._store.read() as db:
             return identified(db, name)
 
     def find(self, name: str) -> str:
-        """Return the id of a dataset given by id or by any of its names; LedgerError if there is none."""
+        """Return the id of a dataset from its id or any of its names, else LedgerError."""
         with self._store.read() as db:
             return resolve(db, name)
 
@@ -48,51 +48,55 @@ class BookReader:
             return list(db.execute(select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)).scalars())
 
     def events(self, dataset: str, run_id: str | None = None) -> list[dict[str, Any]]:
-        """Return the events that happened on a dataset (of one run if given), oldest first."""
+        """Return a dataset's events (of one run if given), oldest first."""
         released = self._state(dataset).released
         return [entry.event for entry in released if run_id is None or entry.run_id == run_id]
 
     def history(self, dataset: str) -> list[Entry]:
-        """Return every line of a dataset's book, oldest first."""
+        """Return all entries of a dataset, oldest first."""
         with self._store.read() as db:
             load(db, dataset, lock=False)
             return read_entries(db, dataset)
 
     def output(self, dataset: str, number: int) -> bytes | None:
-        """Return what the release of this line gave out, None if there is none; `verify` says whether it is whole."""
+        """Return the output of a release, None if there is none; `verify` checks its hash."""
         query = select(RAW_OUTPUT).where(OUTPUTS.c.dataset == dataset, OUTPUTS.c.number == number)
         with self._store.read() as db:
             row = db.execute(query).first()
             return None if row is None else stored_bytes(row.output)
 
     def spent(self, dataset: str, delta: float) -> float:
-        """Return the epsilon of everything released so far, at `delta`. Exposures are not in it (see `Status`)."""
+        """Return the epsilon of all releases so far at `delta`, without exposures.
+
+        `Status` reports exposures.
+        """
         return self._gate.total(self._state(dataset).spent(), delta)
 
     def released(self, dataset: str, step_key: str) -> bool:
-        """Return whether an output is stored under this key: asking for it again costs nothing."""
+        """Return True if an output is stored under this key, so reading it costs nothing."""
         query = select(OUTPUTS.c.number).where(OUTPUTS.c.dataset == dataset, OUTPUTS.c.step_key == step_key)
         with self._store.read() as db:
             return db.execute(query).first() is not None
 
     def status(self, dataset: str) -> Status:
-        """Return where the budget of a dataset stands."""
+        """Return the budget status of a dataset."""
         with self._store.read() as db:
             state = load(db, dataset, lock=False)
             names = select(NAMES.c.name).where(NAMES.c.dataset == dataset).order_by(NAMES.c.name)
             return status_of(state, db.execute(names).scalars(), self._gate)
 
     def verify(self, dataset: str | None = None, second: Compose | None = None) -> list[str]:
-        """Read the book again and return what does not hold; an empty list means that it is sound.
+        """Recheck the ledger and return its problems; an empty list means it is sound.
 
-        Recomputes the hash chain, the totals, the hashes of outputs and look-ups of one dataset or of all. `second` is
-        an independent accountant at least as tight as the gate's: a problem is when it finds more than the book says.
+        Recomputes the hash chain, the totals, and the hashes of outputs and look-up tables, for one dataset or all.
+        `second` is an independent accountant, at least as tight as the ledger's own: a higher epsilon from it is a
+        problem.
         """
         with self._store.read() as db:
             audit, every = Audit(db, self._gate, second), select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)
             chosen = list(db.execute(every).scalars()) if dataset is None else [resolve(db, dataset)]
-            found = [f"{each}: {problem}" for each in chosen for problem in audit.problems(each)]
-            return [*found, *strays(db)]
+            problems = [f"{name}: {problem}" for name in chosen for problem in audit.problems(name)]
+            return [*problems, *strays(db)]
 
     def _state(self, dataset: str) -> State:
         with self._store.read() as db:

@@ -1,4 +1,4 @@
-"""What stands in the budget book and what follows from it: entries, their chain, caps, reservations, releases."""
+"""State of the privacy ledger: entries, their chain, caps, reservations, releases."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ RELEASING = (RELEASED, EXPOSED)
 LOOK, EXPORT = "look", "export"
 JOINED = "group"
 GROUP = "group "
-"""Begins the kind of a line that repeats for one dataset what happened to another one of its group."""
+"""Prefix of the kind of entries that repeat an event of another dataset of the group."""
 Event = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the book, never changed once written.
+    """One ledger entry, never changed after it was written.
 
     `kind`: register, version, alias (content under another name), cap, reserve, finish, release, expose (a release
     without noise), refuse, void, look (private rows seen without noise), export (a bundle left), group (the dataset
-    holds people of others), and 'group reserve', 'group release' and so on: what happened to another dataset of the
-    group, charged here as well. `epsilon` is the total of everything released up to and with this line, at `delta`;
-    `hash` covers every other field and the hash of the line before.
+    shares people with others). 'group reserve', 'group release' and so on charge an event of another dataset of the
+    group. `epsilon` is the total of all releases up to and including this entry, at `delta`. `hash` covers every other
+    field, which includes the previous entry's hash.
     """
 
     dataset: str
@@ -59,24 +59,24 @@ class Entry:
 
     @property
     def event(self) -> dict[str, Any]:
-        """The accountant's event, empty where nothing was released."""
+        """The accountant's event, empty if nothing was released."""
         return dict(json.loads(self.event_json)) if self.event_json else {}
 
     @property
     def detail(self) -> dict[str, Any]:
-        """What this kind of entry says beyond the common fields."""
+        """The fields specific to this kind of entry."""
         return dict(json.loads(self.detail_json))
 
     def sealed(self) -> str:
-        """Return the hash that this entry must carry."""
-        content = {name.name: getattr(self, name.name) for name in fields(self) if name.name != "hash"}
+        """Return the correct hash of this entry."""
+        content = {column.name: getattr(self, column.name) for column in fields(self) if column.name != "hash"}
         return hashlib.sha256(canonical(content).encode()).hexdigest()
 
 
 def charge_fields(charge: Charge) -> dict[str, Any]:
-    """Return the columns of an entry that a charge fills; LedgerError for numbers that mean nothing."""
+    """Return the columns of an entry for a charge; LedgerError for NaN."""
     if math.isnan(charge.sensitivity) or math.isnan(charge.noise_scale):
-        raise LedgerError(f"The charge for {charge.mechanism} has no number as sensitivity or noise scale.")
+        raise LedgerError(f"The charge for {charge.mechanism} has NaN as sensitivity or noise scale.")
     return {
         "mechanism": charge.mechanism,
         "sensitivity": float(charge.sensitivity),
@@ -89,24 +89,24 @@ def charge_fields(charge: Charge) -> dict[str, Any]:
 
 
 def charge_key(charge: Mapping[str, Any]) -> str:
-    """Return the text by which charges of equal cost are recognised: descriptions of the release are left out."""
+    """Return the same text for charges of equal cost; descriptions are left out."""
     cost = {name: value for name, value in charge.items() if name != "sensitivity_reason"}
     return canonical({**cost, "event_json": cost_of(json.loads(charge["event_json"]))})
 
 
 def cost_of(event: Event) -> str:
-    """Return the part of an event that the accountant counts, as text: equal texts are equal costs."""
+    """Return the accountant's part of an event as text: equal texts are equal costs."""
     return canonical({name: value for name, value in event.items() if name != ABOUT})
 
 
 def entry_charge(entry: Entry) -> dict[str, Any]:
-    """Return the charge of a release as `charge_fields` wrote it."""
+    """Return the charge of a release as written by `charge_fields`."""
     names = ("mechanism", "sensitivity", "sensitivity_reason", "noise_scale", "protects", "adjacency", "event_json")
     return {name: getattr(entry, name) for name in names}
 
 
 def unreleased(charges: Iterable[Mapping[str, Any]], releases: Iterable[Entry]) -> list[Mapping[str, Any]]:
-    """Return the charges that no release was drawn for; equal charges are matched by their number."""
+    """Return the charges without a drawn release; equal charges are matched by count."""
     drawn = Counter(charge_key(entry_charge(entry)) for entry in releases)
     left = []
     for charge in charges:
@@ -119,28 +119,31 @@ def unreleased(charges: Iterable[Mapping[str, Any]], releases: Iterable[Entry]) 
 
 
 def drawn_releases(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the releases of a dataset's own lines that were not voided."""
+    """Return the releases of a dataset's own entries that were not voided."""
     void = {entry.detail["number"] for entry in entries if entry.kind == "void"}
     return [entry for entry in entries if entry.kind in RELEASING and entry.number not in void]
 
 
 def exposes(event: Any) -> bool:
-    """Return whether an event, or any event within it, is a release without noise."""
+    """Return True if an event, or an event within it, is a release without noise."""
     if isinstance(event, Mapping):
         return event.get("type") == "non_private" or any(exposes(value) for value in event.values())
     return isinstance(event, (list, tuple)) and any(exposes(value) for value in event)
 
 
 def own_delta(events: Iterable[Event]) -> float:
-    """Return what events take out of a total's delta for themselves: those of type dp_sgd name it, others share one."""
+    """Return the part of a total's delta that events use exclusively.
+
+    Events of type dp_sgd have their own delta; all others share one.
+    """
     return sum(float(event["delta"]) * int(event.get("count", 1)) for event in events if event.get("type") == "dp_sgd")
 
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """What the data owner allows: all releases together stay (epsilon, delta)-DP for what is protected.
+    """The data owner's limit: all releases together are (epsilon, delta)-DP.
 
-    `protects`: record, or person; a cap for persons lets no release in that protects single records only.
+    `protects`: record, or person; a cap for persons refuses releases that protect only single records.
     """
 
     epsilon: float
@@ -150,7 +153,7 @@ class Cap:
 
 @dataclass(slots=True)
 class Run:
-    """The plan of a run as last reserved; `open` until the run is finished."""
+    """The last reserved plan of a run; `open` until the run is finished."""
 
     who: str
     flow: str
@@ -161,7 +164,7 @@ class Run:
 
 @dataclass(slots=True)
 class State:
-    """A dataset's book read from its first line to its last; `apply` is the only way to change it."""
+    """A dataset's ledger, read from first to last entry; only `apply` changes it."""
 
     dataset: str
     head: str = ""
@@ -179,7 +182,7 @@ class State:
     others: dict[str, State] = field(default_factory=dict)
 
     def apply(self, entry: Entry) -> None:
-        """Take one more line into account."""
+        """Update the state with the next entry."""
         self.head, self.entries, self.last_at = entry.hash, entry.number, entry.at
         if entry.kind.startswith(GROUP):
             name = entry.detail["of"]
@@ -196,7 +199,7 @@ class State:
             self.cap = Cap(entry.detail["epsilon"], entry.detail["delta"], entry.detail.get("protects", "record"))
         elif entry.kind == "reserve":
             detail = entry.detail
-            self.runs.pop(entry.run_id, None)  # the latest plan stands last
+            self.runs.pop(entry.run_id, None)  # the latest plan comes last
             self.runs[entry.run_id] = Run(entry.who, entry.flow, detail["delta"], detail["charges"])
         elif entry.kind == "finish":
             self.runs[entry.run_id].open = False
@@ -205,74 +208,74 @@ class State:
             self.exposed = self.exposed or entry.kind == EXPOSED
         elif entry.kind == "void":
             self.voided += 1
-            self.released = [each for each in self.released if each.number != entry.detail["number"]]
+            self.released = [release for release in self.released if release.number != entry.detail["number"]]
         self.refused += entry.kind == "refuse"
         self.versions += entry.kind in ("register", "version")
 
     def unspent(self, run_id: str, plan: Sequence[Mapping[str, Any]] | None = None) -> list[Mapping[str, Any]]:
-        """Return the charges of a plan (the run's own by default) that the run has not released yet, by count."""
+        """Return the charges of a plan (the run's by default) not yet released, by count."""
         own = (entry for entry in self.released if entry.run_id == run_id and not entry.detail.get("extra", False))
         return unreleased(self.runs[run_id].plan if plan is None else plan, own)
 
     def charged(self) -> list[Entry]:
-        """Return the releases that count: the dataset's own, then those of the others of its group."""
+        """Return the releases that count: the dataset's own, then its group's."""
         return [*self.released, *(entry for other in self.others.values() for entry in other.released)]
 
     def taken_back(self) -> int:
-        """Return how many releases were voided, here and in the group."""
+        """Return the number of voided releases in the dataset and its group."""
         return self.voided + sum(other.voided for other in self.others.values())
 
     def spent(self) -> list[Event]:
-        """Return the events that happened to the people of this dataset."""
+        """Return the events of all releases that affect this dataset's people."""
         return [entry.event for entry in self.charged()]
 
     def after(self, draft: Entry) -> list[Event]:
-        """Return the events that will have happened once `draft` is written."""
+        """Return the events after `draft` is written."""
         kind = draft.kind.removeprefix(GROUP)
         if kind == "void":
             return [entry.event for entry in self.charged() if entry.number != draft.detail["number"]]
         return [*self.spent(), *([draft.event] if kind in RELEASING else [])]
 
     def reserved(self, without: tuple[str, str] | None = None) -> list[Event]:
-        """Return the events that open runs may still release, those of one (dataset, run) left out."""
+        """Return the events that open runs may still release, except one (dataset, run)."""
         open_runs = [
-            (one, run_id)
-            for one in (self, *self.others.values())
-            for run_id, run in one.runs.items()
-            if run.open and (one.dataset, run_id) != without
+            (state, run_id)
+            for state in (self, *self.others.values())
+            for run_id, run in state.runs.items()
+            if run.open and (state.dataset, run_id) != without
         ]
-        return [event for one, run_id in open_runs for event in events_of(one.unspent(run_id))]
+        return [event for state, run_id in open_runs for event in events_of(state.unspent(run_id))]
 
     def delta(self, otherwise: float | None = None, also: Sequence[Event] = ()) -> float | None:
-        """Return the delta of all totals: the cap's, else the one given, else that of the latest plan.
+        """Return the delta of all totals: the cap's, `otherwise` or the latest plan's.
 
-        Without a cap, releases that have a delta of their own (see `own_delta`) come on top of it; `also`: what is
-        released beyond all plans.
+        Without a cap, releases with their own delta (see `own_delta`) are added to it. `also`: releases beyond all
+        plans.
         """
         if self.cap is not None:
             return self.cap.delta
         if otherwise is None:
-            runs = [run for one in (*self.others.values(), self) for run in one.runs.values()]
+            runs = [run for state in (*self.others.values(), self) for run in state.runs.values()]
             otherwise = runs[-1].delta if runs else None
-        standing = [*self.spent(), *self.reserved(), *also]
-        own = own_delta(standing)
+        events = [*self.spent(), *self.reserved(), *also]
+        own = own_delta(events)
         if otherwise is None or own == 0:
             return otherwise
-        return own + (otherwise if any(own_delta([event]) == 0 for event in standing) else 0.0)
+        return own + (otherwise if any(own_delta([event]) == 0 for event in events) else 0.0)
 
 
 def events_of(charges: Iterable[Mapping[str, Any]]) -> list[Event]:
-    """Return the events of charges as `charge_fields` wrote them."""
+    """Return the events of charges written by `charge_fields`."""
     return [json.loads(charge["event_json"]) for charge in charges]
 
 
 def plan_detail(plan: BudgetPlan) -> dict[str, Any]:
-    """Return what a reservation writes down of its plan."""
+    """Return the fields of a plan that a reservation records."""
     return {"delta": float(plan.delta), "charges": [charge_fields(charge) for charge in plan.charges]}
 
 
 def read_state(dataset: str, entries: Iterable[Entry]) -> State:
-    """Return the state that follows from all entries of a dataset; LedgerError at the first that breaks the chain."""
+    """Return the state after all entries; LedgerError at the first chain break."""
     state = State(dataset)
     for entry in entries:
         if entry.number != state.entries + 1 or entry.previous != state.head or entry.hash != entry.sealed():
@@ -282,8 +285,8 @@ def read_state(dataset: str, entries: Iterable[Entry]) -> State:
 
 
 def damaged(dataset: str, what: str) -> LedgerError:
-    """Return the error for a book that was changed from outside."""
+    """Return the error for a ledger that was changed from outside."""
     return LedgerError(
-        f"The budget book of dataset '{dataset}' was changed from outside: {what}. Nothing more is released. "
-        f"Type: wasp budget verify {dataset}; then restore the database from its backup."
+        f"The privacy ledger of dataset '{dataset}' was changed from outside: {what}. Further releases are refused. "
+        f"Run: wasp budget verify {dataset}. Then restore the database from its backup."
     )

@@ -1,4 +1,4 @@
-"""Where a dataset's budget stands, in one value."""
+"""The budget status of a dataset."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from connectors.ledger.state import Event, State
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Where a dataset's budget stands. Without a cap nothing is refused, only recorded: `cap` and `left` are None.
+    """The budget status of a dataset. Without a cap, `cap` and `left` are None.
 
-    `spent` and `reserved` are epsilons at `delta` (the cap's, else that of the latest plan) of all releases and of
-    all open reservations, each alone; `left` is the cap minus the epsilon of both together, at least 0. `exposed`:
-    something was released without noise, which no epsilon describes. `units` are the pairs of protected unit and
-    adjacency that releases were charged in: the totals hold for the weakest of them. `members` are the other datasets
-    of its `group`, whose releases (`shared`) are part of `spent`, as their open runs are of `reserved`.
+    `spent` and `reserved` are epsilons at `delta` (the cap's, else the latest plan's) of all releases and of all open
+    reservations, each alone. `left` is the cap minus the epsilon of both together, at least 0. `exposed`: something was
+    released without noise, which no epsilon describes. `units` are the pairs of protected unit and adjacency of the
+    charges: the totals hold for the weakest of them. `members` are the other datasets of its `group`. Their releases
+    (`shared`) are part of `spent`, their open runs part of `reserved`.
     """
 
     dataset: str
@@ -42,7 +42,7 @@ class Status:
 
 
 def status_of(state: State, names: Iterable[str], gate: Gate) -> Status:
-    """Return the status that follows from a dataset's state."""
+    """Return the status for a dataset's state."""
     delta = state.delta()
 
     def total(events: Sequence[Event]) -> float:

@@ -1,7 +1,7 @@
-"""Tables of the budget book, on SQLAlchemy core.
+"""Tables of the privacy ledger, on SQLAlchemy core.
 
-Everything that counts stands in `ledger_entries`; `ledger_datasets` holds the head of each chain and is the row that
-a transaction locks. The other tables are look-ups that `verify` compares with the entries.
+`ledger_entries` contains all authoritative data. `ledger_datasets` contains the head of each chain; transactions lock
+its rows. The other tables are look-ups that `verify` compares with the entries.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Tab
 from sqlalchemy.types import NullType
 
 SCHEMA = 2
-"""1: without groups. A program that does not know them would count too little, so it must not read such a book."""
+"""Version 1 has no groups. A program without groups would count too little, so it must refuse version 2."""
 
 METADATA = MetaData()
 
@@ -88,5 +88,5 @@ OUTPUTS = Table(
     Column("output", LargeBinary, nullable=False),
 )
 
-# As the driver gives it: SQLAlchemy's own conversion fails on what a hand may have put into the column.
+# The driver's value: SQLAlchemy's own conversion fails on values that were changed by hand.
 RAW_OUTPUT = type_coerce(OUTPUTS.c.output, NullType()).label("output")

@@ -1,7 +1,7 @@
-"""Reads the budget book again from its first line and says what does not hold.
+"""Verification of the privacy ledger from its first entry.
 
-The hashes carry no key: somebody with full write access can rewrite all of them. Only the sums, or a copy of the last
-entry's hash kept elsewhere, tell then.
+The hashes have no key: anyone with full write access can rewrite all of them. Then only the recomputed totals, or a
+copy of the last entry's hash stored elsewhere, reveal a change.
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ from connectors.ledger.state import EXPORT, GROUP, JOINED, LOOK, RELEASING, Entr
 from connectors.ledger.tables import DATASETS, ENTRIES, FINGERPRINTS, NAMES, OUTPUTS, RAW_OUTPUT, RECORDS
 
 TOLERANCE = 1e-6
-# What an accountant or a reader of JSON may raise on content that this program did not write.
+# Errors that an accountant or JSON code can raise on content that this program did not write.
 UNREADABLE = (ArithmeticError, AttributeError, LedgerError, LookupError, TypeError, ValueError)
 ENROLLING = ("register", "version", "alias")
 UNCOUNTED = (*ENROLLING, JOINED, LOOK, EXPORT, GROUP + LOOK)
-"""Kinds of lines that may stand where no delta is known yet, and so carry no total."""
+"""Kinds of entries that can precede the first delta and therefore have no total."""
 
 
 @dataclass(slots=True)
 class Audit:
-    """One pass over one dataset's book; `second` is an accountant that shares no code with the gate's."""
+    """One pass over a dataset's ledger.
+
+    `second` is an accountant that shares no code with the ledger's own.
+    """
 
     db: Connection
     gate: Gate
@@ -39,14 +42,14 @@ class Audit:
     totals: dict[tuple[int, int, float], float] = field(default_factory=dict)
 
     def problems(self, dataset: str) -> Iterator[str]:
-        """Yield one sentence for each thing that does not hold."""
+        """Yield one sentence per problem."""
         entries, state = read_entries(self.db, dataset), State(dataset)
         intact = [entry for entry in entries if entry.hash == entry.sealed()]
         for entry in entries:
             yield from self._link(state, entry)
             if entry in intact:
                 yield from self._meaning(state, entry)
-            # What a changed entry means is not known; the walk goes on from where it stands.
+            # The meaning of a changed entry is unknown; verification continues after it.
             state.head, state.entries, state.last_at = entry.hash, entry.number, entry.at
         yield from self._head(dataset, entries)
         yield from self._second_opinion(state)
@@ -56,15 +59,15 @@ class Audit:
 
     def _link(self, state: State, entry: Entry) -> Iterator[str]:
         if entry.number != state.entries + 1:
-            yield f"entry {entry.number} follows entry {state.entries}: one is missing"
+            yield f"entry {entry.number} follows entry {state.entries}: an entry is missing"
         if entry.previous != state.head:
-            yield f"entry {entry.number} does not carry the hash of the entry before it"
+            yield f"entry {entry.number} does not contain the hash of the entry before it"
         if entry.hash != entry.sealed():
             yield f"entry {entry.number} was changed after it was written"
         if entry.at < state.last_at:
             yield f"entry {entry.number} is older than the entry before it"
         if (entry.kind == "register") != (entry.number == 1):
-            yield f"entry {entry.number} is of kind {entry.kind}: the first entry, and no other, registers a dataset"
+            yield f"entry {entry.number} is of kind {entry.kind}, but only the first entry registers a dataset"
 
     def _meaning(self, state: State, entry: Entry) -> Iterator[str]:
         try:
@@ -72,18 +75,18 @@ class Audit:
             if entry.delta is not None and entry.epsilon is not None:
                 yield from self._sum(state, entry, entry.delta, entry.epsilon)
             elif entry.kind not in UNCOUNTED:
-                yield f"entry {entry.number} carries no total"
+                yield f"entry {entry.number} has no total"
         except UNREADABLE as error:
             yield f"entry {entry.number} cannot be read as {entry.kind} ({type(error).__name__})"
 
     def _sum(self, state: State, entry: Entry, delta: float, epsilon: float) -> Iterator[str]:
         total = self._total(state, delta)
         if not _close(total, epsilon):
-            yield f"entry {entry.number} says epsilon {epsilon:.9g} in total, recomputed {total:.9g}"
-        # What a new member of a group brings with it has happened, whatever the cap.
+            yield f"entry {entry.number} has a total epsilon of {epsilon:.9g}, recomputed {total:.9g}"
+        # Releases of a new group member have already happened, regardless of the cap.
         new = entry.kind.removeprefix(GROUP) in RELEASING and not entry.detail.get("carried", False)
         if new and state.cap is not None and total > state.cap.epsilon * (1 + SLACK):
-            yield f"entry {entry.number} brought epsilon to {total:.9g}, past the cap {state.cap.epsilon:.9g}"
+            yield f"entry {entry.number} raised epsilon to {total:.9g}, above the cap {state.cap.epsilon:.9g}"
 
     def _total(self, state: State, delta: float) -> float:
         key = (len(state.charged()), state.taken_back(), delta)
@@ -96,9 +99,9 @@ class Audit:
         if head is None:
             yield "its head is missing"
         elif head.entries != len(entries):
-            yield f"{head.entries} entries were written, {len(entries)} are there"
+            yield f"{head.entries} entries were written, {len(entries)} exist"
         elif not entries or head.head != entries[-1].hash:
-            yield "its head does not carry the hash of the last entry"
+            yield "its head does not contain the hash of the last entry"
 
     def _second_opinion(self, state: State) -> Iterator[str]:
         delta = state.delta()
@@ -110,13 +113,13 @@ class Audit:
             yield f"the totals cannot be computed ({type(error).__name__})"
             return
         if second > first and not _close(first, second):
-            yield f"the second accountant finds epsilon {second:.9g}, the book only {first:.9g}"
+            yield f"the second accountant computes epsilon {second:.9g}, the ledger only {first:.9g}"
 
     def _group(self, state: State) -> Iterator[str]:
         try:
             yield from differences(self.db, state)
         except UNREADABLE:
-            yield f"the book of another dataset of group '{state.group}' does not hold"
+            yield f"the ledger of another dataset of group '{state.group}' is not valid"
 
     def _outputs(self, state: State) -> Iterator[str]:
         for key, count in Counter(entry.step_key for entry in state.released).items():
@@ -127,7 +130,7 @@ class Audit:
         for row in self.db.execute(query):
             entry = expected.pop(row.number, None)
             if entry is None or entry.step_key != row.step_key:
-                yield f"an output is stored that entry {row.number} did not release"
+                yield f"a stored output was not released by entry {row.number}"
             elif entry.output_hash != output_hash(stored_bytes(row.output)):
                 yield f"the output of entry {row.number} was changed"
         for number in expected:
@@ -137,27 +140,27 @@ class Audit:
         enrolled = [(entry.number, entry.kind, entry.detail) for entry in entries if entry.kind in ENROLLING]
         names = self.db.execute(select(NAMES.c.name).where(NAMES.c.dataset == dataset)).scalars()
         if set(names) != {str(detail.get("name")) for _, _, detail in enrolled}:
-            yield "its names are not those that were registered"
+            yield "its names differ from the registered ones"
         prints = self.db.execute(select(FINGERPRINTS.c.fingerprint).where(FINGERPRINTS.c.dataset == dataset)).scalars()
         if set(prints) != {str(detail.get("fingerprint")) for _, _, detail in enrolled}:
-            yield "its fingerprints are not those that were registered"
+            yield "its fingerprints differ from the registered ones"
         records: dict[int, list[str]] = defaultdict(list)
         for row in self.db.execute(select(RECORDS.c.number, RECORDS.c.record).where(RECORDS.c.dataset == dataset)):
             records[row.number].append(row.record)
         for number, _, detail in enrolled:
             if digest(sorted(records.pop(number, []))) != detail.get("records"):
-                yield f"the record hashes of entry {number} are not those that were registered"
+                yield f"the record hashes of entry {number} differ from the registered ones"
         if records:
-            yield "it holds record hashes that no entry registered"
+            yield "it has record hashes that no entry registered"
 
 
 def strays(db: Connection) -> Iterator[str]:
-    """Yield one sentence for each dataset that some table knows and the list of datasets does not."""
-    known = set(db.execute(select(DATASETS.c.dataset)).scalars())
+    """Yield one sentence per dataset that is missing in the list of datasets."""
+    datasets = set(db.execute(select(DATASETS.c.dataset)).scalars())
     for table in (ENTRIES, OUTPUTS, NAMES, FINGERPRINTS, RECORDS):
-        for dataset in sorted(set(db.execute(select(table.c.dataset).distinct()).scalars()) - known):
-            yield f"{dataset}: {table.name} holds rows of this dataset, but its head is missing"
+        for dataset in sorted(set(db.execute(select(table.c.dataset).distinct()).scalars()) - datasets):
+            yield f"{dataset}: {table.name} has rows of this dataset, but its head is missing"
 
 
-def _close(one: float, other: float) -> bool:
-    return one == other or abs(one - other) <= TOLERANCE * max(abs(one), abs(other), TOLERANCE)
+def _close(first: float, second: float) -> bool:
+    return first == second or abs(first - second) <= TOLERANCE * max(abs(first), abs(second), TOLERANCE)

@@ -1,4 +1,4 @@
-"""Rows from SQL databases, by SQLAlchemy address and query, over connections that can only read."""
+"""Rows of SQL databases, from a SQLAlchemy address and a query, read-only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from connectors.rows.sources import Columns
 
 _HARMLESS = ("no such table", "no such column", "near ", "unable to open database", "connection to server", "could not")
-"""Beginnings of database messages that are about the query or the server, never about what stands in a row."""
+"""Prefixes of database messages about the query or the server, which never contain row values."""
 
 
 _READ_ONLY = {
@@ -28,16 +28,16 @@ _READ_ONLY = {
     "mariadb": "SET SESSION TRANSACTION READ ONLY",
     "oracle": "SET TRANSACTION READ ONLY",
 }
-"""What makes a new connection, or its transaction, unable to write, beside what `_open` asks for."""
+"""Statements that make a new connection or transaction read-only, in addition to the options of `_open`."""
 
 
 def read_sql(address: str, query: str, name: str) -> Columns:
-    """Return the columns of a query's result, in the order in which the database gives its rows.
+    """Return the columns of a query's result, with rows in the database's order.
 
     The query is one SELECT (`check_query`). The connection is read-only: a SQLite file is opened with mode=ro and an
-    authorizer, transactions of PostgreSQL, MySQL, MariaDB and Oracle are READ ONLY, DuckDB is opened read-only. Other
-    databases have no such switch, and nothing is committed there; use an account that may only read.
-    Errors: PlaceError, MissingPackageError.
+    authorizer; transactions of PostgreSQL, MySQL, MariaDB and Oracle are READ ONLY; DuckDB is opened read-only. Other
+    databases have no such mode, and nothing is committed there; use an account with read permission only. Errors:
+    PlaceError, MissingPackageError.
     """
     import sqlalchemy
     from sqlalchemy.exc import SQLAlchemyError
@@ -59,11 +59,11 @@ def read_sql(address: str, query: str, name: str) -> Columns:
         return {column: [row[position] for row in rows] for position, column in enumerate(columns)}
     finally:
         engine.dispose()
-    raise PlaceError(f"{name}: the query failed ({problem}). Try it in the database's own client.")
+    raise PlaceError(f"{name}: the query failed ({problem}). Test it in the database's client.")
 
 
 def check_database(address: str, name: str) -> None:
-    """Check an address, its driver and, for SQLite, its file; nothing is connected and no query is run.
+    """Check an address, its driver and, for SQLite, its file, without connecting.
 
     Raises PlaceError, MissingPackageError.
     """
@@ -75,18 +75,18 @@ def check_database(address: str, name: str) -> None:
         dialect = url.get_dialect()
         dialect.import_dbapi()
     except (ArgumentError, NoSuchModuleError):
-        raise PlaceError(f"{name}: not a database address. Write for example sqlite:///rows.db") from None
+        raise PlaceError(f"{name}: not a database address. Use for example sqlite:///rows.db") from None
     except ImportError as error:
         if address.startswith("postgresql"):
             raise MissingPackageError("psycopg2-binary", "postgres") from None
-        raise PlaceError(f"{name}: this database needs one more package: {error}") from None
+        raise PlaceError(f"{name}: this database needs another package ({error}). Install it.") from None
     file = url.database or ""
     if dialect.name == "sqlite" and file and not file.startswith((":", "file:")) and not Path(file).is_file():
-        raise PlaceError(f"{name}: unable to open database file: {file} does not exist. Name the file of a database.")
+        raise PlaceError(f"{name}: unable to open database file: {file} does not exist. Use the file of a database.")
 
 
 def _open(address: str) -> Engine:
-    """Return the engine of an address, for connections that cannot write where the driver can be asked for that."""
+    """Return the engine of an address, read-only if the driver has such an option."""
     import sqlalchemy
 
     url = sqlalchemy.make_url(address)
@@ -98,7 +98,7 @@ def _open(address: str) -> Engine:
 
 
 def _read_only_file(url: URL) -> URL:
-    """Return the address of a SQLite file as a URI with mode=ro, which neither changes nor makes the file."""
+    """Return a SQLite file's address as a URI with mode=ro, which creates no file."""
     file = url.database or ""
     if not file.startswith("file:"):
         file = f"file:{quote(str(Path(file).absolute()))}"
@@ -107,7 +107,7 @@ def _read_only_file(url: URL) -> URL:
 
 @contextmanager
 def _reading(engine: Engine) -> Iterator[Connection]:
-    """Open a connection whose transaction is read-only, as far as the database knows such a thing."""
+    """Open a connection with a read-only transaction, if the database supports it."""
     kind = engine.dialect.name
     with engine.connect() as connection:
         if kind == "postgresql":
@@ -125,8 +125,11 @@ def _harmless(error: SQLAlchemyError) -> str:
 
 
 def _authorize_reading(action: int, name: str | None, function: str | None, *_: str | None) -> int:
-    """Deny what a read-only connection of SQLite still allows: ATTACH makes files, PRAGMA lifts limits."""
-    elsewhere = action in (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
-    lifts = action == sqlite3.SQLITE_PRAGMA and name != "data_version"  # which full-text tables read themselves
-    loads = action == sqlite3.SQLITE_FUNCTION and function == "load_extension"
-    return sqlite3.SQLITE_DENY if elsewhere or lifts or loads else sqlite3.SQLITE_OK
+    """Deny statements that SQLite allows despite read-only mode.
+
+    ATTACH creates files, PRAGMA changes limits.
+    """
+    attaches = action in (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
+    sets_limits = action == sqlite3.SQLITE_PRAGMA and name != "data_version"  # which full-text tables read themselves
+    loads_code = action == sqlite3.SQLITE_FUNCTION and function == "load_extension"
+    return sqlite3.SQLITE_DENY if attaches or sets_limits or loads_code else sqlite3.SQLITE_OK

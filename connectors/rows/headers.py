@@ -1,4 +1,4 @@
-"""The columns that a source of rows names apart from its rows, for checks before anything is read. Quotes no row."""
+"""Column names of a source, for checks before any row is read. Quotes no row."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from connectors.interfaces.errors import PlaceError, WaspError
 from connectors.interfaces.rows import Header, RowsRef
 from connectors.rows.sources import (
     address_of,
+    column_names,
+    display_path,
     ending_of,
     hub_parts,
     inside_package,
     list_files,
     packing_of,
     separator_of,
-    shown,
-    wanted_columns,
 )
 
 HEADER_BYTES = 1 << 16
-"""What is read of a file for its first line."""
+"""Bytes read to find the first line of a file."""
 _UNDECODED = re.compile("[\udc80-\udcff]")
-"""Bytes that are not UTF-8, as `surrogateescape` decodes them."""
+"""Bytes that are not UTF-8, as decoded by `surrogateescape`."""
 
 
 def read_header(where: RowsRef) -> Header | None:
-    """Return the columns that a source names apart from its rows; None where only its rows would show them.
+    """Return a source's columns without reading its rows, None if that is impossible.
 
-    Place, permission and kind are checked, packages too. Of Parquet the schema is read, of CSV and TSV the first line
-    (of the first file of a folder); JSON, databases and hubs have no header. Raises PlaceError, MissingPackageError.
+    Checks location, permission, kind and packages. Reads the schema of Parquet, and the first line of CSV and TSV (of
+    the first file of a folder). JSON, databases and hubs have no header. Raises PlaceError, MissingPackageError.
     """
-    place = inside_package(address_of(where.path))
+    address = inside_package(address_of(where.path))
     if where.query is not None:
         from connectors.rows.databases import check_database
 
-        check_database(place, shown(where))
+        check_database(address, display_path(where))
         return None
-    if place.startswith("hf:") and "://" not in place:
-        hub_parts(place)
+    if address.startswith("hf:") and "://" not in address:
+        hub_parts(address)
         return None
-    system, files, _ = list_files(place, shown(where))
-    with _readable(shown(where)), system.open(files[0], "rb", compression=packing_of(files[0])) as opened:
+    system, files, _ = list_files(address, display_path(where))
+    with _readable(display_path(where)), system.open(files[0], "rb", compression=packing_of(files[0])) as opened:
         ending = ending_of(files[0])
         if ending == ".parquet":
-            return Header(_parquet_columns(opened, shown(where)), is_schema=True)
+            return Header(_parquet_columns(opened, display_path(where)), is_schema=True)
         if ending not in (".csv", ".tsv"):
             return None
         return _first_line(opened.read(HEADER_BYTES), where, "\t" if ending == ".tsv" else "")
@@ -57,32 +57,32 @@ def read_header(where: RowsRef) -> Header | None:
 
 @contextmanager
 def _readable(name: str) -> Iterator[None]:
-    """Turn errors of opening a file into PlaceError, without words that may come from inside it."""
+    """Turn errors of opening a file into PlaceError, without content of the file."""
     try:
         yield
     except WaspError:
         raise
-    except Exception as error:  # noqa: BLE001  (every storage system has errors of its own)
+    except Exception as error:  # noqa: BLE001  (every storage system has its own errors)
         reason = getattr(error, "strerror", None) or type(error).__name__
-        raise PlaceError(f"{name} cannot be read ({reason}). Check the file and who may read it.") from None
+        raise PlaceError(f"{name} cannot be read ({reason}). Check the file and its permissions.") from None
 
 
 def _first_line(start: bytes, where: RowsRef, separator: str) -> Header | None:
-    """Return the columns of a first line; None where it does not parse or does not end within `start`."""
+    """Return the columns of a first line, None if invalid or longer than `start`."""
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise PlaceError(f"{shown(where)} is UTF-16. Save the file as UTF-8: iconv -f utf-16 -t utf-8 OLD > NEW")
+        raise PlaceError(f"{display_path(where)} is UTF-16. Save the file as UTF-8: iconv -f utf-16 -t utf-8 OLD > NEW")
     text = start.decode("utf-8-sig", "surrogateescape")
     lines = io.StringIO(text, newline="")
     try:
-        reader = csv.reader(lines, delimiter=separator or separator_of(text, wanted_columns(where)), strict=True)
+        reader = csv.reader(lines, delimiter=separator or separator_of(text, column_names(where)), strict=True)
         columns = next((tuple(fields) for fields in reader if fields), None)
     except csv.Error:
         return None
     if columns is None:
-        raise PlaceError(f"{shown(where)} is empty. Name a file with rows in it.")
+        raise PlaceError(f"{display_path(where)} is empty. Use a file with rows.")
     if any(map(_UNDECODED.search, columns)):
         raise PlaceError(
-            f"{shown(where)}: the first line is not UTF-8. Save the file as UTF-8: iconv -f latin1 -t utf-8 OLD > NEW"
+            f"{display_path(where)}: the first line is not UTF-8. Convert the file: iconv -f latin1 -t utf-8 OLD > NEW"
         )
     return None if len(start) == HEADER_BYTES and lines.tell() == len(text) else Header(columns, is_schema=False)
 
@@ -94,4 +94,4 @@ def _parquet_columns(opened: BinaryIO, name: str) -> tuple[str, ...]:
     try:
         return tuple(pq.read_schema(opened).names)
     except pa.ArrowException:
-        raise PlaceError(f"{name} is not a readable Parquet file: it is damaged or of another kind.") from None
+        raise PlaceError(f"{name} is not a readable Parquet file: it is damaged or has another format.") from None

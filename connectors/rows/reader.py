@@ -1,6 +1,7 @@
-"""Private, test and public rows: read from files, object stores, databases and hubs, checked, and chosen by seed.
+"""Private, test and public rows: read, checked and sampled by seed.
 
-Messages name files, columns, lines and row numbers, never what stands in a row; `check_public` alone may quote labels.
+Sources are files, object stores, databases and hubs. Messages contain file and column names, lines and row numbers,
+never row content. Only `check_public` may quote labels.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.errors import InputError, NoRowsError
 from connectors.interfaces.rows import RowsRef
 from connectors.interfaces.text_forms import encodable
-from connectors.rows.sources import Columns, open_source, shown
+from connectors.rows.sources import Columns, display_path, open_source
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowProblem:
-    """One thing that is wrong with one row. `reason` may quote the row's label: private ones stay in private/."""
+    """A problem of a row.
+
+    `reason` can quote the row's label: for private rows it stays in private/.
+    """
 
     row: int
     field: str
@@ -31,23 +35,25 @@ class RowProblem:
 
 
 def read_rows(where: RowsRef) -> pd.DataFrame:
-    """Return the rows of a reference: row (int64, position in the source), text, label, and, where named, attribute,
-    person; all strings, missing values as NaN (a missing attribute is an empty one).
+    """Return the rows of a reference as a frame.
+
+    Columns: row (int64, position in the source), text, label and, if the reference names them, attribute and person.
+    All but row are strings, missing values are NaN (a missing attribute is empty).
 
     `where.path`: csv, tsv, jsonl, json or parquet file, a folder of them, any fsspec address (s3://...), a SQLAlchemy
-    address with `query`, `builtin:name/file` or `hf:dataset:split`. With `where.rows` that many rows are chosen by a
-    seeded hash of their content: the choice depends neither on the order of the rows nor on the file's name. Its size
-    is fixed, so one row more in the source may push another one out. Raises InputError (MissingPackageError).
+    address with `query`, `builtin:name/file` or `hf:dataset:split`. With `where.rows`, that many rows are chosen by a
+    seeded hash of their content, so the choice is independent of row order and file name. The number is fixed, so an
+    additional row in the source can replace another one. Raises InputError (MissingPackageError).
     """
     import numpy as np
     import pandas as pd
 
     source = open_source(where)
-    wanted = _wanted(where)
-    columns = {name: _texts(where, column, source) for name, column in wanted.items()}
+    names = _column_names(where)
+    columns = {name: _texts(where, column, source) for name, column in names.items()}
     count = len(columns["text"])
     if count == 0:
-        raise NoRowsError(f"{shown(where)} has no rows. Name a file with rows in it.")
+        raise NoRowsError(f"{display_path(where)} has no rows. Use a file with rows.")
     frame = pd.DataFrame({"row": np.arange(count, dtype=np.int64)})
     for name, values in columns.items():
         frame[name] = pd.Series(values, dtype="str")
@@ -58,22 +64,22 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
 
 
 def _classed(where: RowsRef, frame: pd.DataFrame) -> pd.DataFrame:
-    """Put the class of each row in place of its code: that of the longest beginning; rows of no class are left out."""
-    known = [(one, name) for name, beginnings in where.classes for one in beginnings]
-    known.sort(key=lambda pair: -len(pair[0]))
+    """Replace each row's code by its class (longest prefix wins); drop other rows."""
+    prefixes = [(prefix, name) for name, prefixes_of_class in where.classes for prefix in prefixes_of_class]
+    prefixes.sort(key=lambda pair: -len(pair[0]))
 
     def of(code: object) -> str | None:
-        written = code.strip() if isinstance(code, str) else ""
-        return next((name for one, name in known if written.startswith(one)), None)
+        plain = code.strip() if isinstance(code, str) else ""
+        return next((name for prefix, name in prefixes if plain.startswith(prefix)), None)
 
-    found = frame.assign(label=frame["label"].map(of).astype("str"))
-    kept = found[found["label"].notna()].reset_index(drop=True)
-    if kept.empty:
-        raise NoRowsError(f"{shown(where)} has no row whose '{where.label}' begins as one of `classes` says.")
-    return kept
+    classed = frame.assign(label=frame["label"].map(of).astype("str"))
+    selected = classed[classed["label"].notna()].reset_index(drop=True)
+    if selected.empty:
+        raise NoRowsError(f"{display_path(where)} has no row whose '{where.label}' starts with a prefix of `classes`.")
+    return selected
 
 
-def _wanted(where: RowsRef) -> dict[str, str]:
+def _column_names(where: RowsRef) -> dict[str, str]:
     named = {"text": where.text, "label": where.label, "attribute": where.attribute, "person": where.person}
     return {name: column for name, column in named.items() if column}
 
@@ -83,12 +89,12 @@ def _texts(where: RowsRef, column: str, source: Columns) -> list[str | None]:
         near = difflib.get_close_matches(column, list(source), n=1, cutoff=0.5)
         hint = f" Did you mean '{near[0]}'?" if near else ""
         exist = ", ".join(f"'{name}'" for name in source) or "none"
-        raise InputError(f"{shown(where)} has no column '{column}'. Columns: {exist}.{hint}")
+        raise InputError(f"{display_path(where)} has no column '{column}'. Columns: {exist}.{hint}")
     values = source[column]
     for position, value in enumerate(values):
         if isinstance(value, (bytes, list, dict, tuple, set)) or hasattr(value, "__array__"):
             kind = type(value).__name__
-            raise InputError(f"{shown(where)}, row {position}, column '{column}': holds {kind}, not text.")
+            raise InputError(f"{display_path(where)}, row {position}, column '{column}': contains {kind}, not text.")
     return [_text(value) for value in values]
 
 
@@ -97,17 +103,17 @@ def _text(value: Any) -> str | None:
         return None
     if isinstance(value, str):
         return encodable(value)
-    if isinstance(value, (float, Decimal)) and value != value:  # NaN alone differs from itself
+    if isinstance(value, (float, Decimal)) and value != value:  # only NaN differs from itself
         return None
     return str(value)
 
 
 def _choose(where: RowsRef, frame: pd.DataFrame, rows: int) -> pd.DataFrame:
     if rows < 1:
-        raise InputError(f"{shown(where)}: rows must be at least 1, not {rows}.")
+        raise InputError(f"{display_path(where)}: rows must be at least 1, not {rows}.")
     if rows > len(frame):
-        # Their number is not told: that of private rows is private.
-        raise InputError(f"{shown(where)} has fewer than the {rows} rows asked for. Lower 'rows', or leave it empty.")
+        # The error omits the number of rows: for private rows it is private.
+        raise InputError(f"{display_path(where)} has fewer than the {rows} requested rows. Lower 'rows', or remove it.")
     content = frame.drop(columns="row").fillna("\0")
     lines = zip(*(content[name] for name in content.columns), strict=True)
     order = [hashlib.sha256(repr((where.seed, *line)).encode("utf-8", "surrogatepass")).digest() for line in lines]
@@ -116,24 +122,24 @@ def _choose(where: RowsRef, frame: pd.DataFrame, rows: int) -> pd.DataFrame:
 
 
 def find_problems(frame: pd.DataFrame, labels: Sequence[str]) -> list[RowProblem]:
-    """Return what is wrong with rows read by `read_rows`, in their order; equal rows are no problem."""
-    known = set(labels)
+    """Return the problems of rows from `read_rows`, in order; duplicates are allowed."""
+    known_labels = set(labels)
     problems = []
-    named = [name for name in ("text", "label", "person") if name in frame]
-    for row, *values in zip(frame["row"], *(frame[name] for name in named), strict=True):
-        for name, value in zip(named, values, strict=True):
-            reason = _reason(name, value, known, labels)
+    names = [name for name in ("text", "label", "person") if name in frame]
+    for row, *values in zip(frame["row"], *(frame[name] for name in names), strict=True):
+        for name, value in zip(names, values, strict=True):
+            reason = _reason(name, value, known_labels, labels)
             if reason:
                 problems.append(RowProblem(int(row), name, reason))
     return problems
 
 
-def _reason(name: str, value: Any, known: set[str], labels: Sequence[str]) -> str:
+def _reason(name: str, value: Any, known_labels: set[str], labels: Sequence[str]) -> str:
     if not isinstance(value, str):
         return "is null"
     if not value.strip():
         return "is empty"
-    if name == "label" and value not in known:
+    if name == "label" and value not in known_labels:
         near = difflib.get_close_matches(value, labels, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         return f"unknown label '{value}'; known labels: {', '.join(labels)}{hint}"
@@ -141,15 +147,18 @@ def _reason(name: str, value: Any, known: set[str], labels: Sequence[str]) -> st
 
 
 def check_public(where: RowsRef, frame: pd.DataFrame, labels: Sequence[str]) -> None:
-    """Raise InputError with the first five problems of test or public rows. Never call it with private rows."""
+    """Raise InputError with the first five problems of test or public rows.
+
+    Never call it with private rows.
+    """
     problems = find_problems(frame, labels)
     if not problems:
         return
-    columns = _wanted(where)
+    columns = _column_names(where)
     lines = [f"row {p.row}, column '{columns[p.field]}': {p.reason}" for p in problems[:5]]
     more = f"\n  and {len(problems) - 5} more" if len(problems) > 5 else ""
     raise InputError(
-        f"{shown(where)} has {len(problems)} problem(s). Correct the rows or the task's labels:\n  "
+        f"{display_path(where)} has {len(problems)} problem(s). Correct the rows or the task's labels:\n  "
         + "\n  ".join(lines)
         + more
     )

@@ -1,7 +1,7 @@
-"""Keyed hashes of private records: the ledger recognises content without being able to show it.
+"""Keyed hashes that let the ledger recognise private records without storing them.
 
-An unkeyed hash of a private text can be confirmed by anybody who guesses the text. These are HMAC-SHA-256 under a
-key that stays in the private zone, so they say nothing to a reader who has only the budget book.
+Anyone who guesses a private text can confirm its unkeyed hash. These hashes are HMAC-SHA-256 under a key that stays in
+the private zone, so the ledger alone reveals nothing about the records.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ KEY_BYTES = 32
 
 
 def open_secret(folder: Path) -> bytes:
-    """Return the ledger's key (32 bytes) from `private/ledger.key` below `folder`, made on first use.
+    """Return the ledger's key (32 bytes), `private/ledger.key`, created on first use.
 
-    The file is created whole or not at all, with mode 0600; of several processes that start together one key wins.
-    Raises LedgerError when the file is readable by others, has another length or cannot be read or made.
+    The file is created atomically with mode 0600; if several processes start together, they share one key. Raises
+    LedgerError if other users can read the file, its length is wrong, or it cannot be read or created.
     """
     path = folder / "private" / "ledger.key"
     try:
@@ -37,18 +37,18 @@ def open_secret(folder: Path) -> bytes:
 
 
 def read_secret(path: Path) -> bytes:
-    """Return the key (32 bytes) of a file that several machines have; it is never made here.
+    """Return the key (32 bytes) of a file shared by several machines; never create it.
 
-    Raises LedgerError as `open_secret`, and when there is no such file: a new key would recognise no dataset.
+    Raises LedgerError like `open_secret`, and if the file does not exist: a new key would recognise no dataset.
     """
     try:
         if os.name == "posix" and path.stat().st_mode & 0o077:
-            raise LedgerError(f"The ledger's key {path} is open to other users. Type: chmod 600 {path}")
+            raise LedgerError(f"The ledger's key {path} is open to other users. Run: chmod 600 {path}")
         secret = path.read_bytes()
     except FileNotFoundError:
         raise LedgerError(
-            f"There is no key file {path}. Copy the one that the budget book was begun with (private/ledger.key in the "
-            f"state folder of that machine), or, for a book that is empty, make one: head -c {KEY_BYTES} /dev/urandom "
+            f"There is no key file {path}. Copy the key that the ledger was created with (private/ledger.key in the "
+            f"state folder of that machine). For an empty ledger, create one: head -c {KEY_BYTES} /dev/urandom "
             f"> {path}; chmod 600 {path}"
         ) from None
     except OSError as error:
@@ -56,18 +56,18 @@ def read_secret(path: Path) -> bytes:
     if len(secret) != KEY_BYTES:
         raise LedgerError(
             f"The ledger's key {path} has {len(secret)} bytes instead of {KEY_BYTES}. Restore it from the backup: "
-            "with another key no dataset would be recognised."
+            "another key would recognise no dataset."
         )
     return secret
 
 
 def _closed(path: Path, error: OSError) -> LedgerError:
-    reason = f"The ledger's key {path} cannot be opened ({error.strerror})."
-    return LedgerError(f"{reason} Check the owner and mode of its folder.")
+    problem = f"The ledger's key {path} cannot be opened ({error.strerror})."
+    return LedgerError(f"{problem} Check the owner and mode of its folder.")
 
 
 def create_key(path: Path) -> None:
-    """Write fresh 32 bytes to `path`, mode 0600, whole or not at all; a key that is there already stays."""
+    """Write 32 random bytes to `path` atomically, mode 0600; never replace a key."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -76,7 +76,7 @@ def create_key(path: Path) -> None:
             file.flush()
             os.fsync(file.fileno())
         try:
-            # A link refuses to replace: whoever comes second keeps the key of the first.
+            # Unlike a rename, a link does not replace the key of a faster process.
             os.link(name, path)
         except FileExistsError:
             return
@@ -88,25 +88,25 @@ def create_key(path: Path) -> None:
 def record_hash(secret: bytes, label: str, text: str, person: str | None = None) -> str:
     """Return the keyed hash of one record, 64 hexadecimal digits.
 
-    Unicode is brought to NFC and white space collapsed first, so that a copy through another editor or file format is
-    recognised. Pass `person` always or never for one dataset: with it, the same text is another record.
+    Unicode is normalised to NFC and white space collapsed, so copies through other editors or file formats have the
+    same hash. Pass `person` always or never for one dataset: it changes the hash.
     """
     record = [_normal(label), _normal(text), None if person is None else _normal(person)]
     return _keyed(secret, "record", canonical(record))
 
 
 def dataset_fingerprint(secret: bytes, records: Iterable[str]) -> str:
-    """Return the keyed hash of a multiset of record hashes, independent of their order and of any file."""
+    """Return the keyed hash of a multiset of record hashes, independent of order."""
     return _keyed(secret, "dataset", "\n".join(sorted(records)))
 
 
 def key_name(secret: bytes) -> str:
-    """Return what a key is recognised by, 16 hexadecimal digits that do not give it away."""
+    """Return the public name of a key, 16 hexadecimal digits that do not reveal it."""
     return _keyed(secret, "key", "")[:16]
 
 
 def choice_key(secret: bytes) -> bytes:
-    """Return the key, 32 bytes, that decides which rows of a person with too many of them are kept."""
+    """Return the key (32 bytes) that selects the rows of a person with too many rows."""
     return bytes.fromhex(_keyed(secret, "choice", ""))
 
 
@@ -115,6 +115,6 @@ def _normal(value: str) -> str:
 
 
 def _keyed(secret: bytes, purpose: str, message: str) -> str:
-    # surrogatepass: a broken character in a private text must not become an error about it.
+    # surrogatepass: an error about a broken character would quote the private text.
     content = f"wasp {purpose} 1\n{message}".encode("utf-8", "surrogatepass")
     return hmac.new(secret, content, hashlib.sha256).hexdigest()

@@ -1,7 +1,7 @@
-"""Recognizes keys and passwords in values that are about to be stored, as patterns that JSON Schema can use too.
+"""Patterns of keys and passwords in values, also usable in JSON Schema.
 
-A configuration is stored by Prefect, in manifests and in reports, so it names the place of a secret and never contains
-one. Patterns are portable between Python and JavaScript: no flags, no named groups.
+Prefect, manifests and reports store the configuration, so it contains references to secrets, never secrets. Patterns
+are portable between Python and JavaScript: no flags, no named groups.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from connectors.interfaces.redaction import HIDDEN
 
 JsonSchema = dict[str, Any]
 REFERENCE: Final = r"^(none|env:[A-Za-z_][A-Za-z0-9_]*|prefect:[a-z0-9][a-z0-9-]*)$"
-"""Where a key is stored, in place of the key."""
+"""Reference to a stored key."""
 
 
 def _any_case(word: str) -> str:
-    return "".join(f"[{sign.upper()}{sign.lower()}]" if sign.isalpha() else sign for sign in word)
+    return "".join(f"[{letter.upper()}{letter.lower()}]" if letter.isalpha() else letter for letter in word)
 
 
 def _one_of(*words: str) -> str:
@@ -31,7 +31,7 @@ _NAMES = _one_of(
     "credentials",
 )  # fmt: skip
 SECRET_NAME: Final = rf"(?:^|[._-]){_NAMES}$"
-"""Names of values that are secrets themselves: key, api_key, access-token, plms.0.key; not max_tokens."""
+"""Names of values that are secrets: key, api_key, access-token, plms.0.key; not max_tokens."""
 _PARAMETERS = _one_of(
     "password", "passwd", "pwd", "sslpassword", "token", "access_token", "api_key", "apikey", "api-key", "key",
     "secret", "client_secret", "sig", "signature", "x-amz-signature", "x-amz-security-token", "x-goog-signature",
@@ -51,16 +51,16 @@ KEY: Final = (
     r"|[Bb]earer\s+[A-Za-z0-9._~+/-]{16,}"
     r")|-----BEGIN [A-Z ]*PRIVATE KEY-----"
 )
-"""Beginnings by which vendors mark their keys."""
+"""Prefixes of vendors' keys."""
 PUBLIC: Final = rf"^(?![\s\S]*(?:{PASSWORD}|{KEY}))"
 """A text without an address that contains a password, and without a vendor's key."""
 _CLASSES = "classes"
-"""A group whose names are the user's own classes ('password' may be one) and not names of options."""
+"""A group whose names are the user's classes (possibly 'password') and not option names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A secret in a structure of values: where, and what it is; never the secret."""
+    """The path and kind of a secret in a structure of values, without the secret."""
 
     path: tuple[str, ...]
     is_key: bool
@@ -70,9 +70,9 @@ class Finding:
 
 
 def find_secrets(value: Any, path: tuple[str, ...] = ()) -> Iterator[Finding]:
-    """Yield where a JSON-like value contains keys or passwords.
+    """Yield the locations of keys and passwords in a JSON-like value.
 
-    A text with the name of a secret (`SECRET_NAME`) has to say where the secret is stored (`REFERENCE`).
+    The value of a secret name (`SECRET_NAME`) must be a reference (`REFERENCE`).
     """
     if isinstance(value, Mapping):
         for name, item in value.items():
@@ -90,12 +90,12 @@ def find_secrets(value: Any, path: tuple[str, ...] = ()) -> Iterator[Finding]:
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a value of this name is a secret itself."""
+    """Return True if a value of this name is a secret."""
     return re.search(SECRET_NAME, name) is not None
 
 
 def hide_secrets(value: Any) -> Any:
-    """Return a copy of a JSON-like value with `***` in place of every key and every text with a password."""
+    """Return a copy of a JSON-like value with `***` for every key and every password."""
     if isinstance(value, Mapping):
         return {
             name: HIDDEN if isinstance(item, str) and any(find_secrets({name: item})) else hide_secrets(item)
@@ -107,16 +107,17 @@ def hide_secrets(value: Any) -> Any:
 
 
 def without_secrets() -> JsonSchema:
-    """Return the JSON Schema of a value without secrets at any depth: the same rules as `find_secrets`.
+    """Return the JSON Schema of a value without secrets: the rules of `find_secrets`.
 
-    It refers to itself by a dynamic anchor, because pydantic resolves every `$ref` to a definition of its own.
+    It applies at any depth. It refers to itself by a dynamic anchor, because pydantic resolves every `$ref` to one of
+    its definitions.
     """
-    again = {"$dynamicRef": "#secretless"}
+    recursive = {"$dynamicRef": "#secretless"}
     return {
         "$dynamicAnchor": "secretless",
         "pattern": PUBLIC,
-        "items": again,
-        "properties": {_CLASSES: {"items": again, "additionalProperties": again, "pattern": PUBLIC}},
-        "patternProperties": {SECRET_NAME: {**again, "pattern": REFERENCE}},
-        "additionalProperties": again,
+        "items": recursive,
+        "properties": {_CLASSES: {"items": recursive, "additionalProperties": recursive, "pattern": PUBLIC}},
+        "patternProperties": {SECRET_NAME: {**recursive, "pattern": REFERENCE}},
+        "additionalProperties": recursive,
     }

@@ -1,4 +1,4 @@
-"""Keys by name: a configuration holds where a key lies, never the key."""
+"""Secrets by reference: a configuration contains only the location of a key."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.redaction import remember
 
 NO_KEY = "none"
-"""The reference for servers that ask for no key."""
+"""Reference for servers without keys."""
 
 _REFERENCE = re.compile(r"env:(?P<variable>[A-Za-z_][A-Za-z0-9_]*)|prefect:(?P<block>[a-z0-9][a-z0-9-]*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A key that was read: it shows itself to nobody, in no message, and cannot be pickled."""
+    """A key that hides itself in messages and cannot be pickled."""
 
     _value: str = field(repr=False)
 
     def reveal(self) -> str:
-        """Return the key itself; '' where none is needed."""
+        """Return the key, '' if none is needed."""
         return self._value
 
     def __str__(self) -> str:
         return "***"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("A key is never written down.")
+        raise TypeError("A key must not be pickled.")
 
 
 def variable_of(reference: str, where: str = "key") -> str:
-    """Return the environment variable that a reference means; '' for 'none'.
+    """Return the environment variable of a reference; '' for 'none'.
 
-    `env:NAME` is the variable NAME itself. `prefect:some-block` is WASP_SECRET_SOME_BLOCK: a flow loads the Secret
-    block and puts its value there. Raises ConfigError for anything else, without repeating it: it may be a key.
+    `env:NAME` is the variable NAME. `prefect:some-block` is WASP_SECRET_SOME_BLOCK: a flow loads the Secret block and
+    stores its value there. Raises ConfigError for anything else, without repeating it: it could be a key.
     """
     if reference == NO_KEY:
         return ""
     match = _REFERENCE.fullmatch(reference) if isinstance(reference, str) else None
     if match is None:
         raise ConfigError(
-            f"{where} must say where the key lies: 'env:NAME' (environment variable), 'prefect:block-name' (Secret "
-            f"block), or 'none' for a server without keys. A key itself must never stand in a configuration."
+            f"{where} must be a reference to a key: 'env:NAME' (environment variable), 'prefect:block-name' (Secret "
+            f"block), or 'none' for a server without keys. Never put a key into a configuration."
         )
     return match["variable"] or "WASP_SECRET_" + match["block"].upper().replace("-", "_")
 
 
 def read_secret(reference: str, where: str = "key") -> Secret:
-    """Return the value that a reference leads to, an empty one for 'none'.
+    """Return the value of a reference, empty for 'none'.
 
-    Raises ConfigError that names the variable when it is not set, and never a value.
+    Raises ConfigError with the variable's name if it is not set; the error never contains a value.
     """
     variable = variable_of(reference, where)
     if not variable:
@@ -64,8 +64,8 @@ def read_secret(reference: str, where: str = "key") -> Secret:
         return Secret(value)
     if reference.startswith("prefect:"):
         block = reference.partition(":")[2]
-        raise ConfigError(f"{where}: the Prefect Secret block '{block}' was not loaded. Make it, and start a flow run.")
+        raise ConfigError(f"{where}: the Prefect Secret block '{block}' is not loaded. Create it and start a flow run.")
     raise ConfigError(
-        f"{where}: the environment variable {variable} is not set. Type: export {variable}=..., or write 'none' for "
+        f"{where}: the environment variable {variable} is not set. Run: export {variable}=..., or use 'none' for "
         f"a server without keys."
     )

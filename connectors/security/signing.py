@@ -1,4 +1,4 @@
-"""Ed25519 signatures of bundles: anybody can check them, only the holder of the key can make them."""
+"""Ed25519 signatures of bundles: anyone can verify, only the key's owner can sign."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from connectors.interfaces.errors import ArtifactError, ConfigError, LedgerError
 from connectors.security.record_hashes import KEY_BYTES, create_key
 
 LINE = "ed25519:"
-"""Begins a public key as a registry of parties has it."""
+"""Prefix of a public key in a registry of parties."""
 
 
 def open_signing_key(folder: Path, name: str = "signing") -> bytes:
-    """Return the private key (32 bytes) from `private/NAME.key` below `folder`, made on first use with mode 0600.
+    """Return the private key (32 bytes) of `private/NAME.key`, created with mode 0600.
 
-    Raises LedgerError when the file is open to other users, has another length or cannot be read or made.
+    Raises LedgerError if other users can access the file, its length is wrong, or it cannot be read or created.
     """
     path = folder / "private" / f"{name}.key"
     try:
         if not path.exists():
             create_key(path)
     except OSError as error:
-        raise LedgerError(f"The signing key {path} cannot be made ({error.strerror}). Check its folder.") from None
+        raise LedgerError(f"The signing key {path} cannot be created ({error.strerror}). Check its folder.") from None
     return _read(path)
 
 
 def public_pem(secret: bytes) -> bytes:
-    """Return the public half of a key as PEM, as `openssl` reads it."""
+    """Return the public key as PEM, readable by `openssl`."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -38,12 +38,12 @@ def public_pem(secret: bytes) -> bytes:
 
 
 def public_line(secret: bytes) -> str:
-    """Return the public half of a key as a registry has it: ed25519: and the key in base64."""
+    """Return the public key in registry format: ed25519: and the key in base64."""
     return LINE + base64.b64encode(_public(public_pem(secret))).decode()
 
 
 def pem_of_line(line: str) -> bytes | None:
-    """Return the public key of `public_line` as PEM, None for anything else."""
+    """Return the key of a `public_line` as PEM, None for anything else."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -56,7 +56,7 @@ def pem_of_line(line: str) -> bytes | None:
 
 
 def key_mark(pem: bytes) -> str:
-    """Return what people compare keys by: SHA-256 of the raw public key, 64 hexadecimal digits."""
+    """Return the fingerprint of a public key: its SHA-256, 64 hexadecimal digits."""
     return hashlib.sha256(_public(pem)).hexdigest()
 
 
@@ -68,7 +68,10 @@ def sign(secret: bytes, content: bytes) -> bytes:
 
 
 def is_signed(pem: bytes, content: bytes, signature: bytes) -> bool:
-    """Say whether `signature` is that of `content` by the key `pem`; ArtifactError if `pem` is no Ed25519 key."""
+    """Return True if `signature` signs `content` with the key `pem`.
+
+    ArtifactError if `pem` is not an Ed25519 key.
+    """
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -89,7 +92,7 @@ def _public(pem: bytes) -> bytes:
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise ArtifactError("The public key is not an Ed25519 key in PEM; ask the sender for the bundle again.")
+        raise ArtifactError("The public key is not an Ed25519 key in PEM. Request the bundle again from the sender.")
     return key.public_bytes_raw()
 
 
@@ -102,7 +105,7 @@ def read_public(path: Path) -> bytes:
 
 
 def own_public(folder: Path) -> bytes | None:
-    """Return the public key of a state folder, None if it has signed nothing yet; never makes one."""
+    """Return the public key of a state folder, None if it has no key yet."""
     path = folder / "private" / "signing.key"
     return public_pem(_read(path)) if path.exists() else None
 
@@ -110,13 +113,13 @@ def own_public(folder: Path) -> bytes | None:
 def _read(path: Path) -> bytes:
     try:
         if os.name == "posix" and path.stat().st_mode & 0o077:
-            raise LedgerError(f"The signing key {path} is open to other users. Type: chmod 600 {path}")
+            raise LedgerError(f"The signing key {path} is open to other users. Run: chmod 600 {path}")
         secret = path.read_bytes()
     except OSError as error:
         raise LedgerError(f"The signing key {path} cannot be read ({error.strerror}). Check its owner.") from None
     if len(secret) != KEY_BYTES:
         raise LedgerError(
             f"The signing key {path} is damaged. "
-            "Restore it from the backup, or remove it: the next bundle is then signed by another key."
+            "Restore it from the backup, or remove it to sign the next bundles with a new key."
         )
     return secret

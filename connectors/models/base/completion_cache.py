@@ -1,4 +1,4 @@
-"""Every answer of a language model is kept the moment it arrives, and looked up before anything is asked."""
+"""Completion cache: looks up prompts first, and stores completions on arrival."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from connectors.models.base.cost_limit import Purse
 
 
 class Recording:
-    """A language model that asks `inner` only for what `store` does not hold, and stores each answer at once.
+    """A language model that requests from `inner` only completions missing in `store`.
 
-    Failed answers (finish_reason "error") are handed on and not stored, so they are asked again next time. A model
-    with a method `remember(prompt, completion)` is told of every stored answer that it did not give itself in this
-    process, oldest first, before it is asked anything: a model that draws without replacement must know what was
-    drawn. Such a model's answers are kept apart by `scope` (the run): what one run drew is not missing in another.
-    Threads may call `complete` at the same time; a prompt in flight is waited for, not asked twice.
-    `usage` adds up what the fresh answers of this object cost; `reused` counts prompts answered from the store.
-    `purse`: the run's money. A model with a method `worst_dollars(prompt)` is asked for no more than it can pay.
+    Each completion is stored on arrival. Failed ones (finish_reason "error") are returned but not stored, so the next
+    run requests them again. A model with a method `remember(prompt, completion)` first receives, oldest first, every
+    stored completion that it did not produce itself in this process: a model that draws without replacement must know
+    earlier draws. Such a model's completions are separated by `scope` (the run), so the draws of one run do not reduce
+    those of another. Threads can call `complete` concurrently; a prompt in flight is awaited, not requested twice.
+    `usage` sums the cost of this object's new completions; `reused` counts cache hits. `purse`: the run's money. A
+    model with a method `worst_dollars(prompt)` gets only prompts that the purse can pay for.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Recording:
         self.purse = purse
         self.usage = Usage()
         self.reused = 0
-        self._told = 0
+        self._last_remembered = 0
         self._own: set[str] = set()
         self._in_flight: set[str] = set()
         self._lock = threading.RLock()
@@ -60,19 +60,19 @@ class Recording:
 
     @property
     def destinations(self) -> tuple[str, ...]:
-        """The hosts that receive prompts; none for a model on this machine."""
+        """The hosts that receive prompts; none for a local model."""
         return tuple(getattr(self.inner, "destinations", ()))
 
     @property
-    def shelf(self) -> str:
-        """Where the store keeps the answers: the model's identity, with the scope for a model that remembers."""
+    def store_key(self) -> str:
+        """Key of the model in the store: its identity, with the scope if it remembers."""
         apart = self.scope and hasattr(self.inner, "remember")
         return f"{self.identity} in {self.scope}" if apart else self.identity
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
-        """Return one completion per prompt, in order; equal prompts are asked once and share the answer.
+        """Return one completion per prompt, in order; equal prompts share one request.
 
-        What the inner model raises passes through; all answers that had arrived are stored by then.
+        Errors of the inner model pass through; completions that arrived before are stored.
         """
         call = _Call(prompts, keep)
         first = True
@@ -80,21 +80,21 @@ class Recording:
             self._answer_from_store(call, count=first)
             first = False
             with self._lock:
-                mine = [key for key in call.open if key not in self._in_flight]
-                if not mine:
+                own = [key for key in call.open if key not in self._in_flight]
+                if not own:
                     if call.open:
                         self._landed.wait()
                     continue
-                # A key may have landed between the look-up and this line.
-                landed = self.store.lookup_many(self.shelf, mine)
-                mine = [key for key in mine if key not in landed]
-                self._in_flight.update(mine)
-            if mine:
-                self._ask(call, mine)
+                # Another thread may have finished a key after the look-up above.
+                landed = self.store.lookup_many(self.store_key, own)
+                own = [key for key in own if key not in landed]
+                self._in_flight.update(own)
+            if own:
+                self._ask(call, own)
         return [call.answers[key] for key in call.keys]
 
     def _answer_from_store(self, call: _Call, count: bool) -> None:
-        stored = self.store.lookup_many(self.shelf, list(call.open))
+        stored = self.store.lookup_many(self.store_key, list(call.open))
         for key in [key for key in call.open if key in stored]:
             if count:
                 with self._lock:
@@ -102,7 +102,7 @@ class Recording:
             call.deliver(key, stored[key])
 
     def _ask(self, call: _Call, keys: Sequence[str]) -> None:
-        """Ask for the keys, all at once if the money allows, else as many at a time as it surely pays for."""
+        """Request the keys in waves that the remaining money can surely pay for."""
         open_keys = list(keys)
         try:
             while open_keys:
@@ -128,44 +128,44 @@ class Recording:
 
     def _ask_wave(self, call: _Call, keys: Sequence[str]) -> None:
         prompts = [call.prompts[key] for key in keys]
-        heard: set[int] = set()
+        received: set[int] = set()
 
-        def hear(position: int, completion: Completion) -> None:
-            heard.add(position)
+        def receive(position: int, completion: Completion) -> None:
+            received.add(position)
             call.deliver(keys[position], self._store(prompts[position], _encodable(completion)))
 
         self._remember()
-        answers = self.inner.complete(prompts, hear)
-        if len(answers) != len(prompts):
-            raise FinalError(f"Model '{self.name}' gave {len(answers)} answers to {len(prompts)} prompts.")
-        for position in sorted(set(range(len(prompts))) - heard):
-            hear(position, answers[position])
+        completions = self.inner.complete(prompts, receive)
+        if len(completions) != len(prompts):
+            raise FinalError(f"Model '{self.name}' returned {len(completions)} completions for {len(prompts)} prompts.")
+        for position in sorted(set(range(len(prompts))) - received):
+            receive(position, completions[position])
 
     def _store(self, prompt: Prompt, completion: Completion) -> Completion:
         with self._lock:
             self.usage = self.usage + completion.usage
             if self.purse is not None:
                 self.purse.pay(self.name, prompt.key, completion.dollars, completion.estimated)
-            kept = self.store.put(self.shelf, self.name, prompt, completion)
-            if kept is completion:
+            final = self.store.put(self.store_key, self.name, prompt, completion)
+            if final is completion:
                 self._own.add(prompt.key)
-        return kept
+        return final
 
     def _remember(self) -> None:
         remember = getattr(self.inner, "remember", None)
         if remember is None:
             return
         with self._lock:
-            for stored in self.store.since(self.shelf, self._told):
+            for stored in self.store.since(self.store_key, self._last_remembered):
                 key = stored.prompt.key
                 if key not in self._own:
                     remember(stored.prompt, stored.completion)
                 self._own.discard(key)
-                self._told = stored.number
+                self._last_remembered = stored.number
 
 
 def _encodable(completion: Completion) -> Completion:
-    # A model may answer with half a surrogate pair.
+    # A model may return half a surrogate pair.
     text, error = encodable(completion.text), encodable(completion.error)
     if (text, error) == (completion.text, completion.error):
         return completion
@@ -173,7 +173,7 @@ def _encodable(completion: Completion) -> Completion:
 
 
 class _Call:
-    """One call of `complete`: which positions wait for which key, and what has been delivered."""
+    """One call of `complete`: positions by key, and delivered completions."""
 
     def __init__(self, prompts: Sequence[Prompt], keep: Keep) -> None:
         self.prompts: dict[str, Prompt] = {}
@@ -191,7 +191,7 @@ class _Call:
         return [key for key in self.prompts if key not in self.answers]
 
     def deliver(self, key: str, completion: Completion) -> None:
-        # The callers' `keep` need not be safe for threads.
+        # The caller's `keep` need not be thread-safe.
         with self._lock:
             self.answers[key] = completion
             for position in self.positions[key]:

@@ -1,4 +1,7 @@
-"""Recorded answers of language models: one SQLite file per model identity, one small transaction per answer."""
+"""Store of completions: one SQLite file per model identity.
+
+Each completion is one small transaction.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,9 @@ from connectors.interfaces.progress import chunks
 from connectors.interfaces.prompts import Prompt
 
 WAIT_SECONDS = 60.0
-"""How long a writer waits for another process."""
+"""Time that a writer waits for another process."""
 
-_MAKING = threading.Lock()
+_CREATION_LOCK = threading.Lock()
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS model (identity TEXT PRIMARY KEY) STRICT;
@@ -44,7 +47,7 @@ _EXPORT = ("text", "label", "plm", "prompt_key", "finish_reason", "tokens_in", "
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One stored answer; `number` grows with the order in which answers arrived."""
+    """A stored completion; `number` grows in order of arrival."""
 
     number: int
     prompt: Prompt
@@ -53,9 +56,9 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """What a model's answers were like: how many there are, mean tokens in and out, median seconds between two.
+    """Statistics of completions: count, mean tokens, median seconds between two.
 
-    `estimated`: answers whose tokens the server did not report.
+    `estimated`: completions whose tokens the server did not report.
     """
 
     answers: int
@@ -66,12 +69,13 @@ class Lengths:
 
 
 class CompletionStore:
-    """Answers in `folder`, one file (mode 0600) per model identity; safe for threads, processes and kill -9.
+    """Completions in `folder`, one file (mode 0600) per model identity.
 
-    The key of an answer is (model identity, prompt.key). The first stored answer of a key stays. The table `asked`
-    counts how many answers the model gave per prompt, stored or not: no count above 1 means nothing was asked
-    twice. An answer is on its way to disk when `put` returns: it survives the death of the process; a power cut may
-    take the last moments. Prompts hold synthetic examples only, so nothing here is private.
+    Safe for threads, processes and kill -9. The key of a completion is (model identity, prompt.key). The first stored
+    completion of a key is final. The table `asked` counts the model's completions per prompt, stored or not: if no
+    count exceeds 1, nothing was requested twice. `put` returns after the write: the completion survives the end of the
+    process, but a power cut can lose the last moments. Prompts contain only synthetic examples, so nothing here is
+    private.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -88,23 +92,23 @@ class CompletionStore:
         self.__init__(state["folder"])  # type: ignore[misc]
 
     def file(self, identity: str) -> Path:
-        """Return the file that holds a model's answers."""
+        """Return the file of a model's completions."""
         return self.folder / f"{digest(identity)[:32]}.db"
 
     def lookup_many(self, identity: str, keys: Sequence[str]) -> dict[str, Completion]:
-        """Return the stored answers of these prompt keys."""
-        found: dict[str, Completion] = {}
+        """Return the stored completions of these prompt keys."""
+        completions: dict[str, Completion] = {}
         with self._open(identity) as database:
             for part in chunks(keys, 500):
                 marks = ",".join("?" * len(part))
                 sql = f"SELECT prompt_key, {_COMPLETION} FROM answers WHERE prompt_key IN ({marks})"  # noqa: S608
-                found.update((row[0], _completion(row[1:])) for row in database.execute(sql, part))
-        return found
+                completions.update((row[0], _completion(row[1:])) for row in database.execute(sql, part))
+        return completions
 
     def put(self, identity: str, plm: str, prompt: Prompt, completion: Completion) -> Completion:
-        """Store one answer and return the answer that holds: this very object, or the one stored before it.
+        """Store a completion; return the final one of its key, this or an earlier one.
 
-        An answer with finish_reason "error" is counted and not stored.
+        A completion with finish_reason "error" is counted but not stored.
         """
         key = prompt.key
         if completion.finish_reason == "error":
@@ -126,12 +130,15 @@ class CompletionStore:
         return self.lookup_many(identity, [key])[key]
 
     def count(self, identity: str) -> int:
-        """Return how many answers of a model are stored."""
+        """Return the number of stored completions of a model."""
         with self._open(identity) as database:
             return int(database.execute("SELECT count(*) FROM answers").fetchone()[0])
 
     def lengths(self, identity: str) -> Lengths:
-        """Return what the stored answers of a model were like; pauses between calls hardly move the median."""
+        """Return statistics of a model's stored completions.
+
+        Pauses between calls hardly affect the median.
+        """
         with self._open(identity) as database:
             columns = "tokens_in, tokens_out, estimated, created"
             rows = database.execute(f"SELECT {columns} FROM answers ORDER BY created").fetchall()  # noqa: S608
@@ -143,28 +150,28 @@ class CompletionStore:
         return Lengths(len(rows), read, written, median(gaps) if gaps else 0.0, sum(row[2] for row in rows))
 
     def asked(self, identity: str) -> dict[str, int]:
-        """Return, per prompt key, how many answers (failures not counted) were obtained from the model."""
+        """Return the number of completions per prompt key, without failures."""
         with self._open(identity) as database:
             return dict(database.execute("SELECT prompt_key, answers FROM asked ORDER BY prompt_key"))
 
     def since(self, identity: str, number: int) -> list[Stored]:
-        """Return the answers that arrived after the one of this number, oldest first; 0: all."""
+        """Return the completions after this number, oldest first; 0: all."""
         sql = f"SELECT number, prompt, {_COMPLETION} FROM answers WHERE number > ? ORDER BY number"  # noqa: S608
         with self._open(identity) as database:
             return [Stored(row[0], _prompt(row[1]), _completion(row[2:])) for row in database.execute(sql, (number,))]
 
     def identities(self) -> list[str]:
-        """Return the identities of all models with a file here, in the order of their files."""
-        found = []
+        """Return the identities of all models with a file here, in file order."""
+        identities = []
         for file in sorted(self.folder.glob("*.db")):
             with self._open_file(file) as database:
-                found += [row[0] for row in database.execute("SELECT identity FROM model")]
-        return found
+                identities += [row[0] for row in database.execute("SELECT identity FROM model")]
+        return identities
 
     def export_parquet(self, path: Path) -> int:
-        """Write all answers to one Parquet file that a recorded model can replay; return how many.
+        """Write all completions to a Parquet file for a recorded model; return the count.
 
-        Columns: text, label, plm, prompt_key, finish_reason, tokens_in, tokens_out, created. Ordered by PLM name,
+        Columns: text, label, plm, prompt_key, finish_reason, tokens_in, tokens_out, created. Ordered by model name,
         file and arrival.
         """
         import pyarrow as pa
@@ -182,11 +189,14 @@ class CompletionStore:
         return len(rows)
 
     def older(self, before: datetime) -> tuple[int, int]:
-        """Return how many answers arrived before a moment, and about how many bytes their files would shrink by."""
+        """Return the number of completions before a time, and their approximate bytes."""
         return self._each(lambda file, database: _older(file, database, _moment(before)))
 
     def forget(self, before: datetime) -> tuple[int, int]:
-        """Remove the answers that arrived before a moment, as `older` counts them: they are asked anew when needed."""
+        """Delete completions before a time; count as `older`.
+
+        Deleted completions are requested again if needed.
+        """
         return self._each(lambda file, database: _forget(file, database, _moment(before)))
 
     def _each(self, work: Callable[[Path, sqlite3.Connection], tuple[int, int]]) -> tuple[int, int]:
@@ -210,7 +220,7 @@ class CompletionStore:
 
     @contextmanager
     def _open_file(self, file: Path, identity: str | None = None) -> Iterator[sqlite3.Connection]:
-        # A connection must not be used on the other side of a fork: the process id is part of its name.
+        # A connection must not be used after a fork: the process id is part of its key.
         name = (os.getpid(), file.name)
         try:
             with self._lock:
@@ -218,7 +228,7 @@ class CompletionStore:
                     self._connections[name] = _connect(file, identity)
                 yield self._connections[name]
         except sqlite3.Error as error:
-            advice = "Free space or move the file away: answers in it are then asked and paid again."
+            advice = "Free space or move the file away. Its completions are then requested and paid again."
             raise ArtifactError(f"{file} cannot be used ({error}). {advice}") from error
 
 
@@ -227,30 +237,30 @@ def _moment(when: datetime) -> str:
 
 
 def _older(file: Path, database: sqlite3.Connection, before: str) -> tuple[int, int]:
-    old, every = database.execute(
+    old, total = database.execute(
         "SELECT count(*) FILTER (WHERE created < ?), count(*) FROM answers", (before,)
     ).fetchone()
-    return old, file.stat().st_size * old // max(every, 1)
+    return old, file.stat().st_size * old // max(total, 1)
 
 
 def _forget(file: Path, database: sqlite3.Connection, before: str) -> tuple[int, int]:
-    found = _older(file, database, before)
-    if found[0]:
+    counts = _older(file, database, before)
+    if counts[0]:
         with _transaction(database):
             database.execute(
                 "DELETE FROM asked WHERE prompt_key IN (SELECT prompt_key FROM answers WHERE created < ?)", (before,)
             )
             database.execute("DELETE FROM answers WHERE created < ?", (before,))
-        # A deleted answer leaves its bytes in the file until the file is written anew.
+        # SQLite frees the space of deleted completions only with VACUUM.
         database.execute("VACUUM")
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return found
+    return counts
 
 
 def _connect(file: Path, identity: str | None) -> sqlite3.Connection:
-    with explained(file), _MAKING, suppress(FileExistsError):
-        # SQLite gives its side files the mode of the main file. One that is there is never opened beside SQLite:
-        # closing it would take this process's locks off it, and another one would remove the log that is in use.
+    with explained(file), _CREATION_LOCK, suppress(FileExistsError):
+        # SQLite copies the mode of the main file to its side files. Never open an existing file outside SQLite:
+        # closing it would release this process's locks, and another process would then delete a log in use.
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     database = sqlite3.connect(file, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False)
     _use_write_ahead_log(database)
@@ -258,7 +268,7 @@ def _connect(file: Path, identity: str | None) -> sqlite3.Connection:
     with _transaction(database):
         for statement in filter(str.strip, _SCHEMA.split(";")):
             database.execute(statement)
-        if "estimated" not in [row[1] for row in database.execute("PRAGMA table_info(answers)")]:  # an older file
+        if "estimated" not in [row[1] for row in database.execute("PRAGMA table_info(answers)")]:  # an older format
             database.execute("ALTER TABLE answers ADD COLUMN estimated INTEGER NOT NULL DEFAULT 0")
         if identity is not None:
             database.execute("INSERT OR IGNORE INTO model VALUES (?)", (identity,))
@@ -266,14 +276,14 @@ def _connect(file: Path, identity: str | None) -> sqlite3.Connection:
 
 
 def _use_write_ahead_log(database: sqlite3.Connection) -> None:
-    # SQLite does not wait for others when the mode changes, so this does.
-    until = time.monotonic() + WAIT_SECONDS
+    # SQLite does not wait for locks when it changes the journal mode, so wait here.
+    deadline = time.monotonic() + WAIT_SECONDS
     while True:
         try:
             database.execute("PRAGMA journal_mode = WAL")
             return
         except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > until:
+            if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
 
@@ -299,6 +309,6 @@ def _completion(row: Sequence[Any]) -> Completion:
 
 
 def _prompt(text: str) -> Prompt:
-    read: Mapping[str, Any] = json.loads(text)
-    fields: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in read.items()}
+    values: Mapping[str, Any] = json.loads(text)
+    fields: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in values.items()}
     return Prompt(**fields)

@@ -1,6 +1,6 @@
-"""What a run may spend on answers: a hard stop before the call that would pass it.
+"""Cost limit of a run: refuses a call that could exceed it.
 
-Every paid answer is written down the moment it arrives, so that a resumed run goes on with what is left.
+Every paid completion is written to a journal immediately, so a resumed run continues with the rest of the money.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from connectors.interfaces.money import format_dollars, of_which_estimated
 
 
 class Purse:
-    """The money of one run. `most`: dollars in all, None for no limit; `journal`: where paid answers are written.
+    """The money of a run. `most`: limit in dollars, None for no limit.
 
-    `before`: what the run is known to have paid, here or on another machine, with the estimated part of it; the journal
-    takes over what it misses.
-    Threads reserve the worst case of what they are about to ask and return what it did not cost.
+    `journal`: file of paid completions. `before`: known earlier payments of the run, here or on another machine, and
+    `before_estimated` their estimated part; missing amounts are added to the journal. Threads reserve the worst case of
+    their next calls and return the unused part.
     """
 
     def __init__(
@@ -46,26 +46,26 @@ class Purse:
 
     @property
     def estimated(self) -> float:
-        """The part of `spent` whose tokens servers did not report."""
+        """The part of `spent` whose tokens the servers did not report."""
         return self._estimated
 
     @property
     def left(self) -> float:
-        """Dollars that may still be reserved; infinite without a limit."""
+        """Dollars that can still be reserved; infinite without a limit."""
         return math.inf if self.most is None else self.most - self._spent - self._reserved
 
     def __str__(self) -> str:
-        """Say what was spent, and of how much; nothing for a run that has cost nothing."""
+        """Return the amount spent and the limit, '' for a run without costs."""
         if not self._spent:
             return ""
         limit = "" if self.most is None else f" of ${format_dollars(self.most)}"
         return f"${self._spent:.4f}{limit}{of_which_estimated(self._estimated)}"
 
     def reserve(self, worst: list[float]) -> int:
-        """Reserve the worst cases from the front as far as the money goes; return how many fit.
+        """Reserve the first worst cases that fit into the money; return their number.
 
-        If not even the first fits, waits for calls of other threads, which may cost less than they reserved; raises
-        MoneyError when there are none.
+        If not even the first one fits, waits for calls of other threads, which may cost less than reserved. Raises
+        MoneyError if there are none.
         """
         with self._lock:
             fitting, total = _fitting(worst, self.left)
@@ -81,26 +81,26 @@ class Purse:
         amounts = (worst, max(self.left, 0.0), self.most or 0.0, self._spent)
         next_call, left, most, spent = map(format_dollars, amounts)
         return (
-            f"The next call may cost {next_call} dollars, {left} of {most} are left "
+            f"limits.max_dollars: the next call may cost {next_call} dollars, but only {left} of {most} are left "
             f"after {spent} were spent{of_which_estimated(self._estimated)}. "
-            "What arrived is kept: raise limits.max_dollars and run again."
+            "Completions so far are stored. Raise limits.max_dollars and resume."
         )
 
     def release(self, amount: float) -> None:
-        """Return what was reserved for calls that are over."""
+        """Return the reservation of finished calls."""
         with self._lock:
             self._reserved = max(0.0, self._reserved - amount)
             self._lock.notify_all()
 
     def pay(self, model: str, prompt_key: str, dollars: float, estimated: bool = False) -> None:
-        """Write one paid answer down; answers that cost nothing are not written.
+        """Record a paid completion; free ones are not recorded.
 
-        `estimated`: the server did not report all of the answer's tokens.
+        `estimated`: the server did not report all of its tokens.
         """
         if dollars <= 0:
             return
-        mark = {"estimated": True} if estimated else {}
-        line = json.dumps({"model": model, "prompt": prompt_key, "dollars": dollars, **mark})
+        flag = {"estimated": True} if estimated else {}
+        line = json.dumps({"model": model, "prompt": prompt_key, "dollars": dollars, **flag})
         with self._lock, explained(self.journal):
             self.journal.parent.mkdir(parents=True, exist_ok=True)
             with self.journal.open("a", encoding="utf-8") as file:
@@ -120,7 +120,7 @@ def _fitting(costs: list[float], left: float) -> tuple[int, float]:
 
 
 def _read(journal: Path) -> tuple[float, float]:
-    """Return the sum of a journal and its estimated part; a line cut off by a crash is the last and counts as 0."""
+    """Return the sum of a journal and its estimated part; skip truncated lines."""
     if not journal.exists():
         return 0.0, 0.0
     total = estimated = 0.0

@@ -1,4 +1,4 @@
-"""A model that fails on purpose: wraps any connector, to see how a run survives before a vendor shows it."""
+"""Fault injection: wraps any connector to test how a run survives failures."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ TEMPORARY: Mapping[str, str] = {
     "server_error": "500 internal server error",
     "timeouts": "the request timed out",
 }
-"""Shares of attempts that fail and are tried again."""
+"""Shares of attempts that fail and are retried."""
 
 SPOILT = ("refuse", "garbage", "empty", "slow")
-"""Shares of prompts whose answer is a refusal, nonsense, nothing, or late."""
+"""Shares of prompts with a refusal, nonsense, an empty text, or a delay."""
 
 REFUSAL = "I'm sorry, but I can't help with that."
 GARBAGE = '{"choices": [{"text": null\x00\ufffd\ufffd <|endoftext|> \\u00'
@@ -34,11 +34,11 @@ GARBAGE = '{"choices": [{"text": null\x00\ufffd\ufffd <|endoftext|> \\u00'
 class FaultOptions:
     """Options of a configuration.
 
-    inner: {connector, model, options} of the model that answers. rate_limit, server_error, timeouts: shares (0 to 1)
-    of attempts that fail; a prompt is tried again `retries` times, `pause` seconds apart, and then answered with
-    finish_reason "error". refuse, garbage, empty, slow: shares of prompts so answered; slow ones take `seconds`.
-    final_after: so many answers, then FinalError for good (a key that is revoked). outage_after: so many answers,
-    then TemporaryError for the next `outage_calls` calls, then it is back. seed: another seed, other prompts fail.
+    inner: {connector, model, options} of the wrapped model. rate_limit, server_error, timeouts: shares (0 to 1) of
+    attempts that fail; a prompt is retried `retries` times, `pause` seconds apart, and then gets finish_reason "error".
+    refuse, garbage, empty, slow: shares of prompts with such a completion; slow ones take `seconds`. final_after:
+    number of completions after which every call raises FinalError (a revoked key). outage_after: number of completions
+    after which the next `outage_calls` calls raise TemporaryError. seed: selects the prompts that fail.
     """
 
     inner: Mapping[str, Any] = field(default_factory=dict)
@@ -59,14 +59,14 @@ class FaultOptions:
 
     @classmethod
     def read(cls, spec: ModelSpec) -> FaultOptions:
-        """Check the options of a spec; ConfigError names a wrong one and what to write instead."""
+        """Check the options of a spec; ConfigError with the invalid one and a correction."""
         refuse_unknown(spec, [option.name for option in fields(cls)])
         options = cls(**spec.options)
         options._check(spec.name)
         return options
 
     def inner_spec(self, name: str) -> ModelSpec:
-        """Describe the model that answers."""
+        """Return the spec of the wrapped model."""
         return ModelSpec(name, **{"connector": "ngram", **self.inner})
 
     def _check(self, name: str) -> None:
@@ -92,10 +92,10 @@ def _number(value: object) -> bool:
 
 
 class FaultyModel:
-    """Answers of `inner` with faults at seeded shares, raised and returned as a vendor's connector would.
+    """Completions of `inner` with faults at seeded shares, like those of a vendor.
 
-    Which prompts suffer depends on the seed, the prompt and, for temporary faults, the number of the attempt: the
-    same prompt asked again has a fresh chance. What `inner` raises passes through. Safe for threads if `inner` is.
+    The affected prompts depend on the seed, the prompt and, for temporary faults, the number of the attempt: a repeated
+    request has a new chance. Errors of `inner` pass through. Thread-safe if `inner` is.
     """
 
     def __init__(self, name: str, inner: LanguageModel, options: FaultOptions) -> None:
@@ -107,7 +107,7 @@ class FaultyModel:
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> FaultyModel:
-        """Open the inner model and wrap it; ConfigError for wrong options, and whatever the inner one refuses."""
+        """Open and wrap the inner model; ConfigError for invalid options of either."""
         from connectors.models.base.registry import open_model
 
         options = FaultOptions.read(spec)
@@ -116,7 +116,7 @@ class FaultyModel:
 
     @classmethod
     def check_spec(cls, spec: ModelSpec) -> None:
-        """Check the options, and the inner model as its own connector does."""
+        """Check the options, and the inner model with its own connector."""
         from connectors.models.base.registry import check_model
 
         check_model(FaultOptions.read(spec).inner_spec(spec.name))
@@ -131,43 +131,43 @@ class FaultyModel:
 
     @property
     def identity(self) -> str:
-        """Identity of the inner model, and every fault."""
+        """Identity of the inner model, with all fault settings."""
         faults = {key: value for key, value in asdict(self._options).items() if key != "inner"}
         return canonical({"connector": "faulty", "inner": self._inner.identity, **faults})
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
-        """Return one answer per prompt, in order; each is handed to `keep` at once.
+        """Return one completion per prompt, in order; pass each to `keep` at once.
 
-        Raises TemporaryError during an outage and FinalError after the last answer that was allowed; what had been
-        answered by then has been handed to `keep`.
+        Raises TemporaryError during an outage and FinalError after the last allowed completion. Completions before that
+        are passed to `keep`.
         """
         if not prompts:
             return []
-        answers: dict[int, Completion] = {}
+        completions: dict[int, Completion] = {}
         allowed = self._admit(len(prompts))
-        good: list[int] = []
+        passing: list[int] = []
 
-        def deliver(position: int, answer: Completion) -> None:
-            answers[position] = answer
-            keep(position, answer)
+        def deliver(position: int, completion: Completion) -> None:
+            completions[position] = completion
+            keep(position, completion)
 
         for position in range(allowed):
             failed = self._failed(prompts[position])
             if failed is None:
-                good.append(position)
+                passing.append(position)
             else:
                 deliver(position, failed)
-        if good:
+        if passing:
             self._inner.complete(
-                [prompts[position] for position in good],
-                lambda place, answer: deliver(good[place], self._spoilt(prompts[good[place]], answer)),
+                [prompts[position] for position in passing],
+                lambda index, completion: deliver(passing[index], self._spoilt(prompts[passing[index]], completion)),
             )
         if allowed < len(prompts):
             self._stop()
-        return [answers[position] for position in range(len(prompts))]
+        return [completions[position] for position in range(len(prompts))]
 
     def _admit(self, count: int) -> int:
-        """Return how many of `count` prompts are answered before the next outage or the end."""
+        """Return how many of `count` prompts precede the next outage or the end."""
         options = self._options
         with self._lock:
             left = count
@@ -182,15 +182,15 @@ class FaultyModel:
         options = self._options
         with self._lock:
             if options.final_after is not None and self._answered >= options.final_after:
-                raise FinalError(f"Model '{self._name}': 401 the key was revoked after {options.final_after} answers.")
+                raise FinalError(f"Model '{self._name}': 401 the key was revoked after {options.final_after} calls.")
             self._refused_calls += 1
             raise TemporaryError(
-                f"Model '{self._name}': 503 the service is down after {options.outage_after} answers.",
+                f"Model '{self._name}': 503 the service is down after {options.outage_after} completions.",
                 retry_after=options.seconds,
             )
 
     def _failed(self, prompt: Prompt) -> Completion | None:
-        """Try a prompt as often as allowed; return the answer that reports failure, or None if one try went through."""
+        """Try a prompt as often as allowed; return an error completion, None on success."""
         fault = None
         for attempt in range(self._options.retries + 1):
             if attempt:
@@ -211,26 +211,26 @@ class FaultyModel:
             return None
         return Completion(REFUSAL, "refused", len(prompt.text.split()), len(REFUSAL.split()))
 
-    def _spoilt(self, prompt: Prompt, answer: Completion) -> Completion:
+    def _spoilt(self, prompt: Prompt, completion: Completion) -> Completion:
         fault = self._drawn(SPOILT, prompt.key)
         if fault == "slow":
             time.sleep(self._options.seconds)
-        if fault in ("garbage", "empty") and answer.finish_reason in ("stop", "length"):
-            return replace(answer, text=GARBAGE if fault == "garbage" else "")
-        return answer
+        if fault in ("garbage", "empty") and completion.finish_reason in ("stop", "length"):
+            return replace(completion, text=GARBAGE if fault == "garbage" else "")
+        return completion
 
-    def _drawn(self, group: Sequence[str], what: str) -> str | None:
-        at = random.Random(f"{self._options.seed} {group[0]} {what}").random()
+    def _drawn(self, group: Sequence[str], key: str) -> str | None:
+        position = random.Random(f"{self._options.seed} {group[0]} {key}").random()
         for fault in group:
-            at -= getattr(self._options, fault)
-            if at < 0:
+            position -= getattr(self._options, fault)
+            if position < 0:
                 return fault
         return None
 
 
 class _RememberingFaultyModel(FaultyModel):
-    """For an inner model that draws without replacement and must be told what was drawn."""
+    """For an inner model that draws without replacement and needs earlier draws."""
 
     def remember(self, prompt: Prompt, completion: Completion) -> None:
-        """Tell the inner model of an answer of an earlier process."""
+        """Pass a completion of an earlier process to the inner model."""
         self._inner.remember(prompt, completion)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Completions recorded in Parquet as a language model: earlier runs or published outputs, replayed without paying."""
+"""Recorded completions as a language model: free replay of published outputs."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 VERSION = 1
-"""Part of `identity`; raise it whenever the same prompt would get another answer."""
+"""Part of `identity`; raise it whenever the same prompt would get another completion."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedOptions:
     """Options of a configuration.
 
-    path: Parquet file with columns text and label (the spec's `model` says the same). where: columns and the value
-    each must have. follow_prompt: prefer rows near the good and far from the bad examples. softness: temperature of
-    that preference, p proportional to exp((similarity to good - similarity to bad) / softness). seed, shuffle: order of
-    the rows where no preference applies. labels: names of labels in the file, where they differ from the task's.
+    path: Parquet file with columns text and label (alternative to the spec's `model`). where: required values by
+    column. follow_prompt: prefer rows similar to the good and dissimilar to the bad examples. softness: temperature of
+    that preference, p proportional to exp((similarity to good - similarity to bad) / softness). seed, shuffle: row
+    order without a preference. labels: names of the task's labels in the file, where they differ.
     """
 
     path: str = ""
@@ -44,11 +44,11 @@ class RecordedOptions:
 
     @classmethod
     def read(cls, spec: ModelSpec) -> RecordedOptions:
-        """Check the options of a spec; ConfigError names a wrong one and the nearest right one."""
+        """Check the options of a spec; ConfigError with the invalid one and a correction."""
         refuse_unknown(spec, [option.name for option in fields(cls)])
         options = cls(**{"path": spec.model, **spec.options})
         if not options.path:
-            raise ConfigError(f"Model '{spec.name}': give `model` or `path`, a Parquet file of recorded answers.")
+            raise ConfigError(f"Model '{spec.name}': set `model` or `path` to a Parquet file of recorded completions.")
         if not (isinstance(options.softness, int | float) and options.softness > 0):
             raise ConfigError(f"Model '{spec.name}': softness must be a number above 0, got {options.softness!r}.")
         for name in ("where", "labels"):
@@ -58,15 +58,15 @@ class RecordedOptions:
 
 
 class RecordedModel:
-    """A language model that answers with recorded texts of the prompt's label, each text at most once in its life.
+    """A language model that returns recorded texts of a label, each at most once.
 
-    Protocol with whoever stores answers: `complete` gets the prompts of a step in a fixed order. A model opened again
-    after a crash knows nothing of earlier answers, so tell it each stored one with `remember(prompt, completion)`
-    before asking for the missing ones. Then the missing prompts get the rows that they would have had without the
-    crash, however the prompts are split over calls. A prompt asked or remembered before gets the same row again.
+    Protocol with the completion cache: `complete` gets the prompts of a step in a fixed order. After a crash, a
+    reopened model has no memory: pass each stored completion to `remember(prompt, completion)` before requesting the
+    missing ones. Then the missing prompts get the same rows as without the crash, for any split of the prompts into
+    calls. A known prompt gets the same row again.
 
-    A class with no row left answers with an empty text and finish reason `exhausted`. Thread-safe; the outcome is
-    fixed if the order of calls is.
+    For a class without unused rows, the text is empty and the finish reason `exhausted`. Thread-safe; deterministic for
+    a fixed order of calls.
     """
 
     def __init__(self, name: str, options: RecordedOptions) -> None:
@@ -86,12 +86,15 @@ class RecordedModel:
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> RecordedModel:
-        """Open the file of a configuration; ConfigError for wrong options, InputError for a wrong file."""
+        """Open the file of a configuration.
+
+        ConfigError for invalid options, InputError for an invalid file.
+        """
         return cls(spec.name, RecordedOptions.read(spec))
 
     @classmethod
     def check_spec(cls, spec: ModelSpec) -> None:
-        """Check options, file and columns; no row is read. Errors as of `from_spec`."""
+        """Check options, file and columns without reading rows. Errors as in `from_spec`."""
         import pyarrow.parquet as pq
 
         options = RecordedOptions.read(spec)
@@ -100,7 +103,7 @@ class RecordedModel:
         _require_columns(path, columns, options.where)
 
     def __reduce__(self) -> tuple[type[RecordedModel], tuple[str, RecordedOptions]]:
-        # A copy in another process starts without memory; `remember` gives it back.
+        # A copy in another process starts without memory; `remember` restores it.
         return RecordedModel, (self._name, self._options)
 
     @property
@@ -114,7 +117,7 @@ class RecordedModel:
         return self._identity
 
     def remember(self, prompt: Prompt, completion: Completion) -> None:
-        """Mark the row of an answer given earlier as used. An answer that is no row of the file uses none."""
+        """Mark the row of an earlier completion as used, if it is a row of the file."""
         with self._lock:
             if prompt.key not in self._given:
                 row = self._class(prompt.label).use(completion.text)
@@ -122,16 +125,16 @@ class RecordedModel:
                     self._given[prompt.key] = row
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
-        """Return one recorded row per prompt, in order; tokens are counted as words, dollars are 0.
+        """Return one recorded row per prompt, in order. Tokens are words, dollars are 0.
 
-        Raises InputError, before any answer, when the file has no row of a prompt's label.
+        Raises InputError, before any completion, if the file has no row of a prompt's label.
         """
         with self._lock:
             self._draw(prompts)
-            answers = [self._answer(prompt) for prompt in prompts]
-        for position, answer in enumerate(answers):
-            keep(position, answer)
-        return answers
+            completions = [self._answer(prompt) for prompt in prompts]
+        for position, completion in enumerate(completions):
+            keep(position, completion)
+        return completions
 
     def _draw(self, prompts: Sequence[Prompt]) -> None:
         waiting: dict[str, dict[str, Prompt]] = {}
@@ -139,12 +142,14 @@ class RecordedModel:
             self._class(prompt.label)
             if prompt.key not in self._given:
                 waiting.setdefault(prompt.label, {})[prompt.key] = prompt
-        for label, asked in waiting.items():
+        for label, missing in waiting.items():
             draws = self._class(label)
             if self._options.follow_prompt:
-                self._given.update(zip(asked, draws.follow(list(asked.values()), self._options.softness), strict=True))
+                self._given.update(
+                    zip(missing, draws.follow(list(missing.values()), self._options.softness), strict=True)
+                )
             else:
-                self._given.update({key: draws.next() for key in asked})
+                self._given.update({key: draws.next() for key in missing})
 
     def _answer(self, prompt: Prompt) -> Completion:
         words_in, row = len(prompt.text.split()), self._given[prompt.key]
@@ -155,24 +160,24 @@ class RecordedModel:
         return Completion(text, "stop", tokens_in=words_in, tokens_out=len(text.split()))
 
     def _class(self, label: str) -> ClassDraws:
-        found = self._classes.get(self._options.labels.get(label, label))
-        if found is None:
+        draws = self._classes.get(self._options.labels.get(label, label))
+        if draws is None:
             raise InputError(
-                f"Model '{self._name}': {self._options.path} has no row with label '{label}' in column 'label'; it has "
+                f"Model '{self._name}': {self._options.path} has no row with label '{label}' in column 'label'. It has "
                 f"{', '.join(sorted(self._classes))}. Map names with the option labels: {{{label}: NAME_IN_FILE}}."
             )
-        return found
+        return draws
 
 
 @contextmanager
 def _parquet(path: Path) -> Iterator[Path]:
-    """Word the errors of reading a file."""
+    """Turn the errors of reading a file into InputError."""
     if not path.is_file():
-        raise InputError(f"File of recorded answers {path} does not exist.")
+        raise InputError(f"{path}: the file of recorded completions does not exist. Check the path.")
     try:
         yield path
     except (OSError, ValueError) as error:
-        raise InputError(f"File of recorded answers {path} cannot be read as Parquet ({error}).") from error
+        raise InputError(f"{path}: the recorded completions cannot be read as Parquet ({error}).") from error
 
 
 def _require_columns(path: Path, columns: Iterable[str], where: Mapping[str, Any]) -> None:
@@ -183,7 +188,7 @@ def _require_columns(path: Path, columns: Iterable[str], where: Mapping[str, Any
 
 
 def _read_table(path: Path, where: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the different rows that pass the filter, columns text and label as strings, index 0, 1, 2, ..."""
+    """Return the distinct filtered rows: strings text and label, index 0, 1, ..."""
     import pandas as pd
 
     with _parquet(path):

@@ -1,4 +1,4 @@
-"""Which recorded row answers a prompt: rows of one label, each drawn once, near to good and far from bad examples."""
+"""Draws recorded rows of one label, each once, guided by the prompt's examples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ Scores = NDArray[np.float64]
 
 
 class Similarity:
-    """Cosine similarity of rows to prompts' examples, on hashed word counts (L2-normalised, without stop words)."""
+    """Cosine similarity of rows to examples on hashed word counts.
+
+    The counts are L2-normalised, without stop words.
+    """
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
@@ -36,33 +39,33 @@ class Similarity:
         return self._vectorizer.transform(self._texts)
 
     def scores(self, prompts: Sequence[Prompt]) -> Scores:
-        """Return mean similarity to good minus mean similarity to bad examples, shape (prompts, rows)."""
+        """Return mean similarity to good minus to bad examples, shape (prompts, rows)."""
         from scipy.sparse import csr_matrix
 
-        # Sorted examples: sums run in one order whatever else is in the batch, so scores agree to the last bit.
+        # Sorted examples fix the order of sums, so scores do not depend on the batch, to the last bit.
         examples = sorted({text for prompt in prompts for text in (*prompt.good, *prompt.bad)})
         if not examples:
             return np.zeros((len(prompts), len(self._texts)))
-        place = {text: column for column, text in enumerate(examples)}
+        columns = {text: column for column, text in enumerate(examples)}
         shares, at_prompt, at_example = [], [], []
         for number, prompt in enumerate(prompts):
             for side, sign in ((prompt.good, 1.0), (prompt.bad, -1.0)):
                 for text in side:
                     shares.append(sign / len(side))
                     at_prompt.append(number)
-                    at_example.append(place[text])
+                    at_example.append(columns[text])
         mix = csr_matrix((shares, (at_prompt, at_example)), shape=(len(prompts), len(examples)))
-        wishes = mix @ self._vectorizer.transform(examples)
-        return np.asarray((wishes @ self._rows.T).toarray())
+        targets = mix @ self._vectorizer.transform(examples)
+        return np.asarray((targets @ self._rows.T).toarray())
 
 
 class ClassDraws:
-    """The rows of one label and which of them are used.
+    """The rows of one label, and their use.
 
-    Without wishes a row is the first unused one of a seeded permutation (of the file's order, if `shuffle` is off).
-    With wishes it is drawn with p proportional to exp(score / softness) among the unused rows: the largest of
-    score / softness + Gumbel noise, the noise seeded by (seed, prompt key). Rows that other prompts took never change
-    which of the others is largest, so a draw depends on the set of used rows only through the row itself.
+    Without examples, a draw is the first unused row of a seeded permutation (of the file's order, if `shuffle` is off).
+    With examples, it is drawn with p proportional to exp(score / softness) among the unused rows: the largest score /
+    softness + Gumbel noise, with noise seeded by (seed, prompt key). Rows taken by other prompts never change the order
+    of the remaining rows, so a draw depends on the set of used rows only through the row itself.
     """
 
     def __init__(self, rows: Sequence[int], texts: Sequence[str], seed: int, shuffle: bool) -> None:
@@ -73,32 +76,32 @@ class ClassDraws:
         self._free = np.ones(len(rows), dtype=bool)
         self._next = 0
         self._similarity = Similarity(self._texts)
-        self._places: dict[str, list[int]] = {}
-        for place, text in enumerate(self._texts):
-            self._places.setdefault(text, []).append(place)
+        self._indices: dict[str, list[int]] = {}
+        for index, text in enumerate(self._texts):
+            self._indices.setdefault(text, []).append(index)
 
     def use(self, text: str) -> int | None:
-        """Mark the first unused row with this text as used and return its row number; None if there is none."""
-        for place in self._places.get(text, ()):
-            if self._free[place]:
-                return self._take(place)
+        """Mark the first unused row with this text as used; return its number or None."""
+        for index in self._indices.get(text, ()):
+            if self._free[index]:
+                return self._take(index)
         return None
 
-    def _take(self, place: int) -> int:
-        self._free[place] = False
-        return int(self._rows[place])
+    def _take(self, index: int) -> int:
+        self._free[index] = False
+        return int(self._rows[index])
 
     def next(self) -> int | None:
-        """Draw without wishes; None when the class is used up."""
+        """Draw without examples; None if no row is unused."""
         while self._next < len(self._order):
-            place = int(self._order[self._next])
-            if self._free[place]:
-                return self._take(place)
+            index = int(self._order[self._next])
+            if self._free[index]:
+                return self._take(index)
             self._next += 1
         return None
 
     def follow(self, prompts: Sequence[Prompt], softness: float) -> list[int | None]:
-        """Draw one row per prompt, in order, by the wishes of its examples."""
+        """Draw one row per prompt, in order, guided by its examples."""
         drawn: list[int | None] = []
         for block in chunks(prompts, BLOCK):
             for prompt, scores in zip(block, self._similarity.scores(block), strict=True):

@@ -1,4 +1,4 @@
-"""How an n-gram model listens to a prompt: label words, sentences of the corpus on the topic, good and bad examples."""
+"""Conditioning of an n-gram model on a prompt: label words, topic texts, examples."""
 
 from __future__ import annotations
 
@@ -53,17 +53,20 @@ OPENINGS = (
     "another case of {words}:",
 )
 LEADS = frozenset(("the", "my", "a", "this", "your", "about", "with", "of", "for", "our"))
-"""Words after which a label phrase may stand."""
+"""Words that a label phrase can follow."""
 
 
 def words_in(text: str) -> list[str]:
-    """Return the lower-case words of a label or description; underscores and inner capitals part words."""
-    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text.replace("_", " "))
-    return [token.lower() for token in tokenise(parted) if token[0].isalnum()]
+    """Return the lower-case words of a label or description.
+
+    Underscores and inner capitals separate words.
+    """
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text.replace("_", " "))
+    return [token.lower() for token in tokenise(spaced) if token[0].isalnum()]
 
 
 def stem(word: str) -> str:
-    """Cut common English endings so that 'cancelled' and 'cancel' meet; crude on purpose."""
+    """Remove common English endings, so 'cancelled' and 'cancel' match; crude."""
     word = word.lower()
     for ending in ("ations", "ation", "ings", "ing", "ies", "'s", "ers", "er", "ed", "es", "s", "y", "e"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
@@ -74,67 +77,79 @@ def stem(word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What a prompt is about: phrases to use and stems with weights to look for."""
+    """The topic of a prompt: phrases to use, and weighted stems to search for."""
 
     phrases: tuple[tuple[str, ...], ...]
     stems: dict[str, float]
 
     @classmethod
     def of(cls, prompt: Prompt) -> Topic:
-        """Read label, attribute and description: label words weigh 2, attribute 1, description 0.5."""
+        """Read label, attribute and description.
+
+        Label words have weight 2, attribute words 1, description words 0.5.
+        """
         label = words_in(prompt.label)
-        telling = [word for word in label if word not in _STOP] or label
+        content_words = [word for word in label if word not in _STOP] or label
         related = [other for word in label for other in _RELATED.get(word, ())]
         stems: dict[str, float] = defaultdict(float)
         for words, weight in (
             (words_in(prompt.description), 0.5),
             (words_in(prompt.attribute), 1.0),
             (related, 2.0),
-            (telling, 2.0),
+            (content_words, 2.0),
         ):
             for word in words:
                 if word not in _STOP:
                     stems[stem(word)] = max(stems[stem(word)], weight)
         runs = [tuple(label)] if 0 < len(label) <= 4 else []
-        runs += [(word,) for word in telling] + [(first, second) for first, second in pairwise(telling)]
+        runs += [(word,) for word in content_words] + [(first, second) for first, second in pairwise(content_words)]
         return cls(tuple(runs + [(word,) for word in related]), dict(stems))
 
 
 class TopicIndex:
-    """Finds the texts of a corpus that share words with a topic; rare shared words count more."""
+    """Finds the texts of a corpus that share words with a topic.
+
+    Rare shared words count more.
+    """
 
     def __init__(self, texts: Sequence[Sequence[str]]) -> None:
         self._texts = texts
-        self._places: dict[str, list[int]] = defaultdict(list)
+        self._positions: dict[str, list[int]] = defaultdict(list)
         stems = {word: stem(word) for text in texts for word in text if word[0].isalnum() and word not in _STOP}
-        for place, text in enumerate(texts):
-            for found in {stems[word] for word in text if word in stems}:
-                self._places[found].append(place)
+        for position, text in enumerate(texts):
+            for text_stem in {stems[word] for word in text if word in stems}:
+                self._positions[text_stem].append(position)
 
     def find(self, topic: Topic) -> list[tuple[int, float]]:
-        """Return up to TOPIC_TEXTS pairs (place, score), best first, ties by place; score is a sum of idf weights."""
+        """Return up to TOPIC_TEXTS pairs (position, score), best first, ties by position.
+
+        The score is a sum of idf weights.
+        """
         scores: dict[int, float] = defaultdict(float)
-        for wanted, weight in sorted(topic.stems.items()):
-            places = self._places.get(wanted, [])
-            for place in places:
-                scores[place] += weight * math.log(1 + len(self._texts) / len(places))
+        for topic_stem, weight in sorted(topic.stems.items()):
+            positions = self._positions.get(topic_stem, [])
+            for position in positions:
+                scores[position] += weight * math.log(1 + len(self._texts) / len(positions))
         ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
         return ranked[:TOPIC_TEXTS]
 
     def learn(self, topic: Topic, general: KneserNey) -> tuple[KneserNey | None, float]:
-        """Return a model of the texts on the topic, better matches counted more often, and how much to trust it."""
-        found = self.find(topic)
-        if not found:
+        """Return a model of the texts on the topic, weighted by match, and its trust."""
+        matches = self.find(topic)
+        if not matches:
             return None, 0.0
-        best = found[0][1]
-        weights = [1 + round(3 * score / best) for _, score in found]
-        model = KneserNey([self._texts[place] for place, _ in found], general.order, 0.75, weights, general.vocabulary)
-        return model, min(1.0, len(found) / 40)
+        best = matches[0][1]
+        weights = [1 + round(3 * score / best) for _, score in matches]
+        texts = [self._texts[position] for position, _ in matches]
+        model = KneserNey(texts, general.order, 0.75, weights, general.vocabulary)
+        return model, min(1.0, len(matches) / 40)
 
 
 class ExampleCache:
-    """n-gram counts of a few examples, up to three words: p(w|h) = sum over n of m_n c(h_n w) / c(h_n), where the
-    shares m_n (0.55, 0.3, 0.15 from long to short) are spread over the lengths whose context occurs.
+    """n-gram counts of a few examples, up to three words.
+
+    p(w|h) = sum over n of m_n c(h_n w) / c(h_n), where the shares m_n (0.55, 0.3, 0.15 from long to short) are
+    normalised over the lengths whose context occurs.
     """
 
     def __init__(self, examples: Sequence[Sequence[int]], start: tuple[int, ...]) -> None:
@@ -143,10 +158,10 @@ class ExampleCache:
         for example in examples:
             padded = (*start[:2], *example, END_ID)
             first = len(start[:2])
-            for place in range(first, len(padded)):
+            for position in range(first, len(padded)):
                 for length in _MIX:
-                    if length - 1 <= place:
-                        self._followers[padded[place - length + 1 : place]].append(padded[place])
+                    if length - 1 <= position:
+                        self._followers[padded[position - length + 1 : position]].append(padded[position])
 
     def spread(self, history: Sequence[int], weight: float, out: Vector) -> None:
         """Add weight * p(.|history) to `out`."""
@@ -161,7 +176,7 @@ class ExampleCache:
             out[words] += weight * share / total * masses
 
     def _shares(self, context: tuple[int, ...]) -> tuple[Ids, Vector]:
-        # Few contexts of an example are ever met, so shares are worked out when they are.
+        # Few contexts of an example ever occur, so compute shares on demand.
         if context not in self._table:
             words, counts = np.unique(self._followers[context], return_counts=True)
             self._table[context] = (words, counts / counts.sum())
@@ -169,7 +184,7 @@ class ExampleCache:
 
 
 class CopyGuard:
-    """Knows which word would complete a run of COPY_LENGTH words copied from an example."""
+    """Finds words that complete a run of COPY_LENGTH words copied from an example."""
 
     def __init__(self, examples: Sequence[Sequence[int]]) -> None:
         self._next: dict[tuple[int, ...], set[int]] = defaultdict(set)
@@ -178,7 +193,7 @@ class CopyGuard:
                 self._next[tuple(example[end - COPY_LENGTH + 1 : end])].add(example[end])
 
     def forbid(self, history: Sequence[int], out: Vector) -> None:
-        """Set the masses of copying words to 0; if nothing else is left, only the end of the text stays possible."""
+        """Set the masses of copying words to 0; if none is left, allow the text's end."""
         words = self._next.get(tuple(history[-(COPY_LENGTH - 1) :]))
         if words:
             out[list(words)] = 0.0

@@ -24,7 +24,10 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """All n-grams of one length: per context a slice of `words`/`masses` and the share left to shorter contexts."""
+    """All n-grams of one length.
+
+    `contexts`: per context a slice of `words`/`masses` and the share left to shorter contexts.
+    """
 
     contexts: dict[tuple[int, ...], tuple[int, int, float]]
     words: Ids
@@ -33,7 +36,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """All pairs of words by the second: `words` sorted, the `contexts` before them, their masses.
+    """All word pairs by second word: sorted `words`, preceding `contexts`, masses.
 
     `left`: for each word of the vocabulary, the share that it leaves to single words.
     """
@@ -45,12 +48,14 @@ class Pairs:
 
 
 class KneserNey:
-    """p(w|h) = max(c(hw) - D, 0) / c(h) + D * N1+(h .) / c(h) * p(w|h'), h' = h without its first word.
+    """An interpolated Kneser-Ney model.
 
-    c is the plain count for the longest n-grams and, below, the number of different words seen before the n-gram
-    (continuation count); unigrams are continuation counts without discount. A context never seen defers to h'.
-    Words outside the training texts have probability 0. `discount=None` estimates three discounts per length
-    (modified Kneser-Ney). `weights` counts a text several times. Models that share `vocabulary` share word ids.
+    p(w|h) = max(c(hw) - D, 0) / c(h) + D * N1+(h .) / c(h) * p(w|h'), h' = h without its first word.
+
+    c is the plain count for the longest n-grams and, for shorter ones, the number of different words seen before the
+    n-gram (continuation count). Unigrams are continuation counts without discount. An unseen context uses h'. Words
+    outside the training texts have probability 0. `discount=None` estimates three discounts per length (modified
+    Kneser-Ney). `weights` counts a text several times. Models that share `vocabulary` share word ids.
     """
 
     def __init__(
@@ -64,7 +69,7 @@ class KneserNey:
         if order < 2:
             raise ConfigError(f"An n-gram model needs order 2 or more, got {order}.")
         if discount is not None and not 0 < discount < 1:
-            raise ConfigError(f"A Kneser-Ney discount lies between 0 and 1, got {discount}.")
+            raise ConfigError(f"A Kneser-Ney discount must be between 0 and 1, got {discount}.")
         if not any(texts):
             raise ConfigError("An n-gram model needs at least one word to learn from; the corpus is empty.")
         self.order = order
@@ -89,22 +94,25 @@ class KneserNey:
         return (START_ID,) * (self.order - 1)
 
     def spread(self, history: Sequence[int], weight: float, out: Vector) -> None:
-        """Add weight * p(.|history) to `out`, shape (at least vocabulary,); ids unknown to the model are allowed."""
+        """Add weight * p(.|history) to `out`, shape (at least vocabulary,).
+
+        The history can contain unknown ids.
+        """
         for level in range(min(self.order - 1, len(history)), 0, -1):
             table = self._levels[level - 1]
-            found = table.contexts.get(tuple(history[-level:]))
-            if found is not None:
-                first, last, left = found
+            context = table.contexts.get(tuple(history[-level:]))
+            if context is not None:
+                first, last, left = context
                 out[table.words[first:last]] += weight * table.masses[first:last]
                 weight *= left
         out[: len(self.unigrams)] += weight * self.unigrams
 
     def before(self, word: int) -> Vector:
-        """Return p(word | w), of one word of context, for every w of the vocabulary, shape (vocabulary,)."""
+        """Return p(word | w) for every w of the vocabulary, shape (vocabulary,)."""
         pairs = self._pairs
-        found = slice(*np.searchsorted(pairs.words, [word, word + 1]))
+        matches = slice(*np.searchsorted(pairs.words, [word, word + 1]))
         result: Vector = pairs.left * self.unigrams[word]
-        result[pairs.contexts[found]] += pairs.masses[found]
+        result[pairs.contexts[matches]] += pairs.masses[matches]
         return result
 
     @cached_property
@@ -119,14 +127,17 @@ class KneserNey:
         return Pairs(level.words[order], contexts[order], level.masses[order], left)
 
     def probability(self, word: str, context: Sequence[str] = ()) -> float:
-        """Return p(word | context); the context may hold START and unknown words."""
+        """Return p(word | context); the context can contain START and unknown words."""
         history = tuple(self.index.get(token, -1) for token in context)
         out = np.zeros(len(self.vocabulary))
         self.spread(history, 1.0, out)
         return float(out[self.index[word]]) if word in self.index else 0.0
 
     def perplexity(self, texts: Iterable[Sequence[str]]) -> float:
-        """Return exp of the mean negative log probability per word, text ends included, unknown words left out."""
+        """Return exp of the mean negative log probability per word.
+
+        Text ends count, unknown words do not.
+        """
         total, count = 0.0, 0
         for text in texts:
             history = list(self.start)
@@ -140,7 +151,7 @@ class KneserNey:
         return math.exp(total / count)
 
     def sample(self, rng: np.random.Generator, max_words: int = 100) -> list[str]:
-        """Draw one text word by word from p; at most `max_words` words."""
+        """Draw one text word by word, at most `max_words` words."""
         history = list(self.start)
         while len(history) < max_words + self.order - 1:
             out = np.zeros(len(self.vocabulary))
@@ -153,14 +164,14 @@ class KneserNey:
 
 
 def draw(masses: Vector, rng: np.random.Generator) -> int:
-    """Return an index with probability proportional to its mass; the total need not be 1."""
+    """Return an index with probability proportional to its mass; any total is allowed."""
     steps = np.cumsum(masses)
-    # An index of mass 0 must never come up: `right` skips it, the minimum guards rounding at the top.
+    # An index of mass 0 must never be drawn: `right` skips it, the minimum handles rounding at the top.
     return int(min(np.searchsorted(steps, rng.random() * steps[-1], side="right"), np.flatnonzero(masses)[-1]))
 
 
 def words_of(texts: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """Return the vocabulary of some texts: START, END, then all words sorted."""
+    """Return the vocabulary of texts: START, END, then all words sorted."""
     return (START, END, *sorted({word for text in texts for word in text} - {START, END}))
 
 
@@ -171,7 +182,7 @@ def _repeat(texts: Sequence[Sequence[str]], weights: Sequence[int] | None) -> Id
 
 @dataclass(frozen=True, slots=True)
 class _Grams:
-    """Different n-grams of each length, as one position in `flat` where each ends, with their counts."""
+    """Distinct n-grams of each length, as their end position in `flat`, with counts."""
 
     flat: Ids
     ends: dict[int, Ids]
@@ -180,20 +191,20 @@ class _Grams:
 
     @classmethod
     def count(cls, flat: Ids, order: int, size: int, weights: Ids) -> _Grams:
-        places = np.flatnonzero(flat != START_ID)
+        positions = np.flatnonzero(flat != START_ID)
         ranks = {1: flat}
         for length in range(2, order + 1):
             pairs = np.concatenate([[0], ranks[length - 1][:-1]]) * size + flat
             ranks[length] = np.unique(pairs, return_inverse=True)[1]
         ends, counts, prefixes = {}, {}, {}
-        found, first, inverse = np.unique(ranks[order][places], return_index=True, return_inverse=True)
-        tally = np.bincount(inverse, weights=weights, minlength=len(found)).astype(np.int64)
+        grams, first, inverse = np.unique(ranks[order][positions], return_index=True, return_inverse=True)
+        tally = np.bincount(inverse, weights=weights, minlength=len(grams)).astype(np.int64)
         for length in range(order, 0, -1):
-            ends[length], counts[length] = places[first], tally
+            ends[length], counts[length] = positions[first], tally
             if length > 1:
                 prefixes[length] = ranks[length - 1][ends[length] - 1]
-                places = ends[length]
-                _, first, tally = np.unique(ranks[length - 1][places], return_index=True, return_counts=True)
+                positions = ends[length]
+                _, first, tally = np.unique(ranks[length - 1][positions], return_index=True, return_counts=True)
         return cls(flat, ends, counts, prefixes)
 
     def unigrams(self, size: int) -> Vector:
@@ -218,7 +229,10 @@ class _Grams:
 
 
 def _discounts(counts: Ids, discount: float | None) -> Vector:
-    """Discounts for counts 0, 1, 2 and 3 or more (Chen and Goodman 1998, equation 26 for the modified ones)."""
+    """Return discounts for counts 0, 1, 2 and 3 or more.
+
+    Modified discounts: Chen and Goodman 1998, equation 26.
+    """
     if discount is not None:
         return np.array([0.0, discount, discount, discount])
     ones, twos, threes, fours = (float(np.sum(counts == value)) for value in (1, 2, 3, 4))

@@ -1,4 +1,4 @@
-"""Embedded language models: n-gram models that run anywhere, without download, key or accelerator."""
+"""Embedded n-gram language models that run without download, key or accelerator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from connectors.models.ngram.tokens import Truecaser, tokenise
 from connectors.models.ngram.writer import Phrases, Style, Voice, Writer
 
 VERSION = 1
-"""Part of `identity`; raise it whenever the same prompt would get another answer."""
+"""Part of `identity`; raise it whenever the same prompt would get another completion."""
 
 CORPORA = Path(__file__).parents[2] / "data" / "corpora"
 
@@ -42,10 +42,10 @@ RANGES = {
 class NgramOptions:
     """Options of a configuration.
 
-    corpus: helpdesk, letters, stories, or a path (Parquet with columns text and, if it has labels, label; or a text
-    file with one text per line). order: longest n-gram. temperature: p is raised to 1/temperature. cache: share of the
-    good examples' own n-grams, 0 to 0.99. discount: strength against the bad examples' n-grams, 0 turns it off.
-    label_weight: share of the label's own model, 0 to 1.
+    corpus: helpdesk, letters, stories, or a path (Parquet with columns text and optionally label; or a text file with
+    one text per line). order: longest n-gram. temperature: p is raised to 1/temperature. cache: share of the good
+    examples' n-grams, 0 to 0.99. discount: strength against the bad examples' n-grams, 0 is off. label_weight: share of
+    the label's own model, 0 to 1.
     """
 
     corpus: str = "helpdesk"
@@ -57,7 +57,7 @@ class NgramOptions:
 
     @classmethod
     def read(cls, spec: ModelSpec) -> NgramOptions:
-        """Check the options of a spec; ConfigError names a wrong one and the nearest right one."""
+        """Check the options of a spec; ConfigError with the invalid one and a correction."""
         refuse_unknown(spec, [option.name for option in fields(cls)])
         options = cls(**{"corpus": spec.model or cls().corpus, **spec.options})
         if not isinstance(options.order, int):
@@ -70,39 +70,42 @@ class NgramOptions:
 
 
 class NgramModel:
-    """A language model made of word n-grams, trained on a small corpus when it is first asked.
+    """A language model of word n-grams, trained on a small corpus on first use.
 
-    It exists so that every pipeline runs anywhere in seconds; it does not write well. What it does truly: it follows
-    the label (a model of the label's own texts, or, for labels the corpus does not have, of the texts that share words
-    with label, attribute and description, plus the label's words in openings), it fills masks (a `Cloze`, see
-    `ngram_filler`), it weaves given phrases in (a `Seeded`, see `ngram_seeded`), it moves towards good examples (an
-    n-gram cache interpolated with the model) and away from bad ones: p(w) is multiplied by (p / (p + p_bad))**discount
-    (see `ngram_writer`). The same prompt gets the same answer, whatever else is in the batch.
+    It lets every pipeline run anywhere in seconds; it does not write well. It follows the label with a model of the
+    label's own texts. For labels that the corpus does not have, it uses the texts that share words with label,
+    attribute and description, and puts the label's words into openings. It fills masks (a `Cloze`, see `filler`) and
+    weaves phrases in (a `Seeded`, see `seeded`). It moves towards good examples (an n-gram cache interpolated with the
+    model) and away from bad ones: p(w) is multiplied by (p / (p + p_bad))**discount (see `writer`). The completion of a
+    prompt does not depend on the batch.
     """
 
     def __init__(self, name: str, options: NgramOptions) -> None:
         self._name, self._options = name, options
-        self._texts, self._of, corpus = _read_corpus(options.corpus, name)
+        self._texts, self._labels, corpus = _read_corpus(options.corpus, name)
         self._identity = canonical({"connector": "ngram", "version": VERSION, **asdict(options), "corpus": corpus})
         self._topics: dict[tuple[str, ...], tuple[Phrases, KneserNey | None, float]] = {}
-        self._kept: _Learned | None = None
+        self._trained: _Learned | None = None
         self._training = Lock()
 
     @property
     def _learned(self) -> _Learned:
-        """What training found; trained when it is first asked, which a plan or a finished run never does."""
+        """The trained model; a plan or a finished run never needs training."""
         with self._training:
-            if self._kept is None:
-                self._kept = _Learned.of(self._texts, self._of, self._options.order)
-            return self._kept
+            if self._trained is None:
+                self._trained = _Learned.of(self._texts, self._labels, self._options.order)
+            return self._trained
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> NgramModel:
-        """Open the model of a configuration; ConfigError for wrong options, InputError for a wrong corpus file."""
+        """Open the model of a configuration.
+
+        ConfigError for invalid options, InputError for an invalid corpus file.
+        """
         return cls(spec.name, NgramOptions.read(spec))
 
     def __reduce__(self) -> tuple[type[NgramModel], tuple[str, NgramOptions]]:
-        # Training again is quicker than moving the tables to another process.
+        # Training again is faster than sending the tables to another process.
         return NgramModel, (self._name, self._options)
 
     @property
@@ -117,19 +120,19 @@ class NgramModel:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels that the corpus has texts of."""
-        return tuple(sorted(set(self._of) - {""}))
+        """Labels of the corpus texts."""
+        return tuple(sorted(set(self._labels) - {""}))
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
-        """Write one text per prompt, in order, and hand each to `keep` at once; tokens are counted as words."""
-        answers = []
+        """Write one text per prompt, in order; pass each to `keep`. Tokens are words."""
+        completions = []
         for position, prompt in enumerate(prompts):
-            answer = self._answer(prompt)
-            keep(position, answer)
-            answers.append(answer)
-        return answers
+            completion = self._complete_one(prompt)
+            keep(position, completion)
+            completions.append(completion)
+        return completions
 
-    def _answer(self, prompt: Prompt) -> Completion:
+    def _complete_one(self, prompt: Prompt) -> Completion:
         seed = hashlib.sha256((self._identity + prompt.key).encode()).digest()
         rng = np.random.default_rng(int.from_bytes(seed[:16], "big"))
         if isinstance(prompt, Cloze):
@@ -172,7 +175,7 @@ class NgramModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Learned:
-    """A trained model: of all texts, of each label's own, and how to find texts for labels that the corpus lacks."""
+    """A trained model of all texts and of each label, with a topic index."""
 
     case: Truecaser
     general: KneserNey
@@ -182,14 +185,14 @@ class _Learned:
 
     @classmethod
     def of(cls, texts: Sequence[str], labels: Sequence[str], order: int) -> _Learned:
-        """Train on texts with their plain labels ('' where there is none)."""
+        """Train on texts with their plain labels ('' if there is none)."""
         raw = [tokenise(text) for text in texts]
         case = Truecaser(raw)
         tokens = [case.lower_starts(text) for text in raw]
         general = KneserNey(tokens, order)
         own = {
             label: KneserNey(
-                [text for text, its in zip(tokens, labels, strict=True) if its == label],
+                [text for text, text_label in zip(tokens, labels, strict=True) if text_label == label],
                 order,
                 vocabulary=general.vocabulary,
             )
@@ -203,28 +206,28 @@ def _plain(label: str) -> str:
 
 
 def _read_corpus(corpus: str, name: str) -> tuple[Sequence[str], Sequence[str], str]:
-    """Return texts, plain labels ('' where there is none) and a digest of both."""
+    """Return texts, plain labels ('' if there is none) and a digest of both."""
     shipped = CORPORA / f"{corpus}.parquet"
     path = shipped if shipped.is_file() else Path(corpus)
     if not path.is_file():
-        known = sorted(found.stem for found in CORPORA.glob("*.parquet"))
-        raise InputError(f"Model '{name}': corpus '{corpus}' is neither one of {', '.join(known)} nor a file.")
+        names = sorted(file.stem for file in CORPORA.glob("*.parquet"))
+        raise InputError(f"Model '{name}': corpus '{corpus}' is neither one of {', '.join(names)} nor a file.")
     try:
         sha256 = HASHES.sha256(path)
     except OSError as error:
         raise InputError(f"Corpus file {path} cannot be read ({error}).") from error
-    texts, plain, found = _read_file(sha256, path)
+    texts, plain, content_digest = _read_file(sha256, path)
     if not texts:
-        raise InputError(f"Model '{name}': corpus file {path} holds no text. Give it one text per line or row.")
-    return texts, plain, found
+        raise InputError(f"Model '{name}': corpus file {path} contains no text. Use one text per line or row.")
+    return texts, plain, content_digest
 
 
 @lru_cache(maxsize=8)
 def _read_file(_: str, path: Path) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """Read a file with a content of this hash, for `_read_corpus`: a comparison opens its models for every cell."""
+    """Read a corpus file, cached by its hash: a comparison opens its models per cell."""
     texts, labels = _read_parquet(path) if path.suffix == ".parquet" else _read_lines(path)
-    kept = [(text, _plain(label)) for text, label in zip(texts, labels, strict=True) if tokenise(text)]
-    return tuple(text for text, _ in kept), tuple(label for _, label in kept), digest(kept)
+    entries = [(text, _plain(label)) for text, label in zip(texts, labels, strict=True) if tokenise(text)]
+    return tuple(text for text, _ in entries), tuple(label for _, label in entries), digest(entries)
 
 
 def _read_lines(path: Path) -> tuple[list[str], list[str]]:

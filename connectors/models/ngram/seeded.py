@@ -1,4 +1,4 @@
-"""How an n-gram model writes a text that contains given phrases: it weaves them in, one after the other."""
+"""Writing of texts that contain phrases, with an n-gram model."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from connectors.models.ngram.writer import Voice, Writer
 
 WEAVING_RATE = 0.6
 LONGEST_SENTENCE = 14
-"""Words after which a sentence is ended where it can be, so that all phrases find a place."""
+"""Number of words after which a sentence ends at the next chance, to leave room for all phrases."""
 
 
 class SeededWriter(Writer):
-    """Writes sentences until every phrase has been used: each opens with one, and takes up more behind articles.
+    """Writes sentences until every phrase is used.
 
-    The distribution of words between them is that of `Writer`. A phrase that does not fit into the tokens is left out.
+    Each sentence opens with a phrase, and inserts further ones after articles. The words between them have the
+    distribution of `Writer`. A phrase that does not fit into the tokens is left out.
     """
 
     def __init__(self, voice: Voice, phrases: Sequence[str], good: list[list[str]], rng: np.random.Generator) -> None:
@@ -27,24 +28,24 @@ class SeededWriter(Writer):
         self._pending = [self._words.ids(tokenise(phrase)) for phrase in phrases]
 
     def write(self, max_tokens: int) -> tuple[str, bool]:
-        """Return a text of at most `max_tokens` tokens and whether every phrase found its place in it."""
+        """Return a text of at most `max_tokens` tokens, and True if it has every phrase."""
         text: list[int] = []
         while self._pending and len(text) < max_tokens:
             text += self._sentence(max_tokens - len(text))
         return detokenise([self._words.word(word) for word in text]), not self._pending
 
-    def _sentence(self, most: int) -> list[int]:
+    def _sentence(self, limit: int) -> list[int]:
         before, _, after = OPENINGS[int(self._rng.random() * len(OPENINGS))].partition("{words}")
         text = self._words.ids(tokenise(before)) + self._pending.pop(0) + self._words.ids(tokenise(after))
         history = list(self._voice.general.start)
-        while len(text) < most and not ends_sentence(self._words.word(text[-1])):
+        while len(text) < limit and not ends_sentence(self._words.word(text[-1])):
             word = self._next(history, text)
             if word == END_ID or (len(text) > LONGEST_SENTENCE and self._words.word(word) == ","):
                 break
-            lead = self._words.word(text[-1]) in LEADS and self._words.word(word)[0].isalpha()
-            woven = lead and bool(self._pending) and self._rng.random() < WEAVING_RATE
-            text += self._pending.pop(0) if woven else [word]
+            is_lead = self._words.word(text[-1]) in LEADS and self._words.word(word)[0].isalpha()
+            is_woven = is_lead and bool(self._pending) and self._rng.random() < WEAVING_RATE
+            text += self._pending.pop(0) if is_woven else [word]
             history.append(word)
         if not ends_sentence(self._words.word(text[-1])):
             text += self._words.ids(["."])
-        return text[:most]
+        return text[:limit]

@@ -1,4 +1,4 @@
-"""Text to word tokens and back, for the embedded language models."""
+"""Conversion between text and word tokens, for the embedded language models."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ SENTENCE_ENDS = frozenset(".!?")
 
 
 def tokenise(text: str) -> list[str]:
-    """Split a text into words, numbers and punctuation marks; case is kept."""
+    """Split a text into words, numbers and punctuation marks; case is preserved."""
     return _TOKEN.findall(text)
 
 
 def ends_sentence(token: str) -> bool:
-    """Say whether a token is a full stop or made of exclamation and question marks; dots of omission end nothing."""
+    """Return True for a full stop, exclamation or question marks, not for an ellipsis."""
     return token in SENTENCE_ENDS or token[0] in "!?"
 
 
 def detokenise(tokens: Sequence[str]) -> str:
-    """Join tokens into a text: blanks where writers set them, capitals where sentences begin."""
+    """Join tokens into a text with normal spacing, and capitals at sentence starts."""
     pieces: list[str] = []
     open_quotes: set[str] = set()
-    joined = begins = True
+    is_joined = is_start = True
     for token in tokens:
         closing = token in open_quotes
         tight = token[0] in _NO_SPACE_BEFORE or token == "/" or closing  # noqa: S105
-        pieces.append(("" if joined or tight else " ") + (_capital(token) if begins else token))
-        joined = token in _NO_SPACE_AFTER or (token in _QUOTES and not closing)
+        pieces.append(("" if is_joined or tight else " ") + (_capital(token) if is_start else token))
+        is_joined = token in _NO_SPACE_AFTER or (token in _QUOTES and not closing)
         if token in _QUOTES:
             open_quotes ^= {token}
-        elif not joined:
-            begins = ends_sentence(token)
+        elif not is_joined:
+            is_start = ends_sentence(token)
     return "".join(pieces)
 
 
@@ -46,9 +46,10 @@ def _capital(token: str) -> str:
 
 
 class Truecaser:
-    """Takes away the capitals that words carry only because a sentence begins; keeps names and 'I'.
+    """Lowercases words that are capitalised only at a sentence start.
 
-    A form counts as a name if the corpus writes it with a capital inside sentences at least as often as without.
+    Names and 'I' keep their case. A form counts as a name if, within sentences, the corpus capitalises it at least as
+    often as not.
     """
 
     def __init__(self, texts: Iterable[Sequence[str]]) -> None:
@@ -58,11 +59,11 @@ class Truecaser:
         )
 
     def lower_starts(self, tokens: Sequence[str]) -> list[str]:
-        """Return the tokens with sentence-initial words in the case they have inside sentences."""
+        """Return the tokens with sentence-initial words in their case within sentences."""
         result: list[str] = []
-        begins = True
+        is_start = True
         for token in tokens:
             plain = token[0].isupper() and token[1:] == token[1:].lower() and token not in self._names
-            result.append(token.lower() if begins and plain else token)
-            begins = ends_sentence(token)
+            result.append(token.lower() if is_start and plain else token)
+            is_start = ends_sentence(token)
         return result

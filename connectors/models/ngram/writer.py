@@ -1,4 +1,4 @@
-"""Writes one text of an n-gram model, word by word, under the conditions of one prompt."""
+"""Writes one text with an n-gram model, word by word, conditioned on a prompt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from connectors.models.ngram.kneser_ney import END_ID, KneserNey, Vector, draw
 from connectors.models.ngram.tokens import detokenise, ends_sentence, tokenise
 
 Phrases = tuple[tuple[str, ...], ...]
-"""Label phrases, each a run of words."""
+"""Label phrases as word sequences."""
 
 SHORTEST = 5
 OPENING_RATE, OPENING_RATE_WITH_GOOD = 0.55, 0.45
@@ -20,7 +20,7 @@ PHRASE_RATE, PHRASE_RATE_WITH_GOOD = 0.3, 0.2
 
 
 class Words:
-    """The model's words and, with ids above them, those that only the prompt has."""
+    """The model's words and, with higher ids, those that occur only in the prompt."""
 
     def __init__(self, model: KneserNey) -> None:
         self._model = model
@@ -39,8 +39,8 @@ class Words:
 
     def word(self, word_id: int) -> str:
         """Return the word of an id."""
-        known = len(self._model.vocabulary)
-        return self._model.vocabulary[word_id] if word_id < known else self._extra_words[word_id - known]
+        size = len(self._model.vocabulary)
+        return self._model.vocabulary[word_id] if word_id < size else self._extra_words[word_id - size]
 
     def __len__(self) -> int:
         return len(self._model.vocabulary) + len(self._extra_words)
@@ -48,7 +48,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Strengths of the conditions, see `ngram_model.NgramOptions`."""
+    """Strengths of the conditions, see `model.NgramOptions`."""
 
     temperature: float
     cache: float
@@ -57,7 +57,10 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """The models that speak: general, special (label or topic; None if there is none) with its share, label phrases."""
+    """The models of a text: general, special (label or topic, or None) and its share.
+
+    `phrases` are the label's phrases.
+    """
 
     general: KneserNey
     special: KneserNey | None
@@ -88,10 +91,10 @@ class Writer:
         self._lengths = [len(tokens) for tokens in good] or list(voice.lengths)
 
     def write(self, max_tokens: int) -> tuple[str, bool]:
-        """Return a text of at most `max_tokens` tokens and whether it came to its end by itself."""
+        """Return a text of at most `max_tokens` tokens, and True if it ended by itself."""
         target = self._length()
         text = self._opening()[:max_tokens]
-        # The model goes on as from a text's beginning, however the opening ends: its words are unknown to it.
+        # Continue as from a text's start, after any opening: the model does not know the opening's words.
         history = list(self._voice.general.start)
         finished = False
         while len(text) < max_tokens:
@@ -107,8 +110,9 @@ class Writer:
         return detokenise([self._words.word(word) for word in text]), finished
 
     def _length(self) -> int:
-        """Draw the length after which the next sentence end is the last: like the corpus or, half the time, like good
-        examples.
+        """Draw the length after which the next sentence end is the last.
+
+        It follows the corpus or, with probability 1/2, the good examples.
         """
         pools = (self._voice.lengths, self._lengths)
         pool = pools[int(self._rng.random() * 2)]
@@ -122,12 +126,12 @@ class Writer:
         return self._words.ids(tokenise(before)) + self._phrase() + self._words.ids(tokenise(after))
 
     def _phrase(self) -> list[int]:
-        # The whole label comes first among the phrases and is taken every other time.
+        # The first phrase is the whole label, taken half of the time.
         half = self._rng.random() < 0.5
         return self._phrases[0 if half else int(self._rng.random() * len(self._phrases))]
 
     def _phrase_or(self, word: int, text: list[int]) -> list[int]:
-        """Return a label phrase in place of a word that follows an article or the like, else the word."""
+        """Return a label phrase instead of a word after an article, else the word."""
         rate = PHRASE_RATE if self._good is None else PHRASE_RATE_WITH_GOOD
         if self._phrases and text and self._words.word(text[-1]) in LEADS and self._rng.random() < rate:
             return self._phrase() if self._words.word(word)[0].isalpha() else [word]
@@ -151,8 +155,8 @@ class Writer:
         if self._good is not None:
             self._good.spread(history, cached, masses)
         if self._bad is not None:
-            against = np.zeros(len(masses))
-            self._bad.spread(history, 1.0, against)
-            (hit,) = np.nonzero(against)
-            masses[hit] *= (masses[hit] / (masses[hit] + against[hit])) ** style.discount
+            bad_masses = np.zeros(len(masses))
+            self._bad.spread(history, 1.0, bad_masses)
+            (affected,) = np.nonzero(bad_masses)
+            masses[affected] *= (masses[affected] / (masses[affected] + bad_masses[affected])) ** style.discount
         return masses if style.temperature == 1.0 else (masses / masses.max()) ** (1 / style.temperature)

@@ -1,4 +1,4 @@
-"""Continuous batching of transformers: a row that ends makes room for the next at once."""
+"""Continuous batching of transformers: a finished row is replaced immediately."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ CPU_ROWS, CPU_TOKENS = 64, 2048
 def answer_continuously(
     loaded: Loaded, options: HfOptions, requests: Sequence[Request], deliver: Callable[[int, Completion], None]
 ) -> None:
-    """Answer requests through the model's continuous batching; each is delivered the moment it ends.
+    """Complete requests with the model's continuous batching; deliver each at its end.
 
-    Worth it on an accelerator; on a CPU one static batch of 64 is three to five times as fast. Raises FinalError when
-    the library's own thread dies.
+    Worthwhile on an accelerator; on a CPU one static batch of 64 is three to five times as fast. Raises FinalError if
+    the library's thread dies.
     """
     open_requests = {str(request.position): request for request in requests}
     if not open_requests:
@@ -50,9 +50,9 @@ def _completion(loaded: Loaded, request: Request, result: Any) -> Completion:
     if result.error:
         return Completion("", "error", error=str(result.error))
     tokens = list(result.generated_tokens)
-    ended = bool(tokens) and tokens[-1] in loaded.eos
-    text = loaded.tokenizer.decode(tokens[:-1] if ended else tokens, skip_special_tokens=True)
-    return Completion(text.strip(), "stop" if ended else "length", len(request.ids), len(tokens))
+    is_ended = bool(tokens) and tokens[-1] in loaded.eos
+    text = loaded.tokenizer.decode(tokens[:-1] if is_ended else tokens, skip_special_tokens=True)
+    return Completion(text.strip(), "stop" if is_ended else "length", len(request.ids), len(tokens))
 
 
 def _room(loaded: Loaded, requests: Sequence[Request]) -> Any:
@@ -60,7 +60,7 @@ def _room(loaded: Loaded, requests: Sequence[Request]) -> Any:
 
     if loaded.device.type != "cpu":
         return None
-    # Left to itself the library takes most of the machine's memory, which takes it half a minute to fill.
+    # By default the library takes most of the machine's memory, which takes half a minute to fill.
     page = ContinuousBatchingConfig().page_size
     longest = max(len(request.ids) + request.new for request in requests)
     rows = min(len(requests), CPU_ROWS)
@@ -70,7 +70,7 @@ def _room(loaded: Loaded, requests: Sequence[Request]) -> Any:
 def _generation(loaded: Loaded, options: HfOptions, new: int) -> Any:
     from transformers import GenerationConfig
 
-    # do_sample is said outright: a temperature alone does not turn sampling on.
+    # Set do_sample explicitly: a temperature alone does not enable sampling.
     sampled = options.temperature > 0
     drawn = {"temperature": options.temperature, "top_p": options.top_p, "top_k": options.top_k} if sampled else {}
     eos = list(loaded.eos) or None

@@ -1,4 +1,7 @@
-"""Masked language models of the transformers library: they vary a text by filling masks, and write nothing new."""
+"""Masked language models of transformers: they vary a text by filling masks.
+
+They do not write new texts.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +27,15 @@ OPTIONS = (
     *("temperature", "top_p", "top_k", "max_tokens", "device", "dtype", "batch", "token_budget", "keep_loaded"),
     *("revision", "offline", "bin_weights", "trust_remote_code"),
 )
-"""Those of `HfOptions` that mean something here."""
+"""The options of `HfOptions` that apply here."""
 
 SPECIAL_TOKENS = 2
-"""Most models hold fewer texts than positions by these: RoBERTa's first two positions stand for padding."""
+"""Most models have fewer text tokens than positions by this number: RoBERTa reserves two for padding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gaps(Request):
-    """One text: places that may be masked, the share that is, how often."""
+    """A text to vary: the positions that can be masked, the share to mask, the rounds."""
 
     free: tuple[int, ...] = ()
     mask: float = 0.5
@@ -41,7 +44,7 @@ class Gaps(Request):
 
 @dataclass(slots=True)
 class Row:
-    """A text while it is varied, with a stream of its own."""
+    """A text during its variation, with its own random stream."""
 
     gaps: Gaps
     ids: list[int]
@@ -49,20 +52,20 @@ class Row:
     open: list[int] = field(default_factory=list)
 
     def blank(self, mask: int) -> None:
-        """Mask so many of the tokens as are to be, one at least, in random order."""
+        """Mask the configured share of tokens, at least one, in random order."""
         number = max(1, round(self.gaps.mask * len(self.gaps.free)))
-        self.open = [self.gaps.free[place] for place in self.rng.permutation(len(self.gaps.free))[:number]]
-        for place in self.open:
-            self.ids[place] = mask
+        self.open = [self.gaps.free[position] for position in self.rng.permutation(len(self.gaps.free))[:number]]
+        for position in self.open:
+            self.ids[position] = mask
 
 
 class FillMaskModel(HfModel):
-    """A masked language model in this process; loaded when first asked, safe for threads.
+    """A masked language model in this process, loaded on first use. Thread-safe.
 
-    Each round masks a share of a text's tokens and draws them one at a time in random order, each given all that stand
-    there by then (Hou et al. 2024). Masks and draws come from a stream seeded by the prompt, and every text has as many
-    masks as its own length asks for, so that an answer is the same alone and in any batch, up to rounding.
-    Decoding: temperature 1 over the whole vocabulary, unless options say otherwise; special tokens are never drawn.
+    Each round masks a share of a text's tokens and draws them one by one in random order, each given all current tokens
+    (Hou et al. 2024). Masks and draws come from a stream seeded by the prompt, and the number of masks depends only on
+    the text's length. Therefore a completion is the same alone and in any batch, up to rounding. Decoding: temperature
+    1 over the whole vocabulary by default; special tokens are never drawn.
     """
 
     connector = "fill_mask"
@@ -70,7 +73,7 @@ class FillMaskModel(HfModel):
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> FillMaskModel:
-        """Describe the model of a configuration, without opening it; ConfigError for wrong options or no folder."""
+        """Describe the model of a configuration, unopened; ConfigError if invalid."""
         refuse_unknown(spec, OPTIONS)
         options = HfOptions.read(replace(spec, options={"top_p": 1.0, **spec.options}))
         return cls(spec.name, spec.model, options)
@@ -78,18 +81,18 @@ class FillMaskModel(HfModel):
     def _load(self) -> Loaded:
         loaded = load(self.name, self._folder, self._options, fills=True)
         if loaded.tokenizer.mask_token_id is None:
-            raise FinalError(f"Model '{self.name}' has no mask token: it is no masked language model.")
-        # Scores of the whole vocabulary stand at every token: they are what fills the memory.
+            raise FinalError(f"Model '{self.name}' has no mask token. Use a masked language model.")
+        # The scores of the whole vocabulary at every token dominate the memory.
         return replace(loaded, token_bytes=4 * loaded.model.config.vocab_size)
 
-    def _answer(self, loaded: Loaded, prompts: Sequence[Prompt], deliver: Deliver) -> None:
+    def _complete_all(self, loaded: Loaded, prompts: Sequence[Prompt], deliver: Deliver) -> None:
         requests = []
         for position, prompt in enumerate(prompts):
             gaps = self._gaps(loaded, position, prompt) if isinstance(prompt, Cloze) else None
             if gaps is None:
-                deliver(position, Completion("", "error", error="a fill_mask model fills gaps; it writes nothing new"))
+                deliver(position, Completion("", "error", error="a fill_mask model only fills gaps"))
             elif not gaps.free:
-                deliver(position, Completion("", "error", error="the text has no token that could be masked"))
+                deliver(position, Completion("", "error", error="the text has no token that can be masked"))
             else:
                 requests.append(gaps)
         for batch in self._batches(loaded, requests):
@@ -98,16 +101,16 @@ class FillMaskModel(HfModel):
     def _gaps(self, loaded: Loaded, position: int, cloze: Cloze) -> Gaps:
         most = (self._options.max_tokens or cloze.max_tokens) + SPECIAL_TOKENS
         most = min(most, (loaded.context or most + SPECIAL_TOKENS) - SPECIAL_TOKENS)
-        read = loaded.tokenizer(
+        tokens = loaded.tokenizer(
             encodable(cloze.source), truncation=True, max_length=most, return_special_tokens_mask=True
         )
-        free = tuple(place for place, special in enumerate(read["special_tokens_mask"]) if not special)
+        free = tuple(index for index, special in enumerate(tokens["special_tokens_mask"]) if not special)
         seed = hashlib.sha256((self.identity + cloze.key).encode()).digest()
-        drawn = int.from_bytes(seed[:16], "big")
-        return Gaps(position, list(read["input_ids"]), 0, drawn, free, cloze.mask, cloze.rounds)
+        stream_seed = int.from_bytes(seed[:16], "big")
+        return Gaps(position, list(tokens["input_ids"]), 0, stream_seed, free, cloze.mask, cloze.rounds)
 
     def _generated(self, loaded: Loaded, batch: Sequence[Request]) -> list[Completion]:
-        rows = [Row(one, list(one.ids), np.random.default_rng(one.seed)) for one in batch if isinstance(one, Gaps)]
+        rows = [Row(gaps, list(gaps.ids), np.random.default_rng(gaps.seed)) for gaps in batch if isinstance(gaps, Gaps)]
         for turn in range(max(row.gaps.rounds for row in rows)):
             filled = [row for row in rows if turn < row.gaps.rounds]
             for row in filled:
@@ -118,7 +121,7 @@ class FillMaskModel(HfModel):
         return [self._varied(loaded, row) for row in rows]
 
     def _scores(self, loaded: Loaded, rows: Sequence[Row]) -> Any:
-        """Return scores of the next open place of each row, shape (rows, vocabulary), on the CPU."""
+        """Return scores of each row's next open position, shape (rows, vocabulary)."""
         import torch
 
         width = max(len(row.ids) for row in rows)
@@ -139,12 +142,12 @@ class FillMaskModel(HfModel):
         return nucleus(scores, options.top_p) if options.top_p < 1 else scores
 
     def _drawn(self, scores: Any, rng: np.random.Generator) -> int:
-        """Return the largest score, after Gumbel noise unless the temperature is 0."""
+        """Return the index of the largest score, with Gumbel noise if temperature > 0."""
         values = scores.numpy().astype(np.float64)
         if self._options.temperature > 0:
             values = values - np.log(np.maximum(rng.standard_exponential(len(values)), np.finfo(np.float64).tiny))
         return int(values.argmax())
 
     def _varied(self, loaded: Loaded, row: Row) -> Completion:
-        text = loaded.tokenizer.decode([row.ids[place] for place in row.gaps.free], skip_special_tokens=True)
+        text = loaded.tokenizer.decode([row.ids[position] for position in row.gaps.free], skip_special_tokens=True)
         return Completion(text.strip(), tokens_in=len(row.ids), tokens_out=len(row.gaps.free))

@@ -1,4 +1,7 @@
-"""Model folders of the hub's form, for embedders and language models: files, digests, quiet loading."""
+"""Model folders in the hub's format: files, digests, quiet loading.
+
+Embedders and language models use them.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,20 @@ from pathlib import Path
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.interfaces.content_keys import digest
 
-_LOUD = ("sentence_transformers", "transformers", "huggingface_hub")
-# The voice of a library belongs to the process, and so does what is remembered of it.
+_LIBRARIES = ("sentence_transformers", "transformers", "huggingface_hub")
+# Logging levels and module imports belong to the whole process.
 _LOADING = threading.RLock()
 _silenced: list[int] = []
 _before: dict[str, int] = {}
 
 
-def files_of(folder: Path, endings: tuple[str, ...]) -> list[Path]:
-    """Return the files below `folder` with one of the endings, sorted; exports for other runtimes are left out."""
-    found = (f for f in folder.rglob("*") if f.suffix in endings and f.is_file())
-    return sorted(f for f in found if f.relative_to(folder).parts[0] not in ("onnx", "openvino"))
+def files_of(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
+    """Return the files below `folder` with one of the suffixes, sorted.
+
+    Exports for other runtimes are left out.
+    """
+    files = (f for f in folder.rglob("*") if f.suffix in suffixes and f.is_file())
+    return sorted(f for f in files if f.relative_to(folder).parts[0] not in ("onnx", "openvino"))
 
 
 def digest_of(files: Sequence[Path], folder: Path) -> str:
@@ -35,7 +41,7 @@ def digest_of(files: Sequence[Path], folder: Path) -> str:
 def loading() -> Iterator[None]:
     """Let one thread at a time import the libraries and load a model, quietly.
 
-    transformers replaces its own module while it is imported: a second thread sees a half-made one.
+    transformers replaces its own module during the import: a second thread would see it incomplete.
     """
     with _LOADING, quiet():
         yield
@@ -43,16 +49,16 @@ def loading() -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence the progress bars and hints of the libraries, and give them their voice back with the last thread out."""
+    """Silence progress bars and hints of the libraries until the last thread leaves."""
     with _LOADING:
-        from transformers.utils import logging as voice
+        from transformers.utils import logging as library_logging
 
         if not _silenced:
-            _before.update({name: logging.getLogger(name).level for name in _LOUD})
-            _before["bars"] = int(voice.is_progress_bar_enabled())
+            _before.update({name: logging.getLogger(name).level for name in _LIBRARIES})
+            _before["bars"] = int(library_logging.is_progress_bar_enabled())
         _silenced.append(1)
-        voice.disable_progress_bar()
-        for name in _LOUD:
+        library_logging.disable_progress_bar()
+        for name in _LIBRARIES:
             logging.getLogger(name).setLevel(logging.ERROR)
     try:
         yield
@@ -60,7 +66,7 @@ def quiet() -> Iterator[None]:
         with _LOADING:
             _silenced.pop()
             if not _silenced:
-                for name in _LOUD:
+                for name in _LIBRARIES:
                     logging.getLogger(name).setLevel(_before[name])
                 if _before["bars"]:
-                    voice.enable_progress_bar()
+                    library_logging.enable_progress_bar()

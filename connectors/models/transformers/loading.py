@@ -1,4 +1,4 @@
-"""Transformers models from a folder or the hub: which files, which class, which device, how exact."""
+"""Loading of transformers models from a folder or the hub."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from connectors.models.transformers.model_checks import Purpose, check_device, f
 from connectors.models.transformers.options import HfOptions
 
 _SETTINGS = (".json", ".txt", ".model", ".jinja")
-_WANTED = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]
+_PATTERNS = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]
 _UNKNOWN_BYTES = 2**20
 EMBEDDED = Path(__file__).parents[2] / "data" / "small_gpt"
-"""The model `embedded`: a small GPT-2 that comes with the project (connectors/data/make_small_gpt.py)."""
+"""The model `embedded`: a small GPT-2 of this project (connectors/data/make_small_gpt.py)."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model that can answer.
+    """A loaded model.
 
-    `eos`: tokens that end an answer. `context`: most tokens of prompt and answer, None where there is no bound.
-    `token_bytes`: what one token of one row occupies in the cache of keys and values.
+    `eos`: tokens that end a completion. `context`: maximum tokens of prompt and completion, None if unlimited.
+    `token_bytes`: size of one token of one row in the cache of keys and values.
     """
 
     model: Any
@@ -41,13 +41,13 @@ class Loaded:
 
 
 def model_folder(name: str, model: str, options: HfOptions) -> Path:
-    """Return the folder of a model, from the hub's local cache where it is there, else fetched.
+    """Return the folder of a model, downloaded unless the hub's local cache has it.
 
-    Raises TemporaryError when the hub does not answer, FinalError when it has no such model or will not give it.
+    Raises TemporaryError if the hub is unreachable, FinalError if it does not have the model or refuses access.
     """
     folder = EMBEDDED if model == "embedded" else Path(model).expanduser()
     if not folder.is_dir():
-        patterns = _WANTED + (["*.py"] if options.trust_remote_code else [])
+        patterns = _PATTERNS + (["*.py"] if options.trust_remote_code else [])
         folder = _snapshot(name, model, options, patterns)
         if options.bin_weights and not files_of(folder, (".safetensors",)):
             folder = _snapshot(name, model, options, [*patterns, "pytorch_model*.bin"])
@@ -57,17 +57,19 @@ def model_folder(name: str, model: str, options: HfOptions) -> Path:
 
 
 def check_files(name: str, model: str, options: HfOptions, purpose: Purpose) -> None:
-    """Check the files of a model and its device before a run; ConfigError. No weights are loaded or fetched.
+    """Check a model's files and device before a run; ConfigError. Loads no weights.
 
-    Settings of a model that brings its authors' code are not opened: that would run it.
+    The settings of a model with its authors' code are not opened: that would run the code.
     """
     where = f"Model '{name}'"
     if options.device != "auto":
         check_device(where, options.device)
     if model == "embedded":
         return
-    place = str(Path(model).expanduser())
-    folder = find_model(where, place, options.revision, options.offline, lambda path: bool(weights_of(path, options)))
+    path = str(Path(model).expanduser())
+    folder = find_model(
+        where, path, options.revision, options.offline, lambda cached: bool(weights_of(cached, options))
+    )
     if folder is None:
         return
     if not weights_of(folder, options):
@@ -79,22 +81,23 @@ def check_files(name: str, model: str, options: HfOptions, purpose: Purpose) -> 
 def _no_weights(name: str, model: str) -> str:
     return (
         f"Model '{name}': {model} has no safetensors weights. Set options.revision to a revision that has them, "
-        "or options.bin_weights: true to read pytorch_model*.bin (weights alone, no code)."
+        "or options.bin_weights: true to read pytorch_model*.bin (only weights, no code)."
     )
 
 
 def weights_of(folder: Path, options: HfOptions) -> list[Path]:
-    """Return the files of the weights that would be loaded."""
-    found = files_of(folder, (".safetensors",))
-    if found or not options.bin_weights:
-        return found
+    """Return the weight files that would be loaded."""
+    safe_files = files_of(folder, (".safetensors",))
+    if safe_files or not options.bin_weights:
+        return safe_files
     return [file for file in files_of(folder, (".bin",)) if file.name.startswith("pytorch_model")]
 
 
 def content_of(folder: Path, options: HfOptions) -> dict[str, str]:
-    """Return what determines the answers of a folder: the hub's commit, or digests of weights and settings.
+    """Return the identity of a folder's content: hub commit, or digests of all files.
 
-    A snapshot in the hub's cache lies in a folder named by its commit, which spares hashing gigabytes.
+    The digests cover weights and settings. A snapshot in the hub's cache has its commit as folder name, which avoids
+    hashing gigabytes.
     """
     library = f"{version('transformers').split('.')[0]}"
     if folder.parent.name == "snapshots" and len(folder.name) == 40:
@@ -110,9 +113,9 @@ def content_of(folder: Path, options: HfOptions) -> dict[str, str]:
 def _snapshot(name: str, model: str, options: HfOptions, patterns: list[str]) -> Path:
     from huggingface_hub import constants, errors, snapshot_download
 
-    what = f"Model '{name}': {model}" + (f" at revision {options.revision}" if options.revision else "")
+    title = f"Model '{name}': {model}" + (f" at revision {options.revision}" if options.revision else "")
     offline = options.offline or constants.is_offline_mode()
-    # The cache first: a run that worked once works without network, on the same weights.
+    # Cache first: a run that worked once works without network, on the same weights.
     for local_only in (True,) if offline else (True, False):
         try:
             with quiet():
@@ -123,21 +126,24 @@ def _snapshot(name: str, model: str, options: HfOptions, patterns: list[str]) ->
                 )
         except errors.GatedRepoError as error:
             raise FinalError(
-                f"{what} is gated. Accept its licence on the hub and set HF_TOKEN to a token that may read it."
+                f"{title} is gated. Accept its licence on the hub and set HF_TOKEN to a token with access."
             ) from error
         except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError) as error:
-            raise FinalError(f"{what} is not on the hub (or HF_TOKEN may not see it). Check the id.") from error
+            raise FinalError(f"{title} is not on the hub (or HF_TOKEN may lack access). Check the id.") from error
         except (OSError, ValueError, errors.EntryNotFoundError) as error:
             if not local_only:
                 raise TemporaryError(
-                    f"{what}: the hub could not be reached ({type(error).__name__}). Check the network, or fetch the "
-                    f"model where there is one and name its folder."
+                    f"{title}: the hub is unreachable ({type(error).__name__}). Check the network, or download "
+                    "the model elsewhere and use its folder."
                 ) from error
-    raise FinalError(f"{what} is neither a folder nor in the hub's local cache, and the hub is switched off (offline).")
+    raise FinalError(f"{title} is neither a folder nor in the hub's local cache, and the hub is disabled (offline).")
 
 
 def load(name: str, folder: Path, options: HfOptions, fills: bool = False) -> Loaded:
-    """Load tokenizer and weights, of a masked language model if it `fills`; FinalError says why it cannot be done."""
+    """Load tokenizer and weights; FinalError with the reason if that fails.
+
+    `fills`: load a masked language model.
+    """
     if options.trust_remote_code:
         _log.warning("Model '%s' runs Python code of its authors (trust_remote_code) from %s.", name, folder)
     with loading():
@@ -145,7 +151,7 @@ def load(name: str, folder: Path, options: HfOptions, fills: bool = False) -> Lo
         try:
             model, tokenizer = _read(folder, options, device, fills)
         except Exception as error:
-            # Readers of weights and the code of models raise whatever they like.
+            # Weight readers and models' own code raise many kinds of errors.
             why = _why(error, options.trust_remote_code)
             raise FinalError(f"Model '{name}' cannot be loaded from {folder}: {why}") from error
         eos, pad = ((), int(tokenizer.pad_token_id or 0)) if fills else _own_generation(model, tokenizer)
@@ -172,14 +178,14 @@ def _read(folder: Path, options: HfOptions, device: Any, fills: bool) -> tuple[A
     return model.to(device).eval(), tokenizer
 
 
-def _why(error: Exception, trust: bool) -> str:
-    first = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}"
-    if not trust and "trust_remote_code" in str(error):
+def _why(error: Exception, is_trusted: bool) -> str:
+    message = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}"
+    if not is_trusted and "trust_remote_code" in str(error):
         return (
             "it needs Python code of its authors. If you trust them, set options.trust_remote_code: true and "
             "options.revision to the commit that you have read."
         )
-    return f"{first} Its authors' code may need another version of transformers." if trust else first
+    return f"{message} Its authors' code may need another version of transformers." if is_trusted else message
 
 
 def _device(name: str, options: HfOptions) -> Any:
@@ -190,7 +196,7 @@ def _device(name: str, options: HfOptions) -> Any:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise FinalError(f"Model '{name}': device {options.device} cannot be used ({reason}).") from error
+        raise FinalError(f"Model '{name}': device {options.device} is not available ({reason}).") from error
     return device
 
 
@@ -205,7 +211,10 @@ def _device_name(options: HfOptions) -> str:
 
 
 def dtype_of(options: HfOptions) -> str:
-    """Return the precision: as asked, else bfloat16 or float16 on an accelerator and float32 on a CPU."""
+    """Return the precision: the option, or by default the device's.
+
+    Default: bfloat16 or float16 on an accelerator, float32 on a CPU.
+    """
     import torch
 
     if options.dtype != "auto":
@@ -223,34 +232,34 @@ def _torch_dtype(name: str) -> Any:
 
 
 def _own_generation(model: Any, tokenizer: Any) -> tuple[tuple[int, ...], int]:
-    """Replace the generation settings that came with the model: only its special tokens are kept.
+    """Replace the model's generation settings; return its end and padding tokens.
 
-    Many models bring a temperature or a penalty of their own, others bring do_sample: false, under which every
-    answer to a prompt is the same whatever temperature was asked for.
+    Only the special tokens are retained. Many models have their own temperature or penalty. Others have do_sample:
+    false, which makes all completions of a prompt equal at any temperature.
     """
     from transformers import GenerationConfig
 
-    given = model.generation_config
-    ends = given.eos_token_id if isinstance(given.eos_token_id, list) else [given.eos_token_id]
-    eos = tuple(sorted({int(end) for end in (*ends, tokenizer.eos_token_id) if end is not None}))
-    known = (given.pad_token_id, tokenizer.pad_token_id, *eos, 0)
-    pad = next(int(token) for token in known if token is not None)
+    original = model.generation_config
+    end_tokens = original.eos_token_id if isinstance(original.eos_token_id, list) else [original.eos_token_id]
+    eos = tuple(sorted({int(end) for end in (*end_tokens, tokenizer.eos_token_id) if end is not None}))
+    candidates = (original.pad_token_id, tokenizer.pad_token_id, *eos, 0)
+    pad = next(int(token) for token in candidates if token is not None)
     model.generation_config = GenerationConfig(
         eos_token_id=list(eos) or None,
         pad_token_id=pad,
-        bos_token_id=given.bos_token_id,
-        decoder_start_token_id=given.decoder_start_token_id,
-        forced_bos_token_id=given.forced_bos_token_id,
-        suppress_tokens=given.suppress_tokens,
-        begin_suppress_tokens=given.begin_suppress_tokens,
+        bos_token_id=original.bos_token_id,
+        decoder_start_token_id=original.decoder_start_token_id,
+        forced_bos_token_id=original.forced_bos_token_id,
+        suppress_tokens=original.suppress_tokens,
+        begin_suppress_tokens=original.begin_suppress_tokens,
         do_sample=False,
     )
     return eos, pad
 
 
 def _context(config: Any) -> int | None:
-    stated = getattr(config.get_text_config(), "max_position_embeddings", None)
-    return int(stated) if stated else None
+    length = getattr(config.get_text_config(), "max_position_embeddings", None)
+    return int(length) if length else None
 
 
 def _bytes(model: Any) -> int:

@@ -1,4 +1,7 @@
-"""Language models of the transformers library that run here: causal and sequence-to-sequence, base and chat."""
+"""Local language models of the transformers library, base and chat.
+
+Both causal and sequence-to-sequence models are supported.
+"""
 
 from __future__ import annotations
 
@@ -23,26 +26,27 @@ from connectors.models.transformers.options import HfOptions
 from connectors.models.transformers.sampling import Request, RowEnd, RowSampler
 
 VERSION = 1
-"""Part of `identity`; raise it whenever the same prompt would get another answer."""
+"""Part of `identity`; raise it whenever the same prompt would get another completion."""
 
 CPU_ROWS, GPU_ROWS = 64, 256
 SHARE_OF_MEMORY = 0.4
-"""Of the accelerator's free memory, or the machine's memory, for the keys and values of one batch."""
+"""Share of the accelerator's free memory, or the machine's memory, for one batch's keys and values."""
 
-MINIMAL_ANSWER = 64
-"""A prompt is refused or cut when it leaves less room than this (or than the answer may use)."""
+MINIMAL_COMPLETION = 64
+"""Minimum room for the completion (or its own limit); otherwise a prompt is refused or cut."""
 
 Deliver = Callable[[int, Completion], None]
 
 
 class HfModel:
-    """A transformers model in this process; loaded when first asked, safe for threads (one batch at a time).
+    """A transformers model in this process, loaded on first use.
 
-    Prompts of near-equal length share a batch; causal models are padded on the left, with attention masks. Each row
-    is sampled from a stream seeded by its prompt and this model's identity (see `hf_sampling`), so that the answer to
-    a prompt is the same alone, in any batch and after a crash, up to rounding: always in practice in float32, mostly
-    in half precision. Under `continuous` the library samples from its own generator, and answers differ between runs.
-    A batch that does not fit the accelerator's memory is halved until it does.
+    Thread-safe, one batch at a time. Prompts of similar length share a batch; causal models are padded on the left,
+    with attention masks. Each row is sampled from a stream seeded by its prompt and this model's identity (see
+    `sampling`). Therefore a prompt's completion is the same alone, in any batch and after a crash, up to rounding:
+    always in practice in float32, mostly in half precision. With `continuous` the library samples from its own
+    generator, and completions differ between runs. A batch that exceeds the accelerator's memory is halved until it
+    fits.
     """
 
     connector = "hf"
@@ -59,17 +63,17 @@ class HfModel:
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> HfModel:
-        """Describe the model of a configuration, without opening it; ConfigError for wrong options or no folder."""
+        """Describe the model of a configuration, unopened; ConfigError if invalid."""
         return cls(spec.name, spec.model, HfOptions.read(spec))
 
     @classmethod
     def check_spec(cls, spec: ModelSpec) -> None:
-        """Check options, packages, device and files; ConfigError. No weights are loaded or fetched."""
+        """Check options, packages, device and files; ConfigError. Loads no weights."""
         model = cls.from_spec(spec)
         check_files(spec.name, spec.model, model._options, cls.purpose)
 
     def __reduce__(self) -> tuple[type[HfModel], tuple[str, str, HfOptions]]:
-        # The weights are loaded again in the other process.
+        # The other process loads the weights again.
         return type(self), (self._name, self._model, self._options)
 
     @property
@@ -79,40 +83,40 @@ class HfModel:
 
     @cached_property
     def identity(self) -> str:
-        """Connector, version, hub commit or digests of weights and settings, precision and decoding."""
+        """Connector, version, precision, decoding, and hub commit or digests of the files."""
         with self._lock:
             content = content_of(self._folder, self._options)
-            what = {"connector": self.connector, "version": VERSION, "dtype": dtype_of(self._options), **content}
-            return canonical({**what, **self._options.decoding})
+            settings = {"connector": self.connector, "version": VERSION, "dtype": dtype_of(self._options), **content}
+            return canonical({**settings, **self._options.decoding})
 
     @property
     def weights(self) -> Weights:
-        """The files themselves, for whoever trains them further."""
+        """The model's files, for further training."""
         with self._lock:
             return Weights(self._folder, canonical(content_of(self._folder, self._options)))
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
-        """Return one answer per prompt, in order; `keep` hears the answers of a batch when the batch is done.
+        """Return one completion per prompt, in order; call `keep` after each batch.
 
-        A prompt that does not fit the model's context is answered with finish_reason "error" (or cut, by option).
-        Raises FinalError for a model that cannot be had or loaded, TemporaryError while the hub does not answer.
+        A prompt that exceeds the model's context gets finish_reason "error" (or is cut, by option). Raises FinalError
+        if the model is not available or cannot be loaded, TemporaryError while the hub is unreachable.
         """
-        answers: dict[int, Completion] = {}
+        completions: dict[int, Completion] = {}
 
-        def deliver(position: int, answer: Completion) -> None:
-            answers[position] = answer
-            keep(position, answer)
+        def deliver(position: int, completion: Completion) -> None:
+            completions[position] = completion
+            keep(position, completion)
 
         if prompts:
             with self._lock:
                 try:
-                    self._answer(self._open(), prompts, deliver)
+                    self._complete_all(self._open(), prompts, deliver)
                 finally:
                     if not self._options.keep_loaded:
                         self._close()
-        return [answers[position] for position in range(len(prompts))]
+        return [completions[position] for position in range(len(prompts))]
 
-    def _answer(self, loaded: Loaded, prompts: Sequence[Prompt], deliver: Deliver) -> None:
+    def _complete_all(self, loaded: Loaded, prompts: Sequence[Prompt], deliver: Deliver) -> None:
         requests = []
         for position, prompt in enumerate(prompts):
             request = self._request(loaded, position, prompt)
@@ -149,8 +153,8 @@ class HfModel:
         ids = self._tokens(loaded, encodable(prompt.text))
         new = max(1, min(prompt.max_tokens, self._options.max_tokens or prompt.max_tokens))
         if loaded.context is not None:
-            # An encoder has its context to itself.
-            least = 0 if loaded.seq2seq else min(new, MINIMAL_ANSWER, max(1, loaded.context // 2))
+            # An encoder's context contains only the prompt.
+            least = 0 if loaded.seq2seq else min(new, MINIMAL_COMPLETION, max(1, loaded.context // 2))
             if len(ids) + least > loaded.context:
                 if self._options.long_prompt == "refuse":
                     return _too_long(len(ids), least, loaded.context)
@@ -163,7 +167,7 @@ class HfModel:
         tokenizer, options = loaded.tokenizer, self._options
         templated = options.chat == "yes" or (options.chat == "auto" and bool(tokenizer.chat_template))
         if templated and not options.template:
-            # The template writes the special tokens itself.
+            # The template contains the special tokens.
             text = _chat(tokenizer, text, options.chat_options)
         elif options.template:
             text = options.template.replace("{prompt}", text)
@@ -175,7 +179,7 @@ class HfModel:
         rows = self._options.batch or (CPU_ROWS if loaded.device.type == "cpu" else GPU_ROWS)
         batch: list[Request] = []
         longest = 0
-        # The longest first: what does not fit the memory shows at once.
+        # Longest first: memory problems appear at once.
         for request in sorted(requests, key=lambda r: (-r.new, -len(r.ids), r.position)):
             longest = max(longest, len(request.ids) + request.new)
             if batch and (len(batch) >= rows or (len(batch) + 1) * longest > budget):
@@ -191,17 +195,17 @@ class HfModel:
         most = self._most_rows or len(batch)
         if len(batch) <= most:
             try:
-                answers = self._generated(loaded, batch)
+                completions = self._generated(loaded, batch)
             except torch.OutOfMemoryError:
-                answers = None
-            if answers is not None:
-                for request, answer in zip(batch, answers, strict=True):
-                    deliver(request.position, answer)
+                completions = None
+            if completions is not None:
+                for request, completion in zip(batch, completions, strict=True):
+                    deliver(request.position, completion)
                 return
             torch.cuda.empty_cache()
             most = len(batch) // 2
             if most == 0:
-                error = f"one prompt of {len(batch[0].ids)} tokens does not fit the memory of {loaded.device}"
+                error = f"one prompt of {len(batch[0].ids)} tokens does not fit into the memory of {loaded.device}"
                 deliver(batch[0].position, Completion("", "error", error=error))
                 return
             self._most_rows = most
@@ -217,7 +221,7 @@ class HfModel:
         ends = RowEnd(batch, self._options.stop, loaded.tokenizer, start)
         sampler = RowSampler(self._options, batch, loaded.device, after_prompt=not loaded.seq2seq)
         with torch.inference_mode():
-            # Sampling is in the processor: the largest score is the draw, see RowSampler.
+            # RowSampler samples in the processor: the largest score is the draw.
             output = loaded.model.generate(
                 input_ids=ids,
                 attention_mask=mask,
@@ -248,7 +252,7 @@ def _too_long(length: int, answer: int, context: int) -> Completion:
         "",
         "error",
         tokens_in=0,
-        error=f"the prompt has {length} tokens, the model holds {context} with an answer of at least {answer}; show "
+        error=f"the prompt has {length} tokens, the model holds {context} with a completion of at least {answer}. Show "
         "fewer examples (method.examples), or set options.long_prompt: cut",
     )
 
@@ -257,7 +261,7 @@ def _chat(tokenizer: Any, text: str, options: Mapping[str, Any]) -> str:
     from connectors.interfaces.errors import FinalError
 
     if not tokenizer.chat_template:
-        raise FinalError("The tokenizer has no chat template; set options.chat to auto, or options.template.")
+        raise FinalError("The tokenizer has no chat template; set options.chat to auto, or use options.template.")
     message = [{"role": "user", "content": text}]
     return str(tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True, **options))
 
@@ -269,9 +273,9 @@ def _padded(loaded: Loaded, batch: Sequence[Request]) -> tuple[Any, Any]:
     ids = torch.full((len(batch), width), loaded.pad)
     mask = torch.zeros((len(batch), width), dtype=torch.long)
     for row, request in enumerate(batch):
-        place = slice(0, len(request.ids)) if loaded.seq2seq else slice(width - len(request.ids), width)
-        ids[row, place] = torch.tensor(request.ids)
-        mask[row, place] = 1
+        columns = slice(0, len(request.ids)) if loaded.seq2seq else slice(width - len(request.ids), width)
+        ids[row, columns] = torch.tensor(request.ids)
+        mask[row, columns] = 1
     return ids.to(loaded.device), mask.to(loaded.device)
 
 

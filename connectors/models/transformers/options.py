@@ -1,4 +1,4 @@
-"""Options of local transformers models, and the rules that a configuration must keep."""
+"""Options of local transformers models, and their validation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "repetition_penalty": (0.1, 10.0),
 }
 WHOLE: Mapping[str, int] = {"top_k": 0, "no_repeat_ngram_size": 0, "batch": 1, "token_budget": 1, "max_tokens": 1}
-"""Whole numbers and the least each may be."""
+"""Integer options and their minimums."""
 FLAGS = ("continuous", "keep_loaded", "offline", "trust_remote_code", "bin_weights")
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
@@ -34,16 +34,19 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 class HfOptions:
     """Options of a configuration.
 
-    What is asked: chat (auto, yes, no: whether the tokenizer's chat template is used), chat_options (passed to the
-    template), template (a frame with {prompt} for models without a chat template), long_prompt (refuse, or cut the
-    beginning of a prompt that does not fit), max_tokens (a cap on the task's own), stop (strings that end an answer).
+    Request: chat (auto, yes, no: use of the tokenizer's chat template), chat_options (passed to the template), template
+    (a frame with {prompt} for models without a chat template), long_prompt (refuse a prompt that does not fit, or cut
+    its beginning), max_tokens (upper limit for the task's value), stop (strings that end a completion).
+
     Decoding: temperature (0: always the likeliest token), top_p, top_k (0: off), repetition_penalty (1: off),
-    no_repeat_ngram_size (0: off). temperature 1 and top_p 0.9 are those of the published WASP code.
-    Where and how: device (auto, cpu, cuda, cuda:1, mps), dtype (auto: bfloat16 or float16 on an accelerator, float32
-    on a CPU), batch (most rows at once), token_budget (most tokens at once, padding and answers included), continuous
+    no_repeat_ngram_size (0: off). temperature 1 and top_p 0.9 are the values of the published WASP code.
+
+    Execution: device (auto, cpu, cuda, cuda:1, mps), dtype (auto: bfloat16 or float16 on an accelerator, float32 on a
+    CPU), batch (maximum rows), token_budget (maximum tokens per batch, including padding and completions), continuous
     (continuous batching of transformers; see HfModel), keep_loaded (false: free the memory after each round).
-    What is loaded: revision, offline (never ask the hub), bin_weights (accept pytorch_model*.bin where there is no
-    safetensors; read as weights alone, without code), trust_remote_code (run Python files of the model's authors).
+
+    Files: revision, offline (never use the hub), bin_weights (accept pytorch_model*.bin without safetensors; only
+    weights are read, no code), trust_remote_code (run Python files of the model's authors).
     """
 
     chat: str = "auto"
@@ -70,12 +73,12 @@ class HfOptions:
 
     @classmethod
     def read(cls, spec: ModelSpec) -> HfOptions:
-        """Check the options and the model of a spec; ConfigError names what is wrong and what to write instead."""
+        """Check the options and model of a spec; ConfigError with a correction."""
         refuse_unknown(spec, [option.name for option in fields(cls)])
-        given = dict(spec.options)
-        stop = given.get("stop", ())
-        given["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
-        options = cls(**given)
+        values = dict(spec.options)
+        stop = values.get("stop", ())
+        values["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
+        options = cls(**values)
         for check in (_choices, _numbers, _texts, _together):
             check(options, spec.name)
         _check_model(spec)
@@ -83,7 +86,7 @@ class HfOptions:
 
     @property
     def decoding(self) -> dict[str, Any]:
-        """The options that an answer depends on besides model and precision."""
+        """The options besides model and precision that affect a completion."""
         names = (
             "chat",
             "chat_options",
@@ -104,7 +107,7 @@ def _choices(options: HfOptions, name: str) -> None:
         value = getattr(options, option)
         if value not in allowed:
             # YAML reads a bare yes or no as true or false.
-            hint = ' Write it in quotes: "yes" or "no".' if isinstance(value, bool) else ""
+            hint = ' Use quotes: "yes" or "no".' if isinstance(value, bool) else ""
             raise ConfigError(f"Model '{name}': {option} must be one of {', '.join(allowed)}, got {value!r}.{hint}")
     for option in FLAGS:
         if not isinstance(getattr(options, option), bool):
@@ -129,9 +132,9 @@ def _texts(options: HfOptions, name: str) -> None:
     if not all(isinstance(text, str) and text for text in options.stop):
         raise ConfigError(f"Model '{name}': stop must be strings that are not empty, got {list(options.stop)!r}.")
     if options.template and "{prompt}" not in options.template:
-        raise ConfigError(f"Model '{name}': template must hold {{prompt}}, got {options.template!r}.")
+        raise ConfigError(f"Model '{name}': template must contain {{prompt}}, got {options.template!r}.")
     if not isinstance(options.chat_options, Mapping):
-        raise ConfigError(f"Model '{name}': chat_options must be names and values, got {options.chat_options!r}.")
+        raise ConfigError(f"Model '{name}': chat_options must be a mapping, got {options.chat_options!r}.")
 
 
 def _together(options: HfOptions, name: str) -> None:
@@ -140,17 +143,17 @@ def _together(options: HfOptions, name: str) -> None:
     own = options.stop or options.repetition_penalty != 1 or options.no_repeat_ngram_size
     if options.continuous and own:
         raise ConfigError(
-            f"Model '{name}': continuous batching knows neither stop nor repetition_penalty nor no_repeat_ngram_size. "
-            "Leave them out, or set continuous: false."
+            f"Model '{name}': continuous batching does not support stop, repetition_penalty and no_repeat_ngram_size. "
+            "Remove them, or set continuous: false."
         )
 
 
 def _check_model(spec: ModelSpec) -> None:
     if not spec.model:
-        raise ConfigError(f"Model '{spec.name}': set model to a hub id, such as google/flan-t5-xl, or to a folder.")
+        raise ConfigError(f"Model '{spec.name}': set model to a hub id, such as google/flan-t5-xl, or a folder.")
     folder = Path(spec.model).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            raise ConfigError(f"Model '{spec.name}': folder {folder} holds no config.json; name a saved model.")
+            raise ConfigError(f"Model '{spec.name}': folder {folder} contains no config.json. Use a saved model.")
     elif not _HUB_ID.fullmatch(spec.model):
-        raise ConfigError(f"Model '{spec.name}': there is no folder {folder}, and that is no hub id either.")
+        raise ConfigError(f"Model '{spec.name}': '{spec.model}' is neither a folder nor a hub id. Use one of them.")

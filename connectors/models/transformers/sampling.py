@@ -1,4 +1,4 @@
-"""Sampling row by row: each row of a batch draws from its own stream, whatever else is in the batch."""
+"""Sampling by row: each row of a batch draws from its own stream."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import Any
 from connectors.models.transformers.options import HfOptions
 
 CANDIDATES = 1024
-"""How many of the likeliest tokens are sorted for top_p; all are where these do not suffice."""
+"""Number of likeliest tokens sorted for top_p; all are sorted if these do not suffice."""
 
 TINY = 1e-30
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One prompt as tokens: its place in the call, how many tokens may follow, the seed of its stream (128 bits)."""
+    """One prompt as tokens.
+
+    `position` in the call, `new`: maximum new tokens, `seed` of its stream (128 bits).
+    """
 
     position: int
     ids: list[int]
@@ -25,13 +28,12 @@ class Request:
 
 
 class RowSampler:
-    """A logits processor after whose work the largest score is a draw from the row's own distribution.
+    """A logits processor whose largest score is a draw of the row's distribution.
 
-    Gumbel-max: argmax(log p + g), g standard Gumbel, is distributed as p. As g comes from a stream seeded by the
-    request, a row's draw depends on its own scores alone. They differ between batches by rounding, so that answers
-    are the same in float32 but for near-ties, and often, not always, in half precision.
-    temperature 0 adds nothing. Penalties count the prompt where the answer follows it (causal models), as
-    transformers does, but never the padding.
+    Gumbel-max: argmax(log p + g), with g standard Gumbel, is distributed as p. Because g comes from a stream seeded by
+    the request, a row's draw depends only on its own scores. Scores differ between batches by rounding, so completions
+    are equal in float32 except for near-ties, and often, not always, in half precision. temperature 0 adds no noise.
+    Penalties count the prompt if the completion follows it (causal models), as in transformers, but never the padding.
     """
 
     def __init__(self, options: HfOptions, requests: Sequence[Request], device: Any, after_prompt: bool) -> None:
@@ -44,7 +46,7 @@ class RowSampler:
         self._steps = 0
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Return scores, shape (rows, vocabulary), whose largest entry per row is the token to take."""
+        """Return scores, shape (rows, vocabulary); the largest per row is the next token."""
         options = self._options
         if options.repetition_penalty != 1:
             scores = self._penalised(input_ids, scores)
@@ -85,9 +87,10 @@ class RowSampler:
 
 
 def nucleus(scores: Any, top_p: float) -> Any:
-    """Keep the fewest likeliest tokens whose probabilities add up to `top_p`, at least one; the rest is -inf.
+    """Mask all but the fewest likeliest tokens with total probability `top_p`.
 
-    Only the likeliest 1,024 tokens are sorted where they hold enough: a vocabulary is 30 to 250 thousand.
+    At least one token remains; the others get -inf. Only the likeliest 1,024 tokens are sorted if they suffice: a
+    vocabulary has 30 to 250 thousand.
     """
     total = scores.logsumexp(dim=-1, keepdim=True)
     size = min(CANDIDATES, scores.shape[-1])
@@ -97,7 +100,7 @@ def nucleus(scores: Any, top_p: float) -> Any:
         if size == scores.shape[-1] or bool((reached[:, -1] >= top_p).all()):
             break
         size = scores.shape[-1]
-    # A token is kept if those before it have not reached top_p.
+    # A token remains if its predecessors have not reached top_p.
     count = (reached < top_p).sum(dim=-1, keepdim=True).clamp(max=size - 1)
     return scores.masked_fill(scores < likeliest.gather(-1, count), float("-inf"))
 
@@ -119,7 +122,7 @@ class _Noise:
         self._values: Any = None
 
     def log_exponential(self, size: int) -> Any:
-        """Return log(e), e standard exponential, shape (rows, size): the negative of Gumbel noise."""
+        """Return log(e), e standard exponential, shape (rows, size): minus Gumbel noise."""
         import numpy as np
         import torch
 
@@ -129,7 +132,7 @@ class _Noise:
         if self._on_cpu:
             table = self._values.numpy()
             for row, stream in enumerate(self._streams):
-                # Drawn in double precision: a float's 23 bits hold zeros that would choose impossible tokens.
+                # Double precision: with a float's 23 bits, zeros occur and would select impossible tokens.
                 stream.standard_exponential(out=self._row)
                 table[row] = self._row
         else:
@@ -139,7 +142,7 @@ class _Noise:
 
 
 class _Repeats:
-    """The n-grams of one row, and which tokens would repeat one."""
+    """The n-grams of one row, and the tokens that would repeat one."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -160,34 +163,34 @@ class _Repeats:
 
 
 class RowEnd:
-    """A stopping criterion per row: its own number of tokens, and strings that end an answer.
+    """A stopping criterion per row: maximum tokens, and stop strings.
 
-    `ends`: for each row that met a stop string, how many new tokens it had by then.
+    `ends`: number of new tokens at the stop string, for each row that has one.
     """
 
     def __init__(self, requests: Sequence[Request], stop: Sequence[str], tokenizer: Any, start: int) -> None:
         self._limits = [request.new for request in requests]
         self._stop, self._tokenizer, self._start = stop, tokenizer, start
-        # A token is at least one byte, a character at most four; some slack for joined pieces.
+        # A token has at least one byte, a character at most four; extra room for joined pieces.
         self._window = max((len(text.encode()) for text in stop), default=0) + 4
         self.ends: dict[int, int] = {}
         self._tensor: Any = None
 
     def __call__(self, input_ids: Any, _scores: Any, **_kwargs: Any) -> Any:
-        """Return which rows are done, shape (rows,), bool."""
+        """Return the finished rows, shape (rows,), bool."""
         import torch
 
         if self._tensor is None:
             self._tensor = torch.tensor(self._limits, device=input_ids.device)
-        written = input_ids.shape[1] - self._start
-        done = self._tensor <= written
+        count = input_ids.shape[1] - self._start
+        finished = self._tensor <= count
         if self._stop:
-            self._look_for_stops(input_ids[:, max(self._start, input_ids.shape[1] - self._window) :], written)
+            self._find_stops(input_ids[:, max(self._start, input_ids.shape[1] - self._window) :], count)
             if self.ends:
-                done[list(self.ends)] = True
-        return done
+                finished[list(self.ends)] = True
+        return finished
 
-    def _look_for_stops(self, tail: Any, written: int) -> None:
+    def _find_stops(self, tail: Any, count: int) -> None:
         for row, text in enumerate(self._tokenizer.batch_decode(tail, skip_special_tokens=True)):
             if row not in self.ends and any(stop in text for stop in self._stop):
-                self.ends[row] = written
+                self.ends[row] = count

@@ -1,6 +1,6 @@
-"""What a vendor's raw answer holds: the text without reasoning or control tokens, or several texts of one call.
+"""Parsing of raw completions: text without reasoning, or several texts.
 
-General cleaning (lead-ins, quotes, lists) is the business of the tasks.
+General cleaning (lead-ins, quotes, lists) is done by the tasks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SCHEMA: dict[str, Any] = {
     "required": [FIELD],
     "additionalProperties": False,
 }
-"""JSON schema of an answer with several texts."""
+"""JSON schema of a completion with several texts."""
 
 _NAMES = "think|thinking|thought|reasoning|reflection|analysis|scratchpad"
 _TAG = re.compile(rf"<(?P<end>/?)(?P<name>{_NAMES})>|\[(?P<end2>/?)THINK\]", re.I)
@@ -29,32 +29,35 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.S)
 
 
 def plain_text(raw: str) -> str:
-    """Return an answer without reasoning blocks and control tokens; '' where the reasoning never came to an end."""
+    """Return a completion without reasoning and control tokens.
+
+    It is empty if the reasoning never ended.
+    """
     text = _FINAL_CHANNEL.sub("", raw)
     text = _OTHER_CHANNEL.sub("", text)
     return _TOKENS.sub("", _without_reasoning(text)).strip()
 
 
 def _without_reasoning(text: str) -> str:
-    """Cut out what stands between reasoning tags; a block may begin before the answer and end after it."""
-    kept: list[str] = []
-    start, opened = 0, ""
+    """Remove the content of reasoning tags, also of blocks with a missing tag."""
+    parts: list[str] = []
+    start, open_tag = 0, ""
     for tag in _TAG.finditer(text):
-        name, ends = (tag["name"] or "THINK").lower(), bool(tag["end"] or tag["end2"])
-        if not opened and not ends:
-            kept.append(text[start : tag.start()])
-            opened = name
-        elif not opened:
-            # The opening stood in the chat template: everything so far was reasoning.
-            kept.clear()
-        elif ends and name == opened:
-            opened = ""
+        name, is_end = (tag["name"] or "THINK").lower(), bool(tag["end"] or tag["end2"])
+        if not open_tag and not is_end:
+            parts.append(text[start : tag.start()])
+            open_tag = name
+        elif not open_tag:
+            # The chat template contains the opening tag: everything so far was reasoning.
+            parts.clear()
+        elif is_end and name == open_tag:
+            open_tag = ""
         start = tag.end()
-    return "".join(kept) if opened else "".join([*kept, text[start:]])
+    return "".join(parts) if open_tag else "".join([*parts, text[start:]])
 
 
 def ask_for_several(text: str, count: int) -> str:
-    """Return a prompt that asks for `count` answers to `text` as JSON."""
+    """Return a prompt that requests `count` completions of `text` as JSON."""
     return (
         f"{text}\n\nDo this {count} times, each time with other words and other details. Answer with JSON alone: "
         f'{{"{FIELD}": ["...", "..."]}}, a list of {count} strings.'
@@ -62,16 +65,16 @@ def ask_for_several(text: str, count: int) -> str:
 
 
 def several_texts(raw: str, count: int) -> list[str]:
-    """Return up to `count` texts of an answer to `ask_for_several`; what broke off in the middle is left out.
+    """Return up to `count` texts of a response to `ask_for_several`.
 
-    Accepted: the object asked for, a bare list, either in a fence or among words, and the whole strings of a list that
-    was cut off.
+    Accepted are the requested object and a bare list, also in a fence or within text, and the complete strings of a
+    truncated list.
     """
     text = plain_text(raw)
     if fence := _FENCE.search(text):
         text = fence[1]
-    found = _parsed(text)
-    return [entry.strip() for entry in found if entry.strip()][:count]
+    texts = _parsed(text)
+    return [entry.strip() for entry in texts if entry.strip()][:count]
 
 
 def _parsed(text: str) -> list[str]:
@@ -87,16 +90,16 @@ def _parsed(text: str) -> list[str]:
 
 
 def _strings(value: Any) -> list[str]:
-    """Return the strings of the first list found in a JSON value; objects count by their first string."""
+    """Return the strings of the first list in a JSON value; of objects the first one."""
     if isinstance(value, dict):
         lists = [entry for entry in value.values() if isinstance(entry, list)]
         return _strings(lists[0]) if lists else []
     if not isinstance(value, list):
         return []
-    found = []
+    strings = []
     for entry in value:
-        words = (
+        text = (
             next((part for part in entry.values() if isinstance(part, str)), "") if isinstance(entry, dict) else entry
         )
-        found.append(words if isinstance(words, str) else "")
-    return found
+        strings.append(text if isinstance(text, str) else "")
+    return strings

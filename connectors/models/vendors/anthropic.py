@@ -25,7 +25,7 @@ _REASONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class AnthropicOptions(VendorOptions):
-    """Options of a configuration, beside those of `VendorOptions`; the API takes no seed.
+    """Options of a configuration, in addition to `VendorOptions`. The API has no seed.
 
     system: the system prompt. schema: let the server enforce the JSON of several texts.
     """
@@ -35,27 +35,27 @@ class AnthropicOptions(VendorOptions):
 
     @classmethod
     def read(cls, spec: ModelSpec) -> AnthropicOptions:
-        """Check the options of a spec; ConfigError names a wrong one and the nearest right one."""
+        """Check the options of a spec; ConfigError with the invalid one and a correction."""
         return read_options(cls, spec, URL, "env:ANTHROPIC_API_KEY")
 
     @property
     def decoding(self) -> dict[str, Any]:
-        """What determines an answer besides prompt and model."""
+        """The settings besides prompt and model that affect a completion."""
         return {**VendorOptions.decoding.fget(self), "system": self.system}  # type: ignore[attr-defined]
 
 
 class AnthropicModel(VendorModel[AnthropicOptions]):
-    """A model asked through the official SDK; see `AnthropicOptions`."""
+    """A model called through the official SDK; see `AnthropicOptions`."""
 
     connector: ClassVar[str] = "anthropic"
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> Self:
-        """Open the model of a configuration; ConfigError for wrong options. Nothing is asked."""
+        """Open the model of a configuration, without calls; ConfigError if invalid."""
         return cls(spec.name, spec.model, AnthropicOptions.read(spec))
 
     def open_client(self, address: Address, secret: Secret) -> Any:
-        """Return an async client of the official SDK, on the aiohttp transport where it is there."""
+        """Return an async client of the official SDK, on aiohttp if installed."""
         try:
             import anthropic
         except ImportError as error:
@@ -65,15 +65,15 @@ class AnthropicModel(VendorModel[AnthropicOptions]):
         return anthropic.AsyncAnthropic(base_url=address.url, **shared)
 
     async def ask(self, client: Any, prompt: Prompt, count: int) -> Completion:
-        """Put one question; see `VendorModel.ask`."""
-        # The SDK's typed methods would spend more time on checking types than on the call.
+        """Send one request; see `VendorModel.ask`."""
+        # The SDK's typed methods would spend more time on type checks than on the call.
         body = self.request(prompt, count)
         return read_message(await client.post("/v1/messages", cast_to=object, body=body), body)
 
     def request(self, prompt: Prompt, count: int = 1) -> dict[str, Any]:
         """Return the body of a messages request."""
         options = self.options
-        chosen = {
+        settings = {
             "temperature": options.temperature,
             "top_p": options.top_p,
             "top_k": options.top_k,
@@ -81,19 +81,19 @@ class AnthropicModel(VendorModel[AnthropicOptions]):
             "system": options.system or None,
             **options.extra,
         }
-        body: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+        body: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
         if count > 1 and options.schema:
             body["output_config"] = {"format": {"type": "json_schema", "schema": SCHEMA}}
         messages = [{"role": "user", "content": prompt.text}]
         return {"model": self.model, "max_tokens": prompt.max_tokens, "messages": messages, **body}
 
 
-def read_message(answer: Any, body: Mapping[str, Any]) -> Completion:
-    """Return the text blocks of the message that answers `body` as one text; ValueError where it is no message."""
-    content, usage = json_object(answer).get("content"), part(answer, "usage")
+def read_message(response: Any, body: Mapping[str, Any]) -> Completion:
+    """Return the joined text blocks of the response to `body`; ValueError if invalid."""
+    content, usage = json_object(response).get("content"), part(response, "usage")
     if not isinstance(content, list):
         raise ValueError("no list of content blocks")
-    stop_reason = str(part(answer, "stop_reason"))
+    stop_reason = str(part(response, "stop_reason"))
     read = sum_counts(usage, "input_tokens", ("cache_creation_input_tokens", "cache_read_input_tokens"))
     reported = (read, part(usage, "output_tokens"))
     count = count_tokens(body, reported, content, at_limit=stop_reason == "max_tokens")

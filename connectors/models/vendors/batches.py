@@ -1,6 +1,7 @@
-"""A paid language model asked through its vendor's batch API: half the price, answers within a day.
+"""A paid language model behind its vendor's batch API: cheaper, within a day.
 
-What was handed in stands in a journal before and after: a run that dies takes the same batches up again.
+Batches cost half the price. A journal records each batch before and after submission, so a restarted run continues the
+same batches.
 """
 
 from __future__ import annotations
@@ -27,19 +28,22 @@ from connectors.models.vendors.event_loop import run_here
 from connectors.security.secrets import read_secret
 
 LARGEST = 10_000
-"""Requests of one batch; both vendors take more."""
+"""Maximum requests per batch; both vendors accept more."""
 
 Result = TypeVar("Result")
 Watch = Callable[[Progress], None]
 
 
 def watch_nothing(progress: Progress) -> None:
-    """Do nothing with progress: the default of `BatchModel`."""
+    """Ignore progress: the default of `BatchModel`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch of the journal. `batch` '': about to be handed in, perhaps done. `ids`: prompt keys."""
+    """A batch of the journal. `batch` '': submission pending or unconfirmed.
+
+    `ids`: prompt keys.
+    """
 
     identity: str
     ids: tuple[str, ...]
@@ -48,16 +52,17 @@ class Batch:
 
     @property
     def mark(self) -> str:
-        """What the batch is known by."""
+        """Digest that identifies the batch."""
         return digest([self.identity, sorted(self.ids), self.began])
 
 
 class BatchModel:
-    """A language model that puts what it is asked into batches of the model's vendor.
+    """A language model that sends its prompts in batches of the model's vendor.
 
-    Name and identity are those of `inner`: a stored answer counts, whichever way it was got. `folder` holds the
-    journal, one small file per open batch. `watch` hears of progress, `poll` seconds lie between two looks. `share`: of
-    the price that batches cost. Several models may use one folder; two processes must not ask for one model at once.
+    Name and identity are those of `inner`: the cache does not distinguish the ways of calling. `folder` contains the
+    journal, one small file per open batch. `watch` receives progress every `poll` seconds. `share`: price of batches
+    relative to the normal price. Several models can use one folder; two processes must not use one model at the same
+    time.
     """
 
     def __init__(
@@ -87,14 +92,14 @@ class BatchModel:
         return self.inner.destinations
 
     def worst_dollars(self, prompt: Prompt) -> float:
-        """Return the most that one request of a batch can cost."""
+        """Return the maximum cost of one request of a batch."""
         return self.inner.worst_dollars(prompt) * self.share
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
-        """Return one completion per prompt, in order; equal prompts are asked once.
+        """Return one completion per prompt, in order; equal prompts share one request.
 
-        Open batches of the journal that hold a prompt are waited for, and nothing in them is handed in again. Raises
-        as `VendorModel.complete`; a TemporaryError leaves the batches open for the next call.
+        Waits for open batches of the journal that contain a prompt, without submitting their prompts again. Raises like
+        `VendorModel.complete`; after a TemporaryError the batches stay open for the next call.
         """
         if not prompts:
             return []
@@ -116,8 +121,8 @@ class BatchModel:
     def body(self, prompt: Prompt) -> dict[str, Any]:
         """Return the request body of a prompt."""
         limit = self.inner.options.max_tokens or prompt.max_tokens
-        asked = replace(prompt, text=encodable(prompt.text), max_tokens=limit, seed=prompt.seed % 2**31)
-        return self.inner.request(asked)
+        limited = replace(prompt, text=encodable(prompt.text), max_tokens=limit, seed=prompt.seed % 2**31)
+        return self.inner.request(limited)
 
 
 class _Work:
@@ -132,114 +137,116 @@ class _Work:
         self.answers: dict[str, Completion] = {}
 
     async def run(self, client: Any) -> None:
-        """Take up the open batches, hand in what is in none of them, wait for all."""
+        """Continue open batches, submit the remaining prompts, wait for all."""
         batches = self.open_batches()
         covered = {name for batch in batches for name in batch.ids}
-        ready = [batch if batch.batch else await self.hand_in(client, batch, doubt=True) for batch in batches]
+        ready = [
+            batch if batch.batch else await self.submit_batch(client, batch, is_uncertain=True) for batch in batches
+        ]
         missing = [name for name in self.prompts if name not in covered]
         for part in chunks(missing, LARGEST):
-            ready.append(await self.hand_in(client, self.new(part), doubt=False))
+            ready.append(await self.submit_batch(client, self.new(part), is_uncertain=False))
         for batch in ready:
             await self.collect(client, batch)
 
     def new(self, ids: Sequence[str]) -> Batch:
-        """Note that a batch is about to be handed in."""
+        """Record that a batch is about to be submitted."""
         return self.note(Batch(self.model.identity, tuple(ids), round(time.time(), 3)))
 
     def open_batches(self) -> list[Batch]:
-        """Return the batches of the journal that hold something asked for now."""
-        found = []
+        """Return the batches of the journal that contain a current prompt."""
+        batches = []
         for file in sorted(self.model.folder.glob("*.json")):
-            read = json.loads(file.read_text(encoding="utf-8"))
-            batch = Batch(**{**read, "ids": tuple(read["ids"])})
+            values = json.loads(file.read_text(encoding="utf-8"))
+            batch = Batch(**{**values, "ids": tuple(values["ids"])})
             if batch.identity == self.model.identity and not self.prompts.keys().isdisjoint(batch.ids):
-                found.append(batch)
-        return found
+                batches.append(batch)
+        return batches
 
     def note(self, batch: Batch) -> Batch:
-        """Write a batch into the journal."""
+        """Write a batch to the journal."""
         write_text_whole(self.file(batch), canonical(asdict(batch)), private=True)
         return batch
 
     def file(self, batch: Batch) -> Path:
         return self.model.folder / f"{batch.mark[:32]}.json"
 
-    async def hand_in(self, client: Any, batch: Batch, doubt: bool) -> Batch:
-        """Submit a batch; `doubt`: it may have been submitted before, so it is looked for first."""
+    async def submit_batch(self, client: Any, batch: Batch, is_uncertain: bool) -> Batch:
+        """Submit a batch; if a submission `is_uncertain`, search for it first."""
         side, ids = self.model.side, [name for name in batch.ids if name in self.prompts]
         requests = {name: self.model.body(self.prompts[name]) for name in ids}
 
         async def submit() -> str:
-            nonlocal doubt, batch
-            found = await side.find(client, batch.mark, batch.ids, batch.began) if doubt else None
-            if found is None and len(ids) < len(batch.ids):
+            nonlocal is_uncertain, batch
+            existing = await side.find(client, batch.mark, batch.ids, batch.began) if is_uncertain else None
+            if existing is None and len(ids) < len(batch.ids):
                 self.file(batch).unlink(missing_ok=True)
                 batch = self.new(ids)
-            # Whatever breaks from here on, nobody knows whether the vendor has it.
-            doubt = True
-            return found or await side.submit(client, requests, batch.mark)
+            # After any later error it is unknown if the vendor has the batch.
+            is_uncertain = True
+            return existing or await side.submit(client, requests, batch.mark)
 
-        number = await self.patiently(submit)
+        number = await self.with_retries(submit)
         return self.note(replace(batch, batch=number))
 
     async def collect(self, client: Any, batch: Batch) -> None:
-        """Wait for a batch, deliver its answers, strike it from the journal."""
-        side, lost = self.model.side, None
+        """Wait for a batch, deliver its completions, remove it from the journal."""
+        side, final_error = self.model.side, None
         try:
-            while not (progress := await self.patiently(lambda: side.look(client, batch.batch))).ended:
+            while not (progress := await self.with_retries(lambda: side.look(client, batch.batch))).ended:
                 self.model.watch(progress)
                 await asyncio.sleep(self.model.poll)
         except FinalError:
             self.file(batch).unlink(missing_ok=True)
             raise
         self.model.watch(progress)
-        outcomes = await self.patiently(lambda: self.read(client, batch.batch))
+        outcomes = await self.with_retries(lambda: self.read(client, batch.batch))
         if outcomes and outcomes.keys().isdisjoint(batch.ids):
-            # It was found again after a crash and turned out to be somebody else's.
+            # The batch found after a crash belongs to someone else.
             self.file(batch).unlink(missing_ok=True)
-            again = await self.hand_in(client, self.new(batch.ids), doubt=False)
-            return await self.collect(client, again)
+            resubmitted = await self.submit_batch(client, self.new(batch.ids), is_uncertain=False)
+            return await self.collect(client, resubmitted)
         for name in batch.ids:
-            outcome = outcomes.get(name) or Completion("", "error", error="the batch ended without an answer to this")
+            outcome = outcomes.get(name) or Completion("", "error", error="the batch ended without this result")
             if isinstance(outcome, FinalError):
-                lost = outcome
+                final_error = outcome
             elif name in self.prompts:
                 self.deliver(name, outcome)
         self.file(batch).unlink(missing_ok=True)
-        if lost is not None:
-            raise lost
+        if final_error is not None:
+            raise final_error
 
     async def read(self, client: Any, batch: str) -> Mapping[str, Outcome]:
         """Return all results of a batch."""
-        place = self.model.inner.places[0]
+        target = self.model.inner.targets[0]
         bodies = {name: self.model.body(prompt) for name, prompt in self.prompts.items()}
-        return {name: outcome async for name, outcome in self.model.side.results(client, batch, place, bodies)}
+        return {name: outcome async for name, outcome in self.model.side.results(client, batch, target, bodies)}
 
     def deliver(self, name: str, outcome: Outcome) -> None:
-        """Clean an answer, put a price on it, keep it."""
+        """Clean a completion, compute its cost, pass it to `keep`."""
         if isinstance(outcome, WaspError):
             outcome = Completion("", "error", error=str(outcome))
         text, reason, error = plain_text(outcome.text), outcome.finish_reason, outcome.error
         if reason == "stop" and not text:
-            reason, error = "error", "the answer held no text"
+            reason, error = "error", "the completion has no text"
         counts = (outcome.tokens_in, outcome.tokens_out)
         dollars = self.model.inner.options.price.dollars(*counts) * self.model.share
         self.answers[name] = Completion(text, reason, *counts, dollars, error, outcome.estimated)
         for position in self.positions[name]:
             self.keep(position, self.answers[name])
 
-    async def patiently(self, ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """Call until it works, fails for good, or the tries are used up."""
+    async def with_retries(self, call: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """Repeat a call until it succeeds, fails permanently, or has no tries left."""
         inner = self.model.inner
         pace = inner.options.paced
         for failures in range(1, pace.tries + 1):
             outcome: Any
             try:
-                return await ask()
+                return await call()
             except inner.failures as error:
-                outcome = failed_call(error, inner.places[0], self.reveal())
+                outcome = failed_call(error, inner.targets[0], self.reveal())
             if isinstance(outcome, Completion):
-                raise FinalError(f"{inner.places[0]}: the batch was not accepted: {outcome.error}")
+                raise FinalError(f"{inner.targets[0]}: the batch was not accepted: {outcome.error}")
             if not isinstance(outcome, TemporaryError) or failures == pace.tries:
                 raise outcome
             await asyncio.sleep(outcome.retry_after or pace.wait(failures))

@@ -1,4 +1,7 @@
-"""Calls of paid language models: what both vendors share, from the list of prompts to answers kept one by one."""
+"""Calls of paid language models: the shared part of both vendors.
+
+It turns a list of prompts into completions, each passed on when it arrives.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.vendors.answers import ask_for_several, plain_text, several_texts
 from connectors.models.vendors.client import request_bytes
-from connectors.models.vendors.errors import NOT_ACCEPTED, Place, decide, read_failure, unreachable
+from connectors.models.vendors.errors import NOT_ACCEPTED, Target, decide, read_failure, unreachable
 from connectors.models.vendors.event_loop import run_here
 from connectors.models.vendors.options import Address, VendorOptions
 from connectors.models.vendors.pacing import Endpoint, SlowDown, Unusable
@@ -26,20 +29,20 @@ from connectors.security.secrets import Secret, read_secret
 Options = TypeVar("Options", bound=VendorOptions)
 
 VERSION = 1
-"""Part of `identity`; raise it whenever the same prompt would be asked in other words."""
+"""Part of `identity`; raise it whenever the same prompt would be sent in another form."""
 
 MOST_NOT_ACCEPTED = 20
-"""Requests turned down before the first answer after which it must be the settings, not the prompts."""
+"""Rejected requests before the first completion that indicate wrong settings, not prompts."""
 
 
 class VendorModel(ABC, Generic[Options]):
-    """A language model behind an API; a vendor adds how a client is opened and how one question is put.
+    """A language model behind an API; a subclass opens clients and sends requests.
 
     `connector` is also the name of the vendor's package.
 
-    Prompts go out in a sliding window over all endpoints, in an event loop of the calling thread; each answer is kept
-    the moment it arrives. What is known of the endpoints' pace outlives a call. Threads may call `complete` at the same
-    time and share the endpoints' places. Holds no key: keys are read when something is asked.
+    Prompts are sent in a sliding window over all endpoints, in an event loop of the calling thread; each completion is
+    passed on when it arrives. The endpoints' pacing state persists between calls. Threads can call `complete`
+    concurrently and share the endpoints' slots. Contains no key: keys are read for each call.
     """
 
     connector: ClassVar[str]
@@ -48,19 +51,19 @@ class VendorModel(ABC, Generic[Options]):
     def __init__(self, name: str, model: str, options: Options) -> None:
         self._name, self.model, self.options = name, model, options
         pace = options.paced
-        self.places = [Place(name, model, address.host, address.key) for address in options.endpoints]
-        self.endpoints = [Endpoint(place.host, pace) for place in self.places]
+        self.targets = [Target(name, model, address.host, address.key) for address in options.endpoints]
+        self.endpoints = [Endpoint(target.host, pace) for target in self.targets]
 
     @classmethod
     @abstractmethod
     def from_spec(cls, spec: ModelSpec) -> Self:
-        """Open the model of a configuration; ConfigError for wrong options. Nothing is asked."""
+        """Open the model of a configuration, without calls; ConfigError if invalid."""
 
     @classmethod
     def check_spec(cls, spec: ModelSpec) -> None:
-        """Check options, the vendor's SDK and keys; ConfigError. Nothing is asked.
+        """Check options, the vendor's SDK and keys, without calls; ConfigError.
 
-        A key in a Secret block of Prefect is read where a run starts.
+        A key in a Prefect Secret block is read only when a run starts.
         """
         model = cls.from_spec(spec)
         if importlib.util.find_spec(cls.connector) is None:
@@ -79,15 +82,15 @@ class VendorModel(ABC, Generic[Options]):
 
     @property
     def identity(self) -> str:
-        """Connector, model and decoding; neither addresses nor pace, which do not change an answer."""
-        asked = {"connector": self.connector, "version": VERSION, "model": self.model, **self.options.decoding}
-        return canonical(asked)
+        """Connector, model and decoding; not addresses and pace, which change no text."""
+        settings = {"connector": self.connector, "version": VERSION, "model": self.model, **self.options.decoding}
+        return canonical(settings)
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
-        """Return one completion per prompt, in order; `keep` hears each at once, in the calling thread.
+        """Return one completion per prompt, in order; call `keep` at once in this thread.
 
-        A prompt whose tries are used up has finish reason `error`. Raises ConfigError for a missing key before anything
-        is asked, FinalError when every endpoint refuses for good, TemporaryError when none can be reached for now.
+        A prompt without tries left has finish reason `error`. Raises ConfigError for a missing key before any call,
+        FinalError if every endpoint refuses permanently, TemporaryError if none is reachable now.
         """
         if not prompts:
             return []
@@ -99,12 +102,12 @@ class VendorModel(ABC, Generic[Options]):
     @property
     def destinations(self) -> tuple[str, ...]:
         """The hosts that receive prompts."""
-        return tuple(dict.fromkeys(place.host for place in self.places))
+        return tuple(dict.fromkeys(target.host for target in self.targets))
 
     def worst_dollars(self, prompt: Prompt) -> float:
-        """Return the most that one call with this prompt can cost, all its tries included.
+        """Return the maximum cost of one call with this prompt, including all tries.
 
-        No token is shorter than a byte; a hundred more stand for roles and formatting.
+        No token is shorter than a byte; a hundred more allow for roles and formatting.
         """
         read = request_bytes(self.request(replace(prompt, text=encodable(prompt.text)))) + 100
         written = self.options.max_tokens or prompt.max_tokens
@@ -112,7 +115,7 @@ class VendorModel(ABC, Generic[Options]):
 
     @abstractmethod
     def open_client(self, address: Address, secret: Secret) -> Any:
-        """Return an SDK's async client of one endpoint, with a method `close`; it retries nothing by itself."""
+        """Return an SDK's async client of an endpoint, with `close` and without retries."""
 
     @abstractmethod
     def request(self, prompt: Prompt, count: int = 1) -> dict[str, Any]:
@@ -120,9 +123,9 @@ class VendorModel(ABC, Generic[Options]):
 
     @abstractmethod
     async def ask(self, client: Any, prompt: Prompt, count: int) -> Completion:
-        """Put one question; return the raw text with finish reason and tokens.
+        """Send one request; return the raw text with finish reason and tokens.
 
-        `count` > 1: the prompt asks for so many texts as JSON. SDK errors pass through, see `failures`.
+        `count` > 1: the prompt requests this many texts as JSON. SDK errors pass through, see `failures`.
         """
 
 
@@ -140,7 +143,7 @@ class _Work(Generic[Options]):
         self.answered = self.not_accepted = 0
 
     async def run(self) -> None:
-        """Ask in groups, then one by one for what the groups left open."""
+        """Send groups of prompts, then single requests for the prompts left open."""
         model = self.model
         try:
             for address, secret in zip(model.options.endpoints, self.secrets, strict=True):
@@ -155,28 +158,28 @@ class _Work(Generic[Options]):
                 await client.close()
 
     async def call(self, number: int, endpoint: int) -> Completion:
-        """Make one call; raise what the window understands, outside of any handler so that no key travels along."""
+        """Make one call; raise its error outside any handler, so no key is in the context."""
         outcome = await self.outcome(self.prompt(number), len(self.groups[number]), endpoint)
         if isinstance(outcome, WaspError):
             raise outcome
         if outcome.finish_reason == "stop" and not self.texts(outcome, number):
             self.wasted.setdefault(number, []).append(outcome)
-            raise Unusable(f"{self.model.places[endpoint]}: the answer held no text.")
+            raise Unusable(f"{self.model.targets[endpoint]}: the completion has no text.")
         return outcome
 
     async def outcome(self, prompt: Prompt, count: int, endpoint: int) -> Completion | WaspError:
-        """Return the raw answer, or the error that this call ends in."""
-        place, secret = self.model.places[endpoint], self.secrets[endpoint]
+        """Return the raw completion, or the error of this call."""
+        target, secret = self.model.targets[endpoint], self.secrets[endpoint]
         try:
             async with asyncio.timeout(self.model.options.timeout):
                 return await self.model.ask(self.clients[endpoint], prompt, count)
         except TimeoutError:
-            return SlowDown(f"{place}: no answer within {self.model.options.timeout:g} seconds.")
+            return SlowDown(f"{target}: no response within {self.model.options.timeout:g} seconds.")
         except self.model.failures as error:
-            return failed_call(error, place, secret.reveal())
+            return failed_call(error, target, secret.reveal())
 
     def prompt(self, number: int) -> Prompt:
-        """Return what is asked for a group; after an empty answer with another seed, as the old one led there."""
+        """Return a group's prompt; after an empty completion with another seed."""
         group = self.groups[number]
         prompt = self.prompts[group[0]]
         size, shift = len(group), len(self.wasted.get(number, ()))
@@ -190,7 +193,7 @@ class _Work(Generic[Options]):
         )
 
     def texts(self, raw: Completion, number: int) -> list[str]:
-        """Return the texts of a raw answer, at most one per prompt of the group."""
+        """Return the texts of a raw completion, at most one per prompt of the group."""
         size = len(self.groups[number])
         if size > 1:
             return several_texts(raw.text, size)
@@ -198,58 +201,61 @@ class _Work(Generic[Options]):
         return [text] if text else []
 
     def land(self, number: int, outcome: Completion | TemporaryError) -> None:
-        """Deliver what came of a group: a prompt per text, and everything that was paid."""
+        """Deliver the outcome of a group: a text per prompt, and the cost of all calls."""
         if isinstance(outcome, TemporaryError):
             outcome = Completion("", "error", error=str(outcome))
         group, texts = self.groups[number], self.texts(outcome, number)
         paid = [outcome, *self.wasted.pop(number, ())]
-        tokens_in = sum(one.tokens_in for one in paid)
-        tokens_out = sum(one.tokens_out for one in paid)
+        tokens_in = sum(completion.tokens_in for completion in paid)
+        tokens_out = sum(completion.tokens_out for completion in paid)
         estimated = any(completion.estimated for completion in paid)
         several = len(group) > 1
         done = group[: len(texts)] if several and texts else group
-        for place, position in enumerate(done):
-            text = texts[place] if place < len(texts) else ""
-            # The strings of a list are whole even where the list was cut off.
+        for index, position in enumerate(done):
+            text = texts[index] if index < len(texts) else ""
+            # The parsed strings are complete even if the list was truncated.
             reason = "stop" if several and text else outcome.finish_reason
-            share = (_share(tokens_in, len(done), place), _share(tokens_out, len(done), place))
+            share = (_share(tokens_in, len(done), index), _share(tokens_out, len(done), index))
             dollars = self.model.options.price.dollars(*share)
             self.answers[position] = Completion(text, reason, *share, dollars, outcome.error, estimated)
             self.keep(position, self.answers[position])
-        self.judge(outcome)
+        self.check_acceptance(outcome)
 
-    def judge(self, outcome: Completion) -> None:
-        """End the call when the server takes none of the requests."""
+    def check_acceptance(self, outcome: Completion) -> None:
+        """End the call if the server accepts no request."""
         refused = outcome.error.startswith(NOT_ACCEPTED)
         self.not_accepted += refused
         self.answered += not refused
         if self.not_accepted >= MOST_NOT_ACCEPTED and not self.answered:
             raise FinalError(
-                f"{self.model.places[0]}: none of the first {MOST_NOT_ACCEPTED} requests was accepted. "
-                f"Look at the options of this PLM. {outcome.error}"
+                f"{self.model.targets[0]}: none of the first {MOST_NOT_ACCEPTED} requests was accepted. "
+                f"Check the options of this model. {outcome.error}"
             )
 
 
-def failed_call(error: Exception, place: Place, secret: str) -> WaspError | Completion:
-    """Say what an SDK's exception means; see `vendor_errors.decide`."""
+def failed_call(error: Exception, target: Target, secret: str) -> WaspError | Completion:
+    """Return the meaning of an SDK's exception; see `errors.decide`."""
     status, response = getattr(error, "status_code", 0), getattr(error, "response", None)
     if response is not None and status >= 400:
-        return decide(read_failure(status, getattr(error, "body", None), str(error), response.headers), place, secret)
+        return decide(read_failure(status, getattr(error, "body", None), str(error), response.headers), target, secret)
     if response is not None or isinstance(error, ValueError):
-        return TemporaryError(f"{place}: the answer was not the JSON that its API documents.")
-    return unreachable(place, error)
+        return TemporaryError(f"{target}: the response is not the documented JSON.")
+    return unreachable(target, error)
 
 
 def grouped(prompts: Sequence[Prompt], positions: Sequence[int], size: int) -> list[tuple[int, ...]]:
-    """Put positions whose prompts differ in their seed alone into groups of at most `size`, in order."""
+    """Group positions whose prompts differ only in their seed, in order.
+
+    `size`: maximum positions per group.
+    """
     if size == 1:
         return [(position,) for position in positions]
-    alike: dict[Prompt, list[int]] = {}
+    groups: dict[Prompt, list[int]] = {}
     for position in positions:
-        alike.setdefault(replace(prompts[position], seed=0), []).append(position)
-    return sorted(tuple(same[i : i + size]) for same in alike.values() for i in range(0, len(same), size))
+        groups.setdefault(replace(prompts[position], seed=0), []).append(position)
+    return sorted(tuple(group[i : i + size]) for group in groups.values() for i in range(0, len(group), size))
 
 
 def _share(total: int, parts: int, number: int) -> int:
-    """Return a part of a total such that all parts add up to it."""
+    """Return a part of a total; all parts add up to it."""
     return total // parts + (number < total % parts)

@@ -1,4 +1,4 @@
-"""What both vendors' SDKs have in common: how their clients are opened and their answers read."""
+"""Shared parts of both vendors' SDK clients: opening and token counts."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 BYTES_PER_TOKEN = 3
-"""Bytes that an estimated token has; English has more than four, so that an estimate is seldom too low."""
+"""Bytes per estimated token. English has more than four, so an estimate is rarely too low."""
 
-_NOT_WRITTEN = ("role", "type", "id")
-"""Fields of an answer's parts that the model did not write."""
+_METADATA_FIELDS = ("role", "type", "id")
+"""Fields of a completion's parts that the model did not write."""
 
 NO_KEY_NEEDED = "no-key-needed"
-"""Sent to servers without keys, as the SDKs insist on one."""
+"""Sent to servers without keys, because the SDKs require one."""
 
 
 def client_arguments(sdk: Any, secret: str, timeout: float) -> dict[str, Any]:
-    """Return what every client is opened with: no retries of its own, aiohttp as transport where it is there.
+    """Return the arguments of every client: no retries, and aiohttp if installed.
 
     httpx's own connection pool slows down with the number of open connections.
     """
@@ -32,18 +32,21 @@ def client_arguments(sdk: Any, secret: str, timeout: float) -> dict[str, Any]:
 def json_object(answer: Any) -> Mapping[str, Any]:
     """Return a JSON object; ValueError for anything else."""
     if not isinstance(answer, Mapping):
-        raise ValueError("the answer is no JSON object")
+        raise ValueError("the response is not a JSON object")
     return answer
 
 
 def part(value: Any, name: str) -> Any:
-    """Return a field of a JSON value, None where there is none."""
+    """Return a field of a JSON value, None if it does not exist."""
     return value.get(name) if isinstance(value, Mapping) else None
 
 
 @dataclass(frozen=True, slots=True)
 class TokenCount:
-    """Tokens of one call; `estimated`: the server reported none, only one of the two numbers, or impossible ones."""
+    """Tokens of one call.
+
+    `estimated`: the server reported none, only one of the two numbers, or impossible ones.
+    """
 
     read: int
     written: int
@@ -51,10 +54,10 @@ class TokenCount:
 
 
 def count_tokens(body: Mapping[str, Any], reported: tuple[Any, Any], written: Any, at_limit: bool) -> TokenCount:
-    """Return the reported tokens; where a number is missing or impossible, an estimate from bytes.
+    """Return the reported tokens, estimated from bytes if missing or impossible.
 
-    `body`: the request, whose every text counts. `written`: all that the model wrote, reasoning and tool calls
-    included. `at_limit`: the answer ended at the request's token limit, so it has that many tokens.
+    `body`: the request; all its texts count. `written`: the model's whole output, including reasoning and tool calls.
+    `at_limit`: the completion ended at the request's token limit, so it has that many tokens.
     """
     answer_bytes = _text_bytes(written)
     tokens_in, tokens_out = (count if _is_count(count) else 0 for count in reported)
@@ -69,7 +72,7 @@ def count_tokens(body: Mapping[str, Any], reported: tuple[Any, Any], written: An
 
 
 def sum_counts(usage: Any, required: str, optional: Iterable[str]) -> int | None:
-    """Return the sum of counts of a usage object; None where the required one is missing or impossible."""
+    """Return the sum of a usage object's counts, None without a valid required count."""
     counts = [part(usage, name) for name in (required, *optional)]
     return sum(filter(_is_count, counts)) if _is_count(counts[0]) else None
 
@@ -83,18 +86,18 @@ def _estimate(size: int) -> int:
 
 
 def request_bytes(body: Mapping[str, Any]) -> int:
-    """Return the bytes of all texts of a request: messages, system prompt, schema, tools.
+    """Return the bytes of a request's texts: messages, system prompt, schema, tools.
 
-    The JSON around the texts stands for roles and formatting.
+    The JSON around the texts approximates roles and formatting.
     """
     texts = [value for name, value in body.items() if name != "model" and not isinstance(value, int | float)]
     return len(json.dumps(texts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
 def _text_bytes(value: Any) -> int:
-    """Return the bytes of all texts of an answer's JSON value."""
+    """Return the bytes of all texts in a JSON value."""
     if isinstance(value, str):
         return len(value.encode("utf-8", "surrogatepass"))
     if isinstance(value, Mapping):
-        return sum(_text_bytes(item) for name, item in value.items() if name not in _NOT_WRITTEN)
+        return sum(_text_bytes(item) for name, item in value.items() if name not in _METADATA_FIELDS)
     return sum(map(_text_bytes, value)) if isinstance(value, list) else 0

@@ -1,4 +1,4 @@
-"""What a failed call means: try again, give this request up, or give this language model up."""
+"""Classification of failed calls: retry, give up the request or the model."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from connectors.interfaces.redaction import HIDDEN, redact_words
 from connectors.models.vendors.pacing import SlowDown
 
 MOST_CHARACTERS = 300
-"""Of a server's message that are passed on."""
+"""Maximum length of a forwarded server message."""
 
 NOT_ACCEPTED = "request not accepted"
-"""How the error of a request begins that the server would not take, for a reason of its own."""
+"""Prefix of the error of a request that the server refused for its own reasons."""
 
 _QUOTA = re.compile(r"insufficient_quota|billing_hard_limit|billing_error|credit balance is too low", re.I)
 _FILTERED = re.compile(r"content_filter|content_policy|content management policy|moderation|responsible_?ai", re.I)
@@ -34,17 +34,17 @@ _OPTION = re.compile(r"^(temperature|top_p|top_k|seed|stop|stop_sequences|max_to
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a server said instead of an answer; `status` 0 for none at all."""
+    """A server's error response; `status` is 0 without a response."""
 
     status: int
-    words: str = ""
+    message: str = ""
     parameter: str = ""
     retry_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Who was asked: the PLM's name in the run, the model, the host, where the key lies."""
+class Target:
+    """The target of a call: model name in the run, model, host, key reference."""
 
     plm: str
     model: str
@@ -56,17 +56,23 @@ class Place:
 
 
 def read_failure(status: int, body: Any, message: str, headers: Mapping[str, str]) -> Failure:
-    """Read a documented error body ({"error": {type, code, param, message}}, wrapped or not)."""
+    """Read a documented error body or its content.
+
+    Form: {"error": {type, code, param, message}}.
+    """
     error = body.get("error", body) if isinstance(body, Mapping) else {}
     error = error if isinstance(error, Mapping) else {"message": str(error)}
     inner = error.get("innererror")
-    named = [error.get("type"), error.get("code"), inner.get("code") if isinstance(inner, Mapping) else None]
-    words = " ".join(str(part) for part in (*named, error.get("message") or message) if part)
-    return Failure(status, words, str(error.get("param") or ""), retry_after(headers))
+    codes = [error.get("type"), error.get("code"), inner.get("code") if isinstance(inner, Mapping) else None]
+    message = " ".join(str(part) for part in (*codes, error.get("message") or message) if part)
+    return Failure(status, message, str(error.get("param") or ""), retry_after(headers))
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Return the seconds that a server asks to wait: `retry-after-ms`, or `retry-after` in seconds or as a date."""
+    """Return the server's delay in seconds: `retry-after-ms`, or `retry-after`.
+
+    `retry-after` is in seconds or a date.
+    """
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         try:
             return max(0.0, float(headers[name]) * unit)
@@ -79,65 +85,65 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
     return max(0.0, date.timestamp() - (time.time() if now is None else now))
 
 
-def decide(failure: Failure, place: Place, secret: str = "") -> WaspError | Completion:
-    """Say what a failure means.
+def decide(failure: Failure, target: Target, secret: str = "") -> WaspError | Completion:
+    """Return the meaning of a failure.
 
-    TemporaryError: try again. Completion: this request is over, refused or failed. FinalError: the endpoint will
-    refuse everybody; it says what to do and holds no key.
+    TemporaryError: retry. Completion: the request is refused or failed. FinalError: the endpoint will refuse all
+    requests; the message has the next action and contains no key.
     """
-    words, status = readable(failure.words, secret), failure.status
+    message, status = readable(failure.message, secret), failure.status
     if status in (401, 403):
         return FinalError(
-            f"{place}: the key was refused (HTTP {status}). Put a valid key with access to '{place.model}' "
-            f"where '{place.key}' points, then start the run again: it resumes."
+            f"{target}: the key was refused (HTTP {status}). Put a valid key with access to '{target.model}' "
+            f"into '{target.key}', then resume the run."
         )
-    if status == 402 or _QUOTA.search(failure.words):
-        return FinalError(f"{place}: the account has no credit left (HTTP {status}). Top it up, then resume.")
-    if status == 404 or (status == 400 and _NO_MODEL.search(failure.words)):
+    if status == 402 or _QUOTA.search(failure.message):
+        return FinalError(f"{target}: the account has no credit left (HTTP {status}). Top it up, then resume.")
+    if status == 404 or (status == 400 and _NO_MODEL.search(failure.message)):
         return FinalError(
-            f"{place}: there is no model '{place.model}', or none at this address (HTTP {status}). "
-            f"Check `model` and `endpoint` of this PLM. The server said: {words}"
+            f"{target}: the model '{target.model}' does not exist at this address (HTTP {status}). "
+            f"Check `model` and `endpoint` of this PLM. Server message: {message}"
         )
     if status in (429, 503, 529):
-        return SlowDown(f"{place}: too much at once (HTTP {status}): {words}", failure.retry_after, refused=True)
+        return SlowDown(f"{target}: too many requests (HTTP {status}): {message}", failure.retry_after, refused=True)
     if status in (408, 409, 425) or status >= 500:
-        return TemporaryError(f"{place}: failed (HTTP {status}): {words}", failure.retry_after)
-    return _of_this_request(failure, place, words)
+        return TemporaryError(f"{target}: failed (HTTP {status}): {message}", failure.retry_after)
+    return _of_this_request(failure, target, message)
 
 
-def _of_this_request(failure: Failure, place: Place, words: str) -> WaspError | Completion:
-    if _BAD_KEY.search(failure.words):
-        return FinalError(f"{place}: the key was refused (HTTP {failure.status}). Check where '{place.key}' points.")
-    if _FILTERED.search(failure.words):
-        return Completion("", "refused", error=f"refused by the content filter: {words}")
-    if failure.status == 413 or _TOO_LONG.search(failure.words):
-        return Completion("", "error", error=f"prompt too long: {words}")
+def _of_this_request(failure: Failure, target: Target, message: str) -> WaspError | Completion:
+    if _BAD_KEY.search(failure.message):
+        return FinalError(f"{target}: the key was refused (HTTP {failure.status}). Check '{target.key}'.")
+    if _FILTERED.search(failure.message):
+        return Completion("", "refused", error=f"refused by the content filter: {message}")
+    if failure.status == 413 or _TOO_LONG.search(failure.message):
+        return Completion("", "error", error=f"prompt too long: {message}")
     if _OPTION.match(failure.parameter):
         return FinalError(
-            f"{place}: '{place.model}' refuses the option '{failure.parameter}'. Change it or leave it out "
-            f"in the options of this PLM. The server said: {words}"
+            f"{target}: '{target.model}' refuses the option '{failure.parameter}'. Change or remove it "
+            f"in the options of this PLM. Server message: {message}"
         )
-    return Completion("", "error", error=f"{NOT_ACCEPTED} (HTTP {failure.status}): {words}")
+    return Completion("", "error", error=f"{NOT_ACCEPTED} (HTTP {failure.status}): {message}")
 
 
-def readable(words: str, secret: str = "") -> str:
-    """Return a server's message on one line, shortened, without the key or anything that looks like one."""
+def readable(message: str, secret: str = "") -> str:
+    """Return a server's message on one line, shortened, without anything like a key."""
     if secret:
-        words = words.replace(secret, HIDDEN)
-    words = redact_words(" ".join(words.split()))
-    return words if len(words) <= MOST_CHARACTERS else words[: MOST_CHARACTERS - 3] + "..."
+        message = message.replace(secret, HIDDEN)
+    message = redact_words(" ".join(message.split()))
+    return message if len(message) <= MOST_CHARACTERS else message[: MOST_CHARACTERS - 3] + "..."
 
 
-def unreachable(place: Place, problem: BaseException) -> TemporaryError:
-    """Return the error of a call without any answer: out of time, or the connection broke."""
+def unreachable(target: Target, problem: BaseException) -> TemporaryError:
+    """Return the error of a call without a response: timeout or broken connection."""
     chain: BaseException | None = problem
     while chain is not None:
-        # The transport reports a broken connection as one that took too long; the difference matters to the pace.
+        # The transport reports a broken connection as a timeout; the difference matters for pacing.
         if type(chain).__name__ in ("ServerDisconnectedError", "RemoteProtocolError", "ReadError", "ConnectError"):
-            return TemporaryError(f"{place}: the connection broke.")
+            return TemporaryError(f"{target}: the connection broke.")
         if isinstance(chain, OSError) and not isinstance(chain, TimeoutError):
-            return TemporaryError(f"{place}: cannot be reached ({type(chain).__name__}).")
+            return TemporaryError(f"{target}: unreachable ({type(chain).__name__}).")
         chain = chain.__cause__ or chain.__context__
     if "Timeout" in type(problem).__name__:
-        return SlowDown(f"{place}: no answer in time.")
-    return TemporaryError(f"{place}: the connection broke ({type(problem).__name__}).")
+        return SlowDown(f"{target}: no answer in time.")
+    return TemporaryError(f"{target}: the connection broke ({type(problem).__name__}).")

@@ -1,7 +1,8 @@
-"""An event loop in the calling thread that takes each answer through to the next question before it looks at another.
+"""Event loop in the calling thread that handles responses strictly in order.
 
-A plain loop handles everything that has arrived step by step side by side: hundreds of calls then move in lockstep,
-all waiting, then all working. One after the other they stay spread out, and waiting and working overlap.
+It starts the next request of a response before it handles the next response. A plain loop interleaves the handling of
+all arrived responses: hundreds of calls then move in lockstep, all waiting, then all working. In sequence they stay
+spread out, and waiting and working overlap.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 LOOK_UP_EVERY = 64
-"""Busy turns of the loop after which the network is looked at all the same."""
+"""Busy loop iterations after which the network is polled anyway."""
 
 Event = tuple[selectors.SelectorKey, int]
 
@@ -30,7 +31,7 @@ class OneAtATime(selectors.DefaultSelector):
         self._busy_turns = 0
 
     def select(self, timeout: float | None = None) -> list[Event]:
-        """Return the next event, the oldest first."""
+        """Return the next event, oldest first."""
         if timeout == 0 and self._busy_turns < LOOK_UP_EVERY:
             self._busy_turns += 1
             return []
@@ -39,7 +40,7 @@ class OneAtATime(selectors.DefaultSelector):
             self._held.extend(super().select(timeout))
         while self._held:
             key, event = self._held.popleft()
-            # What is no longer waited for is dropped; a file that was reopened is asked again if it is not ready.
+            # Skip files that are no longer watched; a reopened file is polled again if it is not ready.
             now = self.get_map().get(key.fd)
             if now is not None and event & now.events:
                 return [(now, event & now.events)]
@@ -47,11 +48,11 @@ class OneAtATime(selectors.DefaultSelector):
 
 
 def run_here(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine to its end in this thread, or beside it where a loop runs here already."""
+    """Run a coroutine in this thread, or in a helper thread if a loop runs here."""
     if asyncio._get_running_loop() is not None:
-        _run_beside(work)
+        _run_in_thread(work)
         return
-    # The collector would walk through every module of the SDK again and again for what a call leaves behind.
+    # Otherwise the collector scans all modules of the SDK repeatedly because of each call's garbage.
     gc.freeze()
     try:
         with asyncio.Runner(loop_factory=_loop) as runner:
@@ -64,13 +65,13 @@ def _loop() -> asyncio.AbstractEventLoop:
     return asyncio.SelectorEventLoop(OneAtATime())
 
 
-def _run_beside(work: Coroutine[Any, Any, None]) -> None:
+def _run_in_thread(work: Coroutine[Any, Any, None]) -> None:
     raised: list[BaseException] = []
 
     def target() -> None:
         try:
             run_here(work)
-        except BaseException as error:  # noqa: BLE001 - handed to the caller below
+        except BaseException as error:  # noqa: BLE001 - raised in the caller below
             raised.append(error)
 
     thread = threading.Thread(target=contextvars.copy_context().run, args=(target,), name="wasp-calls")

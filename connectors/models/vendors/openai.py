@@ -1,4 +1,4 @@
-"""Language models behind the OpenAI API: OpenAI, Azure, and every server that speaks the same (vLLM, Ollama, ...)."""
+"""Language models behind the OpenAI API: OpenAI, Azure, vLLM, Ollama and others."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _REASONS: Mapping[str, str] = {"length": "length", "content_filter": "refused"}
 
 @dataclass(frozen=True, slots=True)
 class OpenAIOptions(VendorOptions):
-    """Options of a configuration, beside those of `VendorOptions`.
+    """Options of a configuration, in addition to `VendorOptions`.
 
     api: chat, or completions for base models and gpt-3.5-turbo-instruct. system: the system message of a chat.
-    limit_field: name of the field for max_tokens; auto knows OpenAI's own and changes over when a server asks for it.
-    schema: let the server enforce the JSON of several texts. azure: {api_version, deployment}; `endpoint` is then the
-    resource, https://NAME.openai.azure.com.
+    limit_field: request field for max_tokens; auto uses OpenAI's own and switches if a server demands it. schema: let
+    the server enforce the JSON of several texts. azure: {api_version, deployment}; `endpoint` is then the resource,
+    https://NAME.openai.azure.com.
     """
 
     api: str = "chat"
@@ -40,7 +40,7 @@ class OpenAIOptions(VendorOptions):
 
     @classmethod
     def read(cls, spec: ModelSpec) -> OpenAIOptions:
-        """Check the options of a spec; ConfigError names a wrong one and the nearest right one."""
+        """Check the options of a spec; ConfigError with the invalid one and a correction."""
         options = read_options(cls, spec, URL, "env:OPENAI_API_KEY")
         where = f"Model '{spec.name}'"
         for name, known in (("api", APIS), ("limit_field", LIMIT_FIELDS)):
@@ -56,13 +56,16 @@ class OpenAIOptions(VendorOptions):
 
     @property
     def decoding(self) -> dict[str, Any]:
-        """What determines an answer besides prompt and model."""
+        """The settings besides prompt and model that affect a completion."""
         own = {"api": self.api, "system": self.system, "azure": dict(self.azure)}
         return {**VendorOptions.decoding.fget(self), **own}  # type: ignore[attr-defined]
 
 
 class OpenAIModel(VendorModel[OpenAIOptions]):
-    """A model asked through the official SDK, chat or legacy completions; see `OpenAIOptions`."""
+    """A model called through the official SDK, chat or legacy completions.
+
+    See `OpenAIOptions`.
+    """
 
     connector: ClassVar[str] = "openai"
 
@@ -74,11 +77,11 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> Self:
-        """Open the model of a configuration; ConfigError for wrong options. Nothing is asked."""
+        """Open the model of a configuration, without calls; ConfigError if invalid."""
         return cls(spec.name, spec.model, OpenAIOptions.read(spec))
 
     def open_client(self, address: Address, secret: Secret) -> Any:
-        """Return an async client of the official SDK, on the aiohttp transport where it is there."""
+        """Return an async client of the official SDK, on aiohttp if installed."""
         try:
             import openai
         except ImportError as error:
@@ -95,7 +98,7 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
         return openai.AsyncOpenAI(base_url=address.url, **shared)
 
     async def ask(self, client: Any, prompt: Prompt, count: int) -> Completion:
-        """Put one question; see `VendorModel.ask`."""
+        """Send one request; see `VendorModel.ask`."""
         used = self._limit_field
         try:
             return await self._send(client, prompt, count, used)
@@ -106,7 +109,7 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
         return await self._send(client, prompt, count, self._limit_field)
 
     async def _send(self, client: Any, prompt: Prompt, count: int, limit: str) -> Completion:
-        # The SDK's typed methods would spend more time on checking types than on the call.
+        # The SDK's typed methods would spend more time on type checks than on the call.
         body = self.request(prompt, count, limit)
         if self.options.api == "completions":
             return read_legacy(await client.post("/completions", cast_to=object, body=body), body)
@@ -115,7 +118,7 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
     def request(self, prompt: Prompt, count: int = 1, limit: str = "") -> dict[str, Any]:
         """Return the body of a request."""
         options = self.options
-        chosen = {
+        settings = {
             "model": self.model,
             "temperature": options.temperature,
             "top_p": options.top_p,
@@ -125,7 +128,7 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
             limit or self._limit_field: prompt.max_tokens,
             **options.extra,
         }
-        body = {name: value for name, value in chosen.items() if value is not None}
+        body = {name: value for name, value in settings.items() if value is not None}
         if options.api == "completions":
             return {**body, "prompt": prompt.text}
         if count > 1 and options.schema:
@@ -140,23 +143,23 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
         return "max_completion_tokens" in str(error) and getattr(error, "param", "max_tokens") in ("max_tokens", None)
 
 
-def read_chat(answer: Any, body: Mapping[str, Any]) -> Completion:
-    """Return the first choice of a chat completion of the request `body`; ValueError where it is not one."""
-    choice = _choice(answer)
+def read_chat(response: Any, body: Mapping[str, Any]) -> Completion:
+    """Return the first choice of the chat completion of `body`; ValueError if invalid."""
+    choice = _choice(response)
     message = part(choice, "message")
     completion = _read(choice, part(message, "content"), part(message, "refusal"))
-    return _with_tokens(completion, answer, body, message)
+    return _with_tokens(completion, response, body, message)
 
 
-def read_legacy(answer: Any, body: Mapping[str, Any]) -> Completion:
-    """Return the first choice of a legacy completion of the request `body`; ValueError where it is not one."""
-    choice = _choice(answer)
+def read_legacy(response: Any, body: Mapping[str, Any]) -> Completion:
+    """Return the first choice of a legacy completion of `body`; ValueError if invalid."""
+    choice = _choice(response)
     text = part(choice, "text")
-    return _with_tokens(_read(choice, text, None), answer, body, text)
+    return _with_tokens(_read(choice, text, None), response, body, text)
 
 
-def _choice(answer: Any) -> Any:
-    choices = json_object(answer).get("choices")
+def _choice(response: Any) -> Any:
+    choices = json_object(response).get("choices")
     if not isinstance(choices, list):
         raise ValueError("no list of choices")
     return choices[0] if choices else None
@@ -171,8 +174,8 @@ def _read(choice: Any, text: Any, refusal: Any) -> Completion:
     return Completion(text if isinstance(text, str) else "", reason)
 
 
-def _with_tokens(completion: Completion, answer: Any, body: Mapping[str, Any], written: Any) -> Completion:
-    usage = part(answer, "usage")
+def _with_tokens(completion: Completion, response: Any, body: Mapping[str, Any], written: Any) -> Completion:
+    usage = part(response, "usage")
     reported = (part(usage, "prompt_tokens"), part(usage, "completion_tokens"))
     count = count_tokens(body, reported, written, at_limit=completion.finish_reason == "length")
     return replace(completion, tokens_in=count.read, tokens_out=count.written, estimated=count.estimated)

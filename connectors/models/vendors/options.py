@@ -1,4 +1,4 @@
-"""Options of paid language models as they stand in a configuration, checked before anything is asked."""
+"""Options of paid language models, checked before any call."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WHOLE = {"top_k", "max_tokens", "concurrency", "tries", "several"}
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One endpoint: base URL ('' for the vendor's own) and where its key lies."""
+    """An endpoint: base URL ('' for the vendor's own) and the reference to its key."""
 
     url: str
     key: str
@@ -45,14 +45,14 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Dollars per million tokens read and written, and when this was so."""
+    """Dollars per million tokens read and written, and the date of the price."""
 
     input: float = 0.0
     output: float = 0.0
     date: str = ""
 
     def dollars(self, tokens_in: int, tokens_out: int) -> float:
-        """Return what so many tokens cost."""
+        """Return the cost of tokens."""
         return (tokens_in * self.input + tokens_out * self.output) / 1e6
 
 
@@ -60,14 +60,14 @@ class Price:
 class VendorOptions:
     """Options of a configuration that both vendors share.
 
-    temperature, top_p, top_k: decoding; None leaves it to the endpoint. max_tokens: of an answer, None: as the task
-    says. stop: texts that end an answer. seeded: send each prompt's seed where the API takes one. several: texts asked
-    for in one call, where prompts are alike. extra: further fields of the request body, as the endpoint documents them.
-    edition: any words; change them when the same model name means other weights, and answers are asked anew.
+    temperature, top_p, top_k: decoding; None uses the endpoint's default. max_tokens: per completion; None uses the
+    task's value. stop: texts that end a completion. seeded: send each prompt's seed if the API supports it. several:
+    texts requested in one call for equal prompts. extra: further fields of the request body, as documented by the
+    endpoint. edition: any text; change it when the same model name gets new weights, to request all completions again.
 
-    endpoint, endpoints: base URLs, or {url, key} each. key: where the key lies (see `secrets`). concurrency: most calls
-    in flight per endpoint, up to 256. timeout: seconds for one call. tries: calls that one prompt may use up. pace:
-    further settings of `Pace`. price: {input, output, date}, dollars per million tokens.
+    endpoint, endpoints: base URLs, or {url, key} each. key: reference to the key (see `secrets`). concurrency: maximum
+    calls in flight per endpoint, up to 256. timeout: seconds per call. tries: maximum calls per prompt. pace: further
+    settings of `Pace`. price: {input, output, date}, dollars per million tokens.
     """
 
     temperature: float | None = None
@@ -90,12 +90,12 @@ class VendorOptions:
 
     @property
     def paced(self) -> Pace:
-        """How each endpoint is driven."""
+        """Pacing settings of each endpoint."""
         return Pace(**{**self.pace, "cap": self.concurrency, "tries": self.tries})
 
     @property
     def decoding(self) -> dict[str, Any]:
-        """What determines an answer besides prompt and model."""
+        """The settings besides prompt and model that affect a completion."""
         names = ("temperature", "top_p", "top_k", "max_tokens", "stop", "seeded", "several", "extra", "edition")
         return {name: getattr(self, name) for name in names}
 
@@ -106,28 +106,28 @@ Options = TypeVar("Options", bound=VendorOptions)
 def read_options(kind: type[Options], spec: ModelSpec, vendor_url: str, key: str) -> Options:
     """Check the options of a spec against a dataclass of options.
 
-    `vendor_url` and `key` stand where the configuration names none. Raises ConfigError that names the PLM, the wrong
-    option and the nearest right one.
+    `vendor_url` and `key` are the defaults. Raises ConfigError with the model, the invalid option and the nearest valid
+    one.
     """
     where = f"Model '{spec.name}'"
     refuse_unknown(spec, [option.name for option in fields(kind)])
-    given: dict[str, Any] = dict(spec.options)
-    for name, value in given.items():
+    options: dict[str, Any] = dict(spec.options)
+    for name, value in options.items():
         _check_number(where, name, value)
-    if isinstance(given.get("stop", ()), str):
-        given["stop"] = (given["stop"],)
-    given["stop"] = tuple(given.get("stop", ()))
-    given["key"] = given.get("key") or key
-    given["endpoints"] = _addresses(where, given, vendor_url)
-    given["price"] = _price(where, given["price"]) if given.get("price") is not None else Price()
-    pace = _mapping(where, "pace", given.get("pace", {}))
+    if isinstance(options.get("stop", ()), str):
+        options["stop"] = (options["stop"],)
+    options["stop"] = tuple(options.get("stop", ()))
+    options["key"] = options.get("key") or key
+    options["endpoints"] = _addresses(where, options, vendor_url)
+    options["price"] = _price(where, options["price"]) if options.get("price") is not None else Price()
+    pace = _mapping(where, "pace", options.get("pace", {}))
     refuse_names(f"{where}: pace has", pace, [option.name for option in fields(Pace)])
-    _mapping(where, "extra", given.get("extra", {}))
-    if not isinstance(given.get("seeded", True), bool):
+    _mapping(where, "extra", options.get("extra", {}))
+    if not isinstance(options.get("seeded", True), bool):
         raise ConfigError(f"{where}: seeded must be true or false.")
     if not spec.model:
-        raise ConfigError(f"{where}: give `model`, the vendor's name of the model.")
-    return kind(**given)
+        raise ConfigError(f"{where}: model is missing. Set it to the vendor's name of the model.")
+    return kind(**options)
 
 
 def _check_number(where: str, name: str, value: Any) -> None:
@@ -146,24 +146,24 @@ def _mapping(where: str, name: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _price(where: str, given: Any) -> Price:
-    if isinstance(given, Price):
-        return given
-    refuse_names(f"{where}: price has", _mapping(where, "price", given), [option.name for option in fields(Price)])
+def _price(where: str, value: Any) -> Price:
+    if isinstance(value, Price):
+        return value
+    refuse_names(f"{where}: price has", _mapping(where, "price", value), [option.name for option in fields(Price)])
     for name in ("input", "output"):
-        value = given.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise ConfigError(f"{where}: price {name} must be dollars per million tokens, 0 or more, got {value!r}.")
-    return Price(float(given["input"]), float(given["output"]), str(given.get("date", "")))
+        amount = value.get(name)
+        if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount < math.inf:
+            raise ConfigError(f"{where}: price {name} must be dollars per million tokens, 0 or more, got {amount!r}.")
+    return Price(float(value["input"]), float(value["output"]), str(value.get("date", "")))
 
 
-def _addresses(where: str, given: Mapping[str, Any], vendor_url: str) -> tuple[Address, ...]:
-    listed = given.get("endpoints") or ([given["endpoint"]] if given.get("endpoint") else [vendor_url])
-    if given.get("endpoint") and given.get("endpoints"):
-        raise ConfigError(f"{where}: give `endpoint` or `endpoints`, not both.")
-    if isinstance(listed, str | Mapping) or not isinstance(listed, Sequence):
+def _addresses(where: str, options: Mapping[str, Any], vendor_url: str) -> tuple[Address, ...]:
+    entries = options.get("endpoints") or ([options["endpoint"]] if options.get("endpoint") else [vendor_url])
+    if options.get("endpoint") and options.get("endpoints"):
+        raise ConfigError(f"{where}: set `endpoint` or `endpoints`, not both.")
+    if isinstance(entries, str | Mapping) or not isinstance(entries, Sequence):
         raise ConfigError(f"{where}: endpoints must be a list.")
-    return tuple(_address(where, entry, given["key"], vendor_url) for entry in listed)
+    return tuple(_address(where, entry, options["key"], vendor_url) for entry in entries)
 
 
 def _address(where: str, entry: Any, key: str, vendor_url: str) -> Address:
@@ -177,6 +177,6 @@ def _address(where: str, entry: Any, key: str, vendor_url: str) -> Address:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{where}: endpoint must be a URL such as http://localhost:8000/v1.")
     if parts.username or parts.password or parts.query:
-        raise ConfigError(f"{where}: the URL of {parts.hostname} holds a user name, password or query. Give a key.")
+        raise ConfigError(f"{where}: the URL of {parts.hostname} contains a user name, password or query. Use `key`.")
     variable_of(own_key, f"{where}: key")
     return Address(url, own_key)

@@ -1,6 +1,7 @@
-"""How fast an endpoint may be asked: adaptive concurrency, pauses and a circuit breaker. Knows no vendor.
+"""Pacing of an endpoint: adaptive concurrency, delays and a circuit breaker.
 
-Concurrency follows additive increase and multiplicative decrease (Chiu and Jain 1989); waiting times have full jitter.
+Independent of vendors. Concurrency follows additive increase and multiplicative decrease (Chiu and Jain 1989); delays
+have full jitter.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from connectors.interfaces.errors import TemporaryError, WaspError
 
 
 class SlowDown(TemporaryError):
-    """The endpoint has too much to do: over its rate, overloaded, or out of time.
+    """An overloaded endpoint: over its rate limit, busy, or timed out.
 
-    `refused`: the request was turned away without being worked on, so it used up none of its tries.
+    `refused`: the server rejected the request unprocessed, so it does not count as a try.
     """
 
     def __init__(self, message: str, retry_after: float | None = None, refused: bool = False) -> None:
@@ -25,18 +26,18 @@ class SlowDown(TemporaryError):
 
 
 class Unusable(TemporaryError):
-    """The endpoint is well and answered, but the answer holds no text; another try may."""
+    """A completion without text from a working endpoint; a retry may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How an endpoint is driven. Times in seconds.
+    """Pacing settings of an endpoint. Times in seconds.
 
-    cap: most calls in flight, and where it starts. tries: calls that one request may use up. refusals: how often it
-    may be turned away unread on top of that. first_wait, longest_wait: bounds of the doubling waiting time.
-    open_after: failing rounds in a row that open the circuit (a round: failures of calls that began after the last
-    counted failure). open_seconds: how long it stays open before one probe; doubled by each failed probe. probes:
-    failed probes in a row after which the endpoint is given up. patience: longest wait that an endpoint may ask for.
+    cap: maximum calls in flight, also the initial value. tries: maximum calls per request. refusals: additional calls
+    per request that the server may reject unprocessed. first_wait, longest_wait: bounds of the doubling delay.
+    open_after: consecutive failing rounds that open the circuit (a round: failures of calls that started after the last
+    counted failure). open_seconds: time until the first probe; doubled by each failed probe. probes: consecutive failed
+    probes after which the endpoint is given up. patience: longest delay that an endpoint may demand.
     """
 
     cap: int = 16
@@ -50,14 +51,14 @@ class Pace:
     patience: float = 300.0
 
     def wait(self, failures: int) -> float:
-        """Return a waiting time after so many failures in a row: uniform between 0 and the doubling bound."""
+        """Return the delay after this many failures: uniform from 0 to a doubling bound."""
         return random.uniform(0.0, min(self.longest_wait, self.first_wait * 2.0 ** min(failures - 1, 30)))
 
 
 class Endpoint:
-    """What is known of one endpoint: how many calls are in flight, how many may be, and from when.
+    """The state of an endpoint: calls in flight, their limit, and the next start time.
 
-    `now` and `began` are times of one monotonic clock, handed in. Safe for threads.
+    `now` and `began` are times of one monotonic clock. Thread-safe.
     """
 
     def __init__(self, name: str, pace: Pace) -> None:
@@ -67,7 +68,7 @@ class Endpoint:
         self.most_in_flight = 0
         self.lost: WaspError | None = None
         self._opens = -math.inf
-        self._mark = -math.inf
+        self._last_failure = -math.inf
         self._rounds = 0
         self._failed_probes = 0
         self._broken = False
@@ -75,29 +76,29 @@ class Endpoint:
 
     @property
     def load(self) -> float:
-        """Calls in flight for each that may be."""
+        """Calls in flight divided by their limit."""
         return self.in_flight / self.limit
 
     @property
     def broken(self) -> bool:
-        """Whether the circuit is open: nothing but one probe at a time goes through."""
+        """True while the circuit is open: only one probe at a time may run."""
         return self._broken
 
     def revive(self) -> None:
-        """Let an endpoint that was given up for the time being be probed again; a final loss stays."""
+        """Allow new probes of a temporarily lost endpoint; a final loss is permanent."""
         with self._lock:
             if isinstance(self.lost, TemporaryError):
                 self.lost, self._failed_probes, self._broken, self._opens = None, 0, True, -math.inf
 
     def wait(self, now: float) -> float:
-        """Return the seconds until a call may start; 0: now; infinite: not before a call comes back, or never."""
+        """Return the seconds until a call may start; 0: now, infinite: unknown or never."""
         if self.lost is not None:
             return math.inf
-        most = 1 if self._broken else max(1, int(self.limit))
-        return max(0.0, self._opens - now) if self.in_flight < most else math.inf
+        limit = 1 if self._broken else max(1, int(self.limit))
+        return max(0.0, self._opens - now) if self.in_flight < limit else math.inf
 
     def take(self, now: float) -> bool:
-        """Take one of the places in flight; False where none is free."""
+        """Take a free slot; False if there is none."""
         with self._lock:
             if self.wait(now) > 0:
                 return False
@@ -106,12 +107,12 @@ class Endpoint:
             return True
 
     def give_back(self) -> None:
-        """Free a place without a word about how the call went."""
+        """Free a slot without reporting a result."""
         with self._lock:
             self.in_flight -= 1
 
     def succeeded(self) -> None:
-        """Count an answer: the circuit closes, and about one more call may be in flight per round trip."""
+        """Count a success: close the circuit, raise the limit by about one per round trip."""
         with self._lock:
             self._rounds = self._failed_probes = 0
             self._broken = False
@@ -120,10 +121,10 @@ class Endpoint:
     def failed(self, error: TemporaryError, began: float, now: float) -> None:
         """Count a failure; failures of calls that were in flight together count once."""
         with self._lock:
-            self._ask_patience(error, now)
-            if isinstance(error, Unusable) or began < self._mark or self.lost is not None:
+            self._apply_retry_after(error, now)
+            if isinstance(error, Unusable) or began < self._last_failure or self.lost is not None:
                 return
-            self._mark = now
+            self._last_failure = now
             self._rounds += 1
             if isinstance(error, SlowDown):
                 self.limit = max(1.0, self.limit / 2)
@@ -137,16 +138,16 @@ class Endpoint:
                 self._open(now)
 
     def give_up(self, error: WaspError) -> None:
-        """Ask this endpoint no more."""
+        """Exclude this endpoint."""
         with self._lock:
             self.lost = error
 
-    def _ask_patience(self, error: TemporaryError, now: float) -> None:
+    def _apply_retry_after(self, error: TemporaryError, now: float) -> None:
         if error.retry_after is None:
             return
         if error.retry_after > self.pace.patience and self.lost is None:
             self.lost = error
-        # Everybody is told the same moment; a little jitter keeps them from coming back all at once.
+        # All calls get the same time; jitter prevents that they return simultaneously.
         self._opens = max(self._opens, now + error.retry_after * random.uniform(1.0, 1.05))
 
     def _open(self, now: float) -> None:

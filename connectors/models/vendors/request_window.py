@@ -1,4 +1,7 @@
-"""Requests over endpoints as a sliding window: the next one starts when one comes back. Knows no vendor."""
+"""Sliding window of requests over endpoints: each finished one starts the next.
+
+Independent of vendors.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ from connectors.models.vendors.pacing import Endpoint, Pace, SlowDown
 Answer = TypeVar("Answer")
 
 POLL_SECONDS = 0.05
-"""How often places are looked for that another thread holds."""
+"""Interval of checks for slots that another thread holds."""
 
 
 @dataclass(slots=True)
 class _Request:
-    """A request on its way: how many tries and refusals it has used up."""
+    """A request, with the tries and refusals used so far."""
 
     number: int
     tries: int = 0
@@ -37,11 +40,11 @@ class _Call(Generic[Answer]):
 
 
 class Window(Generic[Answer]):
-    """Run `call(number, endpoint)` for the numbers 0 to count - 1, least loaded endpoint first.
+    """Run `call(number, endpoint)` for 0 to count - 1, least loaded endpoint first.
 
-    `land(number, outcome)` hears each outcome once, in the order of arrival, in the task that runs `run`: the answer,
-    or the TemporaryError with which the request used up its tries. A TemporaryError of a call is tried again, a
-    FinalError takes its endpoint out and gives the request to another one.
+    `land(number, outcome)` receives each outcome once, in order of arrival, in the task of `run`: the result, or the
+    TemporaryError that used up the request's tries. A TemporaryError of a call is retried. A FinalError excludes its
+    endpoint and moves the request to another one.
     """
 
     def __init__(
@@ -59,9 +62,10 @@ class Window(Generic[Answer]):
         self._open = 0
 
     async def run(self, count: int) -> None:
-        """Land all requests, or raise when no endpoint is left: TemporaryError if one may come back, else FinalError.
+        """Land all requests, or raise when no endpoint is left.
 
-        What `land` raises, and a cancellation, stop everything: calls in flight are cancelled before it passes on.
+        Raises TemporaryError if an endpoint may recover, else FinalError. An error of `land` and a cancellation stop
+        everything: calls in flight are cancelled first.
         """
         self._fresh.extend(_Request(number) for number in range(count))
         self._open = count
@@ -74,7 +78,7 @@ class Window(Generic[Answer]):
                 await self._sleep()
                 self._land_all()
         except asyncio.CancelledError:
-            # An answer that is here has been paid for.
+            # Responses that have already arrived are paid for.
             await asyncio.sleep(0)
             self._land_all()
             raise
@@ -95,7 +99,7 @@ class Window(Generic[Answer]):
         return self._fresh.popleft() if self._fresh else None
 
     def _take(self) -> int | None:
-        """Take a place at the least loaded endpoint that is free."""
+        """Take a slot at the least loaded free endpoint."""
         now = time.monotonic()
         free = [number for number, endpoint in enumerate(self._endpoints) if endpoint.wait(now) == 0]
         for number in sorted(free, key=lambda number: (self._endpoints[number].load, number)):
@@ -104,23 +108,23 @@ class Window(Generic[Answer]):
         return None
 
     def _start(self, request: _Request, endpoint: int) -> None:
-        async def ask() -> Answer:
+        async def run_call() -> Answer:
             return await self._call(request.number, endpoint)
 
-        call = _Call(request, endpoint, time.monotonic(), asyncio.ensure_future(ask()))
+        call = _Call(request, endpoint, time.monotonic(), asyncio.ensure_future(run_call()))
         self._running.add(call.task)
 
-        def come_back(task: asyncio.Task[Answer]) -> None:
+        def on_done(task: asyncio.Task[Answer]) -> None:
             self._running.discard(task)
             self._endpoints[endpoint].give_back()
             if not task.cancelled():
                 self._back.append(call)
                 self._news.set()
 
-        call.task.add_done_callback(come_back)
+        call.task.add_done_callback(on_done)
 
     async def _sleep(self) -> None:
-        """Sleep until a call comes back, or until the next one may start."""
+        """Sleep until a call returns, or until the next one may start."""
         if not self._back:
             timer = asyncio.get_running_loop().call_later(self._pause(), self._news.set)
             try:
@@ -136,7 +140,7 @@ class Window(Generic[Answer]):
             raise self._loss()
         due = 0.0 if self._fresh else self._again[0][0] - now if self._again else 3600.0
         pause = max(0.0, due, min(alive, default=3600.0))
-        # Places that another thread holds come back without news here.
+        # There is no event for slots that another thread frees.
         return min(pause, 3600.0) if self._running else min(max(pause, 0.001), POLL_SECONDS)
 
     def _loss(self) -> WaspError:
@@ -168,7 +172,7 @@ class Window(Generic[Answer]):
         if request.tries >= self._pace.tries or request.refusals > self._pace.refusals:
             self._finish(request, error)
             return
-        # A wish to wait concerns the endpoint, which keeps it; another endpoint may be asked at once.
+        # The endpoint applies its own delay; other endpoints are available immediately.
         wait = 0.0 if error.retry_after is not None else self._pace.wait(request.tries + request.refusals)
         heapq.heappush(self._again, (time.monotonic() + wait, request.number, request))
 

@@ -107,7 +107,7 @@ class TestServer:
             engine.dispose()
             return b"unseen noise"
 
-        with pytest.raises(LedgerError, match=r"ledger:\*\*\*@.* did not answer") as caught:
+        with pytest.raises(LedgerError, match=r"ledger:\*\*\*@.* is not available") as caught:
             book.release_once(request(), cut_off)
         assert "unseen" not in str(caught.value)
         assert book.events("bank") == []

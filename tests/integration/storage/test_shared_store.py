@@ -181,7 +181,7 @@ def test_a_store_that_does_not_answer_is_an_error_and_never_an_empty_one(
         gone.list_runs,
         gone.check,
     ):
-        with pytest.raises(ArtifactError, match="The artifact store did not answer: .*wasp resume RUN_ID"):
+        with pytest.raises(ArtifactError, match="The artifact store is not available: .*wasp resume RUN_ID"):
             ask()
     assert time.monotonic() - started < 60
     # what this machine holds is whole, whatever the network does
@@ -198,7 +198,7 @@ def test_a_store_that_hangs_does_not_hold_a_write_forever(
     store.check()
     os.kill(s3.process.pid, signal.SIGSTOP)
     try:
-        with pytest.raises(ArtifactError, match="The artifact store did not answer"):
+        with pytest.raises(ArtifactError, match="The artifact store is not available"):
             store.write_text("runs/one/manifest.json", "{}")
     finally:
         os.kill(s3.process.pid, signal.SIGCONT)
@@ -208,7 +208,7 @@ def test_a_store_that_lost_what_it_held_is_refused_instead_of_filled_again(machi
     machine("a").check()
     machine("a").check()
     RemoteFiles(address).remove([MARK])
-    with pytest.raises(ArtifactError, match="was used from here before and is empty now"):
+    with pytest.raises(ArtifactError, match="is empty now"):
         machine("a").check()
     machine("b").check()  # a machine that never saw it begins it
 
@@ -225,8 +225,8 @@ def test_a_bucket_that_does_not_exist_is_told_before_anything_is_made(
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("ftp://host/folder", "no store that is known"),
-        ("s3://key:secret@bucket/wasp", "holds no password"),
+        ("ftp://host/folder", "unknown scheme"),
+        ("s3://key:secret@bucket/wasp", "password"),
         ("gs://bucket/wasp", "pip install gcsfs"),
     ],
 )

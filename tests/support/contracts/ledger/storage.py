@@ -57,7 +57,7 @@ class Keeping:
             statement = f"UPDATE ledger_entries SET {column.name} = {column.name} {change} WHERE number = {number}"
             assert alter(url, statement) == 1
             assert book.verify(), statement
-            with pytest.raises(LedgerError, match=r"verify|knows no dataset"):
+            with pytest.raises(LedgerError, match=r"verify|has no dataset"):
                 book.reserve("bank", plan("run-7"), "me")
             with pytest.raises(LedgerError):
                 book.release_once(request(3), never)

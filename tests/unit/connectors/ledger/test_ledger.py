@@ -101,12 +101,12 @@ class TestFile:
 
     def test_a_file_that_is_no_book_is_refused_with_its_place(self, tmp_path: Path) -> None:
         (tmp_path / "ledger.db").write_bytes(b"this is not a database, but long enough to be read as one" * 20)
-        with pytest.raises(LedgerError, match=r"ledger\.db did not answer: .*not a database"):
+        with pytest.raises(LedgerError, match=r"ledger\.db is not available: .*not a database"):
             BudgetBook(f"sqlite:///{tmp_path / 'ledger.db'}", zcdp).datasets()
 
     def test_a_folder_that_cannot_be_made_is_refused_with_its_place(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
-        with pytest.raises(LedgerError, match=r"no private row is opened"):
+        with pytest.raises(LedgerError, match=r"No private row was opened"):
             BudgetBook(f"sqlite:///{tmp_path / 'file' / 'ledger.db'}", zcdp).datasets()
 
     def test_a_book_of_the_format_before_is_read_and_brought_up(self, url: str, book: BudgetBook) -> None:

@@ -142,7 +142,7 @@ class TestRecording:
             def complete(self, prompts, keep=keep_nothing):
                 return super().complete(prompts[:-1], keep)
 
-        with pytest.raises(FinalError, match="2 answers to 3 prompts"):
+        with pytest.raises(FinalError, match="2 completions for 3 prompts"):
             Recording(Short(), store).complete([prompt(i) for i in range(3)])
 
     def test_unicode_and_broken_surrogates_are_kept(self, store):

@@ -77,7 +77,7 @@ def test_after_the_last_allowed_answer_the_model_is_gone_for_good_and_nothing_gi
     model = faulty(final_after=7)
     kept = {}
     for _ in range(2):
-        with pytest.raises(FinalError, match="7 answers"):
+        with pytest.raises(FinalError, match="after 7 calls"):
             model.complete(prompts(10), kept.__setitem__)
     assert sorted(kept) == list(range(7))
 

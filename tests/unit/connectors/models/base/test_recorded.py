@@ -182,7 +182,7 @@ def test_wrong_options_and_files_are_refused_with_names(tmp_path):
         open_model(path, where="source")
     with pytest.raises(ConfigError, match="path"):
         open_model("")
-    with pytest.raises(InputError, match=r"gone\.parquet does not exist"):
+    with pytest.raises(InputError, match=r"gone\.parquet: .*does not exist"):
         open_model(tmp_path / "gone.parquet")
     with pytest.raises(InputError, match=r"answers\.parquet has no column 'iteration'; it has text, label"):
         open_model(path, where={"iteration": 1})
@@ -198,7 +198,7 @@ def test_wrong_options_and_files_are_refused_with_names(tmp_path):
 
 def test_a_label_without_rows_is_refused_before_any_answer(tmp_path):
     model, kept = open_model(make_file(tmp_path)), []
-    with pytest.raises(InputError, match=r"answers\.parquet has no row with label 'maybe'.*it has no, yes"):
+    with pytest.raises(InputError, match=r"answers\.parquet has no row with label 'maybe'.*It has no, yes"):
         model.complete([*prompts(1), *prompts(1, "maybe")], lambda position, answer: kept.append(answer))
     assert kept == []
     assert texts(model.complete(prompts(2))) == texts(open_model(make_file(tmp_path)).complete(prompts(2)))

@@ -252,7 +252,7 @@ def test_wrong_corpora_are_refused_by_name(tmp_path):
     with pytest.raises(InputError, match="'novels' is neither one of helpdesk, letters, stories nor a file"):
         open_model("novels")
     (tmp_path / "empty.txt").write_text(" \n\n")
-    with pytest.raises(InputError, match=r"empty\.txt holds no text"):
+    with pytest.raises(InputError, match=r"empty\.txt contains no text"):
         open_model(str(tmp_path / "empty.txt"))
     (tmp_path / "broken.parquet").write_bytes(b"?")
     with pytest.raises(InputError, match=r"broken\.parquet cannot be read"):

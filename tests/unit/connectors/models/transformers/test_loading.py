@@ -105,7 +105,7 @@ def test_a_hub_that_does_not_answer_is_worth_another_try(hub, monkeypatch):
 
 
 def test_offline_a_model_that_is_not_cached_is_final(cache, hub):
-    with pytest.raises(FinalError, match="switched off"):
+    with pytest.raises(FinalError, match="disabled"):
         opened("openai-community/gpt2-xl", offline=True).complete(ASKED)
 
 

@@ -274,9 +274,9 @@ def test_a_missing_package_is_named(tiny_models, monkeypatch):
         ({"chat": True}, 'quotes: "yes" or "no"'),
         ({"dtype": "int8"}, "dtype must be one of"),
         ({"stop": [""]}, "stop must be strings"),
-        ({"template": "USER:"}, "must hold {prompt}"),
+        ({"template": "USER:"}, "must contain {prompt}"),
         ({"trust_remote_code": "sure"}, "must be true or false"),
-        ({"continuous": True, "stop": ["x"]}, "continuous batching knows neither"),
+        ({"continuous": True, "stop": ["x"]}, "continuous batching does not support"),
     ],
 )
 def test_wrong_options_say_what_to_write(options, message, tiny_models):
