@@ -9,7 +9,7 @@ from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.errors import ConfigError
 from deployments.stack.postgres import url
 from deployments.stack.settings import Settings
-from flows.runtime.state_folder import book_address_file
+from flows.runtime.state_folder import ledger_address_file
 
 
 def place_book(settings: Settings, kept: Mapping[str, str]) -> str:
@@ -20,7 +20,7 @@ def place_book(settings: Settings, kept: Mapping[str, str]) -> str:
     """
     if os.environ.get("WASP_LEDGER_URL"):
         return os.environ["WASP_LEDGER_URL"]
-    file = book_address_file(settings.home)
+    file = ledger_address_file(settings.home)
     if settings.database != "postgresql":
         if file.exists():
             raise ConfigError(

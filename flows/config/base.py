@@ -62,7 +62,7 @@ class AnyConfig(Strict):
 
     @property
     def epsilon(self) -> float:
-        """Configured epsilon: 0 without private data, infinite without a privacy guarantee."""
+        """Epsilon: 0 without private data, infinite without a privacy guarantee."""
         return 0.0
 
     @property
@@ -279,7 +279,7 @@ class WaspConfig(RunConfig):
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
-        """Return tight only, unless votes alone are released: the paper's noise covers nothing else."""
+        """Values of `privacy.calibration`; the paper's noise covers votes only."""
         paper = self.method.weights_from == "votes" and self.method.density is None
         return ("tight", "paper") if paper else ("tight",)
 

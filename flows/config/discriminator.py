@@ -1,4 +1,4 @@
-"""Typed parameters of the discriminator: teachers on private data, noisy labels, a student."""
+"""Typed parameters of the discriminator: teachers, noisy labels, a student."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_PERSONS = (
 
 
 class Discriminator(Strict):
-    """Classifier of private versus generated texts, which selects the former (Song et al. 2024)."""
+    """Settings of a classifier that selects private-looking texts (Song et al. 2024)."""
 
     teachers: int = Field(
         15, ge=1, le=1000, description="Number of teachers, each trained on its own shard of the private data (M)."
@@ -84,7 +84,7 @@ class Discriminator(Strict):
         return min(self.answers or max(2, self.queries // 2), self.queries)
 
     def student(self, seed: int) -> StudentSpec:
-        """Return the training settings of teachers and student: fixed epochs, no validation split."""
+        """Return the training settings of teachers and student, without validation."""
         recipe = {"learning_rate": self.learning_rate, "batch": self.batch, "max_length": self.max_length}
         overrides = {name: value for name, value in recipe.items() if value is not None}
         return StudentSpec(self.kind, self.model, epochs=self.epochs, validation_share=0.0, seed=seed, **overrides)  # type: ignore[arg-type]

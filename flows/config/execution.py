@@ -1,4 +1,4 @@
-"""Typed parameters of every flow: student, evaluation, tracking, limits, export, execution."""
+"""Typed parameters of every flow: student, limits, export, execution and others."""
 
 from __future__ import annotations
 

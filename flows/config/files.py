@@ -1,4 +1,4 @@
-"""Reads a configuration file, applies `--set`, and reports every error with its field."""
+"""Reads a configuration file, applies `--set`, and reports errors by field."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ BESIDE = ("task", "wasp_config")
 
 
 def load_config(model: type[Config], path: Path, changes: Sequence[str] = ()) -> Config:
-    """Return the configuration of `path` with `changes` ('a.b=value', YAML values) applied.
+    """Return the configuration of `path` with `changes` ('a.b=value') applied.
 
-    A relative `data_root` is relative to the folder of the file; the variable WASP_DATA overrides it.
-    Files of `BESIDE` are resolved in the working folder, then in the folder of the configuration.
-    Raises ConfigError with the file, the field and the fix.
+    Values of `changes` are YAML. A relative `data_root` is relative to the folder of the file; the variable WASP_DATA
+    overrides it.
+        Files of `BESIDE` are resolved in the working folder, then in the folder of the configuration.
+        Raises ConfigError with the file, the field and the fix.
     """
     values = _read(path)
     for change in changes:
@@ -45,7 +46,7 @@ def load_config(model: type[Config], path: Path, changes: Sequence[str] = ()) ->
 
 
 def check_config(model: type[Config], values: dict[str, Any], source: str) -> Config:
-    """Validate `values`; ConfigError lists every invalid field, with the nearest name for an unknown one."""
+    """Return the validated configuration; ConfigError lists every invalid field."""
     try:
         return model.model_validate(values)
     except ValidationError as error:

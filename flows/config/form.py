@@ -25,7 +25,7 @@ WORDS = {"fid": "FID", "api": "API", "plms": "Language models (PLMs)", "mlflow":
 LEAST_DELTA, MOST_DELTA = 1e-12, 0.01
 """See `flows.config.privacy.Delta`."""
 SERVER_CHECKS = (PUBLIC, REFERENCE, SECRET_NAME, READING, LEAST_DELTA, MOST_DELTA)
-"""Patterns and limits that the server checks; a change of them registers the deployments again."""
+"""Patterns and limits that the server checks; part of a deployment's version."""
 KEY_INSTEAD = (
     "the value is a key (not shown), but Prefect, manifests and reports store the configuration. Write a reference to "
     "the key: env:NAME (environment variable), prefect:BLOCK (Secret block), or none"
@@ -44,7 +44,7 @@ INSTEAD = {
 
 
 class NoBooleans(BaseModel):
-    """Base of models that refuse booleans as numbers; pydantic would read them as 1 and 0."""
+    """Base of models that refuse booleans as numbers; pydantic reads them as 1 and 0."""
 
     @field_validator("*", mode="before")
     @classmethod
@@ -104,7 +104,10 @@ class Strict(NoBooleans):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Return the schema with a title and a position per field; databases do not preserve JSON key order."""
+        """Return the schema with a title and a position per field.
+
+        The position is necessary because databases do not preserve the order of JSON keys.
+        """
         reference = handler(core)
         schema = handler.resolve_ref_schema(reference)
         for name in cls.hidden:
@@ -134,7 +137,10 @@ def title_of(name: str) -> str:
 
 
 def rule(field: str, condition: Schema, then: dict[str, Schema]) -> dict[str, Schema]:
-    """Return a rule: if `field` matches `condition`, the fields of `then` are required and match its schemas."""
+    """Return a schema rule: if `field` matches `condition`, `then` must hold.
+
+    The fields of `then` are required and must match its schemas.
+    """
     when = {"properties": {field: condition}, "required": [field]}
     return {field: {"if": when, "then": {"properties": then, "required": list(then)}}}
 
@@ -145,12 +151,12 @@ def connectors(field: Schema) -> None:
 
 
 def tasks(field: Schema) -> None:
-    """List the shipped tasks in the description; not an enum, because a file path is valid too."""
+    """List the shipped tasks in the description; a file path is valid too."""
     shipped = sorted(path.stem for path in Path(__file__).with_name("task_files").glob("*.yaml"))
     field["description"] += f" Shipped tasks: {', '.join(shipped)}."
 
 
 def without_null(field: Schema) -> None:
-    """Let the form show the fields of an optional group, and the server name an invalid one."""
+    """Show the fields of an optional group; the server then names an invalid one."""
     (group,) = (choice for choice in field.pop("anyOf") if choice != {"type": "null"})
     field |= group

@@ -15,13 +15,13 @@ from tasks.accounting.sensitivity import MOST_CHOICE_SHARE
 from tasks.density.kernels import Kernel, KernelName
 
 COUNTS_SHARE = 0.15
-"""Default share of a release's loss (mu squared) for the counts of first choices; 10 to 20 % work well."""
+"""Default share of a release's loss (mu squared) for counts; 10 to 20 % work well."""
 
 KEEP = 0.75
 """Default share of all texts in a matched final set."""
 Guidance = Literal["votes", "votes_smoothed", "kernel", "subspace", "clusters"]
 DENSITIES = ("kernel", "subspace", "clusters")
-"""Values of `guidance` that release one density; with the others, private records vote."""
+"""Values of `guidance` that release one density; with others, records vote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class AnyMethod(Strict):
 
     @property
     def casting(self) -> Casting:
-        """Voting scheme; by default one vote per record and iteration, for the nearest text."""
+        """Voting scheme; by default one vote per record and iteration (nearest text)."""
         return Casting(self.iterations)
 
     @property
@@ -104,7 +104,10 @@ class AnyMethod(Strict):
 
 
 class RoundsMethod(AnyMethod):
-    """Base of methods that generate a part of the texts per iteration, with examples after the first."""
+    """Base of methods that generate a part of the texts per iteration.
+
+    Prompts contain examples after the first iteration.
+    """
 
     @model_validator(mode="after")
     def _rounds_fit(self) -> Self:
@@ -118,7 +121,7 @@ class RoundsMethod(AnyMethod):
         return True
 
     def asks_of(self, writers: tuple[str, ...], examples: int) -> list[Asks]:
-        """Return the calls: the first iteration without examples, later ones with `examples` each."""
+        """Return the calls: no examples in iteration 1, then `examples` per prompt."""
         first = self.samples // self.iterations
         return [Asks(writers, first), Asks(writers, self.samples - first, examples)]
 
@@ -228,7 +231,7 @@ class Method(RoundsMethod):
 
     @property
     def casting(self) -> Casting:
-        """T - 1 releases of Q votes on both sides (none on the last iteration's texts); one for a density."""
+        """T - 1 releases of Q votes on both sides, or a single release of a density."""
         if self.density is not None:
             return Casting(1)
         share = (self.counts_share or COUNTS_SHARE) if self.weights_from == "counts" else 0.0
@@ -273,7 +276,7 @@ class Method(RoundsMethod):
 
 
 def refuse_density(guidance: str, shared: bool, calibration: str, joined_by: str) -> None:
-    """Raise ValueError if a density cannot be released; `shared`: several parties hold the data."""
+    """Raise ValueError if a density cannot be released; `shared`: among parties."""
     if shared:
         raise ValueError(f"method.guidance is '{guidance}', which does not support several parties. Write votes")
     if calibration == "paper":

@@ -130,7 +130,7 @@ CAP_NEEDS_PRICES: dict[str, Schema] = {
         "then": {"properties": {"plms": {"items": _PRICED}}},
     }
 }
-"""JSON schema rule for the check of `refuse_unpriced`; models not in `plms_used` need no price."""
+"""Schema rule of `refuse_unpriced`; models not in `plms_used` need no price."""
 
 
 class EmbedderChoice(Strict):

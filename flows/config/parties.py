@@ -1,4 +1,4 @@
-"""Typed parameters of a federation: parties, message exchange, tolerated failures and collusion."""
+"""Typed parameters of a federation: parties, exchange, failures and collusion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flows.config.form import Strict
 
 
 class PartiesChoice(Strict):
-    """Several parties that hold private data; each votes locally, and only the sum of votes is visible."""
+    """Parties that hold private data and vote locally; only sums are visible."""
 
     registry: str = Field(
         description="File of the parties' public keys, one line each: NAME: ed25519:KEY (wasp party-keys prints it)."

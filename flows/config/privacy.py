@@ -31,7 +31,7 @@ Epsilon = Annotated[
 
 
 def check_delta(delta: float) -> float:
-    """Return delta; ValueError if it is too large to protect or too small for the accountants."""
+    """Return delta; ValueError if it is too large or too small for the accountants."""
     if delta >= MOST_DELTA:
         raise ValueError(
             f"{delta:g} is not below {MOST_DELTA:g}: it permits publishing one record in {max(1, round(1 / delta))} "

@@ -124,7 +124,7 @@ def task_place(name_or_path: str) -> str:
 
 
 def load_task(name_or_path: str | Path) -> TaskCard:
-    """Return the task of a shipped name or a YAML file; ConfigError with file, field and fix."""
+    """Return the task of a shipped name or a file; ConfigError with file and field."""
     path = _find(name_or_path)
     try:
         state = path.stat()
@@ -135,7 +135,7 @@ def load_task(name_or_path: str | Path) -> TaskCard:
 
 @lru_cache(maxsize=64)
 def _read(path: Path, _changed: int, _size: int) -> TaskCard:
-    """Return the task of a file, cached by modification time and size: plans and steps load it often."""
+    """Return the task of a file, cached by modification time and size."""
     try:
         values = parse_yaml(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""Typed parameters of a public vocabulary: source, selection and embedding of its terms."""
+"""Typed parameters of a public vocabulary: source, selection, embedding."""
 
 from __future__ import annotations
 

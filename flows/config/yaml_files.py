@@ -1,4 +1,7 @@
-"""Parses user-written YAML and refuses duplicate keys, of which PyYAML silently uses the last."""
+"""Parses user-written YAML and refuses duplicate keys.
+
+PyYAML silently uses the last of them.
+"""
 
 from __future__ import annotations
 

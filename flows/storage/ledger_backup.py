@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ConfigError, LedgerError
 from flows.runtime.manifest import alone
-from flows.runtime.state_folder import book_address, state_folder
+from flows.runtime.state_folder import ledger_address, state_folder
 from flows.runtime.stores import open_artifacts
 from flows.storage.lost_releases import RELEASES
 from tasks.accounting.composition import filter_epsilon, second_opinion
@@ -66,7 +66,7 @@ def restore(file: Path) -> dict[str, Any]:
 def _place(home: Path) -> Path:
     from connectors.ledger.backup import book_file
 
-    place = book_file(book_address(home))
+    place = book_file(ledger_address(home))
     if place is None:
         raise ConfigError(
             "This state folder's budget book lies on a PostgreSQL server. Back it up with pg_dump and put it back with "

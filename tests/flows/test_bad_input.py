@@ -491,13 +491,13 @@ def test_a_task_file_is_found_beside_its_configuration(tmp_path: Path) -> None:
 def test_a_state_folder_that_cannot_be_made_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("x")
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "file"))
-    with pytest.raises(ConfigError, match="set WASP_HOME"):
+    with pytest.raises(ConfigError, match="Set WASP_HOME"):
         state_folder()
 
 
 def test_a_nearly_full_disk_is_refused_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(home_module, "LEAST_FREE_BYTES", 10**18)
-    with pytest.raises(ArtifactError, match="make room"):
+    with pytest.raises(ArtifactError, match="Free space"):
         check_room(tmp_path)
 
 
