@@ -45,15 +45,15 @@ class Outcome:
 
     Attributes:
         state: new, updated, same, or refused by the server because of `problem`.
-        kept: preserved edits of people.
-        switched_on: active schedules.
+        edits: preserved edits of people.
+        active_schedules: slugs of the active schedules.
     """
 
     name: str
     state: str
     changed: Sequence[str] = ()
-    kept: Sequence[Edit] = ()
-    switched_on: Sequence[str] = ()
+    edits: Sequence[Edit] = ()
+    active_schedules: Sequence[str] = ()
     problem: str = ""
 
 
@@ -102,8 +102,8 @@ def report(outcomes: Sequence[Outcome]) -> list[str]:
         if outcome.state == "refused":
             lines.append(f"  NOT REGISTERED {outcome.name}: {outcome.problem}")
         if outcome.state in ("updated", "refused"):
-            lines += [f"    edit preserved: {edit}" for edit in outcome.kept]
-            lines += [f"    active schedule preserved: {slug}" for slug in outcome.switched_on]
+            lines += [f"    edit preserved: {edit}" for edit in outcome.edits]
+            lines += [f"    active schedule preserved: {slug}" for slug in outcome.active_schedules]
     return lines
 
 
@@ -150,8 +150,8 @@ def _schema(deployment: Deployment) -> Values:
 
 
 def _with_record(schema: Values, values: Values) -> Values:
-    about = "Values written by the registration. A field with another value was edited by a person."
-    record = {"description": about, "default": values}
+    description = "Values written by the registration. A field with another value was edited by a person."
+    record = {"description": description, "default": values}
     return {**schema, "definitions": {**schema["definitions"], RECORD: record}}
 
 
@@ -183,7 +183,11 @@ def _update(
     merged["schedules"] = {**current["schedules"], **merged["schedules"]}
     changed = changed_fields(current, merged) + (["form"] if _without_record(stored) != schema else [])
     outcome = Outcome(
-        _name(deployment), "updated", changed, edits, switched_on=[s.slug or "" for s in stored.schedules if s.active]
+        _name(deployment),
+        "updated",
+        changed,
+        edits,
+        active_schedules=[s.slug or "" for s in stored.schedules if s.active],
     )
     updates = {name: value for name, value in merged.items() if name != "schedules" and value != current[name]}
     update = DeploymentUpdate(
