@@ -29,7 +29,7 @@ class AnyConfig(Strict):
 
     is_whole = True
 
-    task: str = Field(json_schema_extra=tasks, description="Name of a task that ships, or path of your own task file.")
+    task: str = Field(json_schema_extra=tasks, description="Name of a shipped task, or path of your own task file.")
     data_root: str | None = Field(None, description="Base folder for relative paths of data and models.")
     private: PrivateRows | None = Field(None, exclude=True, description="Private data, if the method uses any.")
     parties: PartiesChoice | None = Field(None, exclude=True, description="Parties that hold the private data, if any.")

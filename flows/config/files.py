@@ -117,7 +117,7 @@ def _explain(model: type[BaseModel], problem: dict[str, Any]) -> str:
     if problem["type"] == "model_type":
         return f"{field}: must be a group of names and values, not {value}. Remove it to use its defaults"
     message = redact(str(problem["msg"]).removeprefix("Value error, "))
-    return f"{field}: {message} (given: {value})" if problem["loc"] else message
+    return f"{field}: {message} (value: {value})" if problem["loc"] else message
 
 
 def _fields_at(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
