@@ -1,1 +1,1 @@
-"""How flows are started: configurations and deployments."""
+"""Configurations and deployments of the flows."""

@@ -1,7 +1,8 @@
-"""What the server does on its own: runs that fell silent are marked crashed, failures and high budgets become notices.
+"""Automations of the Prefect server: crashed runs, failures and high budgets.
 
-To be told elsewhere (Slack, mail, a webhook), make a notification block in the UI and put
-`SendNotification(block_document_id=..., subject=..., body=...)` in the place of `RunDeployment`.
+Runs without a heartbeat are marked crashed; failures and high budgets become notices. To send notices to Slack, mail or
+a webhook, create a notification block in the UI and replace `RunDeployment` by
+`SendNotification(block_document_id=..., subject=..., body=...)`.
 """
 
 from __future__ import annotations
@@ -22,30 +23,34 @@ from flows.catalog import flow_names
 from flows.engine.spending import HIGH_BUDGET
 
 SILENCE = timedelta(seconds=90)
-"""Three heartbeats of 30 seconds: a machine that is busy for a moment is not dead."""
+"""Three heartbeats of 30 seconds, because a busy machine may miss one."""
 RUNS = "prefect.flow-run.*"
 
 
 def declare(client: SyncPrefectClient) -> list[str]:
-    """Make the automations that are missing or out of date and return their names; a switched-off one stays off."""
+    """Create missing and update outdated automations; return all names.
+
+    A disabled automation stays disabled.
+    """
     notice = client.read_deployment_by_name("notice/notice").id
-    wanted = [silent_run(), failed_run(notice), high_budget(notice)]
-    for one in wanted:
-        found = client.read_automations_by_name(one.name)
-        if not found:
-            client.create_automation(_versioned(one))
-        elif found[0].description != _versioned(one).description:
-            client.update_automation(found[0].id, _versioned(one).model_copy(update={"enabled": found[0].enabled}))
-    return [one.name for one in wanted]
+    automations = [silent_run(), failed_run(notice), high_budget(notice)]
+    for automation in automations:
+        stored = client.read_automations_by_name(automation.name)
+        versioned = _versioned(automation)
+        if not stored:
+            client.create_automation(versioned)
+        elif stored[0].description != versioned.description:
+            client.update_automation(stored[0].id, versioned.model_copy(update={"enabled": stored[0].enabled}))
+    return [automation.name for automation in automations]
 
 
 def silent_run() -> AutomationCore:
-    """Mark a run crashed when its heartbeat stops: its machine, or worker and run together, are gone."""
-    message = "No heartbeat for 90 seconds: the process is gone. Retry continues from what is finished."
+    """Return the automation that marks a run crashed when its heartbeat stops."""
+    message = "No heartbeat for 90 seconds: the process has died. Retry reuses finished steps."
     return AutomationCore(
         name="silent run is crashed",
-        description="A run whose process is gone would stay Running for ever. Runs must beat every 30 seconds "
-        "(PREFECT_FLOWS_HEARTBEAT_FREQUENCY).",
+        description="Marks a run Crashed if its process has died; otherwise it stays Running forever. Runs send a "
+        "heartbeat every 30 seconds (PREFECT_FLOWS_HEARTBEAT_FREQUENCY).",
         trigger=EventTrigger(
             match=ResourceSpecification({"prefect.resource.id": [RUNS]}),
             after={"prefect.flow-run.heartbeat"},
@@ -60,11 +65,11 @@ def silent_run() -> AutomationCore:
 
 
 def failed_run(notice: UUID) -> AutomationCore:
-    """Write a notice when a run of the catalogue fails or crashes; a failed notice gives no further one."""
+    """Return the automation that writes a notice when a flow fails or crashes."""
     flows: dict[str, Any] = {"prefect.resource.role": "flow", "prefect.resource.name": list(flow_names())}
     return AutomationCore(
         name="failed run gives a notice",
-        description="Writes what failed and why to notices.jsonl and to the artifact 'notices'.",
+        description="Writes the failure and its cause to notices.jsonl and to the artifact 'notices'.",
         trigger=EventTrigger(
             match=ResourceSpecification({"prefect.resource.id": [RUNS]}),
             match_related=ResourceSpecification(flows),
@@ -76,7 +81,7 @@ def failed_run(notice: UUID) -> AutomationCore:
             _notice(
                 notice,
                 "Run {{ flow_run.name }} of {{ flow.name }}: {{ flow_run.state.name }}",
-                "{{ flow_run.state.message }}\n\nRetry in the UI continues from what is finished.",
+                "{{ flow_run.state.message }}\n\nRetry in the UI reuses finished steps.",
                 "{{ flow_run.id }}",
             )
         ],
@@ -84,10 +89,10 @@ def failed_run(notice: UUID) -> AutomationCore:
 
 
 def high_budget(notice: UUID) -> AutomationCore:
-    """Write a notice when a dataset has spent most of its cap."""
+    """Return the automation that writes a notice when a budget is mostly spent."""
     return AutomationCore(
         name="high budget gives a notice",
-        description="A run says so after the release that takes a dataset past 80 % of its cap.",
+        description="Writes a notice when a release takes a dataset past 80 % of its cap.",
         trigger=EventTrigger(
             match=ResourceSpecification({"prefect.resource.id": ["wasp.dataset.*"]}),
             expect={HIGH_BUDGET},
@@ -98,8 +103,8 @@ def high_budget(notice: UUID) -> AutomationCore:
             _notice(
                 notice,
                 "Dataset {{ event.payload.dataset }} has spent {{ event.payload.percent }} % of its privacy budget",
-                "Spent epsilon {{ event.payload.spent }} of {{ event.payload.cap }}; left {{ event.payload.left }}. "
-                "Runs that need more will be refused until its owner raises the cap: "
+                "Spent epsilon {{ event.payload.spent }} of {{ event.payload.cap }}; {{ event.payload.left }} is left. "
+                "Runs that need more are refused until the data owner raises the cap: "
                 "wasp budget cap {{ event.payload.dataset }} --epsilon E",
                 "{{ event.payload.flow_run }}",
             )
@@ -108,15 +113,14 @@ def high_budget(notice: UUID) -> AutomationCore:
 
 
 def _notice(deployment: UUID, subject: str, text: str, run: str) -> ActionTypes:
-    kinds = {"subject": subject, "text": text, "run": run}
-    parameters = {name: {"__prefect_kind": "jinja", "template": words} for name, words in kinds.items()}
+    templates = {"subject": subject, "text": text, "run": run}
+    parameters = {name: {"__prefect_kind": "jinja", "template": template} for name, template in templates.items()}
     return RunDeployment(deployment_id=deployment, parameters=parameters)
 
 
-def _versioned(one: AutomationCore) -> AutomationCore:
-    """Write into the description which version of this file it comes from, so that a change is noticed."""
-    content = (
-        Path(__file__).read_bytes() + str([getattr(action, "deployment_id", "") for action in one.actions]).encode()
-    )
+def _versioned(automation: AutomationCore) -> AutomationCore:
+    """Add the version of this file to the description, to detect changes."""
+    deployment_ids = [getattr(action, "deployment_id", "") for action in automation.actions]
+    content = Path(__file__).read_bytes() + str(deployment_ids).encode()
     version = hashlib.sha256(content).hexdigest()[:8]
-    return one.model_copy(update={"description": f"{one.description} (version {version})"})
+    return automation.model_copy(update={"description": f"{automation.description} (version {version})"})

@@ -1,7 +1,7 @@
-"""Edits that people make to deployments in the UI, and the merge that keeps them when a deployment is updated.
+"""Merges edits of deployments in the UI with updates from the catalogue.
 
-Registration leaves a record in the deployment: the values that it wrote. A value that differs from its record was
-edited, and stays; all others follow the catalogue.
+Registration stores a record of the values it wrote in the deployment. A value that differs from its record was edited
+and is preserved; all others follow the catalogue.
 """
 
 from __future__ import annotations
@@ -15,26 +15,29 @@ from deployments.registry import CONCURRENCY, ENVIRONMENT, POOL, Deployment
 
 Values = dict[str, Any]
 RECORD = "WrittenByRegistration"
-"""Name of the record among the definitions of the parameter schema: the one place that only registration writes."""
+"""Name of the record in the schema's definitions, which people cannot edit."""
 ABSENT: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A field that a person changed: its value now, and the one of the catalogue (`ABSENT`: there is none)."""
+    """A field that a person changed, with its current and catalogue values."""
 
     field: str
     value: Any
     catalogue: Any
 
     def __str__(self) -> str:
-        """Name the field; numbers and tags are shown, but no text: it may say where private rows are."""
-        now, instead = _shown(self.value), _shown(self.catalogue)
-        return f"{self.field} = {now} (catalogue: {instead})" if now and instead else self.field
+        """Return the field with numbers and tags.
+
+        Other text is omitted, because it may reveal the location of private rows.
+        """
+        current, catalogue = _format(self.value), _format(self.catalogue)
+        return f"{self.field} = {current} (catalogue: {catalogue})" if current and catalogue else self.field
 
 
 def catalogue_values(deployment: Deployment) -> Values:
-    """Return the values of the catalogue that a person may edit on the server, schedules by slug included."""
+    """Return the catalogue values that a person may edit on the server."""
     return {
         "parameters": deployment.parameters,
         "description": deployment.description,
@@ -47,49 +50,49 @@ def catalogue_values(deployment: Deployment) -> Values:
     }
 
 
-def server_values(found: DeploymentResponse) -> Values:
-    """Return the same values as the server has them; one that `wasp serve` registered has no work pool yet."""
-    limit, options = found.global_concurrency_limit, found.concurrency_options
+def server_values(stored: DeploymentResponse) -> Values:
+    """Return the same values from the server; `wasp serve` sets no work pool."""
+    limit, options = stored.global_concurrency_limit, stored.concurrency_options
     schedules = {
-        s.slug: {name: getattr(s.schedule, name, None) for name in ("cron", "timezone")} for s in found.schedules
+        s.slug: {name: getattr(s.schedule, name, None) for name in ("cron", "timezone")} for s in stored.schedules
     }
     return {
-        "parameters": found.parameters,
-        "description": found.description,
-        "tags": found.tags,
-        "job_variables": found.job_variables,
+        "parameters": stored.parameters,
+        "description": stored.description,
+        "tags": stored.tags,
+        "job_variables": stored.job_variables,
         "concurrency_limit": limit.limit if limit else None,
         "collision_strategy": options.collision_strategy.value if options else None,
-        "work_pool_name": found.work_pool_name or ABSENT,
+        "work_pool_name": stored.work_pool_name or ABSENT,
         "schedules": {slug: schedule for slug, schedule in schedules.items() if slug is not None},
     }
 
 
-def recorded_values(found: DeploymentResponse, deployment: Deployment) -> Values:
+def recorded_values(stored: DeploymentResponse, deployment: Deployment) -> Values:
     """Return the values that registration wrote last.
 
-    Without a record (an earlier version, `prefect deploy`, `wasp serve`) the version decides, a digest of the values:
-    if it fits, nobody edited them; if not, everything that differs from the catalogue counts as edited.
+    Without a record (an earlier version, `prefect deploy`, `wasp serve`) the version decides, which is a digest of the
+    values. If it matches, no value was edited; if not, every value that differs from the catalogue counts as edited.
     """
-    record = (found.parameter_openapi_schema or {}).get("definitions", {}).get(RECORD)
+    record = (stored.parameter_openapi_schema or {}).get("definitions", {}).get(RECORD)
     if record is not None:
         values: Values = record["default"]
         return values
     same = replace(
         deployment,
-        entrypoint=found.entrypoint or "",
-        description=found.description or "",
-        tags=tuple(found.tags),
-        parameters=found.parameters,
+        entrypoint=stored.entrypoint or "",
+        description=stored.description or "",
+        tags=tuple(stored.tags),
+        parameters=stored.parameters,
     )
-    return server_values(found) if same.version == found.version else {}
+    return server_values(stored) if same.version == stored.version else {}
 
 
 def merge(written: Any, current: Any, catalogue: Any, field: str = "") -> tuple[Any, list[Edit]]:
-    """Return the value after an update, and the edits that it keeps.
+    """Return the value after an update, and the preserved edits.
 
-    A value follows the catalogue unless it differs from what registration wrote. Mappings are merged key by key, tags
-    one by one; other lists count as one value.
+    A value follows the catalogue unless it differs from the value that registration wrote. Mappings are merged by key,
+    tags individually; other lists are one value.
     """
     if current in (written, catalogue):
         return catalogue, []
@@ -117,7 +120,7 @@ def _merge_tags(written: Any, current: list[str], catalogue: list[str]) -> tuple
 
 
 def changed_fields(before: Any, after: Any, field: str = "") -> list[str]:
-    """Return the names of the fields in which two values differ."""
+    """Return the names of the fields that differ between two values."""
     if before == after:
         return []
     if not (isinstance(before, dict) and isinstance(after, dict)):
@@ -128,7 +131,7 @@ def changed_fields(before: Any, after: Any, field: str = "") -> list[str]:
     return names
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     if value is ABSENT:
         return "none"
     if isinstance(value, bool | int | float):

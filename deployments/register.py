@@ -1,7 +1,7 @@
-"""Brings a Prefect server up to date: work pool, deployments, automations (python -m deployments.register).
+"""Updates a Prefect server: work pool, deployments, automations.
 
-Only deployments that are missing or out of date are written. What a person edited on the server stays (`edits`), and
-so do schedules that a person added, switched on or off, or removed.
+Run `python -m deployments.register`. It writes only missing and outdated deployments. Edits of people on the server are
+preserved (see `deployments.edits`), including schedules that a person added, activated, deactivated or removed.
 """
 
 from __future__ import annotations
@@ -41,22 +41,24 @@ from deployments.registry import POOL, PULL_STEPS, Deployment, deployments
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What registration did with one deployment.
+    """Result of registering a deployment.
 
-    `state`: new, updated, same, or refused by the server because of `problem`. `kept`: edits of people; `switched_on`:
-    schedules that are on.
+    Attributes:
+        state: new, updated, same, or refused by the server because of `problem`.
+        edits: preserved edits of people.
+        active_schedules: slugs of the active schedules.
     """
 
     name: str
     state: str
     changed: Sequence[str] = ()
-    kept: Sequence[Edit] = ()
-    switched_on: Sequence[str] = ()
+    edits: Sequence[Edit] = ()
+    active_schedules: Sequence[str] = ()
     problem: str = ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write what is missing or out of date; print what was changed and what was kept."""
+    """Write missing and outdated deployments; print changes and preserved edits."""
     parser = argparse.ArgumentParser(prog="python -m deployments.register", description=(__doc__ or "").split("\n")[0])
     parser.add_argument(
         "--reset", metavar="FLOW/NAME", action="append", default=[], help="discard the edits of this deployment"
@@ -64,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     reset = parser.parse_args(arguments).reset
     try:
         with get_client(sync_client=True) as client:
-            _make_pool(client)
+            _create_pool(client)
             print("\n".join(report(register(client, deployments(), reset))))
             print(f"automations: {', '.join(declare(client))}")
     except WaspError as error:
@@ -74,23 +76,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def register(client: SyncPrefectClient, catalogue: Sequence[Deployment], reset: Collection[str] = ()) -> list[Outcome]:
-    """Bring the deployments of the catalogue up to date; `reset`: names of those whose edits are discarded."""
+    """Update the deployments of the catalogue; discard edits of those in `reset`."""
     names = [_name(deployment) for deployment in catalogue]
     unknown = sorted(set(reset) - set(names))
     if unknown:
         raise ConfigError(f"--reset {unknown[0]}: there is no such deployment. Choose one of: {', '.join(names)}")
-    return [_bring_up_to_date(client, deployment, _name(deployment) in reset) for deployment in catalogue]
+    return [_register(client, deployment, _name(deployment) in reset) for deployment in catalogue]
 
 
 def report(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return the lines to print: numbers first, then every deployment that was written or refused."""
+    """Return the lines to print: counts, then written and refused deployments."""
     states = [outcome.state for outcome in outcomes]
     written, same, refused = (
         states.count("new") + states.count("updated"),
         states.count("same"),
         states.count("refused"),
     )
-    numbers = f"deployments: {written} registered, {same} as they were"
+    numbers = f"deployments: {written} registered, {same} unchanged"
     lines = [numbers + (f", {refused} NOT REGISTERED" if refused else "")]
     new = [outcome.name for outcome in outcomes if outcome.state == "new"]
     lines += [f"  new: {', '.join(new)}"] if new else []
@@ -100,8 +102,8 @@ def report(outcomes: Sequence[Outcome]) -> list[str]:
         if outcome.state == "refused":
             lines.append(f"  NOT REGISTERED {outcome.name}: {outcome.problem}")
         if outcome.state in ("updated", "refused"):
-            lines += [f"    kept as edited: {edit}" for edit in outcome.kept]
-            lines += [f"    kept switched on: schedule {slug}" for slug in outcome.switched_on]
+            lines += [f"    edit preserved: {edit}" for edit in outcome.edits]
+            lines += [f"    active schedule preserved: {slug}" for slug in outcome.active_schedules]
     return lines
 
 
@@ -109,47 +111,47 @@ def _name(deployment: Deployment) -> str:
     return f"{deployment.flow}/{deployment.name}"
 
 
-def _make_pool(client: SyncPrefectClient) -> None:
+def _create_pool(client: SyncPrefectClient) -> None:
     try:
         client.create_work_pool(WorkPoolCreate(name=POOL, type="process", description="Runs on this machine."))
     except ObjectAlreadyExists:
         return
 
 
-def _bring_up_to_date(client: SyncPrefectClient, deployment: Deployment, reset: bool) -> Outcome:
+def _register(client: SyncPrefectClient, deployment: Deployment, reset: bool) -> Outcome:
     schema, values = _schema(deployment), catalogue_values(deployment)
     try:
-        found = client.read_deployment_by_name(_name(deployment))
+        stored = client.read_deployment_by_name(_name(deployment))
     except ObjectNotFound:
         _create(client, deployment, values, schema)
         return Outcome(_name(deployment), "new")
-    if _is_current(found, deployment, schema) and not reset:
+    if _is_current(stored, deployment, schema) and not reset:
         return Outcome(_name(deployment), "same")
-    return _update(client, deployment, found, schema, reset)
+    return _update(client, deployment, stored, schema, reset)
 
 
-def _is_current(found: DeploymentResponse, deployment: Deployment, schema: Values) -> bool:
-    """Return whether the server has this version, with the form of the installed code, for a worker."""
-    served = found.work_pool_name is None
-    return not served and found.version == deployment.version and _without_record(found) == schema
+def _is_current(stored: DeploymentResponse, deployment: Deployment, schema: Values) -> bool:
+    """Return True if the server has this version and form, and a worker runs it."""
+    is_served = stored.work_pool_name is None
+    return not is_served and stored.version == deployment.version and _without_record(stored) == schema
 
 
-def _without_record(found: DeploymentResponse) -> Values:
-    schema = dict(found.parameter_openapi_schema or {})
+def _without_record(stored: DeploymentResponse) -> Values:
+    schema = dict(stored.parameter_openapi_schema or {})
     definitions = {name: value for name, value in schema.get("definitions", {}).items() if name != RECORD}
     return {**schema, "definitions": definitions}
 
 
 def _schema(deployment: Deployment) -> Values:
-    """Return the schema of the flow's parameters as the server keeps it."""
+    """Return the schema of the flow's parameters in the server's format."""
     module, _, name = deployment.entrypoint.rpartition(".")
     schema = parameter_schema(getattr(import_module(module), name)).model_dump(mode="json", exclude_unset=True)
     return {**schema, "definitions": schema.get("definitions", {})}
 
 
 def _with_record(schema: Values, values: Values) -> Values:
-    about = "The values that registration wrote; those that differ from them now were edited by a person."
-    record = {"description": about, "default": values}
+    description = "Values written by the registration. A field with another value was edited by a person."
+    record = {"description": description, "default": values}
     return {**schema, "definitions": {**schema["definitions"], RECORD: record}}
 
 
@@ -168,36 +170,40 @@ def _create(client: SyncPrefectClient, deployment: Deployment, values: Values, s
 
 
 def _update(
-    client: SyncPrefectClient, deployment: Deployment, found: DeploymentResponse, schema: Values, reset: bool
+    client: SyncPrefectClient, deployment: Deployment, stored: DeploymentResponse, schema: Values, reset: bool
 ) -> Outcome:
-    """Write the catalogue's values around the edits of people; schedules are never switched on or off."""
-    values, current = catalogue_values(deployment), server_values(found)
-    written = recorded_values(found, deployment)
-    if found.work_pool_name is None:  # `wasp serve` had it: the worker takes it over
+    """Write the catalogue's values except for edits; leave schedules on or off."""
+    values, current = catalogue_values(deployment), server_values(stored)
+    written = recorded_values(stored, deployment)
+    if stored.work_pool_name is None:  # registered by `wasp serve`; the worker takes it over
         written = {**written, "work_pool_name": ABSENT}
     if reset:
         written = {**current, "schedules": written.get("schedules", {})}
     merged, edits = merge(written, current, values)
     merged["schedules"] = {**current["schedules"], **merged["schedules"]}
-    changed = changed_fields(current, merged) + (["form"] if _without_record(found) != schema else [])
+    changed = changed_fields(current, merged) + (["form"] if _without_record(stored) != schema else [])
     outcome = Outcome(
-        _name(deployment), "updated", changed, edits, switched_on=[s.slug or "" for s in found.schedules if s.active]
+        _name(deployment),
+        "updated",
+        changed,
+        edits,
+        active_schedules=[s.slug or "" for s in stored.schedules if s.active],
     )
-    news = {name: value for name, value in merged.items() if name != "schedules" and value != current[name]}
+    updates = {name: value for name, value in merged.items() if name != "schedules" and value != current[name]}
     update = DeploymentUpdate(
         version=deployment.version,
         entrypoint=deployment.entrypoint,
         pull_steps=PULL_STEPS,
         parameter_openapi_schema=_with_record(schema, values),
-        **_fields(news),
+        **_fields(updates),
     )
-    # The record goes last: a schedule that it names and that is missing was removed by a person.
-    _update_schedules(client, deployment, found, merged["schedules"])
+    # Write the record last: a missing schedule that it contains was removed by a person.
+    _update_schedules(client, deployment, stored, merged["schedules"])
     try:
-        client.update_deployment(found.id, update)
+        client.update_deployment(stored.id, update)
     except HTTPStatusError as error:
-        edited = any(edit.field.startswith("parameters") for edit in edits)
-        if not edited or error.response.status_code not in (409, 422):
+        is_edited = any(edit.field.startswith("parameters") for edit in edits)
+        if not is_edited or error.response.status_code not in (409, 422):
             raise
         return _refused(outcome, error)
     return outcome
@@ -206,23 +212,23 @@ def _update(
 def _refused(outcome: Outcome, error: HTTPStatusError) -> Outcome:
     detail = redact(str(error.response.json().get("detail", error)))
     problem = (
-        f"edited parameters do not fit this version ({detail}). The deployment stays as it was. Correct them on its "
-        f"page, or discard its edits: python -m deployments.register --reset {outcome.name}"
+        f"edited parameters do not fit this version ({detail}). The deployment is unchanged. Correct them on its page, "
+        f"or discard its edits: python -m deployments.register --reset {outcome.name}"
     )
     return replace(outcome, state="refused", problem=problem)
 
 
 def _update_schedules(
-    client: SyncPrefectClient, deployment: Deployment, found: DeploymentResponse, merged: Values
+    client: SyncPrefectClient, deployment: Deployment, stored: DeploymentResponse, merged: Values
 ) -> None:
-    """Create the schedules that are new in the catalogue, and move those that nobody edited."""
-    present = {schedule.slug: schedule for schedule in found.schedules}
+    """Create the schedules that are new in the catalogue, and update unedited ones."""
+    present = {schedule.slug: schedule for schedule in stored.schedules}
     for schedule in deployment.schedules:
         slug = schedule["slug"]
         if slug in merged and slug not in present:
-            client.create_deployment_schedules(found.id, [_schedule(schedule)])
-        elif slug in merged and merged[slug] != server_values(found)["schedules"][slug]:
-            client.update_deployment_schedule(found.id, present[slug].id, schedule=_schedule(schedule).schedule)
+            client.create_deployment_schedules(stored.id, [_schedule(schedule)])
+        elif slug in merged and merged[slug] != server_values(stored)["schedules"][slug]:
+            client.update_deployment_schedule(stored.id, present[slug].id, schedule=_schedule(schedule).schedule)
 
 
 def _schedule(values: Values) -> DeploymentScheduleCreate:
@@ -231,7 +237,7 @@ def _schedule(values: Values) -> DeploymentScheduleCreate:
 
 
 def _fields(values: Values) -> dict[str, Any]:
-    """Return the values under the names of Prefect's client."""
+    """Return the values as arguments of Prefect's client."""
     fields = {name: value for name, value in values.items() if name != "collision_strategy"}
     if values.get("collision_strategy"):
         fields["concurrency_options"] = ConcurrencyOptions(collision_strategy=values["collision_strategy"])

@@ -1,4 +1,7 @@
-"""The deployments: every flow with its filled forms; `deployments/prefect.yaml` and `wasp serve` come from here."""
+"""The deployments: every flow with its presets.
+
+`deployments/prefect.yaml` and `wasp serve` use this registry.
+"""
 
 from __future__ import annotations
 
@@ -19,29 +22,29 @@ from flows.runtime.state_folder import DEFAULTS, state_folder
 
 CONFIGS = Path(__file__).resolve().parents[1] / "deployments" / "configs"
 POOL = "wasp"
-"""The work pool that deployments belong to."""
+"""Work pool of the deployments."""
 NIGHTLY = {"slug": "nightly", "cron": "0 3 * * *", "timezone": "UTC", "active": False}
-"""Every night at three, once a person switches it on."""
+"""Every night at three, after a person activates it."""
 CONCURRENCY = {"limit": 1, "collision_strategy": "ENQUEUE"}
-"""Two runs with the same form would be one run twice: the second waits, and then finds everything done."""
+"""Two runs with the same form are the same run: the second waits, reuses results."""
 PULL_STEPS: list[dict[str, Any]] = [{"deployments.registry.enter_data_folder": {}}]
-"""What a worker does in the process of a run before it imports the flow."""
+"""Steps of a worker in the process of a run, before it imports the flow."""
 ENVIRONMENT = {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": DEFAULTS["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"]}
 PATHS = (
-    "Relative paths start at the folder WASP_DATA of the worker (`make up` prints it); files that lie elsewhere are "
-    "named by their whole path. Nothing private stands in this form: it holds the place of the rows, never a row."
+    "Relative paths are relative to the folder WASP_DATA of the worker (`make up` prints it); use absolute paths for "
+    "other files. The form contains no private data, only its location."
 )
 
 NO_ROWS = (
-    "It opens no private row and spends no budget; where a whole run is attacked, made-up or public rows play the "
-    "private ones in a folder of its own, which is removed. A relative path starts at the folder WASP_DATA of the "
-    "worker (`make up` prints it)."
+    "It reads no private data and spends no budget. An attack on a whole run uses synthetic or public rows as private "
+    "data, in a temporary folder. Relative paths are relative to the folder WASP_DATA of the worker (`make up` prints "
+    "it)."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One deployment: a flow, its form and when it runs; `version` follows from all of it."""
+    """A deployment: a flow, its parameters and schedule; `version` hashes all of it."""
 
     flow: str
     name: str
@@ -53,24 +56,32 @@ class Deployment:
 
     @property
     def version(self) -> str:
-        """Twelve hexadecimal digits that change with anything a server keeps of this deployment."""
-        kept = [self.entrypoint, self.description, self.tags, self.parameters, self.schedules, CONCURRENCY, ENVIRONMENT]
-        kept.append(list(map(str, SERVER_CHECKS)))  # a server goes on checking by the form that was registered with it
-        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
+        """Digest (12 hexadecimal digits) of all that a server stores of this deployment."""
+        parts = [
+            self.entrypoint,
+            self.description,
+            self.tags,
+            self.parameters,
+            self.schedules,
+            CONCURRENCY,
+            ENVIRONMENT,
+        ]
+        parts.append(list(map(str, SERVER_CHECKS)))  # the server checks parameters with the registered form
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
     def schedules(self) -> list[dict[str, Any]]:
-        """Its schedules, all switched off."""
+        """Schedules of the deployment, all inactive."""
         return [dict(NIGHTLY)] if self.scheduled else []
 
 
 def deployments() -> list[Deployment]:
-    """Return every flow of the catalogue with each of its presets, the cleaning, and the notice of automations."""
+    """Return all presets of all catalogue flows, the cleanup and the notice flow."""
     notice = Deployment(
         flow="notice",
         name="notice",
         entrypoint="deployments.notify.notice",
-        description="What automations start: a line in notices.jsonl of the state folder and an artifact here.",
+        description="Started by automations. Writes a line to notices.jsonl in the state folder, and an artifact.",
         tags=("notice",),
         parameters={},
         scheduled=False,
@@ -79,8 +90,8 @@ def deployments() -> list[Deployment]:
         flow="clean",
         name="clean",
         entrypoint="flows.cli.clean_flow.clean",
-        description="Removes by age what can be made again. Releases, budget book and reports always stay, and what "
-        "runs share stays while one is carried out. It only says what would go until `remove` is switched on.",
+        description="Removes old files that can be generated again. Releases, the privacy ledger and reports are never "
+        "removed, shared caches not during a run. Lists the files only, unless `remove` is on.",
         tags=("clean",),
         parameters={"rules": {"embeddings_older_than": "30d", "private_older_than": "30d"}, "remove": False},
     )
@@ -100,9 +111,9 @@ def _deployment(entry: FlowEntry, preset: Preset) -> Deployment:
 
 
 def form_values(entry: FlowEntry, preset: Preset) -> dict[str, Any]:
-    """Return the whole configuration of a preset as the form shows it, with its blank fields left out.
+    """Return the configuration of a preset for the form, without its blank fields.
 
-    `data_root` stays out: it is the folder of the machine that a run happens on (see `enter_data_folder`).
+    `data_root` is excluded, because it depends on the machine of the run (see `enter_data_folder`).
     """
     path = CONFIGS / preset.file
     config = check_config(entry.config, parse_yaml(path.read_text(encoding="utf-8"), str(path)), str(path))
@@ -117,13 +128,15 @@ def form_values(entry: FlowEntry, preset: Preset) -> dict[str, Any]:
 
 
 def enter_data_folder() -> dict[str, str]:
-    """Go to the folder that relative paths of a form start from: WASP_DATA of the worker, else its state folder.
+    """Change to the base folder of relative paths: WASP_DATA, else the state folder.
 
-    A pull step: Prefect carries it out in the process of each run, before the flow is imported.
+    Prefect executes this pull step in the process of each run, before it imports the flow.
     """
     folder = Path(os.environ.get("WASP_DATA") or state_folder()).expanduser()
     try:
         os.chdir(folder)
     except OSError as error:
-        raise ConfigError(f"WASP_DATA of the worker: {folder} cannot be entered ({error.strerror})") from None
+        raise ConfigError(
+            f"WASP_DATA of the worker: {folder} cannot be entered ({error.strerror}). Set it to a readable folder"
+        ) from None
     return {"directory": str(folder)}

@@ -1,4 +1,4 @@
-"""`wasp serve`: all deployments in one process on a laptop, for a Prefect server without a worker."""
+"""`wasp serve`: all deployments in one process, for a server without a worker."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.deployments.runner import RunnerDeployment
 
-USUAL = "http://127.0.0.1:4200/api"
+DEFAULT_API_URL = "http://127.0.0.1:4200/api"
 START = (
-    "Start one in another terminal (prefect server start), then type wasp serve again; "
-    "or start server, worker and MLflow together, without wasp serve: make up"
+    "Start one in another terminal (prefect server start) and run wasp serve again, "
+    "or start server, worker and MLflow together with make up"
 )
 
 
 def serve(limit: int = 4) -> None:
-    """Register every deployment with the running server and carry out its runs here until it is interrupted.
+    """Register all deployments with the server and execute their runs here.
 
-    Relative paths of a form start in WASP_DATA, else in the working folder. ConfigError if no server answers, or if
-    its deployments belong to a worker already.
+    This blocks until interrupted. Relative paths of a form start at WASP_DATA, else at the working folder. Raises
+    ConfigError if no server responds, or if a worker already runs its deployments.
     """
     home = state_folder()
-    # Runs say what they do in this terminal: the command's own silence is for its progress display.
+    # Runs log to this terminal; other commands silence the console for their progress display.
     os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "INFO"
     os.environ |= {"WASP_HOME": str(home), **{name: os.environ.get(name, value) for name, value in ENVIRONMENT.items()}}
     os.environ.setdefault("WASP_DATA", str(Path.cwd()))
@@ -37,12 +37,12 @@ def serve(limit: int = 4) -> None:
     from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    address = str(PREFECT_API_URL.value() or USUAL)
+    address = str(PREFECT_API_URL.value() or DEFAULT_API_URL)
     os.environ["PREFECT_API_URL"] = address
     with temporary_settings({PREFECT_API_URL: address}):
         with get_client(sync_client=True) as client:
             _check(client, address)
-        prefect_serve(*[_served(one) for one in deployments()], limit=limit)
+        prefect_serve(*[_served(deployment) for deployment in deployments()], limit=limit)
 
 
 def _check(client: SyncPrefectClient, address: str) -> None:
@@ -50,32 +50,32 @@ def _check(client: SyncPrefectClient, address: str) -> None:
 
     problem = client.api_healthcheck()
     if problem is not None:
-        raise ConfigError(f"No Prefect server answers at {address} ({type(problem).__name__}). {START}")
+        raise ConfigError(f"No Prefect server responds at {address} ({type(problem).__name__}). {START}")
     try:
-        taken = [one for one in deployments() if _pool(client, one)]
+        pooled = [deployment for deployment in deployments() if _pool(client, deployment)]
     except PrefectHTTPStatusError as error:
         raise ConfigError(
-            f"The Prefect server at {address} refuses this user ({error.response.status_code}); "
-            "set PREFECT_API_AUTH_STRING=user:password"
+            f"The Prefect server at {address} refuses this user ({error.response.status_code}). "
+            "Set PREFECT_API_AUTH_STRING=user:password"
         ) from None
-    if taken:
+    if pooled:
         raise ConfigError(
-            f"At {address} a worker carries out {taken[0].flow}/{taken[0].name} already (work pool "
-            f"'{_pool(client, taken[0])}'): start runs in its UI. wasp serve is for a server without a worker"
+            f"A worker at {address} already runs {pooled[0].flow}/{pooled[0].name} (work pool "
+            f"'{_pool(client, pooled[0])}'). Start runs in its UI; wasp serve is for a server without a worker"
         )
 
 
-def _pool(client: SyncPrefectClient, one: Deployment) -> str | None:
-    """Return the work pool that a deployment belongs to at the server."""
+def _pool(client: SyncPrefectClient, deployment: Deployment) -> str | None:
+    """Return the work pool of a deployment on the server."""
     from prefect.exceptions import ObjectNotFound
 
     try:
-        return client.read_deployment_by_name(f"{one.flow}/{one.name}").work_pool_name
+        return client.read_deployment_by_name(f"{deployment.flow}/{deployment.name}").work_pool_name
     except ObjectNotFound:
         return None
 
 
-def _served(one: Deployment) -> RunnerDeployment:
+def _served(deployment: Deployment) -> RunnerDeployment:
     from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
     from prefect.deployments.runner import RunnerDeployment
     from prefect.types.entrypoint import EntrypointType
@@ -83,19 +83,19 @@ def _served(one: Deployment) -> RunnerDeployment:
     limit = ConcurrencyLimitConfig(
         limit=int(str(CONCURRENCY["limit"])), collision_strategy=ConcurrencyLimitStrategy.ENQUEUE
     )
-    module, _, name = one.entrypoint.rpartition(".")
-    made: Any = getattr(import_module(module), name).to_deployment(
-        name=one.name,
-        description=one.description,
-        tags=list(one.tags),
-        parameters=one.parameters,
-        version=one.version,
-        schedules=[_schedule(schedule) for schedule in one.schedules],
+    module, _, name = deployment.entrypoint.rpartition(".")
+    served: Any = getattr(import_module(module), name).to_deployment(
+        name=deployment.name,
+        description=deployment.description,
+        tags=list(deployment.tags),
+        parameters=deployment.parameters,
+        version=deployment.version,
+        schedules=[_schedule(schedule) for schedule in deployment.schedules],
         concurrency_limit=limit,
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
-    assert isinstance(made, RunnerDeployment)
-    return made
+    assert isinstance(served, RunnerDeployment)
+    return served
 
 
 def _schedule(values: dict[str, Any]) -> Any:

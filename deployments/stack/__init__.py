@@ -1,1 +1,1 @@
-"""The whole stack on one machine without containers: `make up`, `make down`, `make status`."""
+"""All services on one machine without containers (make up, down and status)."""

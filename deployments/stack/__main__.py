@@ -1,4 +1,4 @@
-"""`make up`, `make down`, `make status` (python -m deployments.stack up | down | status)."""
+"""Command line of the stack: python -m deployments.stack up | down | status."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from deployments.stack import control
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Carry out one word; an error that a person can act on is one message and its exit code."""
+    """Run a command; print a WaspError as one message and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m deployments.stack", description=__doc__)
-    parser.add_argument("word", choices=("up", "down", "status"))
-    word = parser.parse_args(arguments).word
+    parser.add_argument("command", choices=("up", "down", "status"))
+    command = parser.parse_args(arguments).command
     try:
-        for line in {"up": control.up, "down": control.down, "status": control.status}[word]():
+        for line in {"up": control.up, "down": control.down, "status": control.status}[command]():
             print(line, flush=True)
     except WaspError as error:
         print(f"wasp stack: {error}", file=sys.stderr)

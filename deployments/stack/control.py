@@ -1,4 +1,4 @@
-"""Starts what is missing, ends everything, says how it stands. Each word yields the lines that a person reads."""
+"""The commands up, down and status; each yields the lines to print."""
 
 from __future__ import annotations
 
@@ -15,122 +15,125 @@ from psutil import Process
 
 from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.errors import ConfigError, WaspError
-from deployments.stack import postgres, processes, questions, services
-from deployments.stack.book_place import place_book
+from deployments.stack import postgres, processes, server_requests, services
+from deployments.stack.ledger_address import choose_ledger_address
 from deployments.stack.processes import Service
-from deployments.stack.settings import Settings, kept_values, settings_of
-from deployments.stack.state import Stack, held
+from deployments.stack.settings import Settings, settings_of, stack_secrets
+from deployments.stack.state import Stack, lock_stack
 from flows.runtime.state_folder import state_folder
 
 REGISTER_SECONDS = 180
 
 
 def up() -> Iterator[str]:
-    """Start the stack, or what of it is dead, and register the deployments if they are not what they should be."""
+    """Start missing and dead services, and update the registered deployments."""
     home = state_folder()
-    with held(home / "stack"):
+    with lock_stack(home / "stack"):
         stack = Stack(home)
         settings = _settings(stack)
-        kept = kept_values(stack.folder)
-        book = place_book(settings, kept)
-        database, servers, worker = _services(settings, kept, book)
+        secrets = stack_secrets(stack.folder)
+        ledger = choose_ledger_address(settings, secrets)
+        database, servers, worker = _services(settings, secrets, ledger)
         for service in (*database, *servers):
             if not stack.alive(service.name):
-                # A server that died may have left children that hold its port. Runs of a dead worker are left alone.
-                processes.end(processes.marked(stack.folder, service.name), seconds=10)
+                # Children of a dead server may still use its port. Runs of a dead worker continue.
+                processes.end(processes.stack_processes(stack.folder, service.name), seconds=10)
                 processes.check_port(service)
         for service in database:
-            postgres.make_cluster(stack.folder, kept["owner"])
+            postgres.make_cluster(stack.folder, secrets["owner"])
             yield from _start(stack, settings, service)
-            _wait(stack, service.name, partial(postgres.answers, settings.postgres_port))
-            postgres.make_databases(settings.postgres_port, kept)
+            _wait(stack, service.name, partial(postgres.accepts_connections, settings.postgres_port))
+            postgres.make_databases(settings.postgres_port, secrets)
         for service in servers:
             yield from _start(stack, settings, service)
-        _wait(stack, "prefect", partial(questions.http_answers, f"{settings.prefect_url}/api/health"))
-        yield from _register(settings, book)
+        _wait(stack, "prefect", partial(server_requests.is_healthy, f"{settings.prefect_url}/api/health"))
+        yield from _register(settings, ledger)
         yield from _start(stack, settings, worker)
-        _wait(stack, "mlflow", partial(questions.http_answers, f"{settings.mlflow_url}/health"))
-        _wait(stack, "worker", partial(questions.worker_is_online, settings))
-        shell = _write_shell_file(settings, book)
-        yield from _farewell(stack, settings, shell, book)
+        _wait(stack, "mlflow", partial(server_requests.is_healthy, f"{settings.mlflow_url}/health"))
+        _wait(stack, "worker", partial(server_requests.worker_is_online, settings))
+        shell = _write_shell_file(settings, ledger)
+        yield from _summary(stack, settings, shell, ledger)
 
 
 def _settings(stack: Stack) -> Settings:
     running = stack.settings if stack.any_alive() else {}
-    wanted = os.environ.get("WASP_DATABASE") or running.get("database") or _database(stack)
-    if wanted not in ("postgresql", "sqlite"):
-        raise ConfigError(f"WASP_DATABASE={wanted}: write postgresql or sqlite")
-    if wanted == "postgresql" and not postgres.usable():
-        raise ConfigError(f"PostgreSQL holds this stack's runs, but there is {postgres.why_sqlite()}")
-    settings = settings_of(os.environ, running, stack.home, wanted)
-    now = settings.plain()
-    other = [name for name in running if running[name] != now[name]]
-    if other:
-        words = [name if name == "auth" else f"{name}: {running[name]}, not {now[name]}" for name in other]
-        raise ConfigError(f"The stack runs with other settings ({'; '.join(words)}). Type make down first")
+    database = os.environ.get("WASP_DATABASE") or running.get("database") or _database(stack)
+    if database not in ("postgresql", "sqlite"):
+        raise ConfigError(f"WASP_DATABASE={database}: not supported. Write postgresql or sqlite")
+    if database == "postgresql" and not postgres.is_usable():
+        raise ConfigError(f"This stack uses PostgreSQL, but {postgres.explain_missing()}")
+    settings = settings_of(os.environ, running, stack.home, database)
+    requested = settings.plain()
+    different = [name for name in running if running[name] != requested[name]]
+    if different:
+        changes = [name if name == "auth" else f"{name}: {running[name]}, not {requested[name]}" for name in different]
+        raise ConfigError(f"The stack runs with other settings ({'; '.join(changes)}). Run make down first")
     return settings
 
 
 def _database(stack: Stack) -> str:
-    """Return what holds the runs of before; at the first start PostgreSQL if it can be had."""
-    if (postgres.cluster_place(stack.folder) / "whole").exists():
+    """Return the database of earlier starts, else PostgreSQL if it is available."""
+    if (postgres.cluster_path(stack.folder) / "whole").exists():
         return "postgresql"
-    return "sqlite" if (stack.folder / "kept.json").exists() or not postgres.usable() else "postgresql"
+    return "sqlite" if (stack.folder / "kept.json").exists() or not postgres.is_usable() else "postgresql"
 
 
-def _services(settings: Settings, kept: Mapping[str, str], book: str) -> tuple[list[Service], list[Service], Service]:
+def _services(
+    settings: Settings, secrets: Mapping[str, str], ledger: str
+) -> tuple[list[Service], list[Service], Service]:
     inherited = services.base_environment(settings)
     database = [postgres.postgres_service(settings, inherited)] if settings.database == "postgresql" else []
-    servers = [services.prefect_service(settings, kept), services.mlflow_service(settings, kept)]
-    return database, servers, services.worker_service(settings, book)
+    servers = [services.prefect_service(settings, secrets), services.mlflow_service(settings, secrets)]
+    return database, servers, services.worker_service(settings, ledger)
 
 
 def _start(stack: Stack, settings: Settings, service: Service) -> Iterator[str]:
-    now = stack.start(service, settings)
-    yield f"{service.name:<10} {'starting' if now else 'runs already'}, process {stack.started[service.name].pid}"
+    is_new = stack.start(service, settings)
+    yield f"{service.name:<10} {'starting' if is_new else 'already running'}, process {stack.started[service.name].pid}"
 
 
 def _wait(stack: Stack, name: str, ready: Callable[[], bool]) -> None:
     processes.wait_until(ready, stack.started[name], name, stack.folder)
 
 
-def _register(settings: Settings, book: str) -> Iterator[str]:
-    environment = services.base_environment(settings) | services.client_environment(settings, book)
+def _register(settings: Settings, ledger: str) -> Iterator[str]:
+    environment = services.base_environment(settings) | services.client_environment(settings, ledger)
     command = [sys.executable, "-m", "deployments.register"]
-    log = processes.log_place(settings.folder, "register")
+    log = processes.log_path(settings.folder, "register")
     done = subprocess.run(  # noqa: S603  (a command of our own)
         command, env=environment, cwd=settings.folder, capture_output=True, text=True, timeout=REGISTER_SECONDS
     )
     log.write_text(done.stdout + done.stderr, encoding="utf-8")
     if done.returncode:
-        raise WaspError(f"The deployments could not be registered; {log} ends:\n{done.stderr[-1500:]}")
+        raise WaspError(f"The deployments could not be registered. The end of {log}:\n{done.stderr[-1500:]}")
     yield from done.stdout.splitlines()
 
 
-def _write_shell_file(settings: Settings, book: str) -> Path:
-    lines = ["# Lets the commands of a shell work with the stack that `make up` started: source this file."]
-    for name, value in services.client_environment(settings, book).items():
+def _write_shell_file(settings: Settings, ledger: str) -> Path:
+    lines = ["# Source this file in a shell to use the stack that `make up` started."]
+    for name, value in services.client_environment(settings, ledger).items():
         lines.append(f"export {name}={shlex.quote(value)}")
-    place = settings.folder / "env"
-    write_text_whole(place, "\n".join(lines) + "\n", private=True)
-    return place
+    file = settings.folder / "env"
+    write_text_whole(file, "\n".join(lines) + "\n", private=True)
+    return file
 
 
-def _farewell(stack: Stack, settings: Settings, shell: Path, book: str) -> Iterator[str]:
-    ledger = "PostgreSQL" if book and "WASP_LEDGER_URL" not in os.environ else book or str(stack.home / "ledger.db")
+def _summary(stack: Stack, settings: Settings, shell: Path, address: str) -> Iterator[str]:
+    in_postgres = address and "WASP_LEDGER_URL" not in os.environ
+    ledger = "PostgreSQL" if in_postgres else address or str(stack.home / "ledger.db")
     yield ""
     yield f"Prefect    {settings.prefect_page}        start and watch runs"
     yield f"MLflow     {settings.mlflow_page}        compare experiments"
-    access = f"user {settings.user}, password of WASP_AUTH" if settings.auth else "no password; this machine alone"
+    access = f"user {settings.user}, password of WASP_AUTH" if settings.auth else "no password; this machine only"
     yield f"access     {access}"
-    chosen = "SQLite, as it was chosen" if postgres.usable() else postgres.why_sqlite()
-    kind = "PostgreSQL" if settings.database == "postgresql" else chosen
-    yield f"database   {kind}; budget book: {_redacted(ledger)}"
+    sqlite = "SQLite, as configured" if postgres.is_usable() else f"SQLite, because {postgres.explain_missing()}"
+    yield f"database   {'PostgreSQL' if settings.database == 'postgresql' else sqlite}"
+    yield f"ledger     {_redacted(ledger)}"
     yield f"files      {stack.home} (state), {stack.folder / 'logs'} (logs)"
-    yield f"data       {settings.data} (relative paths of a form start there; change it with WASP_DATA)"
+    yield f"data       {settings.data} (base of relative paths in forms; change it with WASP_DATA)"
     yield ""
-    yield f"next       in a shell: source {shlex.quote(str(shell))}; then wasp run ... is seen by both servers"
-    yield "           end it with: make down"
+    yield f"next       source {shlex.quote(str(shell))} in a shell, to show its runs (wasp run ...) on both servers"
+    yield "           stop with: make down"
 
 
 def _redacted(address: str) -> str:
@@ -140,40 +143,41 @@ def _redacted(address: str) -> str:
 
 
 def down() -> Iterator[str]:
-    """End every process of the stack: first the runs, then their worker, then the servers, at last the database."""
+    """Stop every process of the stack: runs, worker, servers, then the database."""
     home = state_folder()
-    with held(home / "stack"):
+    with lock_stack(home / "stack"):
         stack = Stack(home)
-        ended = len(processes.marked(stack.folder))
-        servers = {one.pid for name in ("prefect", "mlflow", "postgres") for one in _tree(stack, name)}
-        worker = {one.pid for one in _tree(stack, "worker")[:1]}
+        count = len(processes.stack_processes(stack.folder))
+        servers = {process.pid for name in ("prefect", "mlflow", "postgres") for process in _tree(stack, name)}
+        worker = {process.pid for process in _tree(stack, "worker")[:1]}
         processes.end(_others(stack, servers | worker), seconds=20)
         processes.end(_others(stack, servers), seconds=20)
         if stack.alive("prefect"):
-            left = questions.crash_left_runs(Settings.of(stack.settings))
-            if left:
-                yield f"{left} runs were at work: they are marked crashed, Retry continues them"
-        processes.end(_others(stack, {one.pid for one in _tree(stack, "postgres")}), seconds=20)
-        # SIGINT is PostgreSQL's word for: end now, and leave the files in order.
+            crashed = server_requests.crash_left_runs(Settings.of(stack.settings))
+            if crashed:
+                yield f"{crashed} active runs were marked crashed; Retry continues them"
+        processes.end(_others(stack, {process.pid for process in _tree(stack, "postgres")}), seconds=20)
+        # SIGINT is PostgreSQL's fast shutdown, which leaves the files consistent.
         processes.end(_tree(stack, "postgres")[:1], seconds=60, number=signal.SIGINT)
         stack.forget()
-        yield f"ended {ended} processes; {home} keeps everything" if ended else "nothing was running"
+        yield f"stopped {count} processes; all data remains in {home}" if count else "nothing was running"
 
 
 def _tree(stack: Stack, name: str) -> list[Process]:
-    """Return a service's process and all that it has started, itself first."""
+    """Return a service's process, followed by all its descendants."""
     process = stack.started[name].process() if name in stack.started else None
     return [process, *process.children(recursive=True)] if process else []
 
 
-def _others(stack: Stack, kept: set[int]) -> list[Process]:
-    return [one for one in processes.marked(stack.folder) if one.pid not in kept]
+def _others(stack: Stack, excluded: set[int]) -> list[Process]:
+    return [process for process in processes.stack_processes(stack.folder) if process.pid not in excluded]
 
 
 def status() -> Iterator[str]:
-    """Say of each service whether it runs."""
+    """Yield the state of each service."""
     stack = Stack(state_folder())
     if not stack.started:
-        yield "nothing was started here; type make up"
-    for name, one in stack.started.items():
-        yield f"{name:<10} {'runs' if stack.alive(name) else 'is dead (make up starts it again)'}, process {one.pid}"
+        yield "nothing was started here; run make up"
+    for name, process in stack.started.items():
+        state = "running" if stack.alive(name) else "is dead (make up restarts it)"
+        yield f"{name:<10} {state}, process {process.pid}"

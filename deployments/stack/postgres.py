@@ -1,4 +1,4 @@
-"""The stack's own PostgreSQL: a cluster made at the first start, one database and one role for each program."""
+"""The stack's PostgreSQL: a cluster with a database and a role for each program."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ OWNER = "wasp"
 
 
 def find_program(name: str) -> Path | None:
-    """Return a server program from PATH or from where Debian and its kin put it, newest version first."""
-    found = shutil.which(name)
-    if found:
-        return Path(found).resolve()
-    places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
-    return places[-1] if places else None
+    """Return a server program from PATH, else the newest one in Debian's folder."""
+    program = shutil.which(name)
+    if program:
+        return Path(program).resolve()
+    paths = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
+    return paths[-1] if paths else None
 
 
-def usable() -> bool:
-    """Say whether a cluster can be run here: server programs, drivers, and a user that is not root."""
+def is_usable() -> bool:
+    """Return True if programs, drivers and a user other than root are available."""
     from importlib.util import find_spec
 
     programs = all(find_program(name) for name in ("initdb", "postgres"))
@@ -47,14 +47,15 @@ def _account() -> pwd.struct_passwd | None:
 
 
 def other_user() -> dict[str, Any]:
-    """Return the arguments of subprocess that leave root behind: PostgreSQL refuses to run as root."""
+    """Return subprocess arguments to drop root, because PostgreSQL refuses root."""
     account = _account() if os.geteuid() == 0 else None
     return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if account else {}
 
 
-def cluster_place(folder: Path) -> Path:
-    """Return where the cluster lies: in the stack's folder; for root in the home of the user that it runs as, who may
-    not enter root's state folder.
+def cluster_path(folder: Path) -> Path:
+    """Return the folder of the cluster: in the stack's folder, or in the user's home.
+
+    Root starts PostgreSQL as another user, who cannot enter root's state folder.
     """
     account = _account() if os.geteuid() == 0 else None
     if account is None:
@@ -63,32 +64,32 @@ def cluster_place(folder: Path) -> Path:
 
 
 def make_cluster(folder: Path, password: str) -> None:
-    """Make the cluster if there is none yet; half a cluster of an interrupted start is made again."""
-    place, who = cluster_place(folder), other_user()
-    if (place / "whole").exists():
+    """Create the cluster if it is missing or incomplete after an interrupted start."""
+    cluster, user = cluster_path(folder), other_user()
+    if (cluster / "whole").exists():
         return
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(mode=0o700)
-    secret = place / "password"
+    shutil.rmtree(cluster, ignore_errors=True)
+    cluster.mkdir(mode=0o700)
+    secret = cluster / "password"
     secret.write_text(password, encoding="utf-8")
     secret.chmod(0o600)
-    for path in (place, secret) if who else ():
-        os.chown(path, who["user"], who["group"])
-    command = [str(find_program("initdb")), "-D", str(place / "data"), "-U", OWNER, "-A", "scram-sha-256"]
+    for path in (cluster, secret) if user else ():
+        os.chown(path, user["user"], user["group"])
+    command = [str(find_program("initdb")), "-D", str(cluster / "data"), "-U", OWNER, "-A", "scram-sha-256"]
     command += [f"--pwfile={secret}", "--locale=C.UTF-8", "--encoding=UTF8"]
-    done = subprocess.run(command, cwd="/", capture_output=True, text=True, **who)  # noqa: S603  (a command of our own)
+    done = subprocess.run(command, cwd="/", capture_output=True, text=True, **user)  # noqa: S603  (a fixed command)
     secret.unlink()
     if done.returncode:
-        raise WaspError(f"initdb could not make {place}: {(done.stderr or done.stdout)[-800:]}")
-    (place / "whole").touch()
+        raise WaspError(f"initdb could not create {cluster}: {(done.stderr or done.stdout)[-800:]}")
+    (cluster / "whole").touch()
 
 
 def postgres_service(settings: Settings, environment: Mapping[str, str]) -> Service:
-    """Return the server: loopback alone, and no socket file, whose path could be too long."""
-    place = cluster_place(settings.folder)
-    chosen = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200"]
-    options = [part for one in chosen for part in ("-c", one)]
-    command = [str(find_program("postgres")), "-D", str(place / "data"), "-p", str(settings.postgres_port), *options]
+    """Return the server: loopback only; no socket file, whose path may be too long."""
+    cluster = cluster_path(settings.folder)
+    values = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200"]
+    options = [part for value in values for part in ("-c", value)]
+    command = [str(find_program("postgres")), "-D", str(cluster / "data"), "-p", str(settings.postgres_port), *options]
     return Service("postgres", command, environment, settings.postgres_port, "POSTGRES_PORT", as_user=other_user())
 
 
@@ -97,8 +98,8 @@ def url(driver: str, role: str, password: str, port: int, database: str = "") ->
     return f"postgresql+{driver}://{role}:{password}@127.0.0.1:{port}/{database or role}"
 
 
-def answers(port: int) -> bool:
-    """Say whether something accepts connections on the port."""
+def accepts_connections(port: int) -> bool:
+    """Return True if a program accepts connections on the port."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1):
             return True
@@ -106,13 +107,13 @@ def answers(port: int) -> bool:
         return False
 
 
-def make_databases(port: int, kept: Mapping[str, str]) -> None:
-    """Make the roles and databases that are missing."""
+def make_databases(port: int, passwords: Mapping[str, str]) -> None:
+    """Create missing roles and databases."""
     import psycopg2
     from psycopg2 import sql
 
     connection = psycopg2.connect(
-        host="127.0.0.1", port=port, user=OWNER, password=kept["owner"], dbname="postgres", connect_timeout=30
+        host="127.0.0.1", port=port, user=OWNER, password=passwords["owner"], dbname="postgres", connect_timeout=30
     )
     connection.autocommit = True
     try:
@@ -121,7 +122,7 @@ def make_databases(port: int, kept: Mapping[str, str]) -> None:
                 role = sql.Identifier(name)
                 cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,))
                 if cursor.fetchone() is None:
-                    cursor.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD %s").format(role), (kept[name],))
+                    cursor.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD %s").format(role), (passwords[name],))
                 cursor.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,))
                 if cursor.fetchone() is None:
                     cursor.execute(sql.SQL("CREATE DATABASE {0} OWNER {0}").format(role))
@@ -130,7 +131,7 @@ def make_databases(port: int, kept: Mapping[str, str]) -> None:
         connection.close()
 
 
-def why_sqlite() -> str:
-    """Say what is missing for PostgreSQL, and how to get it."""
-    how = "brew install postgresql" if sys.platform == "darwin" else "apt-get install postgresql"
-    return f"no PostgreSQL server here ({how} makes room for many runs at once); SQLite files are used"
+def explain_missing() -> str:
+    """Return a clause that PostgreSQL is missing, with the command that installs it."""
+    command = "brew install postgresql" if sys.platform == "darwin" else "apt-get install postgresql"
+    return f"PostgreSQL is not installed here (needed for many concurrent runs; install it with: {command})"

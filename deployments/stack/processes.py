@@ -1,4 +1,4 @@
-"""Background processes: started in sessions of their own, found again whatever became of their parents, ended whole."""
+"""Background processes in new sessions, identified by an environment variable."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ import psutil
 from connectors.interfaces.errors import ConfigError, WaspError
 
 MARK = "WASP_STACK"
-"""Variable that every process of a stack inherits; its value is the stack's folder. Runs that a worker starts have
-sessions of their own and outlive it, so neither process groups nor parents would find them."""
+"""Variable with the stack's folder, inherited by every process of a stack.
+
+Process groups and parents do not find the runs of a worker, because they have their own sessions and outlive it.
+"""
 MARK_NAME = "WASP_STACK_SERVICE"
-"""Variable with the name of the service that a process belongs to."""
+"""Variable with the name of a process's service."""
 LARGEST_LOG = 10_000_000
 OLD_LOGS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One program of the stack: how it is started, and on which variable's port it listens (none: it does not)."""
+    """A program of the stack: its command, and its port with the port's variable."""
 
     name: str
     command: Sequence[str]
@@ -42,28 +44,28 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A process that was started: its number, and when, because numbers are used again."""
+    """A started process: its pid, and its start time, because pids are reused."""
 
     pid: int
     created: float
 
     def process(self) -> psutil.Process | None:
-        """Return the process if it still runs."""
+        """Return the process if it is still running."""
         try:
-            found = psutil.Process(self.pid)
-            same = abs(found.create_time() - self.created) < 1 and found.status() != psutil.STATUS_ZOMBIE
+            process = psutil.Process(self.pid)
+            is_same = abs(process.create_time() - self.created) < 1 and process.status() != psutil.STATUS_ZOMBIE
         except psutil.Error:
             return None
-        return found if same else None
+        return process if is_same else None
 
 
 def start(service: Service, folder: Path) -> Started:
-    """Start a service in the background; what it says goes to logs/NAME.log of the stack's folder."""
-    log = log_place(folder, service.name)
+    """Start a service in the background; its output goes to logs/NAME.log."""
+    log = log_path(folder, service.name)
     _rotate(log)
     environment = {**service.environment, MARK: str(folder), MARK_NAME: service.name, "PYTHONUNBUFFERED": "1"}
     with log.open("ab") as output, _interruptible():
-        process = subprocess.Popen(  # noqa: S603  (a command of our own)
+        process = subprocess.Popen(  # noqa: S603  (a fixed command)
             list(service.command),
             env=environment,
             cwd="/" if service.as_user else folder,
@@ -73,13 +75,12 @@ def start(service: Service, folder: Path) -> Started:
             start_new_session=True,
             **service.as_user,
         )
-    # Nobody waits for a background process: without this it would stay as a zombie of a long-lived parent.
     return Started(process.pid, psutil.Process(process.pid).create_time())
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let processes that are started hear an interrupt: a shell's background jobs ignore it and hand that on."""
+    """Restore SIGINT for child processes; background jobs of a shell ignore it."""
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     if not ignored or threading.current_thread() is not threading.main_thread():
         yield
@@ -91,15 +92,15 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def log_place(folder: Path, name: str) -> Path:
-    """Return where a service writes what it says."""
+def log_path(folder: Path, name: str) -> Path:
+    """Return the log file of a service."""
     (folder / "logs").mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder / "logs" / f"{name}.log"
 
 
-def last_words(folder: Path, name: str, lines: int = 12) -> str:
+def log_tail(folder: Path, name: str, lines: int = 12) -> str:
     """Return the end of a service's log."""
-    text = log_place(folder, name).read_text(encoding="utf-8", errors="replace")
+    text = log_path(folder, name).read_text(encoding="utf-8", errors="replace")
     return "\n".join(text.splitlines()[-lines:])
 
 
@@ -114,7 +115,7 @@ def _rotate(log: Path) -> None:
 
 
 def check_port(service: Service) -> None:
-    """Refuse a port that another program listens on."""
+    """Raise ConfigError if another program listens on the service's port."""
     if not service.port:
         return
     family = socket.AF_INET6 if ":" in service.bind else socket.AF_INET
@@ -124,33 +125,33 @@ def check_port(service: Service) -> None:
             probe.bind((service.bind, service.port))
         except OSError as error:
             raise ConfigError(
-                f"Port {service.port} for {service.name} cannot be had on {service.bind} ({error.strerror}). "
-                f"Take another: make up {service.port_variable}={service.port + 100}"
+                f"Port {service.port} for {service.name} is not available on {service.bind} ({error.strerror}). "
+                f"Use another: make up {service.port_variable}={service.port + 100}"
             ) from None
 
 
-def marked(folder: Path, service: str = "") -> list[psutil.Process]:
-    """Return every process of the stack of this folder, or of one service of it, whoever started it."""
-    found = []
+def stack_processes(folder: Path, service: str = "") -> list[psutil.Process]:
+    """Return every process of the stack in this folder, or of one of its services."""
+    members = []
     for process in psutil.process_iter():
         try:
             environment = process.environ()
-            ours = environment.get(MARK) == str(folder) and service in ("", environment.get(MARK_NAME))
-            if ours and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except (psutil.Error, OSError):  # another user's, or gone meanwhile
+            is_ours = environment.get(MARK) == str(folder) and service in ("", environment.get(MARK_NAME))
+            if is_ours and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
+                members.append(process)
+        except (psutil.Error, OSError):  # of another user, or ended meanwhile
             continue
-    return found
+    return members
 
 
 def end(processes: Sequence[psutil.Process], seconds: float, number: int = signal.SIGTERM) -> None:
-    """Ask processes to end and wait for them; those that are still there after `seconds` are killed."""
+    """Send a signal to processes, and kill those that remain after `seconds`."""
     _send(processes, number)
     _, alive = psutil.wait_procs(processes, timeout=seconds)
     _send(alive, signal.SIGKILL)
     _, left = psutil.wait_procs(alive, timeout=5)
     if left:
-        raise WaspError(f"Processes {', '.join(str(one.pid) for one in left)} cannot be ended; end them by hand")
+        raise WaspError(f"Processes {', '.join(str(process.pid) for process in left)} do not stop. Stop them manually")
 
 
 def _send(processes: Sequence[psutil.Process], number: int) -> None:
@@ -162,14 +163,14 @@ def _send(processes: Sequence[psutil.Process], number: int) -> None:
 
 
 def wait_until(ready: Any, started: Started, name: str, folder: Path, seconds: float = 180) -> None:
-    """Wait until a service answers; WaspError with the end of its log if it dies or stays silent."""
+    """Wait until a service is ready; WaspError with its log if it dies or times out."""
     deadline = time.monotonic() + seconds
     while not ready():
-        dead = started.process() is None
-        if dead or time.monotonic() > deadline:
-            what = "ended at its start" if dead else f"did not answer within {seconds:.0f} s"
+        is_dead = started.process() is None
+        if is_dead or time.monotonic() > deadline:
+            problem = "ended at its start" if is_dead else f"did not respond within {seconds:.0f} s"
             raise WaspError(
-                f"{name} {what}. The end of {log_place(folder, name)}:\n{last_words(folder, name)}\n"
-                "Mend it and type make up again; make down ends what was started."
+                f"{name} {problem}. The end of {log_path(folder, name)}:\n{log_tail(folder, name)}\n"
+                "Fix the problem and run make up again, or make down to stop the started services."
             )
         time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""The programs of the stack and what each of them is told. Secrets travel in environments, never on a command line."""
+"""Commands and environments of the programs; no secrets on command lines."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ OWN = (
     "WASP_AUTH",
     "WASP_BIND",
 )  # fmt: skip
-"""Variables of the person's shell that would lead the stack elsewhere or that not every program needs to know."""
+"""Variables of the user's shell that would redirect the stack's programs."""
 
 
 def client_environment(settings: Settings, ledger: str) -> dict[str, str]:
-    """Return what a program needs to work with the stack: the worker, its runs, and a person's shell."""
-    found = {
+    """Return the environment of clients: the worker, its runs, and a user's shell."""
+    environment = {
         "WASP_HOME": str(settings.home),
         "PREFECT_API_URL": f"{settings.prefect_url}/api",
         "PREFECT_UI_URL": settings.prefect_page,
@@ -43,32 +43,32 @@ def client_environment(settings: Settings, ledger: str) -> dict[str, str]:
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
         "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     }
-    found |= {"WASP_LEDGER_URL": ledger} if ledger else {}
+    environment |= {"WASP_LEDGER_URL": ledger} if ledger else {}
     if settings.auth:
-        found |= {
+        environment |= {
             "PREFECT_API_AUTH_STRING": settings.auth,
             "MLFLOW_TRACKING_USERNAME": settings.user,
             "MLFLOW_TRACKING_PASSWORD": settings.password,
         }
-    return found
+    return environment
 
 
 def base_environment(settings: Settings) -> dict[str, str]:
-    """Return what every program of the stack inherits: the person's environment, without telemetry and profiles."""
+    """Return the user's environment without telemetry and profiles."""
     quiet = {name: value for name, value in DEFAULTS.items() if not name.startswith("PREFECT_LOGGING")}
     inherited = {name: value for name, value in os.environ.items() if name not in OWN}
     return {**inherited, **quiet, "PREFECT_HOME": str(settings.home / "prefect"), "WASP_HOME": str(settings.home)}
 
 
-def prefect_service(settings: Settings, kept: Mapping[str, str]) -> Service:
-    """Return the Prefect server: API, UI, scheduler, events and automations in one process."""
+def prefect_service(settings: Settings, secrets: Mapping[str, str]) -> Service:
+    """Return the Prefect server: API, UI, scheduler and automations in one process."""
     database = f"sqlite+aiosqlite:///{settings.home / 'prefect' / 'prefect.db'}"
     if settings.database == "postgresql":
-        database = url("asyncpg", "prefect", kept["prefect"], settings.postgres_port)
+        database = url("asyncpg", "prefect", secrets["prefect"], settings.postgres_port)
     environment = base_environment(settings) | {
         "PREFECT_API_URL": f"{settings.prefect_url}/api",
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
-        "PREFECT_SERVER_ENCRYPTION_KEY": kept["encryption_key"],
+        "PREFECT_SERVER_ENCRYPTION_KEY": secrets["encryption_key"],
         "PREFECT_SERVER_UI_API_URL": f"{settings.prefect_page}/api",
         "PREFECT_LOGGING_SERVER_LEVEL": "WARNING",
     }
@@ -79,14 +79,14 @@ def prefect_service(settings: Settings, kept: Mapping[str, str]) -> Service:
     return Service("prefect", command, environment, settings.prefect_port, "PREFECT_PORT", settings.bind)
 
 
-def mlflow_service(settings: Settings, kept: Mapping[str, str]) -> Service:
-    """Return the MLflow server; clients hand their files to it and need no access to its folder.
+def mlflow_service(settings: Settings, secrets: Mapping[str, str]) -> Service:
+    """Return the MLflow server; clients upload files and do not access its folder.
 
-    Without PostgreSQL it shows the database that runs without a server write into.
+    Without PostgreSQL it uses the database of runs without a server.
     """
     database = f"sqlite:///{settings.home / 'mlflow.db'}"
     if settings.database == "postgresql":
-        database = url("psycopg2", "mlflow", kept["mlflow"], settings.postgres_port)
+        database = url("psycopg2", "mlflow", secrets["mlflow"], settings.postgres_port)
     environment = base_environment(settings) | {
         "MLFLOW_BACKEND_STORE_URI": database,
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
@@ -100,24 +100,24 @@ def mlflow_service(settings: Settings, kept: Mapping[str, str]) -> Service:
     command += ["--artifacts-destination", str(settings.home / "mlartifacts")]
     if settings.auth:
         command += ["--app-name", "basic-auth"]
-        environment |= _mlflow_auth(settings, kept)
+        environment |= _mlflow_auth(settings, secrets)
     return Service("mlflow", command, environment, settings.mlflow_port, "MLFLOW_PORT", settings.bind)
 
 
-def _mlflow_auth(settings: Settings, kept: Mapping[str, str]) -> dict[str, str]:
-    """Write MLflow's access file and return the variables that go with it.
+def _mlflow_auth(settings: Settings, secrets: Mapping[str, str]) -> dict[str, str]:
+    """Write MLflow's access file and return its variables.
 
-    MLflow keeps the password that it first saw, so each WASP_AUTH has accounts of its own.
+    MLflow stores the first password, therefore each WASP_AUTH has its own accounts database.
     """
-    secret = kept["mlflow_secret"]
+    secret = secrets["mlflow_secret"]
     name = hashlib.sha256(f"{secret} {settings.auth}".encode()).hexdigest()[:12]
-    place = settings.folder / "mlflow_auth.ini"
+    file = settings.folder / "mlflow_auth.ini"
     function = "mlflow.server.auth:authenticate_request_basic_auth"
     lines = ["[mlflow]", "default_permission = NO_PERMISSIONS", f"authorization_function = {function}"]
     lines += [f"database_uri = sqlite:///{settings.folder / f'mlflow_accounts_{name}.db'}"]
-    place.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return {
-        "MLFLOW_AUTH_CONFIG_PATH": str(place),
+        "MLFLOW_AUTH_CONFIG_PATH": str(file),
         "MLFLOW_AUTH_ADMIN_USERNAME": settings.user,
         "MLFLOW_AUTH_ADMIN_PASSWORD": settings.password,
         "MLFLOW_FLASK_SERVER_SECRET_KEY": secret,
@@ -125,7 +125,7 @@ def _mlflow_auth(settings: Settings, kept: Mapping[str, str]) -> dict[str, str]:
 
 
 def worker_service(settings: Settings, ledger: str) -> Service:
-    """Return the worker: it starts each run in a process of its own."""
+    """Return the worker, which starts each run in a new process."""
     environment = base_environment(settings) | client_environment(settings, ledger)
     environment |= {"WASP_DATA": str(settings.data), "PREFECT_WORKER_QUERY_SECONDS": "3"}
     command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process"]

@@ -1,4 +1,4 @@
-"""What is known about the stack of a state folder: settings, processes, and who works on it now."""
+"""State of the stack in a state folder: settings, started processes, and the lock."""
 
 from __future__ import annotations
 
@@ -17,47 +17,49 @@ from deployments.stack.settings import Settings
 
 
 class Stack:
-    """The processes that were started, in order; written down after each start."""
+    """The started processes, in order; stored after each start."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
         self.folder = home / "stack"
-        self.place = self.folder / "state.json"
-        values = json.loads(self.place.read_text(encoding="utf-8")) if self.place.exists() else {}
+        self.file = self.folder / "state.json"
+        values = json.loads(self.file.read_text(encoding="utf-8")) if self.file.exists() else {}
         self.settings: dict[str, Any] = values.get("settings", {})
-        self.started = {name: Started(**one) for name, one in values.get("services", {}).items()}
+        self.started = {name: Started(**entry) for name, entry in values.get("services", {}).items()}
 
     def alive(self, name: str) -> bool:
-        """Say whether a service runs."""
+        """Return True if a service is running."""
         return name in self.started and self.started[name].process() is not None
 
     def any_alive(self) -> bool:
-        """Say whether anything of the stack runs."""
+        """Return True if any service is running."""
         return any(self.alive(name) for name in self.started)
 
     def start(self, service: Service, settings: Settings) -> bool:
-        """Start a service unless it runs; say whether it was started now."""
+        """Start a service unless it is running; return True if it was started."""
         if self.alive(service.name):
             return False
         self.started[service.name] = start(service, self.folder)
         self.settings = settings.plain()
-        values = {"settings": self.settings, "services": {name: asdict(one) for name, one in self.started.items()}}
-        write_text_whole(self.place, json.dumps(values, indent=2), private=True)
+        services = {name: asdict(process) for name, process in self.started.items()}
+        write_text_whole(
+            self.file, json.dumps({"settings": self.settings, "services": services}, indent=2), private=True
+        )
         return True
 
     def forget(self) -> None:
-        """Remove what holds only while the stack runs."""
-        for place in (self.place, self.folder / "env"):
-            place.unlink(missing_ok=True)
+        """Remove the files that are valid only while the stack runs."""
+        for file in (self.file, self.folder / "env"):
+            file.unlink(missing_ok=True)
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Hold a stack for one `up` or `down`."""
+def lock_stack(folder: Path) -> Iterator[None]:
+    """Lock a stack during `up` or `down`."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ConfigError(f"Another make up or make down works on {folder}; wait for it") from None
+            raise ConfigError(f"{folder}: another make up or make down is active. Wait for it") from None
         yield

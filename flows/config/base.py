@@ -1,6 +1,7 @@
-"""Typed parameters of the flows: one YAML file, one form in the Prefect UI, the same names everywhere.
+"""Typed parameters shared by all flows.
 
-Unknown keys are refused with the nearest known name (`flows.config.files` words the errors).
+A YAML file, the form in the Prefect UI and the CLI use the same field names. An unknown key is an error that suggests
+the nearest valid name (see `flows.config.files`).
 """
 
 from __future__ import annotations
@@ -24,33 +25,33 @@ from tasks.accounting.sensitivity import Paper
 
 
 class AnyConfig(Strict):
-    """Everything that a run needs, whatever its method, and whether or not it opens private rows."""
+    """Configuration of a run of any method, with or without private data."""
 
     is_whole = True
     flow_name: ClassVar[str] = ""
     """Name of the flow in the catalogue that this configures."""
 
-    task: str = Field(
-        json_schema_extra=tasks, description="Name of a task that ships, or the path of a task file of your own."
-    )
-    data_root: str | None = Field(None, description="Folder that relative paths of rows and models start from.")
-    private: PrivateRows | None = Field(None, exclude=True, description="The private rows, where there are any.")
-    parties: PartiesChoice | None = Field(None, exclude=True, description="Who holds them, where several parties do.")
-    test: Rows | None = Field(None, description="Real rows for accuracy and FID, never used in training.")
-    public: Rows | None = Field(None, description="Public rows for metrics that may be shown.")
-    plms: list[Plm] = Field(min_length=1, description="The language models (K of them).")
+    task: str = Field(json_schema_extra=tasks, description="Name of a shipped task, or path of your own task file.")
+    data_root: str | None = Field(None, description="Base folder for relative paths of data and models.")
+    private: PrivateRows | None = Field(None, exclude=True, description="Private data, if the method uses any.")
+    parties: PartiesChoice | None = Field(None, exclude=True, description="Parties that hold the private data, if any.")
+    test: Rows | None = Field(None, description="Real test data for accuracy and FID; never used in training.")
+    public: Rows | None = Field(None, description="Public data for metrics that may be published.")
+    plms: list[Plm] = Field(min_length=1, description="Language models that generate texts (K in the paper).")
     plms_used: list[str] | None = Field(
-        None, min_length=1, description="Names of the models that take part, for comparisons; empty: all."
+        None, min_length=1, description="Names of the models to use, for comparisons. Empty: all."
     )
-    embedder: EmbedderChoice = Field(EmbedderChoice(), description="The model that turns texts into vectors.")
-    privacy: Kept = Field(Kept(), description="What happens to what the run has made.")
+    embedder: EmbedderChoice = Field(EmbedderChoice(), description="Embedding model for texts.")
+    privacy: Kept = Field(Kept(), description="Handling of lost run artifacts.")
     method: AnyMethod = Field(AnyMethod(), description="Settings of the method.")
-    student: StudentChoice = Field(StudentChoice(), description="The small task model (STM) trained on the result.")
-    evaluation: Evaluation = Field(Evaluation(), description="What is measured against.")
-    tracking: Tracking = Field(Tracking(), description="Where experiments are recorded.")
-    limits: Limits = Field(Limits(), description="What a run may cost.")
-    export: Export = Field(Export(), description="What has to happen before a bundle of the run may leave.")
-    execution: Execution = Field(Execution(), description="How the run is carried out.")
+    student: StudentChoice = Field(
+        StudentChoice(), description="Downstream classifier (student, STM) trained on the synthetic texts."
+    )
+    evaluation: Evaluation = Field(Evaluation(), description="Evaluation settings.")
+    tracking: Tracking = Field(Tracking(), description="Experiment tracking in MLflow.")
+    limits: Limits = Field(Limits(), description="Cost limits of a run.")
+    export: Export = Field(Export(), description="Conditions for exporting a bundle of the run.")
+    execution: Execution = Field(Execution(), description="Execution settings: task runner, seed, approval.")
 
     rules = (
         rule(
@@ -63,7 +64,7 @@ class AnyConfig(Strict):
 
     @property
     def epsilon(self) -> float:
-        """What is asked for: 0 where no private row is opened, infinite where nothing is promised."""
+        """Epsilon: 0 without private data, infinite without a privacy guarantee."""
         return 0.0
 
     @property
@@ -83,12 +84,12 @@ class AnyConfig(Strict):
 
     @property
     def opens_rows(self) -> bool:
-        """Whether private rows are opened, here or by parties."""
+        """True if this process or a party reads private data."""
         return self.private is not None or self.parties is not None
 
     @property
     def models(self) -> list[Plm]:
-        """Every language model of the run, those that write first."""
+        """All language models of the run, generators first."""
         return list(self.plms)
 
     @property
@@ -98,88 +99,94 @@ class AnyConfig(Strict):
 
     @property
     def asks(self) -> list[Asks]:
-        """What the models are asked when nothing has to be asked twice; here each text once."""
+        """Expected model calls if no call is repeated; by default one per text."""
         return [Asks(self.writers, self.method.samples)]
 
     @model_validator(mode="before")
     @classmethod
-    def _only_those_used(cls, values: Any) -> Any:
+    def _select_plms(cls, values: Any) -> Any:
         used, plms = (values.get("plms_used"), values.get("plms")) if isinstance(values, dict) else (None, None)
         if not isinstance(used, list) or not isinstance(plms, list):
             return values
         names = [plm.get("name") if isinstance(plm, dict) else getattr(plm, "name", None) for plm in plms]
         unknown = [name for name in used if name not in names]
         if unknown:
-            raise ValueError(f"plms_used: there is no PLM {unknown[0]!r}; known here: {', '.join(map(str, names))}")
+            raise ValueError(f"plms_used: there is no PLM {unknown[0]!r}. Choose from {', '.join(map(str, names))}")
         return values | {"plms": [plm for plm, name in zip(plms, names, strict=True) if name in used]}
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         names = [plm.name for plm in self.models]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"plms: the name {twice[0]!r} is used twice; give each PLM a name of its own")
+        duplicates = sorted({name for name in names if names.count(name) > 1})
+        if duplicates:
+            raise ValueError(f"plms: the name {duplicates[0]!r} is used twice. Give each PLM a unique name")
         refuse_unpriced(self.limits.max_dollars, self.models)
         fills = [plm.name for plm in self.plms if plm.connector == "fill_mask"]
         if fills:
-            raise ValueError(f"plms: {fills[0]!r} is a fill_mask model, which fills gaps and cannot write by itself")
+            raise ValueError(
+                f"plms: {fills[0]!r} is a fill_mask model, which only fills gaps. Choose a model that generates texts"
+            )
         if self.student.adaptation == "coral" and not self.student.pays and self.public is None:
             raise ValueError(
-                "student.adaptation is coral, but no public rows are given: name texts that may be learned from as "
-                "they are under public, or let private rows be paid for: student.adaptation_from: moments, kind mlp"
+                "student.adaptation is coral, but there are no public rows. Set public to texts that may be used "
+                "without protection, or pay for private moments: student.adaptation_from: moments with kind mlp"
             )
         if self.student.pays:
             self._can_pay_for_moments()
         self.student.need_density(self.method.releases_density)
         if self.evaluation.fid_reference == "public" and self.public is None:
-            raise ValueError("evaluation.fid_reference is 'public' but no public rows are given")
+            raise ValueError(
+                "evaluation.fid_reference is 'public', but there are no public rows. Set public or write test"
+            )
         return self
 
     def _can_pay_for_moments(self) -> None:
         if self.private is None:
-            raise ValueError("student.adaptation_from is moments, but no private rows are opened here; write public")
+            raise ValueError("student.adaptation_from is moments, but this run reads no private rows. Write public")
         if math.isinf(self.epsilon) or self.method.tuning is not None:
             raise ValueError(
-                "student.adaptation_from: moments are paid out of the budget of votes or counts; this run trains on "
-                "private rows or adds no noise. Write public"
+                "student.adaptation_from: moments need a budget for votes or counts, but this run trains on private "
+                "rows or adds no noise. Write public"
             )
-        given = self.student.adaptation_epsilon
-        if given >= self.epsilon:
-            raise ValueError(f"student.adaptation_epsilon ({given:g}) must be below privacy.epsilon ({self.epsilon:g})")
+        moments = self.student.adaptation_epsilon
+        if moments >= self.epsilon:
+            raise ValueError(
+                f"student.adaptation_epsilon ({moments:g}) must be below privacy.epsilon ({self.epsilon:g})"
+            )
 
 
 WITH_PERSON: Schema = {"required": ["person"], "properties": {"person": {"type": "string", "minLength": 1}}}
 
 
 class RunConfig(AnyConfig):
-    """Everything that a run on private rows needs, whatever its method."""
+    """Configuration of a run on private data, for any method."""
 
     private: PrivateRows | None = Field(
         None,
         json_schema_extra=without_null,
-        description="The private rows: where they lie; never sent anywhere. Left out where parties have them.",
+        description="Location of the private data, which is never sent anywhere. Empty if parties hold it.",
     )
     parties: PartiesChoice | None = Field(
-        None, description="Several parties hold the private rows, each its own; in place of `private`."
+        None, description="Several parties hold private data of their own; replaces `private`."
     )
-    privacy: Privacy = Field(Privacy(), description="What is promised about the private rows.")
+    privacy: Privacy = Field(Privacy(), description="Privacy guarantee for the private data.")
     class_balance: Literal["balanced", "tutor"] = Field(
         "balanced",
         exclude_if=partial(eq, "balanced"),
-        description="How many texts each class gets: equally many, or in the proportions of noisy counts of the "
-        "private rows' labels, which take a part of epsilon (tutor).",
+        description="Texts per class. balanced: the same number. tutor: proportional to noisy counts of the private "
+        "labels, which use part of epsilon.",
     )
     filter: Literal["none", "discriminator"] = Field(
         "none",
         exclude_if=partial(eq, "none"),
-        description="discriminator: of all texts keep those that teachers on the private rows take for private, which "
-        "takes a part of epsilon.",
+        description="discriminator: keep only texts that teachers trained on the private data classify as private. "
+        "This uses part of epsilon.",
     )
     discriminator: Filter | None = Field(
-        None, exclude_if=partial(is_, None), description="Settings of that filter; empty: the usual ones."
+        None, exclude_if=partial(is_, None), description="Settings of the discriminator. Empty: the defaults."
     )
 
-    # where parties hold the rows there is no `private`, and each party names its own column
+    # parties have no `private` group: each party names its person column itself
     rules: ClassVar[dict[str, Schema]] = AnyConfig.rules | {
         "privacy": {
             "if": {
@@ -192,17 +199,17 @@ class RunConfig(AnyConfig):
 
     @property
     def epsilon(self) -> float:
-        """What the configuration asks for."""
+        """Configured epsilon."""
         return self.privacy.epsilon
 
     @property
     def paper(self) -> Paper:
-        """Whose noise `privacy.calibration: paper` is."""
+        """Paper whose noise formula `privacy.calibration: paper` uses."""
         return "wasp"
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
-        """The choices of `privacy.calibration` that mean something for the method."""
+        """Values of `privacy.calibration` that the method supports."""
         return ("tight", "paper")
 
     @property
@@ -229,44 +236,44 @@ class RunConfig(AnyConfig):
         return super().students + ([("discriminator", filtering.kind, filtering.model)] if filtering else [])
 
     @model_validator(mode="after")
-    def _somebody_has_rows(self) -> Self:
+    def _check_data_owner(self) -> Self:
         if (self.private is None) == (self.parties is None):
             raise ValueError(
-                "private: name the private rows (private.path), or the parties that hold them (parties.registry), and "
-                "not both"
+                "private: set either the private rows (private.path) or the parties that hold them "
+                "(parties.registry), and not both"
             )
         if self.parties is not None and self.evaluation.fid_reference == "private":
-            raise ValueError("evaluation.fid_reference is 'private', but the rows are the parties'; write test or none")
+            raise ValueError("evaluation.fid_reference is 'private', but parties hold the rows. Write test or none")
         return self
 
     @property
     def filtering(self) -> Filter | None:
-        """The discriminator that texts have to pass, if there is one."""
+        """Settings of the discriminator filter; None without one."""
         return (self.discriminator or Filter()) if self.filter == "discriminator" else None
 
     @model_validator(mode="after")
     def _beside_fits(self) -> Self:
         if self.discriminator is not None and self.filter == "none":
-            raise ValueError("discriminator: its settings are for filter: discriminator; leave them out, or filter")
-        named = {"class_balance": self.class_balance != "balanced", "filter": self.filter != "none"}
-        used = [name for name, on in named.items() if on]
+            raise ValueError("discriminator: these settings need filter: discriminator. Set filter, or remove them")
+        options = {"class_balance": self.class_balance != "balanced", "filter": self.filter != "none"}
+        used = [name for name, is_used in options.items() if is_used]
         if used and self.parties is not None:
-            raise ValueError(f"{used[0]}: several parties do not count labels or teach together; leave it out")
+            raise ValueError(f"{used[0]}: not available with several parties. Remove it")
         if used and self.privacy.protects == "person":
             raise ValueError(f"{used[0]}: {NO_PERSONS}")
         texts = self.method.result_size
         if self.filtering is not None and self.filtering.queries >= texts:
             raise ValueError(
-                f"discriminator.queries ({self.filtering.queries}) must be below the number of texts ({texts}), from "
-                "whose rest the teachers learn"
+                f"discriminator.queries ({self.filtering.queries}) must be below the number of texts ({texts}): the "
+                "teachers learn from the remaining texts"
             )
-        asked = {"tutor_epsilon": self.class_balance == "tutor", "filter_epsilon": self.filter != "none"}
-        for name, on in asked.items():
-            given = getattr(self.privacy, name)
-            if given is not None and not on:
-                raise ValueError(f"privacy.{name} is {given:g}, but nothing is released with it; leave it out")
-            if given is not None and given >= self.privacy.epsilon:
-                raise ValueError(f"privacy.{name} ({given:g}) must be below privacy.epsilon")
+        releases = {"tutor_epsilon": self.class_balance == "tutor", "filter_epsilon": self.filter != "none"}
+        for name, is_released in releases.items():
+            epsilon = getattr(self.privacy, name)
+            if epsilon is not None and not is_released:
+                raise ValueError(f"privacy.{name} is {epsilon:g}, but this run has no release for it. Remove it")
+            if epsilon is not None and epsilon >= self.privacy.epsilon:
+                raise ValueError(f"privacy.{name} ({epsilon:g}) must be below privacy.epsilon")
         return self
 
     @model_validator(mode="after")
@@ -274,19 +281,19 @@ class RunConfig(AnyConfig):
         if self.privacy.protects != "person" or self.private is None:
             return self
         if self.private.person is None:
-            raise ValueError("privacy.protects is 'person': private.person must name the column of the persons")
+            raise ValueError("privacy.protects is 'person': set private.person to the column that identifies a person")
         if self.private.takes_exactly:
             raise ValueError(
-                "privacy.protects is 'person': private.rows takes a fixed number of rows, so that one person's absence "
-                "lets other people in; set private.of to the rounded size of the source, or leave private.rows empty"
+                "privacy.protects is 'person': private.rows takes a fixed number of rows, so removing one person adds "
+                "rows of others. Set private.of to the rounded size of the source, or leave private.rows empty"
             )
         return self
 
 
 class OwnRowsConfig(RunConfig):
-    """Everything that a run needs whose method cannot be carried out by several parties."""
+    """Configuration of a method that does not support several parties."""
 
-    private: PrivateRows = Field(description="The private rows: where they lie; they are never sent anywhere.")
+    private: PrivateRows = Field(description="Location of the private data, which is never sent anywhere.")
     parties: None = Field(None, exclude=True)
 
-    hidden: ClassVar[dict[str, str]] = {"parties": "this method is not carried out by several parties"}
+    hidden: ClassVar[dict[str, str]] = {"parties": "this method does not support several parties. Remove it"}

@@ -1,4 +1,4 @@
-"""Typed parameters of a classifier that learns from private rows by DP-SGD."""
+"""Typed parameters of a classifier trained on private data with DP-SGD."""
 
 from __future__ import annotations
 
@@ -27,38 +27,42 @@ class TrainingPrivacy(Privacy):
 
 
 class DpSteps(Strict):
-    """The steps of the training; all of them are one release."""
+    """DP-SGD training settings; all steps together are one release."""
 
     declared_rows: int = Field(
         ge=2,
-        description="Rounded number of private rows. It is PUBLIC: it stands in the plan, the budget book and the "
-        "report, and the chance of a row to take part in a step is made of it. Round it, never count it.",
+        description="Rounded number of private rows. It is PUBLIC (plan, privacy ledger, report) and sets the sampling "
+        "probability. Declare a rounded number, never a count.",
     )
-    batch_rows: int = Field(256, ge=1, description="Rows that take part in a step on average.")
-    steps: int = Field(100, ge=1, le=1_000_000, description="Steps in all; each adds noise and costs epsilon.")
-    clip: float = Field(1.0, gt=0, le=1e6, description="Largest L2 norm of a row's gradient (C); longer ones are cut.")
-    learning_rate: float = Field(0.05, gt=0, le=10, description="Step size of Adam.")
+    batch_rows: int = Field(256, ge=1, description="Average number of rows per step.")
+    steps: int = Field(100, ge=1, le=1_000_000, description="Number of steps; each adds noise and costs epsilon.")
+    clip: float = Field(
+        1.0, gt=0, le=1e6, description="Maximum L2 norm of a row's gradient (C); larger ones are clipped."
+    )
+    learning_rate: float = Field(0.05, gt=0, le=10, description="Learning rate of Adam.")
     clipping: Clipping = Field(
-        "hooks", description="hooks: a gradient per row in memory; ghost: only its norm, far smaller for transformers."
+        "hooks", description="hooks: stores a gradient per row. ghost: only its norm; far less memory for transformers."
     )
-    rows_at_once: int = Field(256, ge=1, le=65_536, description="Most rows in memory at once; changes no result.")
-    checkpoint_every: int = Field(20, ge=1, description="Steps between checkpoints: a crash loses at most so many.")
+    rows_at_once: int = Field(256, ge=1, le=65_536, description="Maximum rows in memory; does not change the result.")
+    checkpoint_every: int = Field(20, ge=1, description="Steps between checkpoints.")
 
     @model_validator(mode="before")
     @classmethod
-    def _no_seed(cls, values: Any) -> Any:
-        given = [name for name in SEEDS if isinstance(values, dict) and name in values]
-        if given:
-            raise ValueError(f"{given[0]} is refused: noise and sampling come from the operating system alone")
+    def _refuse_seeds(cls, values: Any) -> Any:
+        seeds = [name for name in SEEDS if isinstance(values, dict) and name in values]
+        if seeds:
+            raise ValueError(
+                f"{seeds[0]} is not allowed: noise and sampling use randomness of the operating system. Remove it"
+            )
         return values
 
     @property
     def tuning(self) -> Training:
-        """The steps, in the accountant's terms."""
+        """The training, as input for the accountant."""
         return Training(self.steps, self.batch_rows, self.declared_rows, self.clip)
 
     def recipe(self, noise_multiplier: float) -> Recipe:
-        """How they are carried out with so much noise."""
+        """Return the training recipe for a noise multiplier."""
         return Recipe(
             training=self.tuning,
             noise_multiplier=noise_multiplier,

@@ -1,4 +1,4 @@
-"""Typed parameters that every flow has: student, evaluation, tracking, limits, export, execution."""
+"""Typed parameters of every flow: student, limits, export, execution and others."""
 
 from __future__ import annotations
 
@@ -16,60 +16,60 @@ def _unset(value: object) -> bool:
 
 
 class StudentChoice(Strict):
-    """The small task model (STM) that is trained on the result."""
+    """The downstream classifier (student, STM) trained on the synthetic texts."""
 
     kind: Literal["finetune", "linear", "mlp"] = Field(
         "finetune", description="Fine-tuned transformer, or a linear / 3-layer head on frozen embeddings."
     )
-    model: str = Field("embedded", description="Hub id or folder of the transformer; 'embedded': the demo's.")
-    epochs: int = Field(5, ge=1, le=1000, description="Most epochs; stops early on synthetic validation texts.")
+    model: str = Field("embedded", description="Hub id or folder of the transformer; 'embedded': the demo model.")
+    epochs: int = Field(
+        5, ge=1, le=1000, description="Maximum epochs, with early stopping on a synthetic validation split."
+    )
     learning_rate: float | None = Field(
-        None, gt=0, lt=1, exclude_if=_unset, description="Step size; empty: what suits the kind. Not for linear."
+        None, gt=0, lt=1, exclude_if=_unset, description="Learning rate. Empty: default of the kind. Not for linear."
     )
     batch: int | None = Field(
         None,
         ge=1,
         le=4096,
         exclude_if=_unset,
-        description="Rows of a step; empty: 32 texts, 128 vectors. Not for linear.",
+        description="Batch size. Empty: 32 texts, 128 vectors. Not for linear.",
     )
     max_length: int | None = Field(
-        None, ge=1, le=8192, exclude_if=_unset, description="Tokens of a text that are read; empty: 256. For finetune."
+        None, ge=1, le=8192, exclude_if=_unset, description="Maximum tokens per text. Empty: 256. For finetune."
     )
     precision: Literal["auto", "float32"] = Field(
         "auto",
         exclude_if=partial(eq, "auto"),
-        description="auto: passes in bfloat16 where the processor has it, faster by a third; float32: as on processors "
-        "that have not. For finetune.",
+        description="auto: bfloat16 on CPUs that support it (about a third faster), else float32. For finetune.",
     )
     adaptation: Literal["none", "coral", "density"] = Field(
         "none",
         exclude_if=partial(eq, "none"),
-        description="coral: the student is fitted to real texts as well, whose labels are not looked at (Deep CORAL); "
-        "not for kind linear. density: it learns from vectors of texts that were moved, class by class, to where the "
-        "released density of wasp says that private rows lie; costs no budget, not for kind finetune.",
+        description="Domain adaptation. coral: also align with unlabelled real texts (Deep CORAL); not for linear. "
+        "density: move the vectors of each class towards wasp's released density; uses no budget; not for finetune.",
     )
     adaptation_from: Literal["public", "moments"] = Field(
         "public",
         exclude_if=partial(eq, "public"),
-        description="public: the texts of `public`, used as they are; moments: the private rows, of which a noisy mean "
-        "and covariance of vectors are released and paid for. moments is for kind mlp.",
+        description="Data for coral. public: the texts of `public`, without protection. moments: a noisy mean and "
+        "covariance of the private vectors, which use part of epsilon; for kind mlp.",
     )
     adaptation_epsilon: float = Field(
         1.0,
         gt=0,
         exclude_if=partial(eq, 1.0),
-        description="What of privacy.epsilon these moments cost; everything else has the rest.",
+        description="Part of privacy.epsilon spent on the moments.",
     )
     adaptation_directions: int = Field(
         32,
         ge=1,
         le=512,
         exclude_if=partial(eq, 32),
-        description="Along how many directions of the synthetic texts the private rows are looked at.",
+        description="Number of principal directions of the synthetic texts used for the moments.",
     )
     adaptation_weight: float = Field(
-        1.0, gt=0, le=1e6, exclude_if=partial(eq, 1.0), description="How much that counts beside the labels."
+        1.0, gt=0, le=1e6, exclude_if=partial(eq, 1.0), description="Weight of the adaptation loss."
     )
 
     rules = (
@@ -83,140 +83,135 @@ class StudentChoice(Strict):
 
     @property
     def pays(self) -> bool:
-        """Whether the student adapts to private rows, of which moments are released."""
+        """True if the student adapts to released moments of the private data."""
         return self.adaptation_from == "moments"
 
     @property
     def adapts_to_public(self) -> bool:
-        """Whether it adapts to the public rows."""
+        """True if the student adapts to the public data."""
         return self.adaptation == "coral" and not self.pays
 
     def need_density(self, released: bool) -> None:
-        """Raise ValueError where the student would adapt to a density and none is released."""
+        """Raise ValueError if the student adapts to a density and none is released."""
         if self.adaptation == "density" and not released:
             raise ValueError(
-                "student.adaptation is density, but none is released: it is for wasp with method.guidance kernel, "
+                "student.adaptation is density, but this run releases none. Run wasp with method.guidance kernel, "
                 "subspace or clusters"
             )
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All that is said of the student, for a StudentSpec."""
-        named = ("kind", "model", "epochs", "adaptation", "adaptation_weight")
-        return {name: getattr(self, name) for name in named} | self.recipe
+        """All settings of the student, for a StudentSpec."""
+        names = ("kind", "model", "epochs", "adaptation", "adaptation_weight")
+        return {name: getattr(self, name) for name in names} | self.recipe
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """What is said of steps and texts."""
-        given: dict[str, Any] = {
+        """Training settings that differ from their defaults."""
+        values: dict[str, Any] = {
             "learning_rate": self.learning_rate,
             "batch": self.batch,
             "max_length": self.max_length,
         }
-        given |= {"precision": None if self.precision == "auto" else self.precision}
-        return {name: value for name, value in given.items() if value is not None}
+        values |= {"precision": None if self.precision == "auto" else self.precision}
+        return {name: value for name, value in values.items() if value is not None}
 
     @model_validator(mode="after")
-    def _recipe_means_something(self) -> Self:
-        known = {
+    def _check_recipe(self) -> Self:
+        valid = {
             "finetune": {"learning_rate", "batch", "max_length", "precision"},
             "mlp": {"learning_rate", "batch"},
             "linear": set(),
         }
         for name in self.recipe:
-            if name not in known[self.kind]:
-                raise ValueError(f"{name} means nothing to a student of kind {self.kind}; leave it out")
+            if name not in valid[self.kind]:
+                raise ValueError(f"{name} has no effect on a student of kind {self.kind}. Remove it")
         return self
 
     @model_validator(mode="after")
-    def _adapts_a_network(self) -> Self:
+    def _check_adaptation(self) -> Self:
         if self.adaptation == "coral" and self.kind == "linear":
-            raise ValueError("adaptation: coral changes a network; set kind to mlp or finetune")
+            raise ValueError("adaptation: coral needs a network. Set kind to mlp or finetune")
         if self.adaptation == "density" and self.kind == "finetune":
-            raise ValueError("adaptation: density moves vectors; set kind to linear or mlp")
+            raise ValueError("adaptation: density needs embedding vectors. Set kind to linear or mlp")
         if self.pays and (self.adaptation, self.kind) != ("coral", "mlp"):
-            raise ValueError(
-                "adaptation_from: moments are those of vectors, and for a student that adapts; set adaptation to coral "
-                "and kind to mlp"
-            )
+            raise ValueError("adaptation_from: moments needs adaptation coral and kind mlp. Set both, or write public")
         return self
 
 
 class Evaluation(Strict):
-    """What is measured against."""
+    """Evaluation settings."""
 
     fid_reference: Literal["test", "private", "public", "none"] = Field(
-        "test", description="Rows that FID compares with. 'private' is computed without noise and marked not private."
+        "test", description="Reference data of the FID. 'private' adds no noise and is marked not private."
     )
     map: Literal["axes", "tsne"] = Field(
         "axes",
         exclude_if=partial(eq, "axes"),
-        description="How texts are put on the report's map: two principal axes, or t-SNE (seconds more).",
+        description="Projection of the text map in the report: two principal axes, or t-SNE (some seconds slower).",
     )
 
 
 class Tracking(Strict):
-    """Where experiments are recorded."""
+    """Experiment tracking in MLflow."""
 
     mlflow: str | None = Field(
-        None, description="MLflow tracking URI; empty: MLFLOW_TRACKING_URI, else a database in the state folder."
+        None, description="MLflow tracking URI. Empty: MLFLOW_TRACKING_URI, else a database in the state folder."
     )
-    experiment: str | None = Field(None, description="MLflow experiment; empty: the name of the task.")
-    parent: str | None = Field(
-        None, description="MLflow run that this one is part of; a comparison fills it in for its cells."
-    )
+    experiment: str | None = Field(None, description="MLflow experiment. Empty: the task name.")
+    parent: str | None = Field(None, description="Parent MLflow run; a comparison sets it for its runs.")
 
 
 class Limits(Strict):
-    """What a run may cost."""
+    """Cost limits of a run."""
 
     max_dollars: float | None = Field(
         None,
         gt=0,
-        description="Hard stop before the call that would pass it; what arrived is kept. Each openai or anthropic "
-        "model then needs its price. Empty: no limit.",
+        description="Maximum cost in dollars. The run stops before a call that would exceed it and keeps completions. "
+        "openai and anthropic models then need a price. Empty: no limit.",
     )
 
 
 class Export(Strict):
-    """What has to happen before a bundle of the run may leave (`wasp export`)."""
+    """Conditions for exporting a bundle of the run (`wasp export`)."""
 
     approval: bool = Field(
-        False, description="A second person has to approve each export of this run, on a page of the Prefect server."
+        False, description="Require a second person to approve each export on a page of the Prefect server."
     )
     approval_minutes: int = Field(
-        60, ge=1, le=10_080, description="How long to wait for that; then nothing is exported."
+        60, ge=1, le=10_080, description="Minutes to wait for the approval; then nothing is exported."
     )
 
 
 class Execution(Strict):
-    """How the run is carried out; changes nothing in its result but `seed`."""
+    """Execution settings; only `seed` changes the result."""
 
     task_runner: Literal["threads", "dask", "ray"] = Field(
-        "threads", description="Where steps run: threads of one process, or processes of a Dask or Ray cluster."
+        "threads", description="Run steps in threads of one process, or on a Dask or Ray cluster."
     )
-    max_workers: int = Field(4, ge=1, le=256, description="Steps that run at the same time.")
+    max_workers: int = Field(4, ge=1, le=256, description="Maximum number of concurrent steps.")
     cluster: str | None = Field(
         None,
         description="Address of a running cluster: tcp://HOST:8786 (Dask), HOST:6379 or ray://HOST:10001 (Ray). Empty: "
-        "one is started on this machine for the run.",
+        "start a local cluster for the run.",
     )
-    seed: int = Field(0, ge=0, description="Rules everything except noise.")
+    seed: int = Field(0, ge=0, description="Random seed. DP noise is never seeded.")
     approval: bool = Field(
-        False, description="Wait before the first private row is opened until a person has approved the plan."
+        False, description="Wait for a person to approve the plan before the run reads private data."
     )
     approval_minutes: int = Field(
-        60, ge=1, le=10_080, description="How long to wait for that; then the run ends and nothing is spent."
+        60, ge=1, le=10_080, description="Minutes to wait for the approval; then the run ends and spends nothing."
     )
 
     rules = rule("cluster", {"type": "string"}, {"task_runner": {"enum": ["dask", "ray"]}})
 
     @model_validator(mode="after")
-    def _cluster_is_used(self) -> Self:
+    def _check_cluster(self) -> Self:
         if self.cluster is not None and self.task_runner == "threads":
-            raise ValueError("cluster is for task_runner dask or ray; threads need none")
+            raise ValueError("cluster needs task_runner dask or ray. Remove it, or change task_runner")
         return self
 
 
 PACE = set(Execution.model_fields) - {"seed"}
-"""Settings of `execution` that change no result, so that they make no other run."""
+"""Execution settings that do not affect the run id."""

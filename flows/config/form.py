@@ -1,8 +1,8 @@
-"""How the parameters become a form in the Prefect UI: order, titles, choices, and rules that its server checks.
+"""Base class of the parameters, and their JSON schema for the Prefect form.
 
-Prefect shows the JSON schema of a flow as a form, and its server refuses parameters that break the schema before a run
-exists. Rules are written as `if`/`then` on the names of fields, because `allOf`, `anyOf` and `oneOf` on a group of
-fields would be drawn as further groups.
+Prefect shows the JSON schema of a flow as a form. Its server refuses parameters that violate the schema before it
+creates a run. Rules between fields are `if`/`then` schemas on field names, because the form would draw `allOf`, `anyOf`
+and `oneOf` of a group as additional groups.
 """
 
 from __future__ import annotations
@@ -25,39 +25,38 @@ WORDS = {"fid": "FID", "api": "API", "plms": "Language models (PLMs)", "mlflow":
 LEAST_DELTA, MOST_DELTA = 1e-12, 0.01
 """See `flows.config.privacy.Delta`."""
 SERVER_CHECKS = (PUBLIC, REFERENCE, SECRET_NAME, READING, LEAST_DELTA, MOST_DELTA)
-"""Patterns and limits by which the server refuses parameters; deployments are registered again when they change."""
+"""Patterns and limits that the server checks; part of a deployment's version."""
 KEY_INSTEAD = (
-    "a key is written here itself (not repeated), and a configuration is stored by Prefect, in manifests and in "
-    "reports. Write where the key is stored: env:NAME (environment variable), prefect:BLOCK (Secret block), or none"
+    "the value is a key (not shown), but Prefect, manifests and reports store the configuration. Write a reference to "
+    "the key: env:NAME (environment variable), prefect:BLOCK (Secret block), or none"
 )
 ADDRESS_INSTEAD = (
-    "the address holds a password (not repeated), and a configuration is stored by Prefect, in manifests and in "
-    "reports. "
+    "the address contains a password (not shown), but Prefect, manifests and reports store the configuration. "
 )
 INSTEAD = {
     "path": "Put the whole address into an environment variable and write env:NAME",
     "mlflow": "Leave it empty and set the environment variable MLFLOW_TRACKING_URI",
-    "endpoint": "Leave the password out and write `key: env:NAME` beside it",
-    "url": "Leave the password out and write `key: env:NAME` beside it",
-    "api": "Leave the password out and set PREFECT_API_AUTH_STRING",
+    "endpoint": "Remove the password and add `key: env:NAME`",
+    "url": "Remove the password and add `key: env:NAME`",
+    "api": "Remove the password and set PREFECT_API_AUTH_STRING",
 }
-"""What to do with a password in an address, by the name of its field."""
+"""Fix for a password in an address, by field name."""
 
 
 class NoBooleans(BaseModel):
-    """Base of forms in which true and false are no numbers: pydantic would read them as 1 and 0."""
+    """Base of models that refuse booleans as numbers; pydantic reads them as 1 and 0."""
 
     @field_validator("*", mode="before")
     @classmethod
-    def _is_no_boolean(cls, value: Any, info: ValidationInfo) -> Any:
+    def _refuse_boolean(cls, value: Any, info: ValidationInfo) -> Any:
         kinds = set(_kinds(cls.model_fields[str(info.field_name)].annotation))
         if kinds & {int, float} and not kinds & {bool, Any} and _has_boolean(value):
-            raise ValueError("true and false (in YAML also yes, no, on and off) are no numbers; write the number")
+            raise ValueError("true and false (in YAML also yes, no, on and off) are not numbers. Write a number")
         return value
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:
-    """Yield the types that an annotation is made of."""
+    """Yield the types in an annotation."""
     inside = get_args(annotation)
     if not inside or get_origin(annotation) is Literal:
         yield annotation
@@ -72,12 +71,15 @@ def _has_boolean(value: Any) -> bool:
 
 
 class Strict(NoBooleans):
-    """Base of all parameters: unknown keys are refused, values do not change.
+    """Base of all parameters: frozen, without unknown keys, keys or passwords.
 
-    Keys and passwords are refused at any depth, here and, where the class is a whole configuration (`is_whole`), by the
-    Prefect server, before it stores a run. `rules` holds by field what must be true of its group once the field is
-    there (see `rule`). `hidden`: fields of the base that mean nothing here, with the reason; they stand in no form and
-    no file, and are refused where one is given.
+    Secrets are refused at any depth. For a whole configuration (`is_whole`) the Prefect server refuses them too, before
+    it stores a run.
+
+    Attributes:
+        rules: conditions on the group of a field, by field name (see `rule`).
+        hidden: fields of the base class that have no effect here, with the reason; forms omit them, and a value for
+            one is an error.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -87,24 +89,27 @@ class Strict(NoBooleans):
 
     @model_validator(mode="before")
     @classmethod
-    def _contains_no_secret(cls, values: Any) -> Any:
+    def _refuse_secrets(cls, values: Any) -> Any:
         for finding in find_secrets(values):
             raise PydanticCustomError("secret", "{message}", {"message": explain_secret(finding)})
         return values
 
     @model_validator(mode="before")
     @classmethod
-    def _nothing_hidden(cls, values: Any) -> Any:
-        given = [name for name in cls.hidden if isinstance(values, dict) and values.get(name) is not None]
-        if given:
-            raise ValueError(f"{given[0]}: {cls.hidden[given[0]]}")
+    def _refuse_hidden(cls, values: Any) -> Any:
+        hidden = [name for name in cls.hidden if isinstance(values, dict) and values.get(name) is not None]
+        if hidden:
+            raise ValueError(f"{hidden[0]}: {cls.hidden[hidden[0]]}")
         return values
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Return the schema with a title and a position for every field: databases do not keep the order of JSON."""
-        found = handler(core)
-        schema = handler.resolve_ref_schema(found)
+        """Return the schema with a title and a position per field.
+
+        The position is necessary because databases do not preserve the order of JSON keys.
+        """
+        reference = handler(core)
+        schema = handler.resolve_ref_schema(reference)
         for name in cls.hidden:
             schema.get("properties", {}).pop(name, None)
         for position, (name, field) in enumerate(schema.get("properties", {}).items()):
@@ -113,42 +118,45 @@ class Strict(NoBooleans):
         if cls.rules:
             schema["dependentSchemas"] = cls.rules
         if cls.is_whole:
-            schema |= {"if": True, "then": without_secrets()}  # neither is drawn in the form
-        return found
+            schema |= {"if": True, "then": without_secrets()}  # the form shows neither
+        return reference
 
 
 def explain_secret(finding: Finding) -> str:
-    """Return where a secret is written and what to write instead."""
+    """Return the location of a secret and the value to use in its place."""
     if finding.is_key:
         return f"{finding}: {KEY_INSTEAD}"
-    instead = INSTEAD.get(re.split(r"[.]", finding.path[-1])[-1] if finding.path else "", "Leave the password out")
+    instead = INSTEAD.get(re.split(r"[.]", finding.path[-1])[-1] if finding.path else "", "Remove the password")
     return f"{finding}: {ADDRESS_INSTEAD}{instead}"
 
 
 def title_of(name: str) -> str:
-    """Return the words of a field's name, as they stand in the form."""
+    """Return the form title of a field name."""
     words = " ".join(WORDS.get(word, word) for word in name.split("_"))
     return words[:1].upper() + words[1:]
 
 
-def rule(field: str, given: Schema, then: dict[str, Schema]) -> dict[str, Schema]:
-    """Say that where `field` is as `given`, the fields of `then` must be there and be as it says."""
-    when = {"properties": {field: given}, "required": [field]}
+def rule(field: str, condition: Schema, then: dict[str, Schema]) -> dict[str, Schema]:
+    """Return a schema rule: if `field` matches `condition`, `then` must hold.
+
+    The fields of `then` are required and must match its schemas.
+    """
+    when = {"properties": {field: condition}, "required": [field]}
     return {field: {"if": when, "then": {"properties": then, "required": list(then)}}}
 
 
 def connectors(field: Schema) -> None:
-    """Offer the connectors that are installed where the deployment is registered."""
+    """Offer the connectors installed on the machine that registers the deployment."""
     field["enum"] = sorted(registry.connectors())
 
 
 def tasks(field: Schema) -> None:
-    """Name the tasks that ship; the path of a file is allowed as well, so they are no closed choice."""
+    """List the shipped tasks in the description; a file path is valid too."""
     shipped = sorted(path.stem for path in Path(__file__).with_name("task_files").glob("*.yaml"))
-    field["description"] += f" Those that ship: {', '.join(shipped)}."
+    field["description"] += f" Shipped tasks: {', '.join(shipped)}."
 
 
 def without_null(field: Schema) -> None:
-    """Let the form show the fields of an optional group, and its server name the one that is wrong."""
+    """Show the fields of an optional group; the server then names an invalid one."""
     (group,) = (choice for choice in field.pop("anyOf") if choice != {"type": "null"})
     field |= group

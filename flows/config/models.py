@@ -1,4 +1,4 @@
-"""Typed parameters of the models that a run uses: language models (PLMs) and the embedder."""
+"""Typed parameters of the language models (PLMs) and the embedder of a run."""
 
 from __future__ import annotations
 
@@ -15,54 +15,56 @@ from connectors.security.secret_patterns import REFERENCE
 from flows.config.form import Schema, Strict, connectors, rule
 
 PAID = ("anthropic", "openai")
-"""Connectors of models behind an address: their calls may cost money."""
+"""Connectors of hosted models, whose calls may cost money."""
 
 
 class Price(Strict):
-    """Dollars per million tokens, and when the vendor asked so much."""
+    """Dollars per million tokens, with the date of the price list."""
 
-    input: float = Field(ge=0, description="Dollars per million tokens read.")
-    output: float = Field(ge=0, description="Dollars per million tokens written.")
+    input: float = Field(ge=0, description="Dollars per million input tokens.")
+    output: float = Field(ge=0, description="Dollars per million output tokens.")
     date: str = Field("", description="Date of the price list.")
 
     @field_validator("date", mode="before")
     @classmethod
     def _date_as_text(cls, value: Any) -> Any:
-        return value.isoformat() if isinstance(value, date) else value  # YAML reads a bare date as one
+        return value.isoformat() if isinstance(value, date) else value  # YAML parses an unquoted date
 
 
 class Plm(Strict):
-    """One language model (PLM) that writes texts."""
+    """A language model (PLM) that generates texts."""
 
     name: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", description="Name in tables and folders; each PLM its own."
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", description="Unique name of the model in tables and folders."
     )
     connector: str = Field(
         "ngram",
         json_schema_extra=connectors,
-        description="How it is reached: ngram (embedded), recorded (a Parquet file), hf (local transformers), openai "
-        "(and every compatible server), anthropic.",
+        description="ngram (embedded), recorded (a Parquet file), hf (local transformers), openai (or a compatible "
+        "server), anthropic.",
     )
-    model: str = Field("", description="Model of the connector: a corpus name, a file, a model id.")
-    temperature: float | None = Field(None, ge=0, le=5, description="Decoding temperature; empty: the connector's.")
-    top_p: float | None = Field(None, gt=0, le=1, description="Nucleus sampling; empty: the connector's.")
-    top_k: int | None = Field(None, ge=1, description="Top-k sampling; empty: the connector's.")
-    max_tokens: int | None = Field(None, ge=1, description="Longest answer in tokens; empty: as the task says.")
-    endpoint: str | None = Field(None, description="Base URL of a compatible server; empty: the vendor's own.")
+    model: str = Field("", description="Model of the connector: a corpus name, a file, or a model id.")
+    temperature: float | None = Field(
+        None, ge=0, le=5, description="Sampling temperature. Empty: the connector's default."
+    )
+    top_p: float | None = Field(None, gt=0, le=1, description="Nucleus sampling. Empty: the connector's default.")
+    top_k: int | None = Field(None, ge=1, description="Top-k sampling. Empty: the connector's default.")
+    max_tokens: int | None = Field(None, ge=1, description="Maximum tokens per completion. Empty: set by the task.")
+    endpoint: str | None = Field(None, description="Base URL of a compatible server. Empty: the vendor's URL.")
     key: str | None = Field(
         None,
         json_schema_extra={"pattern": REFERENCE},
-        description="Where the key lies, never the key: env:NAME, prefect:BLOCK for a Secret block, or none.",
+        description="Reference to the API key, never the key itself: env:NAME, prefect:BLOCK (Secret block), or none.",
     )
-    concurrency: int | None = Field(None, ge=1, le=256, description="Most calls in flight per endpoint.")
+    concurrency: int | None = Field(None, ge=1, le=256, description="Maximum concurrent calls per endpoint.")
     batch_api: bool = Field(
-        False, description="Ask through the vendor's batch API (openai, anthropic): half the price, within a day."
+        False, description="Use the vendor's batch API (openai, anthropic): half the price, results within a day."
     )
-    batch_seconds: float = Field(30.0, gt=0, le=3600, description="Seconds between two looks at an open batch.")
+    batch_seconds: float = Field(30.0, gt=0, le=3600, description="Seconds between status checks of an open batch.")
     price: Price | None = Field(
         None,
-        description="What tokens cost; without it dollars count as 0, and limits.max_dollars is refused. A free server "
-        "costs 0 and 0.",
+        description="Token price. Without it the cost counts as 0 and limits.max_dollars is refused. Set 0 and 0 for a "
+        "free server.",
     )
     options: dict[str, Any] = Field(default_factory=dict, description="Further options of the connector.")
 
@@ -73,13 +75,13 @@ class Plm(Strict):
     ) | rule("batch_api", {"const": True}, {"connector": {"enum": ["openai", "anthropic"]}})
 
     @model_validator(mode="after")
-    def _price_is_whole(self) -> Self:
+    def _check_price(self) -> Self:
         try:
             _ = self.stated_price
         except ValidationError:
             raise ValueError(
-                f"options.price: {self.options['price']!r} is no price. Write {{input: ..., output: ...}}, dollars per "
-                "million tokens"
+                f"options.price: {self.options['price']!r} is not a price. Write {{input: ..., output: ...}} in "
+                "dollars per million tokens"
             ) from None
         return self
 
@@ -93,20 +95,23 @@ class Plm(Strict):
 
     @property
     def connector_options(self) -> dict[str, Any]:
-        """What the connector gets: the options, with the fields above that are set."""
-        aside = {"name", "connector", "model", "batch_api", "batch_seconds", "options"}
-        named = self.model_dump(mode="json", exclude=aside, exclude_none=True)
-        return {**self.options, **named}
+        """Options for the connector, including the fields above that are set."""
+        excluded = {"name", "connector", "model", "batch_api", "batch_seconds", "options"}
+        fields = self.model_dump(mode="json", exclude=excluded, exclude_none=True)
+        return {**self.options, **fields}
 
 
 def refuse_unpriced(max_dollars: float | None, models: Sequence[Plm]) -> None:
-    """Raise ValueError where a cap on money would not hold: a paid model has no price, so its calls count as free."""
+    """Raise ValueError if a cost limit is set and a paid model has no price.
+
+    Its calls would count as free, and the limit would not hold.
+    """
     unpriced = [plm.name for plm in models if plm.connector in PAID and plm.stated_price is None]
     if max_dollars is not None and unpriced:
         raise ValueError(
-            f"limits.max_dollars: the cap of {format_dollars(max_dollars)} dollars cannot hold without the price of "
-            f"{', '.join(map(repr, unpriced))}. Set price of each, for example price={{input: 0.15, output: 0.6}} in "
-            "dollars per million tokens (zeros for a free server), or remove the cap."
+            f"limits.max_dollars: a limit of {format_dollars(max_dollars)} dollars needs the price of "
+            f"{', '.join(map(repr, unpriced))}. Set the price of each, for example price={{input: 0.15, output: 0.6}} "
+            "in dollars per million tokens (zeros for a free server), or remove the limit."
         )
 
 
@@ -125,33 +130,32 @@ CAP_NEEDS_PRICES: dict[str, Schema] = {
         "then": {"properties": {"plms": {"items": _PRICED}}},
     }
 }
-"""The rule of `refuse_unpriced` for the form; models that `plms_used` leaves out need no price."""
+"""Schema rule of `refuse_unpriced`; models not in `plms_used` need no price."""
 
 
 class EmbedderChoice(Strict):
-    """The model that turns texts into vectors (phi in the paper)."""
+    """The embedding model for texts (phi in the paper)."""
 
     connector: Literal["sentence_transformers", "word_vectors", "hashing"] = Field(
         "sentence_transformers",
         description="sentence_transformers needs the extra 'local'; word_vectors (GloVe, fastText as text) and hashing "
-        "need nothing.",
+        "need no extra.",
     )
     model: str = Field(
         "embedded",
-        description="Hub id, folder, or 'embedded' (the package of the extra 'demo'); word_vectors: their file or "
-        "folder.",
+        description="Hub id, folder, or 'embedded' (from the extra 'demo'). For word_vectors: their file or folder.",
     )
     precision: Literal["float32", "bfloat16"] = Field(
         "float32",
         exclude_if=partial(eq, "float32"),
-        description="bfloat16: faster by half where the processor has it, other vectors (about 1 % of the votes go to "
-        "other texts). For sentence_transformers.",
+        description="bfloat16 is about 1.5x faster on CPUs that support it; about 1 % of votes change. For "
+        "sentence_transformers.",
     )
     backend: Literal["auto", "torch", "onednn"] = Field(
         "auto",
         exclude_if=partial(eq, "auto"),
-        description="What computes the same vectors on a processor. auto: oneDNN, twice as fast on some, where it "
-        "equals torch; else torch. For sentence_transformers.",
+        description="CPU backend; the vectors are the same. auto: oneDNN if its results equal torch (twice as fast on "
+        "some CPUs), else torch. For sentence_transformers.",
     )
     options: dict[str, Any] = Field(default_factory=dict, description="Further options of the embedder.")
 
@@ -161,15 +165,15 @@ class EmbedderChoice(Strict):
 
     @field_validator("precision", mode="before")
     @classmethod
-    def _moves_few_votes(cls, value: Any) -> Any:
+    def _refuse_int8(cls, value: Any) -> Any:
         if value in ("int8", "uint8"):
             raise ValueError(
-                f"{value} is refused: its vectors look alike (cosine 0.99), yet 11 to 16 % of the votes go to other "
-                "texts; write float32 or bfloat16 (about 1 %)"
+                f"{value} is not supported: it changes 11 to 16 % of the votes, although its vectors are similar "
+                "(cosine 0.99). Write float32 or bfloat16 (changes about 1 %)"
             )
         return value
 
     @property
     def connector_options(self) -> dict[str, Any]:
-        """What the connector gets: the options, with the fields above that are set."""
+        """Options for the connector, including precision and backend."""
         return {**self.options, **self.model_dump(include={"precision", "backend"})}

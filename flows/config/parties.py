@@ -1,4 +1,4 @@
-"""Typed parameters of a federation: who the parties are, how they are reached, what holds when some fail or collude."""
+"""Typed parameters of a federation: parties, exchange, failures and collusion."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from flows.config.form import Strict
 
 
 class PartiesChoice(Strict):
-    """Several parties that hold the private rows; they vote where they are, and their sum alone is seen."""
+    """Parties that hold private data and vote locally; only sums are visible."""
 
     registry: str = Field(
-        description="File of the parties' public keys, a line for each: NAME: ed25519:KEY (wasp party-keys prints it)."
+        description="File of the parties' public keys, one line each: NAME: ed25519:KEY (wasp party-keys prints it)."
     )
     only: list[str] | None = Field(
-        None, min_length=2, description="Names of the parties that take part; empty: all of the registry."
+        None, min_length=2, description="Names of the participating parties. Empty: all in the registry."
     )
     minimum: int | None = Field(
         None,
         ge=2,
-        description="Fewest parties that may form a sum when others fail; noise is made for so many. Empty: all.",
+        description="Minimum number of parties in a sum if others fail; sets the noise per party. Empty: all.",
     )
     colluding: int = Field(
         0,
         ge=0,
-        description="Parties that may tell theirs, or add no noise, without harm to the promise; each other's share "
-        "grows for it. From 1 on a party is also protected from every other.",
+        description="Number of parties that may reveal their noise or add none without breaking the guarantee; the "
+        "others add more. From 1 on, parties are also protected from each other.",
     )
     exchange: str = Field(
-        description="Where coordinator and parties leave messages: a shared folder, s3://BUCKET/PREFIX, gs://, abfs://.",
+        description="Location of messages between parties: a shared folder, s3://BUCKET/PREFIX, gs:// or abfs://.",
         json_schema_extra={"pattern": PUBLIC},
     )
     embeddings: Literal["float32", "float16", "int8"] = Field(
-        "float32", description="How vectors of synthetic texts travel; fewer bytes move a few votes."
+        "float32", description="Format in which vectors of synthetic texts are sent; smaller ones change a few votes."
     )
-    minutes: float = Field(10.0, gt=0, le=1440, description="How long each party is waited for at each stage.")
+    minutes: float = Field(10.0, gt=0, le=1440, description="Timeout per party and stage, in minutes.")
     name: str = Field(
-        "federation", min_length=1, description="What all parties' rows together are called in the budget book here."
+        "federation", min_length=1, description="Name of the joint dataset of all parties in the privacy ledger."
     )
 
     @model_validator(mode="after")
-    def _somebody_is_left(self) -> Self:
+    def _check_minimum(self) -> Self:
         if self.minimum is not None and self.colluding >= self.minimum:
             raise ValueError(f"colluding ({self.colluding}) must be below minimum ({self.minimum})")
         return self

@@ -1,4 +1,4 @@
-"""Where the rows and models of a configuration lie, and what a dataset is called."""
+"""Resolves the paths of rows and models in a configuration, and names datasets."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ FILES = {"recorded"}
 
 
 def default_name(path: str) -> str:
-    """Return the name of a dataset in the budget book when none is given: folder and file name, or host and database.
+    """Return the default name of a dataset in the privacy ledger.
 
-    User and password of an address are no part of it: names stand in reports and in experiments.
+    This is folder and file name, or host and database. It excludes user and password of an address, because names
+    appear in reports and experiments.
     """
     _, separator, rest = path.partition("://")
     public = rest.rsplit("@", 1)[-1] if separator else path.split(":")[-1]
@@ -26,13 +27,13 @@ def default_name(path: str) -> str:
 
 
 def place(path: str, root: str | None) -> str:
-    """Return `path`, below `root` if it is a relative path of a file."""
+    """Return `path`, joined to `root` if it is a relative file path."""
     special = ":" in path or path.startswith("~") or Path(path).is_absolute()
     return path if special or root is None else str(Path(root) / path)
 
 
 def rows_ref(rows: Rows, root: str | None, run_seed: int = 0) -> RowsRef:
-    """Return the reference that a configuration's rows stand for; a run draws public rows by its own seed as well."""
+    """Return the reference to configured rows; public rows add the run's seed."""
     is_public = isinstance(rows, PrivateRows) and rows.rows_are_public
     return RowsRef(
         path=place(rows.path, root),
@@ -44,12 +45,12 @@ def rows_ref(rows: Rows, root: str | None, run_seed: int = 0) -> RowsRef:
         public=is_public,
         person=rows.person if isinstance(rows, PrivateRows) else None,
         query=rows.query,
-        classes=tuple((name, tuple(beginnings)) for name, beginnings in (rows.classes or {}).items()),
+        classes=tuple((name, tuple(prefixes)) for name, prefixes in (rows.classes or {}).items()),
     )
 
 
 def model_spec(plm: Plm, root: str | None) -> ModelSpec:
-    """Return what the registry opens; the file of a recorded model, or a folder of weights, may lie below `root`."""
+    """Return the model spec for the registry; files are relative to `root`."""
     model = place(plm.model, root) if plm.model else ""
     if plm.connector not in FILES and not Path(model).is_dir():
         model = plm.model
@@ -57,12 +58,12 @@ def model_spec(plm: Plm, root: str | None) -> ModelSpec:
 
 
 def embedder_of(choice: EmbedderChoice, root: str | None = None) -> Embedder:
-    """Open the embedder of a configuration; files of word vectors may lie below `root`."""
+    """Open the embedder of a configuration; files are relative to `root`."""
     from connectors.embedders.registry import open_embedder
 
     return open_embedder(choice.connector, embedder_model(choice, root), choice.connector_options)
 
 
 def embedder_model(choice: EmbedderChoice, root: str | None) -> str:
-    """Return the model of an embedder; a file of word vectors may lie below `root`."""
+    """Return the model of an embedder; word vector files are relative to `root`."""
     return place(choice.model, root) if choice.connector == "word_vectors" else choice.model

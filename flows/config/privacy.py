@@ -1,4 +1,4 @@
-"""Typed parameters of privacy: what is promised about the private rows, or that nothing is."""
+"""Typed parameters of the privacy guarantee, and of runs without one."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ Epsilon = Annotated[
     BeforeValidator(_as_epsilon, json_schema_input_type=Annotated[float, Field(gt=0)] | Literal["inf"]),
     PlainSerializer(lambda value: "inf" if math.isinf(value) else value, when_used="json"),
 ]
-"""A privacy loss; 'inf' means no noise and marks the run NOT PRIVATE."""
+"""Privacy loss; 'inf' adds no noise and marks the run NOT PRIVATE."""
 
 
 def check_delta(delta: float) -> float:
-    """Return delta; ValueError where it promises nothing, or is too small for the accountants."""
+    """Return delta; ValueError if it is too large or too small for the accountants."""
     if delta >= MOST_DELTA:
         raise ValueError(
-            f"{delta:g} is not below {MOST_DELTA:g}: with it, one record in {max(1, round(1 / delta))} may be "
-            "published as it is. Write a number below 1/rows, such as 1e-5"
+            f"{delta:g} is not below {MOST_DELTA:g}: it permits publishing one record in {max(1, round(1 / delta))} "
+            "unchanged. Write a number below 1/rows, such as 1e-5"
         )
     if not delta > LEAST_DELTA:  # nan as well
         raise ValueError(
-            f"{delta:g} is not above {LEAST_DELTA:g}: in floating-point numbers, accountants cannot tell it from 0. "
+            f"{delta:g} is not above {LEAST_DELTA:g}: accountants cannot distinguish it from 0 in floating point. "
             "Write a number such as 1e-5 or 1e-8"
         )
     return delta
@@ -50,87 +50,88 @@ Delta = Annotated[
     AfterValidator(check_delta),
     Field(json_schema_extra={"exclusiveMinimum": LEAST_DELTA, "exclusiveMaximum": MOST_DELTA}),
 ]
-"""The chance that a promise fails.
+"""Probability that the guarantee fails.
 
-Below 0.01: (0, delta)-DP permits to publish each record as it is with that chance. Above 1e-12: at 1e-14 two
-accountants of DP-SGD differ in the fourth digit, at 1e-16 one of them gives no number.
+Below 0.01: (0, delta)-DP permits publishing each record unchanged with probability delta. Above 1e-12: at 1e-14 two
+DP-SGD accountants differ in the fourth digit, and at 1e-16 one of them returns no number.
 """
 
 Calibration = Literal["tight", "paper"]
 
 
 class Promise(Strict):
-    """What is promised about the private rows, whatever noise keeps it."""
+    """Privacy guarantee of a run, independent of the noise mechanism."""
 
     epsilon: Epsilon = Field(
-        4.0, gt=0, description="Total privacy loss of the run; 'inf' means no noise and marks the run NOT PRIVATE."
+        4.0, gt=0, description="Total privacy loss of the run. 'inf' adds no noise and marks the run NOT PRIVATE."
     )
     delta: Delta = Field(
-        1e-5, description="Chance that the promise fails in the whole run; below 1/rows, and between 1e-12 and 0.01."
+        1e-5, description="Probability that the guarantee of the run fails; below 1/rows, between 1e-12 and 0.01."
     )
     adjacency: Literal["add_remove", "replace_one"] = Field(
-        "add_remove", description="What an attacker may not tell: that a row is there, or which of two rows it is."
+        "add_remove", description="Neighbouring data sets differ by one added or removed record, or by a replaced one."
     )
     protects: Literal["record", "person"] = Field(
-        "record", description="One row, or one person with all their rows (private.person names the column)."
+        "record", description="Unit of protection: one record, or all records of a person (set private.person)."
     )
     rows_per_person: int = Field(
         8,
         ge=1,
         le=1024,
-        description="Most rows of a person that vote (m); a declared number, never read off the data. A keyed hash "
-        "chooses them. Only for protects: person.",
+        description="Maximum records per person that vote (m), selected by a keyed hash. Declare it without looking at "
+        "the data. Only for protects: person.",
     )
     joined_by: Literal["max", "sum", "mean"] = Field(
         "max",
-        description="How the votes of a person's rows become that person's: max (noise x sqrt(m)), sum (noise x m), "
-        "mean (no more noise; many rows count as one). Only for protects: person.",
+        description="How the votes of a person's records combine: max (noise x sqrt(m)), sum (noise x m), or mean (no "
+        "extra noise; many records count as one). Only for protects: person.",
     )
 
     def neighbours(self, rows: PrivateRows | None) -> Adjacency:
-        """Return what noise is made for: a replaced row where a fixed number is taken of a larger source.
+        """Return the adjacency to calibrate noise for.
 
-        Removing one row lets another in then, whatever is asked for.
+        This is replace_one, regardless of `adjacency`, for a fixed number of rows from a larger source: removing one
+        row then adds another.
         """
         return "replace_one" if rows is not None and rows.takes_exactly else self.adjacency
 
 
 class Kept(Strict):
-    """What happens to what a run has made."""
+    """Handling of lost run artifacts."""
 
     on_lost_artifacts: Literal["stop", "respend"] = Field(
-        "stop", description="If texts are lost, or cleaned away: stop, or ask for them again and pay again."
+        "stop", description="If texts were lost or deleted: stop, or generate and pay for them again."
     )
 
     @property
     def respends(self) -> bool:
-        """Whether what is lost is paid again."""
+        """True if a run pays again for lost artifacts."""
         return self.on_lost_artifacts == "respend"
 
 
 class Privacy(Kept, Promise):
-    """What is promised about the private rows."""
+    """Privacy guarantee of a run that adds noise to votes or counts."""
 
     calibration: Calibration = Field(
-        "tight", description="tight: the least noise that keeps epsilon; paper: the noise of the paper's formula."
+        "tight", description="tight: the least noise that achieves epsilon; paper: the noise formula of the paper."
     )
     on_lost_artifacts: Literal["stop", "respend"] = Field(
         "stop",
-        description="If texts that were voted on are lost, or cleaned away: stop, or ask and vote again and pay again.",
+        description="If texts of a vote were lost or deleted: stop, or generate, vote and pay again.",
     )
     tutor_epsilon: float | None = Field(
         None,
         gt=0,
         exclude_if=partial(is_, None),
-        description="Epsilon of the label counts, a part of epsilon; for class_balance: tutor. Empty: 0.4, or a tenth "
-        "of epsilon where that is less.",
+        description="Part of epsilon for the label counts of class_balance: tutor. Empty: 0.4 or a tenth of epsilon, "
+        "the smaller of both.",
     )
     filter_epsilon: float | None = Field(
         None,
         gt=0,
         exclude_if=partial(is_, None),
-        description="Epsilon of the discriminator's teachers, a part of epsilon; for filter: discriminator. Empty: "
-        "half of what the label counts leave.",
+        description="Part of epsilon for the teachers of filter: discriminator. Empty: half of epsilon after the "
+        "label counts.",
     )
 
 
@@ -141,19 +142,19 @@ def _only_infinite(field: dict[str, Any]) -> None:
 
 
 class Exposure(Kept):
-    """That nothing is promised: for a method that uses private rows as they are."""
+    """No privacy guarantee: for a method that uses private data without noise."""
 
     epsilon: Epsilon = Field(
         math.inf,
         gt=0,
         json_schema_extra=_only_infinite,
-        description="'inf' and nothing else: this method adds no noise and is marked NOT PRIVATE.",
+        description="Always 'inf': this method adds no noise and is marked NOT PRIVATE.",
     )
 
     @model_validator(mode="after")
-    def _promises_nothing(self) -> Self:
+    def _require_infinite_epsilon(self) -> Self:
         if not math.isinf(self.epsilon):
             raise ValueError(
-                f"epsilon is {self.epsilon:g}, but this method adds no noise, so that it can promise nothing; write inf"
+                f"epsilon is {self.epsilon:g}, but this method adds no noise and gives no guarantee. Write inf"
             )
         return self

@@ -1,4 +1,4 @@
-"""Typed parameters of rows: where they lie, and which are taken."""
+"""Typed parameters of tables: location, columns, and row selection."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from flows.config.form import Strict, rule
 
 
 class Rows(Strict):
-    """Where rows lie and which columns to take."""
+    """Location of a table, with its columns and row selection."""
 
     path: str = Field(
-        description="File or folder (csv, jsonl, parquet; local, s3://, gs://), database URL, builtin:NAME/FILE, or "
-        "env:NAME for an address that a variable holds, because it has a password in it.",
+        description="File or folder (csv, jsonl, parquet; local, s3://, gs://), database URL, or builtin:NAME/FILE. "
+        "Use env:NAME to read an address with a password from an environment variable.",
         json_schema_extra={"pattern": PUBLIC},
     )
-    text: str = Field("text", description="Column of the text.")
-    label: str = Field("label", description="Column of the label.")
-    rows: int | None = Field(None, ge=1, description="How many rows to take; empty: all.")
-    seed: int = Field(0, ge=0, description="Chooses which rows are taken.")
+    text: str = Field("text", description="Text column.")
+    label: str = Field("label", description="Label column.")
+    rows: int | None = Field(None, ge=1, description="Number of rows to use. Empty: all.")
+    seed: int = Field(0, ge=0, description="Seed of the row selection.")
     query: str | None = Field(
         None,
         json_schema_extra={"anyOf": [{"type": "string", "pattern": READING}, {"type": "null"}]},
-        description="SQL query when the path is a database URL: one SELECT, or WITH that ends in a SELECT. The "
-        "database is opened read-only.",
+        description="SQL query for a database URL: one SELECT, or a WITH that ends in a SELECT. The database is opened "
+        "read-only.",
     )
     classes: dict[str, list[str]] | None = Field(
         None,
         exclude_if=partial(is_, None),
-        description="Where the label is a code: for each class of the task the beginnings of codes that are of it, for "
-        "example ICD chapters. The longest beginning decides; a row of no class is left out.",
+        description="For label codes: the code prefixes of each class, for example ICD chapters. The longest matching "
+        "prefix decides. Rows without a class are skipped.",
     )
 
     rules = rule(
@@ -46,51 +46,52 @@ class Rows(Strict):
 
     @field_validator("query")
     @classmethod
-    def _reads_alone(cls, query: str | None, info: ValidationInfo) -> str | None:
+    def _check_query(cls, query: str | None, info: ValidationInfo) -> str | None:
         if query is not None:
             check_query(query, info.data.get("path", ""))
         return query
 
     @field_validator("classes")
     @classmethod
-    def _tells_classes_apart(cls, classes: dict[str, list[str]] | None) -> dict[str, list[str]] | None:
-        beginnings = [one for several in (classes or {}).values() for one in several]
-        twice = sorted({one for one in beginnings if beginnings.count(one) > 1})
-        if twice:
-            raise ValueError(f"{twice[0]!r} stands for two classes; a code has one")
-        if classes is not None and not all(several and all(several) for several in classes.values()):
-            raise ValueError("give each class at least one beginning of a code, of one letter or more")
+    def _check_prefixes(cls, classes: dict[str, list[str]] | None) -> dict[str, list[str]] | None:
+        prefixes = [prefix for class_prefixes in (classes or {}).values() for prefix in class_prefixes]
+        duplicates = sorted({prefix for prefix in prefixes if prefixes.count(prefix) > 1})
+        if duplicates:
+            raise ValueError(f"the prefix {duplicates[0]!r} belongs to two classes. Remove it from one")
+        if classes is not None and not all(
+            class_prefixes and all(class_prefixes) for class_prefixes in classes.values()
+        ):
+            raise ValueError("a class has no prefix, or an empty one. List at least one code prefix for each class")
         return classes
 
 
 class PrivateRows(Rows):
-    """The private rows. They are opened in the private zone alone; this form holds their place only."""
+    """Location of the private rows; only the private zone reads them."""
 
     of: int | None = Field(
         None,
         ge=1,
-        description="Declared, rounded size of the source when `rows` is set: each row is then taken by a draw of its "
-        "own with chance rows/of. Empty: exactly `rows` are taken, and noise is sqrt(2) larger, because removing one "
-        "row lets another in.",
+        description="Declared, rounded size of the source; needs `rows`. Each row is then sampled independently with "
+        "probability rows/of. Empty: exactly `rows` are used and noise is sqrt(2) larger, because removing one row "
+        "adds another.",
     )
     rows_are_public: bool = Field(
         False,
         exclude_if=partial(eq, False),
-        description="The rows are public, as in an experiment on a published data set: exactly `rows` are drawn, each "
-        "class in its proportion, by this seed and the run's together. The promise is then about the drawn rows. Never "
-        "for private data.",
+        description="The source is public, such as a benchmark. Exactly `rows` are drawn, stratified by class, with "
+        "the seeds of rows and run. The guarantee covers the drawn rows. Never for private data.",
     )
     person: str | None = Field(
-        None, description="Column that says whose row it is; needed when privacy.protects is person."
+        None, description="Column that identifies the person; required for privacy.protects: person."
     )
     name: str | None = Field(
-        None, description="Name of the dataset in the budget book; empty: made of folder and file name."
+        None, description="Name of the dataset in the privacy ledger. Empty: folder and file name."
     )
 
     group: str | None = Field(
         None,
-        description="Name of the group of datasets that hold the same people, this one among them: what is released "
-        "from one is charged to all, for good. Empty: the group that the budget book knows, if any.",
+        description="Group of datasets about the same people, including this one. Each release from one is charged to "
+        "all, permanently. Empty: the group in the privacy ledger, if any.",
     )
 
     rules = (
@@ -102,26 +103,24 @@ class PrivateRows(Rows):
     @model_validator(mode="after")
     def _sample_fits(self) -> Self:
         if self.of is not None and (self.rows is None or self.rows > self.of):
-            raise ValueError(f"of ({self.of}) is the size of the source; set rows to at most that")
+            raise ValueError(f"of ({self.of}) is the size of the source. Set rows to at most {self.of}")
         if self.rows_are_public and self.rows is None:
-            raise ValueError("rows_are_public draws a number of rows; set rows to that number, or leave it out")
+            raise ValueError("rows_are_public needs a number of rows. Set rows, or remove rows_are_public")
         if self.rows_are_public and self.of is not None:
-            raise ValueError(
-                f"of ({self.of}) is for private rows that are drawn one by one; leave it out of public rows"
-            )
+            raise ValueError(f"of ({self.of}) has no effect on public rows. Remove of or rows_are_public")
         return self
 
     @property
     def public_rows(self) -> str:
-        """What is said of rows that are public, in plan and report; empty where they are private."""
+        """Sentence about public rows for plan and report; empty if the rows are private."""
         if not self.rows_are_public:
             return ""
         return (
-            f"rows are public: exactly {self.rows} are drawn, each class in its proportion, and the promise is about "
-            "the drawn rows"
+            f"rows are public: exactly {self.rows} are drawn, stratified by class, and the guarantee covers the drawn "
+            "rows"
         )
 
     @property
     def takes_exactly(self) -> bool:
-        """Whether a fixed number of rows is taken, so that one row's absence lets another in."""
+        """True if the number of rows is fixed: removing one row then adds another."""
         return self.rows is not None and self.of is None and not self.rows_are_public

@@ -1,4 +1,7 @@
-"""Reads task files: what is to be written, in which classes. Those that ship lie in `task_files/`; users add theirs."""
+"""Reads task files, which define the texts to generate and their classes.
+
+Shipped task files are in `task_files/`; users add their own.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ SHIPPED = Path(__file__).with_name("task_files")
 
 def _quoted(value: Any) -> Any:
     if isinstance(value, bool | int | float):
-        raise ValueError("YAML reads this as a number or as yes/no; write it in quotes, so that it stays text")
+        raise ValueError("YAML reads this as a number or as yes/no. Write it in quotes")
     return value
 
 
@@ -33,7 +36,7 @@ class _Form(NoBooleans):
 
 
 class LabelForm(_Form):
-    """One class. A bare name may stand for it."""
+    """A class; a plain name is short for a class with only a name."""
 
     name: Text
     description: str = ""
@@ -46,7 +49,7 @@ class LabelForm(_Form):
 
 
 class AttributeForm(_Form):
-    """Something to vary within each class, such as the rating of a review."""
+    """A property to vary within each class, such as the rating of a review."""
 
     name: Text
     values: list[Text] = Field(min_length=1)
@@ -54,12 +57,12 @@ class AttributeForm(_Form):
     @field_validator("values")
     @classmethod
     def _distinct(cls, values: list[str]) -> list[str]:
-        _refuse_twins(values, "value")
+        _refuse_duplicates(values, "value")
         return values
 
 
 class InstructionsForm(_Form):
-    """Prompt templates in place of those in tasks/text/prompts.py."""
+    """Prompt templates that replace the defaults in tasks/text/prompts.py."""
 
     zero_shot: Text = prompts.ZERO_SHOT
     contrastive: Text = prompts.CONTRASTIVE
@@ -69,11 +72,11 @@ class InstructionsForm(_Form):
     @classmethod
     def _placeholders(cls, template: str, info: ValidationInfo) -> str:
         name = str(info.field_name)
-        known, found = prompts.PLACEHOLDERS[name], prompts.placeholders(template)
-        if unknown := sorted(found - known):
-            raise ValueError(f"unknown placeholder {_braced(unknown)}; known here: {_braced(sorted(known))}")
-        if missing := sorted(prompts.REQUIRED[name] - found):
-            raise ValueError(f"placeholder {_braced(missing)} is missing")
+        valid, used = prompts.PLACEHOLDERS[name], prompts.placeholders(template)
+        if unknown := sorted(used - valid):
+            raise ValueError(f"unknown placeholder {_braced(unknown)}. Choose from {_braced(sorted(valid))}")
+        if missing := sorted(prompts.REQUIRED[name] - used):
+            raise ValueError(f"placeholder {_braced(missing)} is missing. Add it")
         return template
 
 
@@ -91,11 +94,11 @@ class TaskFile(_Form):
     @field_validator("labels")
     @classmethod
     def _distinct(cls, labels: list[LabelForm]) -> list[LabelForm]:
-        _refuse_twins([label.name for label in labels], "label")
+        _refuse_duplicates([label.name for label in labels], "label")
         return labels
 
     def card(self) -> TaskCard:
-        """Return what the tasks work with."""
+        """Return the task card for the steps."""
         return TaskCard(
             name=self.name,
             item=self.item,
@@ -111,17 +114,17 @@ class TaskFile(_Form):
 
 
 def shipped_tasks() -> list[str]:
-    """Return the names of the task files that ship."""
+    """Return the names of the shipped task files."""
     return sorted(path.stem for path in SHIPPED.glob("*.yaml"))
 
 
 def task_place(name_or_path: str) -> str:
-    """Return a shipped name as it is, and the whole path of a task file."""
+    """Return a shipped name unchanged, and the absolute path of any other task file."""
     return name_or_path if name_or_path in shipped_tasks() else str(_find(name_or_path).resolve())
 
 
 def load_task(name_or_path: str | Path) -> TaskCard:
-    """Return the task of a shipped name or of a YAML file; ConfigError with file, field and what to write."""
+    """Return the task of a shipped name or a file; ConfigError with file and field."""
     path = _find(name_or_path)
     try:
         state = path.stat()
@@ -132,7 +135,7 @@ def load_task(name_or_path: str | Path) -> TaskCard:
 
 @lru_cache(maxsize=64)
 def _read(path: Path, _changed: int, _size: int) -> TaskCard:
-    """Return the task of a file, which plans and steps ask for many times, as it was at a time and with a size."""
+    """Return the task of a file, cached by modification time and size."""
     try:
         values = parse_yaml(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
@@ -140,7 +143,7 @@ def _read(path: Path, _changed: int, _size: int) -> TaskCard:
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: the task file is not YAML: {error}") from None
     if not isinstance(values, dict):
-        raise ConfigError(f"{path}: a task file is a mapping with at least name, item and labels")
+        raise ConfigError(f"{path}: not a mapping. Write a task file with at least name, item and labels")
     return check_config(TaskFile, values, str(path)).card()
 
 
@@ -152,15 +155,15 @@ def _find(name_or_path: str | Path) -> Path:
     if path.is_file():
         return path
     raise ConfigError(
-        f"There is no task '{name}'. Tasks that ship: {', '.join(shipped_tasks())}. "
-        "For a task of your own, give the path of its YAML file"
+        f"There is no task '{name}'. Shipped tasks: {', '.join(shipped_tasks())}. "
+        "For your own task, give the path of its YAML file"
     )
 
 
-def _refuse_twins(names: list[str], what: str) -> None:
-    twins = sorted({name for name in names if names.count(name) > 1})
-    if twins:
-        raise ValueError(f"{what} '{twins[0]}' stands twice")
+def _refuse_duplicates(names: list[str], kind: str) -> None:
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    if duplicates:
+        raise ValueError(f"{kind} '{duplicates[0]}' is defined twice. Remove one")
 
 
 def _braced(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Typed parameters of a public vocabulary: where its terms lie, which count, what turns them into vectors."""
+"""Typed parameters of a public vocabulary: source, selection, embedding."""
 
 from __future__ import annotations
 
@@ -16,31 +16,29 @@ if TYPE_CHECKING:
 
 
 class VocabularyChoice(Strict):
-    """A public vocabulary. It must not have been made from the private rows."""
+    """A public vocabulary; it must not be derived from private data."""
 
     path: str = Field(
-        description="File of terms, one or more words each: csv, jsonl, parquet, a text file (.txt) with one on each "
-        "line, or builtin:vocabularies/english.parquet. PUBLIC: never made from the private rows."
+        description="File of terms (words or phrases): csv, jsonl, parquet, a text file (.txt) with one per line, or "
+        "builtin:vocabularies/english.parquet. PUBLIC: never derive it from private data."
     )
-    term: str = Field("term", description="Column of the terms.")
-    rank: str = Field("rank", description="Column of their rank, 1 first; empty: the order of the file.")
-    skip: int = Field(0, ge=0, description="How many terms of the best ranks never count: words that say nothing.")
-    shortest: int = Field(3, ge=1, le=100, description="Least letters and digits of a term.")
-    stop_words: bool = Field(True, description="Leave out common English words, however they are written.")
-    most: int | None = Field(None, ge=1, le=500_000, description="Most terms; empty: all, at most 500,000.")
-    embedder: EmbedderChoice | None = Field(
-        None, description="What turns terms into vectors; empty: the run's embedder."
-    )
+    term: str = Field("term", description="Term column.")
+    rank: str = Field("rank", description="Rank column, 1 is first. Empty: file order.")
+    skip: int = Field(0, ge=0, description="Number of top-ranked terms to skip, because they carry little meaning.")
+    shortest: int = Field(3, ge=1, le=100, description="Minimum number of letters and digits of a term.")
+    stop_words: bool = Field(True, description="Remove common English words, regardless of case and punctuation.")
+    most: int | None = Field(None, ge=1, le=500_000, description="Maximum number of terms. Empty: all, up to 500,000.")
+    embedder: EmbedderChoice | None = Field(None, description="Embedder of the terms. Empty: the embedder of the run.")
 
 
 def vocabulary_of(config: AnyConfig) -> VocabularyChoice | None:
-    """Return the vocabulary of a configuration, if its flow has one."""
-    found = getattr(config, "vocabulary", None)
-    return found if isinstance(found, VocabularyChoice) else None
+    """Return the vocabulary of a configuration, or None."""
+    vocabulary = getattr(config, "vocabulary", None)
+    return vocabulary if isinstance(vocabulary, VocabularyChoice) else None
 
 
 def terms_ref(choice: VocabularyChoice, root: str | None) -> TermsRef:
-    """Return the reference that a vocabulary stands for."""
+    """Return the reference to the terms of a vocabulary."""
     return TermsRef(
         path=place(choice.path, root),
         term=choice.term,

@@ -1,4 +1,7 @@
-"""Reads the YAML that users write: a key that is written twice is an error, as the last one would win silently."""
+"""Parses user-written YAML and refuses duplicate keys.
+
+PyYAML silently uses the last of them.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,11 @@ def parse_yaml(text: str, source: str) -> Any:
 
     Args:
         text: the YAML.
-        source: the file or option that messages name.
+        source: the file or option to name in messages.
 
     Raises:
-        ConfigError: a key is written twice; names source, line and key.
-        yaml.YAMLError: the text is not YAML; its message names source and line.
+        ConfigError: a duplicate key, with source, line and key.
+        yaml.YAMLError: not YAML, with source and line.
     """
     loader = _Loader(text)
     loader.name = source
@@ -31,10 +34,10 @@ def parse_yaml(text: str, source: str) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, with each key of a mapping written once."""
+    """PyYAML's safe loader, without duplicate keys in a mapping."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """Compose a mapping; what a merge (<<) brings in is added later and may be overwritten."""
+        """Compose a mapping; keys from a merge (<<) are added later and may be overridden."""
         node: yaml.MappingNode = super().compose_mapping_node(anchor)
         lines: dict[tuple[str, str], int] = {}
         for key, _ in node.value:

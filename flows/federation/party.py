@@ -15,7 +15,7 @@ from flows.config.files import load_config
 from flows.config.paths import default_name, embedder_of, place, rows_ref
 from flows.engine.federation import check_name, read_registry
 from flows.federation.config import PartyConfig
-from flows.runtime.state_folder import PARTY_KEY, check_closed, state_place, who
+from flows.runtime.state_folder import PARTY_KEY, check_closed, state_path, who
 from flows.runtime.stores import open_exchange, open_ledger, open_zone
 from tasks.steps.federation.party import BUSY, Member
 from tasks.steps.federation.party_round import Keys
@@ -153,6 +153,6 @@ def load_party(path: Path) -> Party:
 def party_at_home(path: Path) -> Party:
     """Open the party of a file, and keep Prefect's own files in its state folder; before Prefect is imported."""
     found = load_party(path)
-    if os.environ.get("PREFECT_HOME") == str(state_place() / "prefect"):
+    if os.environ.get("PREFECT_HOME") == str(state_path() / "prefect"):
         os.environ["PREFECT_HOME"] = str(found.home / "prefect")
     return found

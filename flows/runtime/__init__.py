@@ -1,1 +1,1 @@
-"""Process and state folder of a run: paths, stores, progress, failures."""
+"""Process and state folder of a run: paths, stores, progress, error messages."""

@@ -1,4 +1,4 @@
-"""What a failed run says: the step, the cause and the next move, in the terminal, in Prefect and in the manifest."""
+"""Error messages of a failed run: step, cause and next command."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ LITTLE_BYTES = 1_000_000
 
 
 class UnexpectedError(WaspError):
-    """Something that nobody foresaw: the message names it and says where its traceback is."""
+    """An unexpected exception; the message contains it and the path of its traceback."""
 
 
 @dataclass(slots=True)
 class Story:
-    """How far a run has come: its folder once it has one, and whether it has begun to ask, draw or write."""
+    """Progress of a run, for its error messages.
+
+    Attributes:
+        folder: the run's folder, if it exists.
+        begun: True once the run calls models, draws noise or writes files.
+    """
 
     folder: Path | None = None
     begun: bool = False
@@ -33,10 +38,10 @@ class Story:
 
 @contextmanager
 def told(story: Story) -> Iterator[None]:
-    """Let every error of the block end in words that say what to do; a WaspError stays what it is.
+    """Re-raise errors of the block with the next command; a WaspError keeps its class.
 
-    Whatever stops a run on purpose (SIGTERM, Ctrl-C, a cancellation) passes as it is; where the process ends, steps in
-    other threads are told, since Prefect waits for them: hours for a large model.
+    SIGTERM, Ctrl-C and a cancellation pass unchanged. If the process ends, steps in other threads are cancelled:
+    Prefect waits for them, which takes hours for a large model.
     """
     guard_logs()
     try:
@@ -49,9 +54,9 @@ def told(story: Story) -> Iterator[None]:
         raise
     except Exception as error:
         if disk_is_full(error):
-            full = "The disk is full: free space, or set WASP_HOME to a folder on another disk."
+            full = "The disk is full. Free space, or set WASP_HOME to a folder on another disk."
             raise ArtifactError(in_words(ArtifactError(full), story, step_of(error))) from error
-        raise UnexpectedError(in_words(error, story) + _kept(error, story)) from error
+        raise UnexpectedError(in_words(error, story) + _save_traceback(error, story)) from error
     except BaseException as error:
         if _ends_the_process(error):
             cancellation.stop()
@@ -59,25 +64,25 @@ def told(story: Story) -> Iterator[None]:
 
 
 def _ends_the_process(error: BaseException) -> bool:
-    """Say so of Ctrl-C, an exit, and what Prefect makes of SIGTERM; a pause of Prefect's is none of these."""
-    from prefect.exceptions import TerminationSignal  # loaded by now; a command that only plans does not need it
+    """Return True for Ctrl-C, an exit and SIGTERM, but not for a Prefect pause."""
+    from prefect.exceptions import TerminationSignal  # a command that only plans does not load Prefect
 
     return isinstance(error, (KeyboardInterrupt, SystemExit, TerminationSignal))
 
 
 def in_words(error: Exception, story: Story, step: str = "") -> str:
-    """Return step, cause and next move."""
+    """Return a message with step, cause and next command."""
     cause = str(error) if isinstance(error, WaspError) else f"{type(error).__name__}: {error}"
     step = step or step_of(error)
     text = redact(f"Step '{step}' failed: {cause}" if step else cause)
     text = text if text.endswith((".", "!", "?")) else f"{text}."
     if story.begun and story.folder is not None:
-        return f"{text} Next: wasp resume {story.folder.name}, or Retry in the Prefect UI; what is finished is reused."
+        return f"{text} Next: wasp resume {story.folder.name}, or Retry in the Prefect UI. Finished steps are reused."
     return text if "othing was" in text else f"{text} Nothing was spent."
 
 
 def disk_is_full(error: BaseException | None) -> bool:
-    """Say whether an error, or one that it arose from, is about a full disk."""
+    """Return True if an error, or one in its chain, reports a full disk."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             return True
@@ -89,7 +94,7 @@ def disk_is_full(error: BaseException | None) -> bool:
 
 @contextmanager
 def full_disk_told(home: Path) -> Iterator[None]:
-    """Say so when the disk of the state folder is full and it was Prefect, not the run, that stumbled over it."""
+    """Report a full disk of the state folder when Prefect fails on it first."""
     try:
         yield
     except WaspError:
@@ -98,13 +103,13 @@ def full_disk_told(home: Path) -> Iterator[None]:
         if not disk_is_full(error) and shutil.disk_usage(home).free > LITTLE_BYTES:
             raise
         raise ArtifactError(
-            f"The disk of {home} is full, and Prefect could not go on ({type(error).__name__}). Free space, or set "
-            "WASP_HOME to a folder on another disk; then type the same command again: what is finished is reused."
+            f"The disk of {home} is full, and Prefect failed ({type(error).__name__}). Free space, or set WASP_HOME to "
+            "a folder on another disk. Then repeat the command: finished steps are reused."
         ) from error
 
 
-def _kept(error: Exception, story: Story) -> str:
-    """Keep the traceback beside the run's files; what comes from the private zone was sealed there."""
+def _save_traceback(error: Exception, story: Story) -> str:
+    """Save the traceback in the run's folder; it contains no private details."""
     if story.folder is None or not story.folder.is_dir():
         return ""
     path = story.folder / "failure.txt"
@@ -112,4 +117,4 @@ def _kept(error: Exception, story: Story) -> str:
         path.write_text(redact("".join(traceback.format_exception(error))), encoding="utf-8")
     except OSError:
         return ""
-    return f" This was not foreseen; the traceback is in {path}."
+    return f" This error is unexpected. Its traceback is in {path}."

@@ -1,7 +1,7 @@
-"""The heartbeat of a flow run that a command started; it ends with the run.
+"""Heartbeat of a flow run started by a command; it ends with the run.
 
-Prefect's own thread sleeps in whole seconds and is waited for, so that each flow run ends up to a second late. Where a
-worker starts a run, the worker's environment decides, and Prefect's thread beats.
+Prefect's heartbeat thread sleeps in whole seconds and Prefect joins it, which ends each flow run up to a second late.
+For runs started by a worker, the worker's environment decides and Prefect's thread sends the heartbeat.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _seconds: ContextVar[int | None] = ContextVar("seconds between heartbeats", defa
 
 @contextmanager
 def own_heartbeat() -> Iterator[None]:
-    """Let flow runs of this block beat by themselves (`beating`); a server that ends with this process gets none."""
+    """Use `beating` for flow runs in this block; no heartbeat for a temporary server."""
     every = PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value() if PREFECT_API_URL.value() else None
     token = _seconds.set(every)
     try:
@@ -32,26 +32,26 @@ def own_heartbeat() -> Iterator[None]:
 
 @contextmanager
 def beating() -> Iterator[None]:
-    """Tell the server now and then that this flow run lives, where Prefect does not (`own_heartbeat`)."""
+    """Send heartbeats of this flow run, if Prefect does not (`own_heartbeat`)."""
     every, run = _seconds.get(), runtime.flow_run.id
     if every is None or run is None:
         yield
         return
-    about = {
+    resource = {
         "prefect.resource.id": f"prefect.flow-run.{run}",
         "prefect.resource.name": str(runtime.flow_run.name),
         "prefect.version": __version__,
     }
-    over = threading.Event()
+    finished = threading.Event()
 
     def beat() -> None:
-        while not over.is_set():
-            emit_event("prefect.flow-run.heartbeat", about)
-            over.wait(every)
+        while not finished.is_set():
+            emit_event("prefect.flow-run.heartbeat", resource)
+            finished.wait(every)
 
-    # The server, and the flow that the event belongs to, lie in the context, which threads do not inherit.
+    # The context contains the server and the flow of the event; threads do not inherit it.
     threading.Thread(target=copy_context().run, args=(beat,), name="heartbeat", daemon=True).start()
     try:
         yield
     finally:
-        over.set()
+        finished.set()

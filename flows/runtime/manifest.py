@@ -1,4 +1,4 @@
-"""The manifest of a run: what it is, how it stands, who holds it."""
+"""The manifest of a run (configuration and state), and the locks on runs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 
 SHOWN_VERSIONS = ("wasp-synth", "prefect", "opendp", "dp-accounting", "numpy", "torch", "transformers", "mlflow")
 
-
-TAKEN = "Run {run_id} is being carried out by another {by}; wait for it, or stop it and run again"
+TAKEN = "Run {run_id} is already executed by another {by}. Wait for it, or stop it and run again"
 
 
 class RunBook:
-    """runs/<run_id>/manifest.json, rewritten whole at each change of state."""
+    """The manifest runs/<run_id>/manifest.json, replaced at each change of state."""
 
     def __init__(self, artifacts: Artifacts, values: dict[str, Any]) -> None:
         self.artifacts = artifacts
@@ -41,18 +40,19 @@ class RunBook:
         self.values |= changes
         self.values["error"] = redact(self.values["error"]) if self.values.get("error") else None
         text = json.dumps(self.values, indent=2, ensure_ascii=False)
-        self.artifacts.write_text(_place(self.values["run_id"]), text)
+        self.artifacts.write_text(_path(self.values["run_id"]), text)
 
 
 def open_book(flow: str, prepared: Prepared, keep_choice: bool = False) -> RunBook:
-    """Return the manifest of a run that starts or goes on; the time it first started stays.
+    """Return the manifest of a run that starts or resumes.
 
-    `keep_choice`: what to do about lost texts is written down as it was; `wasp resume --respend` holds only once.
+    The time of the first start is preserved. `keep_choice`: preserve the earlier `privacy.on_lost_artifacts`, because
+    `wasp resume --respend` applies only once.
     """
     name = prepared.tools.called
     artifacts = prepared.tools.artifacts
     earlier = read_book(artifacts, name.run_id)
-    config = prepared.config.model_dump(mode="json") | _places(prepared)
+    config = prepared.config.model_dump(mode="json") | _resolved_paths(prepared)
     if keep_choice and earlier:
         config["privacy"]["on_lost_artifacts"] = earlier["config"]["privacy"]["on_lost_artifacts"]
     values = {
@@ -68,7 +68,7 @@ def open_book(flow: str, prepared: Prepared, keep_choice: bool = False) -> RunBo
 
 
 def begun(run_id: str, flow: str, dataset: str | None, config: dict[str, Any]) -> dict[str, Any]:
-    """Return what every manifest says of a run that this process carries out from now on."""
+    """Return the manifest entries of a run that this process starts."""
     return {
         "run_id": run_id,
         "flow": flow,
@@ -84,31 +84,31 @@ def begun(run_id: str, flow: str, dataset: str | None, config: dict[str, Any]) -
     }
 
 
-def _places(prepared: Prepared) -> dict[str, str]:
-    """Return where relative paths start, so that the run can be resumed from any folder."""
+def _resolved_paths(prepared: Prepared) -> dict[str, str]:
+    """Return absolute `data_root` and `task`, to resume the run from any folder."""
     config = prepared.config
     return {"data_root": config.data_root or str(Path.cwd()), "task": task_place(config.task)}
 
 
 def read_book(artifacts: Artifacts, run_id: str) -> dict[str, Any]:
-    """Return the manifest of a run, empty if there is none yet; ArtifactError when it is damaged."""
+    """Return the manifest of a run, empty if none; ArtifactError if it is damaged."""
     try:
-        value: dict[str, Any] = json.loads(artifacts.read_text(_place(run_id)) or "{}")
+        value: dict[str, Any] = json.loads(artifacts.read_text(_path(run_id)) or "{}")
     except ValueError as error:
-        place = artifacts.where(_place(run_id))
-        raise ArtifactError(f"{place} is damaged ({error}); move it away and start the run again") from None
+        path = artifacts.where(_path(run_id))
+        raise ArtifactError(f"{path} is damaged ({error}). Move it away and start the run again") from None
     return value
 
 
-def _place(run_id: str) -> str:
+def _path(run_id: str) -> str:
     return f"runs/{run_id}/manifest.json"
 
 
 @contextmanager
 def held(home: Path, run_id: str, ledger: BudgetBook) -> Iterator[None]:
-    """Hold a run for this process, on this machine and among all that share the budget book.
+    """Lock a run on this machine and on all machines that share the ledger.
 
-    The system lets go when the process dies, however it dies.
+    The operating system and the database release the lock when the process dies.
     """
     with held_here(home, run_id), ledger.hold(run_id) as mine:
         if not mine:
@@ -118,7 +118,7 @@ def held(home: Path, run_id: str, ledger: BudgetBook) -> Iterator[None]:
 
 @contextmanager
 def held_here(home: Path, run_id: str) -> Iterator[None]:
-    """Hold the files that a run has on this machine."""
+    """Lock the files of a run on this machine."""
     folder = home / "runs" / run_id
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
@@ -130,20 +130,20 @@ def held_here(home: Path, run_id: str) -> Iterator[None]:
 
 
 def is_held_here(home: Path, run_id: str) -> bool:
-    """Say whether a process of this machine carries out this run now."""
+    """Return True if a process on this machine executes this run."""
     return _taken(held_here(home, run_id))
 
 
 @contextmanager
 def in_use(home: Path) -> Iterator[None]:
-    """Use what runs share (embeddings, answers, private caches); waits for a cleaning that is under way."""
+    """Hold a shared lock on the caches of all runs; waits for a running cleanup."""
     with _locked(home, fcntl.LOCK_SH):
         yield
 
 
 @contextmanager
 def alone(home: Path) -> Iterator[bool]:
-    """Keep runs from starting meanwhile, so that what they share may be removed; False while one is carried out."""
+    """Block the start of runs, for a cleanup of caches; False if a run is active."""
     with ExitStack() as stack:
         try:
             stack.enter_context(_locked(home, fcntl.LOCK_EX | fcntl.LOCK_NB))
@@ -161,7 +161,7 @@ def _locked(home: Path, how: int) -> Iterator[None]:
 
 
 def is_held(home: Path, run_id: str, ledger: BudgetBook) -> bool:
-    """Say whether a process carries out this run now."""
+    """Return True if a process on any machine executes this run."""
     return _taken(held(home, run_id, ledger))
 
 
@@ -174,16 +174,16 @@ def _taken(hold: AbstractContextManager[None]) -> bool:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that a result depends on, of what is installed."""
-    found = {}
+    """Return the versions of installed packages that affect results."""
+    installed = {}
     for name in SHOWN_VERSIONS:
         try:
-            found[name] = importlib.metadata.version(name)
+            installed[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def now() -> str:
-    """Return the time, UTC, ISO 8601, to the second."""
+    """Return the current UTC time in ISO 8601, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

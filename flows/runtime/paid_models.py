@@ -1,4 +1,4 @@
-"""Models that are paid for: where their keys lie, and how they answer in batches."""
+"""Paid models: keys from Prefect Secret blocks, and the vendors' batch APIs."""
 
 from __future__ import annotations
 
@@ -18,29 +18,32 @@ if TYPE_CHECKING:
 
 
 def in_batches(plm: Plm, model: LanguageModel, folder: Path) -> LanguageModel:
-    """Return the model that asks its vendor in batches; ConfigError for one that has no such API."""
+    """Return the model with its vendor's batch API; ConfigError if there is none."""
     from connectors.models.vendors.batches import BatchModel
 
-    return BatchModel(vendor_of(plm, model), folder, partial(_tell_batch, plm.name), plm.batch_seconds)
+    return BatchModel(vendor_of(plm, model), folder, partial(_show_batch, plm.name), plm.batch_seconds)
 
 
 def vendor_of(plm: Plm, model: LanguageModel) -> VendorModel[Any]:
-    """Return the model as one of a vendor with a batch API; ConfigError for any other."""
+    """Return the model as a vendor model with a batch API; ConfigError for any other."""
     from connectors.models.vendors.calls import VendorModel
 
     if not isinstance(model, VendorModel):
-        raise ConfigError(f"plms '{plm.name}': batch_api is for openai and anthropic, not for '{plm.connector}'")
+        raise ConfigError(
+            f"plms '{plm.name}': batch_api is for openai and anthropic, not for '{plm.connector}'. Remove batch_api"
+        )
     return model
 
 
-def _tell_batch(plm: str, progress: Progress) -> None:
-    display().say(f"batch of {plm:<20} {progress.done}/{progress.total} answered by the vendor")
+def _show_batch(plm: str, progress: Progress) -> None:
+    display().say(f"batch of {plm:<20} {progress.done}/{progress.total} completed by the vendor")
 
 
 def load_secret(reference: str) -> None:
-    """Put the value of a Prefect Secret block where connectors look for it: the variable WASP_SECRET_<BLOCK>.
+    """Copy the value of a Prefect Secret block into the variable WASP_SECRET_<BLOCK>.
 
-    Connectors know nothing of Prefect, and a key stands in no configuration. ConfigError if the block cannot be had.
+    Connectors read the variable, because they do not depend on Prefect and configurations contain no keys. Raises
+    ConfigError if the block does not exist.
     """
     kind, _, block = reference.partition(":")
     variable = f"WASP_SECRET_{block.upper().replace('-', '_')}"
@@ -52,7 +55,7 @@ def load_secret(reference: str) -> None:
         value = Secret.load(block)
     except ValueError:
         raise ConfigError(
-            f"key '{reference}': Prefect has no Secret block '{block}'; make it in the UI (Blocks), or name a variable "
-            "of the environment: env:NAME"
+            f"key '{reference}': Prefect has no Secret block '{block}'. Create it in the UI (Blocks), or write "
+            "env:NAME for an environment variable"
         ) from None
     os.environ[variable] = str(value.get())  # type: ignore[union-attr]

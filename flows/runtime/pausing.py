@@ -1,4 +1,4 @@
-"""Asks a person in Prefect: the flow run pauses with a form on its page until somebody answers, or time runs out."""
+"""Requests an approval in Prefect: the flow run pauses with a form."""
 
 from __future__ import annotations
 
@@ -22,23 +22,31 @@ GRACE_SECONDS = 600
 
 
 class Answer(RunInput):
-    """What the form in the Prefect UI asks for."""
+    """Fields of the approval form in the Prefect UI."""
 
     approved: bool = Field(
         False,
         title="Approved",
-        description="Open the private rows and carry this plan out.",
+        description="Read the private data and execute this plan.",
         json_schema_extra={"position": 0},
     )
-    by: str = Field(min_length=1, title="By", description="Who decides: your name.", json_schema_extra={"position": 1})
-    reason: str = Field("", title="Reason", description="Kept in the run's record.", json_schema_extra={"position": 2})
+    by: str = Field(min_length=1, title="By", description="Your name.", json_schema_extra={"position": 1})
+    reason: str = Field(
+        "", title="Reason", description="Stored in the run's manifest.", json_schema_extra={"position": 2}
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: `what` in two words ('this plan'), the text of its form, and what a refusal leaves undone.
+    """An approval request.
 
-    `key` names the answer: a later attempt of the same flow run that asks by the same key is not kept waiting again.
+    Attributes:
+        what: the subject in messages, such as 'this plan'.
+        key: name of the response; a retry of the same flow run reuses an approval under this key.
+        minutes: timeout.
+        text: text of the form.
+        nothing: sentence for messages on what a refusal leaves undone.
+        form: the form class.
     """
 
     what: str
@@ -50,34 +58,33 @@ class Question:
 
 
 def ask_in_prefect(question: Question) -> tuple[Answer, str]:
-    """Return the approval and when it was given; ApprovalError when it is refused, or not given in time."""
-    given = _answered(question)
-    if given is None:
-        given = _pause(question), now()
-    answer, at = given
+    """Return the approval and its time; ApprovalError on a refusal or a timeout."""
+    approval = _earlier_approval(question)
+    if approval is None:
+        approval = _pause(question), now()
+    answer, at = approval
     if not answer.approved:
-        because = f": {answer.reason}" if answer.reason else ""
-        raise ApprovalError(f"{answer.by} refused {question.what}{because}. {question.nothing}")
+        reason = f": {answer.reason}" if answer.reason else ""
+        raise ApprovalError(f"{answer.by} refused {question.what}{reason}. {question.nothing}")
     return answer, at
 
 
-def _answered(question: Question) -> tuple[Answer, str] | None:
-    """Return the approval that an earlier attempt of this flow run got, and when; Prefect forgets pauses on a retry."""
+def _earlier_approval(question: Question) -> tuple[Answer, str] | None:
+    """Return the approval of an earlier attempt; Prefect forgets pauses on a retry."""
     with get_client(sync_client=True) as client:
-        found = client.filter_flow_run_input(UUID(str(runtime.flow_run.id)), f"paused-{question.key}", 200, set())
-    for one in found:
-        if one.key.endswith("-response"):
-            answer = question.form.model_validate(one.decoded_value)
+        inputs = client.filter_flow_run_input(UUID(str(runtime.flow_run.id)), f"paused-{question.key}", 200, set())
+    for entry in inputs:
+        if entry.key.endswith("-response"):
+            answer = question.form.model_validate(entry.decoded_value)
             if answer.approved:
-                return answer, one.created.isoformat(timespec="seconds") if one.created else now()
+                return answer, entry.created.isoformat(timespec="seconds") if entry.created else now()
     return None
 
 
 def _pause(question: Question) -> Answer:
-    """Put the flow run into the state Paused with its form, and wait for the answer.
+    """Pause the flow run with its form, and wait for the response.
 
-    Prefect's own `pause_flow_run` fails a run that nobody resumed in words that say nothing else; so its clock is set
-    later than ours, and ours ends the wait.
+    The timeout of Prefect's pause is longer than ours, because Prefect fails the run with an unspecific message.
     """
     minutes = question.minutes
     display().say(f"waiting {minutes} minutes for approval: {runtime.flow_run.ui_url}")
@@ -85,18 +92,18 @@ def _pause(question: Question) -> Answer:
     key = f"{question.key}-{time.time_ns()}"
     state: State[Any] = Paused(timeout_seconds=60 * minutes + GRACE_SECONDS, pause_key=key)
     keys = keyset_from_paused_state(state)
-    state.state_details.run_input_keyset = {str(name): place for name, place in keys.items()}
+    state.state_details.run_input_keyset = {str(name): value for name, value in keys.items()}
     with get_client(sync_client=True) as client:
         client.set_flow_run_state(run, state)
         form.save(keys, run)
         deadline = time.monotonic() + 60 * minutes
         while time.monotonic() < deadline:
             time.sleep(LOOK_EVERY_SECONDS)
-            found = client.read_flow_run(run).state
-            if found is not None and found.is_running():
+            current = client.read_flow_run(run).state
+            if current is not None and current.is_running():
                 return question.form.model_validate(read_flow_run_input(keys["response"], run))
-            if found is not None and not found.is_paused():
-                raise ApprovalError(f"The run became {found.name} while it waited for approval. {question.nothing}")
+            if current is not None and not current.is_paused():
+                raise ApprovalError(f"The run became {current.name} while it waited for approval. {question.nothing}")
     raise ApprovalError(
-        f"Nobody approved {question.what} within {minutes} minutes. {question.nothing} To ask again: Retry."
+        f"Nobody approved {question.what} within {minutes} minutes. {question.nothing} To request it again: Retry."
     )

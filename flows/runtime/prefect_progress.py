@@ -1,4 +1,7 @@
-"""Progress of long steps on the run's page in Prefect, told by a thread of its own: no step waits for the API."""
+"""Publishes progress artifacts to Prefect from a background thread.
+
+No step waits for the API.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +18,21 @@ from uuid import UUID
 
 from connectors.interfaces import cancellation
 from connectors.interfaces.progress import Advance
-from flows.runtime.terminal_progress import Note, display, nothing_more, rate_and_rest
+from flows.runtime.terminal_progress import Note, display, format_rate, no_note
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
 EVERY_SECONDS = 2.0
-"""Between two showings; work that is over sooner is not shown at all."""
-PATIENCE_SECONDS = 5.0
+"""Update interval; shorter work is not shown."""
+TIMEOUT_SECONDS = 5.0
 PAUSE_SECONDS = 30.0
-"""Without a showing after the API failed."""
+"""Pause of updates after the API failed."""
 
 
 @dataclass(slots=True, eq=False)
 class Piece:
-    """One piece of work in a step of a flow run, and what its page shows of it so far."""
+    """A piece of work in a step of a flow run, and its last published state."""
 
     what: str
     total: int
@@ -43,21 +46,21 @@ class Piece:
     over: bool = False
     artifact: UUID | None = None
 
-    def words(self) -> str:
-        """Return done and wanted, rate and time left: the page itself draws no more than a percentage."""
+    def describe(self) -> str:
+        """Return units, rate and time left; Prefect's page itself shows only a percentage."""
         seconds = time.monotonic() - self.started
         note = self.note()
-        rest = rate_and_rest(self.done, self.total, seconds)
-        return f"{self.what}: {self.done} of {self.total}, {rest}{', ' if note else ''}{note}"
+        rate = format_rate(self.done, self.total, seconds)
+        return f"{self.what}: {self.done} of {self.total}, {rate}{', ' if note else ''}{note}"
 
     def due(self) -> bool:
-        """Say whether the page should be told: something changed, and the work is no short one."""
+        """Return True if the state changed and the work is long enough to publish."""
         age = time.monotonic() - self.started
         return self.done != self.shown and (self.artifact is not None or (age >= EVERY_SECONDS and not self.over))
 
 
 class LivePage:
-    """Keeps one progress artifact per long piece of work up to date while there is work."""
+    """Publisher of one progress artifact per long piece of work."""
 
     def __init__(self) -> None:
         self._pieces: list[Piece] = []
@@ -65,14 +68,14 @@ class LivePage:
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
         self._quiet_until = 0.0
-        self._told = False
+        self._has_warned = False
 
     @contextmanager
-    def work(self, what: str, total: int, note: Note = nothing_more) -> Iterator[Advance]:
-        """Show a piece of work if a flow run does it; a page that cannot be reached changes nothing."""
+    def work(self, what: str, total: int, note: Note = no_note) -> Iterator[Advance]:
+        """Show a piece of work of a flow run; an unreachable API does not affect the work."""
         piece = _piece(what, total, note)
         if piece is None:
-            yield _nowhere
+            yield _ignore
             return
         self._begin(piece)
 
@@ -86,8 +89,8 @@ class LivePage:
             piece.over = True
             self._wake.set()
 
-    def flush(self, seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait a moment until the last state of everything that ended is shown."""
+    def flush(self, seconds: float = TIMEOUT_SECONDS) -> None:
+        """Wait until the state of all finished work is published, at most `seconds`."""
         thread = self._thread
         if thread is not None:
             self._wake.set()
@@ -97,45 +100,45 @@ class LivePage:
         with self._lock:
             self._pieces.append(piece)
             if self._thread is None:
-                # The settings of the run (its server) lie in the context, which threads do not inherit.
+                # The context contains the settings of the run (its server); threads do not inherit it.
                 run = contextvars.copy_context().run
-                self._thread = threading.Thread(target=run, args=(self._keep_telling,), daemon=True)
+                self._thread = threading.Thread(target=run, args=(self._publish_loop,), daemon=True)
                 self._thread.start()
 
-    def _keep_telling(self) -> None:
+    def _publish_loop(self) -> None:
         while True:
             self._wake.wait(EVERY_SECONDS)
             self._wake.clear()
             with self._lock:
                 pieces = list(self._pieces)
-                ended = [piece for piece in pieces if piece.over]
-            self._tell([piece for piece in pieces if piece.due()])
+                finished = [piece for piece in pieces if piece.over]
+            self._publish([piece for piece in pieces if piece.due()])
             with self._lock:
-                self._pieces = [piece for piece in self._pieces if piece not in ended]
+                self._pieces = [piece for piece in self._pieces if piece not in finished]
                 if not self._pieces:
                     self._thread = None
                     return
 
-    def _tell(self, pieces: list[Piece]) -> None:
+    def _publish(self, pieces: list[Piece]) -> None:
         if not pieces or time.monotonic() < self._quiet_until:
             return
         from prefect import get_client
 
         try:
-            with get_client(sync_client=True, httpx_settings={"timeout": PATIENCE_SECONDS}) as client:
+            with get_client(sync_client=True, httpx_settings={"timeout": TIMEOUT_SECONDS}) as client:
                 for piece in pieces:
-                    _show(client, piece)
-        except Exception as error:  # noqa: BLE001  (whatever the page's trouble is, the run goes on)
+                    _publish_piece(client, piece)
+        except Exception as error:  # noqa: BLE001  (a display error must not stop the run)
             self._quiet_until = time.monotonic() + PAUSE_SECONDS
-            if not self._told:
-                self._told = True
+            if not self._has_warned:
+                self._has_warned = True
                 pieces[0].log.warning(
-                    "Prefect's page cannot be told how far the steps are (%s); the run goes on", type(error).__name__
+                    "Progress cannot be sent to Prefect (%s). The run is not affected", type(error).__name__
                 )
 
 
 def _piece(what: str, total: int, note: Note) -> Piece | None:
-    """Return the piece of work as part of the flow run that does it; None outside of one."""
+    """Return the piece of work of the current flow run; None outside a flow run."""
     from prefect import get_run_logger, runtime
     from prefect.exceptions import MissingContextError
 
@@ -149,43 +152,42 @@ def _piece(what: str, total: int, note: Note) -> Piece | None:
     return Piece(what, total, note, UUID(str(flow_run)), UUID(str(task_run)) if task_run else None, log)
 
 
-def _show(client: SyncPrefectClient, piece: Piece) -> None:
+def _publish_piece(client: SyncPrefectClient, piece: Piece) -> None:
     from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 
-    done, words = piece.done, piece.words()
-    share = round(100 * min(done / piece.total, 1.0), 1)
+    done, description = piece.done, piece.describe()
+    percent = round(100 * min(done / piece.total, 1.0), 1)
     if piece.artifact is None:
         key = "progress-" + re.sub(r"[^a-z0-9]+", "-", piece.what.lower()).strip("-")
-        made = ArtifactCreate(
+        artifact = ArtifactCreate(
             type="progress",
             key=key,
-            data=share,
-            description=words,
+            data=percent,
+            description=description,
             flow_run_id=piece.flow_run,
             task_run_id=piece.task_run,
         )
-        piece.artifact = client.create_artifact(made).id
+        piece.artifact = client.create_artifact(artifact).id
     else:
-        client.update_artifact(piece.artifact, ArtifactUpdate(data=share, description=words))
+        client.update_artifact(piece.artifact, ArtifactUpdate(data=percent, description=description))
     piece.shown = done
 
 
-def _nowhere(units: int) -> None:
-    """Nobody looks."""
+def _ignore(units: int) -> None: ...
 
 
 PAGE = LivePage()
-"""The pages of this process' runs."""
+"""Publisher for the runs of this process."""
 
 
 @contextmanager
-def shown(what: str, total: int, note: Note = nothing_more) -> Iterator[Advance]:
-    """Show one piece of work on the display of this process and on the run's page."""
-    with display().work(what, total, note) as here, PAGE.work(what, total, note) as there:
+def shown(what: str, total: int, note: Note = no_note) -> Iterator[Advance]:
+    """Show a piece of work on the display of this process and in Prefect."""
+    with display().work(what, total, note) as advance_display, PAGE.work(what, total, note) as advance_page:
 
         def advance(units: int) -> None:
             cancellation.go_on()
-            here(units)
-            there(units)
+            advance_display(units)
+            advance_page(units)
 
         yield advance

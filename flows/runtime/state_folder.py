@@ -1,4 +1,4 @@
-"""The state folder and what is set before Prefect starts."""
+"""The state folder, its checks, and the environment set before Prefect starts."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ PARTY_KEY = "party"
 DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
-    # A server of ours writes the states of steps down together, once a second (it takes whole ones): one by one, each
-    # in a transaction of its own, they cost it half of its processor time, which a run beside it then lacks.
+    # Our server stores the states of steps in batches, once a second (only whole seconds are valid). One transaction
+    # per state takes half of the server's CPU time, which a run on the same machine needs.
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
@@ -35,35 +35,37 @@ DEFAULTS = {
 }
 
 
-def state_place() -> Path:
-    """Return where the state folder is or will be: WASP_HOME, else `.wasp` in the working directory."""
+def state_path() -> Path:
+    """Return the state folder's path: WASP_HOME, else `.wasp` in the working folder."""
     return Path(os.environ.get("WASP_HOME") or ".wasp").expanduser().resolve()
 
 
 def state_folder() -> Path:
     """Return the state folder, created with mode 0700."""
-    home = state_place()
+    home = state_path()
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"The state folder {home} cannot be made ({error.strerror}); set WASP_HOME") from None
+        raise ConfigError(
+            f"The state folder {home} cannot be created ({error.strerror}). Set WASP_HOME to another folder"
+        ) from None
     return home
 
 
-def book_address_file(home: Path) -> Path:
-    """Return the file that says where the budget book lies when it is not ledger.db of the state folder."""
+def ledger_address_file(home: Path) -> Path:
+    """Return the file with the address of a ledger outside the state folder."""
     return home / "private" / "ledger.url"
 
 
-def book_address(home: Path) -> str:
-    """Return the address of the budget book: WASP_LEDGER_URL, else what the state folder says, else its ledger.db."""
-    file = book_address_file(home)
-    written = file.read_text(encoding="utf-8").strip() if file.exists() else ""
-    return os.environ.get("WASP_LEDGER_URL") or written or f"sqlite:///{home / 'ledger.db'}"
+def ledger_address(home: Path) -> str:
+    """Return the ledger's address: WASP_LEDGER_URL, else the file's, else ledger.db."""
+    file = ledger_address_file(home)
+    stored = file.read_text(encoding="utf-8").strip() if file.exists() else ""
+    return os.environ.get("WASP_LEDGER_URL") or stored or f"sqlite:///{home / 'ledger.db'}"
 
 
 def who() -> str:
-    """Return who runs this, for the budget book."""
+    """Return the current user, for the privacy ledger."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):
@@ -71,60 +73,64 @@ def who() -> str:
 
 
 def is_party(home: Path) -> bool:
-    """Return whether this state folder belongs to a party of federated runs."""
+    """Return True if this state folder belongs to a party of federated runs."""
     return (home / "private" / f"{PARTY_KEY}.key").exists()
 
 
 def open_to_others(path: Path) -> bool:
-    """Say whether every user of this machine can read a file or folder; folders above may keep them out."""
+    """Return True if mode bits of a path and its parents let every user read it."""
     if os.name != "posix" or not path.exists():
         return False
     path = path.resolve()
-    return bool(path.stat().st_mode & 0o004) and all(one.stat().st_mode & 0o001 for one in path.parents)
+    return bool(path.stat().st_mode & 0o004) and all(parent.stat().st_mode & 0o001 for parent in path.parents)
 
 
 def check_closed(home: Path) -> None:
-    """Refuse a state folder that every user of this machine can read; ConfigError says what to type.
+    """Raise ConfigError if every user of this machine can read the state folder.
 
-    The root of a mounted volume belongs to somebody else, with a mode of its own: there private/ must be closed.
+    The root of a mounted volume has another owner and a fixed mode. There, only private/ must be closed.
     """
     mine = home.stat().st_uid == os.geteuid()
     for folder in (home, home / "private"):
         if open_to_others(folder) and (mine or folder != home):
             raise ConfigError(
-                f"{folder} can be read by every user of this machine (mode {folder.stat().st_mode & 0o777:o}), and "
-                f"private files lie in it. Type: chmod 700 {folder}"
+                f"{folder} contains private files, but every user of this machine can read it (mode "
+                f"{folder.stat().st_mode & 0o777:o}). Run: chmod 700 {folder}"
             )
 
 
 def check_room(home: Path) -> None:
-    """Refuse a state folder that is open, cannot be written or is nearly full, before Prefect fails on it."""
+    """Raise an error if the state folder is not private, not writable or nearly full.
+
+    Prefect would fail on such a folder with a worse message.
+    """
     check_closed(home)
     if not os.access(home, os.W_OK | os.X_OK):
-        raise ConfigError(f"The state folder {home} cannot be written; set WASP_HOME to one of your own")
+        raise ConfigError(f"The state folder {home} is not writable. Set WASP_HOME to another folder")
     free = shutil.disk_usage(home).free
     if free < LEAST_FREE_BYTES:
         raise ArtifactError(
-            f"Only {free / 1e6:.0f} MB are free in {home}, a run needs {LEAST_FREE_BYTES / 1e6:.0f} MB at least; "
-            "make room, or set WASP_HOME to another disk"
+            f"Only {free / 1e6:.0f} MB are free in {home}, but a run needs at least {LEAST_FREE_BYTES / 1e6:.0f} MB. "
+            "Free space, or set WASP_HOME to a folder on another disk"
         )
 
 
 def prepare_environment() -> None:
-    """Switch telemetry off, and keep Prefect's files inside the state folder if the user has no profile of their own.
+    """Disable telemetry, and set PREFECT_HOME unless the user has a Prefect profile.
 
-    It comes before the first import of Prefect, which reads its settings then and never again. Whatever is set already
-    wins: variables, and a Prefect profile (it may name the server that runs belong to).
+    Prefect's files are then in the state folder.
+    Call this before the first import of Prefect, which reads its settings only then. Existing variables and a Prefect
+    profile (it may name a server) take precedence.
     """
     if not (Path.home() / ".prefect" / "profiles.toml").exists():
-        os.environ.setdefault("PREFECT_HOME", str(state_place() / "prefect"))
+        os.environ.setdefault("PREFECT_HOME", str(state_path() / "prefect"))
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
 
 
 @contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Turn SIGTERM into an ordinary exit (143): its default leaves Prefect's temporary server running without us."""
+    """Turn SIGTERM into a normal exit (143), which stops Prefect's temporary server."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,6 +1,6 @@
-"""Opens what outlives a process: artifacts, budget book, its key, tracking; here, or where the environment says.
+"""Opens the stores of a run: artifacts, privacy ledger, key, vectors, tracking.
 
-Machines that share runs have in common: WASP_ARTIFACTS, WASP_LEDGER_URL and WASP_LEDGER_KEY_FILE.
+Machines that share runs set the same WASP_ARTIFACTS, WASP_LEDGER_URL and WASP_LEDGER_KEY_FILE.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError, LedgerError
-from flows.runtime.state_folder import book_address
+from flows.runtime.state_folder import ledger_address
 
 if TYPE_CHECKING:
     from connectors.artifacts.shared_store import RemoteFiles
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Where a run's parts lie, without passwords: what a process on another machine must find as well."""
+    """Addresses of a run's stores, without passwords; all workers must use the same."""
 
     home: str
     artifacts: str
@@ -35,31 +35,31 @@ class Shared:
     key: str
 
     def here(self) -> Path:
-        """Return the state folder of this process: its own WASP_HOME, else the run's."""
+        """Return the state folder of this process: its WASP_HOME, else the run's."""
         return Path(os.environ.get("WASP_HOME") or self.home).expanduser().resolve()
 
     def check(self) -> None:
-        """Raise ConfigError or LedgerError if other artifacts, another book or another key are reached from here.
+        """Raise ConfigError or LedgerError if this process uses other stores or keys.
 
-        Steps would not find the run, or spend in a book that nobody looks into.
+        Steps would not find the run, or would charge the wrong ledger.
         """
         home = self.here()
         if not self.artifacts and str(home) != self.home:
             raise ConfigError(
-                f"A worker has the state folder {home}, the run has {self.home}, and artifacts are not shared. Give "
-                "both the same folder on a shared disk, or set WASP_ARTIFACTS"
+                f"A worker has the state folder {home}, the run has {self.home}, and artifacts are not shared. Set "
+                "WASP_HOME to the same folder on a shared disk, or set WASP_ARTIFACTS"
             )
-        book = open_ledger(home).shown
-        if book != self.book:
+        ledger = open_ledger(home).shown
+        if ledger != self.book:
             raise LedgerError(
-                f"A worker would write into the budget book {book}, the run's is {self.book}. Set WASP_LEDGER_URL on "
-                "every machine of the cluster to the run's; nothing was opened or spent."
+                f"A worker uses the privacy ledger {ledger}, but the run uses {self.book}. Set WASP_LEDGER_URL on "
+                "every machine of the cluster to the ledger of the run. Nothing was opened or spent."
             )
         key = _key_name(home)
         if key != self.key:
             raise LedgerError(
-                f"A worker names rows with the key {key}, the run with {self.key}. Give every machine of the cluster "
-                "the same key file (WASP_LEDGER_KEY_FILE); nothing was opened or spent."
+                f"A worker uses the ledger key {key}, but the run uses {self.key}. Set WASP_LEDGER_KEY_FILE on every "
+                "machine of the cluster to the same file. Nothing was opened or spent."
             )
 
 
@@ -68,31 +68,31 @@ VECTORS = "vectors.db"
 
 
 def shared(home: Path) -> Shared:
-    """Return where the parts of runs in this state folder lie."""
+    """Return the store addresses for runs in this state folder."""
     return Shared(str(home), artifacts_address() or "", open_ledger(home).shown, _key_name(home))
 
 
 def artifacts_address() -> str | None:
-    """Return where artifacts are kept for several machines (WASP_ARTIFACTS); None: in the state folder."""
+    """Return the address of shared artifacts (WASP_ARTIFACTS); None if not shared."""
     return os.environ.get("WASP_ARTIFACTS") or None
 
 
 def open_artifacts(home: Path, address: str | None = None) -> Artifacts:
-    """Open the artifacts of the state folder, or those at an address (WASP_ARTIFACTS if none is given)."""
-    from connectors.artifacts.shared_store import open_artifacts as opened
+    """Open the artifacts at `address`, at WASP_ARTIFACTS, or in the state folder."""
+    from connectors.artifacts.shared_store import open_artifacts as open_store
 
-    return opened(home, address or artifacts_address())
+    return open_store(home, address or artifacts_address())
 
 
 def open_exchange(address: str) -> RemoteFiles:
-    """Open the place where a coordinator and parties leave messages for each other."""
+    """Open the message exchange of coordinator and parties."""
     from connectors.artifacts.shared_store import RemoteFiles
 
     return RemoteFiles(address, "exchange")
 
 
 def open_key(home: Path) -> bytes:
-    """Open the key that names private rows: the file WASP_LEDGER_KEY_FILE, else the one of the state folder."""
+    """Return the key for hashes of private rows: WASP_LEDGER_KEY_FILE, else `home`'s."""
     from connectors.security.record_hashes import open_secret, read_secret
 
     file = os.environ.get("WASP_LEDGER_KEY_FILE")
@@ -100,7 +100,7 @@ def open_key(home: Path) -> bytes:
 
 
 def open_zone(home: Path) -> Zone:
-    """Open what the private zone needs to open rows and to name them."""
+    """Return the private zone's access to rows: reader, hash functions and keys."""
     from connectors.rows.reader import read_rows
     from connectors.security.record_hashes import choice_key, dataset_fingerprint, key_name, record_hash
     from tasks.private.data.rows import Zone
@@ -117,36 +117,39 @@ def open_zone(home: Path) -> Zone:
 
 
 def open_ledger(home: Path) -> BudgetBook:
-    """Open the budget book of a state folder (`flows.runtime.state_folder.book_address` says where it lies)."""
+    """Open the privacy ledger of a state folder."""
     from connectors.ledger.ledger import BudgetBook
     from tasks.accounting.composition import filter_epsilon
 
-    return BudgetBook(book_address(home), filter_epsilon)
+    return BudgetBook(ledger_address(home), filter_epsilon)
 
 
 def open_vectors(home: Path, identity: str) -> VectorStore:
-    """Open the kept vectors of synthetic texts by one embedder; they stay on this machine."""
+    """Open this machine's vector cache of synthetic texts for an embedder."""
     from connectors.embedders.vector_cache import VectorStore
 
     return VectorStore(home / "embeddings" / digest(identity)[:16] / VECTORS)
 
 
 def open_purse(home: Path, run_id: str, most: float | None, artifacts: Artifacts | None) -> Purse:
-    """Open the money of a run: its journal on this machine, with what its manifest says was paid on others."""
+    """Open the cost limit of a run: local journal, plus other machines' costs."""
     from connectors.models.base.cost_limit import Purse
 
     text = artifacts.read_text(f"runs/{run_id}/manifest.json") if artifacts else None
-    told = json.loads(text or "{}")
-    paid = (told.get("dollars") or 0.0, told.get("dollars_estimated") or 0.0)
+    manifest = json.loads(text or "{}")
+    paid = (manifest.get("dollars") or 0.0, manifest.get("dollars_estimated") or 0.0)
     return Purse(home / "runs" / run_id / "money.jsonl", most, *paid)
 
 
 def tracking_store(uri: str | None, home: Path) -> tuple[str, str | None]:
-    """Return address and artifact folder of MLflow: as configured, MLFLOW_TRACKING_URI, or below the state folder."""
+    """Return address and artifact folder of MLflow.
+
+    The address is `uri`, else MLFLOW_TRACKING_URI, else a database in the state folder.
+    """
     from connectors.tracking.address import default_artifact_root, default_uri
 
-    chosen = uri or os.environ.get("MLFLOW_TRACKING_URI")
-    return (chosen, None) if chosen else (default_uri(home), default_artifact_root(home))
+    address = uri or os.environ.get("MLFLOW_TRACKING_URI")
+    return (address, None) if address else (default_uri(home), default_artifact_root(home))
 
 
 def _key_name(home: Path) -> str:

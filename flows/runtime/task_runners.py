@@ -1,4 +1,4 @@
-"""Where the steps of a run are carried out: threads, a Dask cluster or a Ray cluster, as its parameters say."""
+"""Task runner of a run, selected by its parameters: threads, Dask or Ray."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ Futures = Iterable[PrefectFuture[Any]]
 
 
 def _rebuild_annotation(annotation: Any) -> tuple[Any, ...]:
-    """Return how pickle makes an annotation again: from its value, not from the tuple that holds it."""
+    """Return pickle's arguments for an annotation: its value, not the tuple around it."""
     return type(annotation), (annotation.unwrap(),)
 
 
-# Prefect's annotations are tuples without `__getnewargs__`, so each pickling adds a level (Prefect 3.8): `opaque(job)`
-# reaches a worker of Dask or Ray as `opaque((job,))`, and the step gets a tuple.
+# Prefect's annotations are tuples without `__getnewargs__`, and each pickling adds a level (Prefect 3.8): `opaque(job)`
+# reaches a Dask or Ray worker as `opaque((job,))`, and the step gets a tuple.
 for _annotation in (opaque, quote, unmapped, allow_failure):
     copyreg.pickle(_annotation, _rebuild_annotation)
 
 
 def check_runner(execution: Execution) -> None:
-    """Refuse a task runner whose package is missing, before anything is opened or paid."""
+    """Raise MissingPackageError if the task runner's package is missing."""
     package = PACKAGES.get(execution.task_runner)
     if package is not None and importlib.util.find_spec(package) is None:
         raise MissingPackageError(package.replace("_", "-"), execution.task_runner)
 
 
 class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):
-    """Carries steps out as `execution` of the flow run's parameters says, started by a command or by a worker alike.
+    """Task runner that follows `execution` of the flow run's parameters.
 
-    It opens at the first step: a run that is refused starts no cluster. Steps that belong beside the flow (they ask a
-    vendor under the run's money limit, or write its journal) stay in threads of this process. At most `max_workers`
-    steps are under way, on a cluster of somebody else as well.
+    It opens at the first step: a refused run starts no cluster. Steps that call a vendor under the run's cost limit, or
+    write its journal, run in threads of this process. At most `max_workers` steps run at a time, also on a shared
+    cluster.
     """
 
     def __init__(self) -> None:
@@ -66,12 +66,12 @@ class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):
         return type(self), ()
 
     def duplicate(self) -> Self:
-        """Return another one, not opened."""
+        """Return a new task runner that is not open."""
         return type(self)()
 
     @property
     def in_threads(self) -> bool:
-        """Whether steps are carried out in this process: the flow's own thread may then be one that does."""
+        """True if steps run in this process; the flow's own thread may then run steps too."""
         self._open()
         return self._cluster is None
 
@@ -82,7 +82,7 @@ class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):
         wait_for: Futures | None = None,
         dependencies: dict[str, set[RunInput]] | None = None,
     ) -> PrefectFuture[Any]:
-        """Start one step and return its future."""
+        """Start a step and return its future."""
         threads = self._open()
         if self._cluster is None:
             return threads.submit(task, parameters, wait_for, dependencies)
@@ -100,7 +100,7 @@ class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):
         return future
 
     def __exit__(self, *error: Any) -> None:
-        """Close what was opened: a cluster of one's own ends with the run."""
+        """Close the runners; a cluster started for the run ends here."""
         self._opened.close()
         super().__exit__(*error)
 
@@ -127,12 +127,12 @@ def _execution() -> Execution:
 
 
 def _bare(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters without what tells Prefect how to look at them."""
-    return {name: one.unwrap() if isinstance(one, BaseAnnotation) else one for name, one in parameters.items()}
+    """Return parameters without Prefect's annotations."""
+    return {name: value.unwrap() if isinstance(value, BaseAnnotation) else value for name, value in parameters.items()}
 
 
 def _settled(runner: AnyRunner) -> Any:
-    """Return what waits for futures of the other runner: neither can wait for one that is not its own."""
+    """Return a visitor that resolves futures which `runner` cannot wait for."""
     own_threads = isinstance(runner, ThreadPoolTaskRunner)
 
     def settle(value: Any) -> Any:
@@ -151,7 +151,7 @@ def _of_threads(future: PrefectFuture[Any]) -> bool:
 
 @contextmanager
 def _server_for_workers() -> Iterator[None]:
-    """Tell other processes which server this run belongs to: without an address each would start one of its own."""
+    """Set the server's address for workers, which otherwise start their own server."""
     context = FlowRunContext.get()
     if PREFECT_API_URL.value() or context is None:
         yield
@@ -163,14 +163,14 @@ def _server_for_workers() -> Iterator[None]:
 
 def _open_cluster(opened: ExitStack, execution: Execution) -> AnyRunner:
     try:
-        made = _dask(execution) if execution.task_runner == "dask" else _ray(execution)
-        cluster: AnyRunner = opened.enter_context(made)
-        getattr(cluster, "client", None)  # Dask connects when this is asked for: here an error has a name
+        runner = _dask(execution) if execution.task_runner == "dask" else _ray(execution)
+        cluster: AnyRunner = opened.enter_context(runner)
+        getattr(cluster, "client", None)  # Dask connects on this access; an error here names the cluster
         return cluster
     except (OSError, ConnectionError, RuntimeError, ValueError) as error:
         raise ConfigError(
             f"execution.task_runner {execution.task_runner}: no cluster at {execution.cluster or 'this machine'} "
-            f"({type(error).__name__}: {error}). Start it, or set execution.task_runner to threads, and run again."
+            f"({type(error).__name__}: {error}). Start it, or set execution.task_runner to threads."
         ) from error
 
 
@@ -185,7 +185,7 @@ def _dask(execution: Execution) -> Any:
         "processes": True,
         "host": "127.0.0.1",
         "dashboard_address": None,
-        "memory_limit": 0,  # a share of the memory each would kill the one that holds a model
+        "memory_limit": 0,  # an equal share per worker would kill the worker that loads a model
     }
     return DaskTaskRunner(cluster_kwargs=own)
 

@@ -1,4 +1,4 @@
-"""Live progress: bars on a terminal, plain lines elsewhere; both with rate and time left, on standard error."""
+"""Progress display on standard error: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from connectors.interfaces.progress import Advance
 
 EVERY_SECONDS = 5.0
 Note = Callable[[], str]
-"""What stands behind the rate, asked for at each showing: the run's dollars so far."""
+"""Text after the rate, computed at each update, such as the run's cost so far."""
 
 
-def nothing_more() -> str:
-    """No note."""
+def no_note() -> str:
+    """Return an empty note."""
     return ""
 
 
 class Display(Protocol):
-    """Shows pieces of work; safe to use from several threads."""
+    """A thread-safe display of progress."""
 
-    def work(self, what: str, total: int, note: Note = nothing_more) -> AbstractContextManager[Advance]:
-        """Show one piece of work of `total` units; the value reports units done."""
+    def work(self, what: str, total: int, note: Note = no_note) -> AbstractContextManager[Advance]:
+        """Show a piece of work of `total` units; the value reports finished units."""
 
     def say(self, line: str) -> None:
-        """Show one line."""
+        """Show a line."""
 
     def confirm(self, question: str) -> bool | None:
-        """Ask whoever sits before this display; None if nobody can answer."""
+        """Request a yes or no from the user; None if the display has no input."""
 
 
 class Lines:
-    """Plain lines: at the end of each piece of work, and every few seconds during a long one."""
+    """Display of plain lines: every few seconds, and at the end of a piece of work."""
 
     def __init__(self, stream: TextIO | None = None, every: float = EVERY_SECONDS) -> None:
         self._stream = stream
@@ -43,17 +43,17 @@ class Lines:
         self._lock = threading.Lock()
 
     def say(self, line: str) -> None:
-        """Write one line."""
+        """Write a line."""
         with self._lock:
             print(line, file=self._stream or sys.stderr, flush=True)
 
     def confirm(self, question: str) -> bool | None:  # noqa: ARG002
-        """Nobody can answer here."""
+        """Return None: this display has no input."""
         return None
 
     @contextmanager
-    def work(self, what: str, total: int, note: Note = nothing_more) -> Iterator[Advance]:
-        """Write the state of `what` now and then, and when it ends."""
+    def work(self, what: str, total: int, note: Note = no_note) -> Iterator[Advance]:
+        """Write the state of `what` periodically and at its end."""
         started = shown = time.monotonic()
         done = 0
 
@@ -62,9 +62,9 @@ class Lines:
             with self._lock:
                 done += units
                 now = time.monotonic()
-                late = now - shown >= self._every
-                shown = now if late else shown
-            if late:
+                is_due = now - shown >= self._every
+                shown = now if is_due else shown
+            if is_due:
                 self.say(_line(what, done, total, now - started, note()))
 
         yield advance
@@ -72,7 +72,7 @@ class Lines:
 
 
 class Bars:
-    """One bar per piece of work, gone when it ends."""
+    """Display of one bar per piece of work, removed at its end."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -96,11 +96,11 @@ class Bars:
         self._progress.stop()
 
     def say(self, line: str) -> None:
-        """Write one line above the bars."""
+        """Write a line above the bars."""
         self._progress.console.print(line, highlight=False, markup=False)
 
     def confirm(self, question: str) -> bool | None:
-        """Ask for yes or no; everything but a yes is a no. None if nothing can be typed here."""
+        """Read yes or no; any other input is a no. None without a terminal."""
         if not sys.stdin.isatty():
             return None
         self._progress.stop()
@@ -114,8 +114,8 @@ class Bars:
         return answer.strip().lower() in {"y", "yes"}
 
     @contextmanager
-    def work(self, what: str, total: int, note: Note = nothing_more) -> Iterator[Advance]:
-        """Show a bar while `what` goes on."""
+    def work(self, what: str, total: int, note: Note = no_note) -> Iterator[Advance]:
+        """Show a bar for `what`."""
         started = time.monotonic()
         bar = self._progress.add_task(what, total=total, rate="")
 
@@ -132,17 +132,17 @@ class Bars:
 
 
 def _line(what: str, done: int, total: int, seconds: float, note: str) -> str:
-    return f"{what:<28} {done}/{total}  {rate_and_rest(done, total, seconds)}{'  ' if note else ''}{note}"
+    return f"{what:<28} {done}/{total}  {format_rate(done, total, seconds)}{'  ' if note else ''}{note}"
 
 
-def rate_and_rest(done: int, total: int, seconds: float) -> str:
-    """Return how fast work goes, and how long the rest takes at that pace."""
+def format_rate(done: int, total: int, seconds: float) -> str:
+    """Return units per second and the estimated time left."""
     rate = done / seconds if seconds > 0 else 0.0
     left = f", {(total - done) / rate:.0f} s left" if rate > 0 and done < total else ""
     return f"{rate:.1f}/s{left}"
 
 
-class _Shown:
+class _Current:
     """The display of this process; a worker without a terminal writes plain lines."""
 
     display: Display = Lines()
@@ -150,19 +150,19 @@ class _Shown:
 
 def display() -> Display:
     """Return the display of this process."""
-    return _Shown.display
+    return _Current.display
 
 
 @contextmanager
 def show() -> Iterator[Display]:
-    """Choose the display for this process while a command runs: bars on a terminal, else lines."""
-    before = _Shown.display
+    """Set the display of this process: bars on a terminal, else lines."""
+    before = _Current.display
     try:
         if sys.stderr.isatty():
             with Bars() as bars:
-                _Shown.display = bars
+                _Current.display = bars
                 yield bars
         else:
             yield before
     finally:
-        _Shown.display = before
+        _Current.display = before

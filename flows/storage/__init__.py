@@ -1,1 +1,1 @@
-"""The state folder over time: inventory, retention, ledger backup."""
+"""Maintenance of the state folder: retention, release checks, ledger backup."""

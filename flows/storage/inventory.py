@@ -1,4 +1,4 @@
-"""What lies in the state folder, by kind: what a run gave, what can be made again, and what is never removed."""
+"""Inventory of the state folder: its files by kind, and the state of its runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS = (
 )
 
 UNTOLD = (BOOK, KEY, PRIVATE)
-"""Kinds whose size would tell how many private rows there are: it is not shown."""
+"""Kinds whose size is not shown, because it reveals the number of private rows."""
 
 TOP = {
     "embeddings": EMBEDDINGS,
@@ -38,12 +38,12 @@ TOP = {
 }
 TOP |= {"prefect": PREFECT}
 CACHES = {"embeddings", "votes", "reference", "students", "teachers"}
-"""Folders of private/ whose content is computed again when it is missing."""
+"""Folders of private/ with content that can be recomputed."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """One file; `path` is relative to the state folder, `run_id` empty outside runs/."""
+    """A file; `path` is relative to the state folder, `run_id` is empty outside runs/."""
 
     path: str
     kind: str
@@ -52,14 +52,20 @@ class StateFile:
 
     @property
     def run_id(self) -> str:
-        """The run that it belongs to."""
+        """Run that the file belongs to."""
         parts = Path(self.path).parts
         return parts[1] if parts[0] == "runs" and len(parts) > 2 else ""
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """How a run stands: `done`, the moment of its last sign of life, whether a living process carries it out."""
+    """State of a run.
+
+    Attributes:
+        done: True if the run finished.
+        latest: time of its last start, resume or end.
+        held: True if a process on this machine executes it.
+    """
 
     run_id: str
     done: bool
@@ -69,18 +75,18 @@ class RunState:
 
 
 def state_files(home: Path) -> Iterator[StateFile]:
-    """Yield every file of the state folder; what vanishes meanwhile is left out."""
+    """Yield every file of the state folder, except files deleted meanwhile."""
     for folder, _, names in os.walk(home):
         for name in sorted(names):
-            place = Path(folder) / name
+            file = Path(folder) / name
             with suppress(FileNotFoundError):
-                facts = place.lstat()
-                path = place.relative_to(home)
-                yield StateFile(str(path), kind_of(path), facts.st_size, datetime.fromtimestamp(facts.st_mtime, UTC))
+                stat = file.lstat()
+                path = file.relative_to(home)
+                yield StateFile(str(path), kind_of(path), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
 
 
 def kind_of(path: Path) -> str:
-    """Return the kind of a file by its place, relative to the state folder."""
+    """Return the kind of a file by its path relative to the state folder."""
     parts = path.parts
     if parts[0] not in ("prefect", "mlartifacts") and any(is_scratch(part) for part in parts):
         return LEFTOVERS
@@ -95,31 +101,33 @@ def kind_of(path: Path) -> str:
 
 
 def run_states(home: Path) -> dict[str, RunState]:
-    """Return all runs whose manifest can be read."""
-    books = [book for book in Artifacts(home).list_runs() if "damaged" not in book and "state" in book]
-    return {book["run_id"]: _run_state(home, book) for book in books}
+    """Return the state of all runs with a readable manifest, by run id."""
+    manifests = [
+        manifest for manifest in Artifacts(home).list_runs() if "damaged" not in manifest and "state" in manifest
+    ]
+    return {manifest["run_id"]: _run_state(home, manifest) for manifest in manifests}
 
 
-def makers(home: Path) -> dict[str, set[str]]:
-    """Return, by the name that embeddings of a table are kept under, the runs that hold such a table."""
-    found: dict[str, set[str]] = {}
-    for place in (home / "runs").glob("*/**/_*.parquet.json"):
-        run_id = place.relative_to(home / "runs").parts[0]
-        found.setdefault(str(read_json(place).get("sha256", ""))[:32], set()).add(run_id)
-    return found
+def runs_by_table(home: Path) -> dict[str, set[str]]:
+    """Return the runs that contain each table, by the name of the table's embeddings."""
+    users: dict[str, set[str]] = {}
+    for path in (home / "runs").glob("*/**/_*.parquet.json"):
+        run_id = path.relative_to(home / "runs").parts[0]
+        users.setdefault(str(read_json(path).get("sha256", ""))[:32], set()).add(run_id)
+    return users
 
 
-def read_json(place: Path) -> dict[str, Any]:
-    """Return the object in a file, empty if there is none that can be read."""
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file; empty if the file is missing or invalid."""
     try:
-        value = json.loads(place.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
 
 
 def is_scratch(name: str) -> bool:
-    """Say whether a file or folder of this name is being written, or was when its process died."""
+    """Return True for the name of a file or folder that is not completely written."""
     return name.startswith(".") and name.endswith((".tmp", ".part"))
 
 
@@ -136,9 +144,8 @@ def _kind_in_run(inner: tuple[str, ...]) -> str:
     return TEXTS if any(part.startswith("plm=") for part in inner) else RECORDS
 
 
-def _run_state(home: Path, book: dict[str, Any]) -> RunState:
-    times = [
-        datetime.fromisoformat(when) for when in (book["started"], *book.get("resumed", []), book.get("ended")) if when
-    ]
-    held = is_held_here(home, book["run_id"])
-    return RunState(book["run_id"], book["state"] == "done", times[0], max(times), held)
+def _run_state(home: Path, manifest: dict[str, Any]) -> RunState:
+    stamps = (manifest["started"], *manifest.get("resumed", []), manifest.get("ended"))
+    times = [datetime.fromisoformat(stamp) for stamp in stamps if stamp]
+    held = is_held_here(home, manifest["run_id"])
+    return RunState(manifest["run_id"], manifest["state"] == "done", times[0], max(times), held)

@@ -1,4 +1,7 @@
-"""Backup and restore of a budget book that is a file; one on a server is dumped with the server's own tools."""
+"""Backup and restore of a privacy ledger in a file.
+
+A ledger on a database server is backed up with the tools of the server.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ConfigError, LedgerError
 from flows.runtime.manifest import alone
-from flows.runtime.state_folder import book_address, state_folder
+from flows.runtime.state_folder import ledger_address, state_folder
 from flows.runtime.stores import open_artifacts
 from flows.storage.lost_releases import RELEASES
 from tasks.accounting.composition import filter_epsilon, second_opinion
@@ -20,15 +23,15 @@ SHOWN = 3
 
 
 def backup(file: Path) -> dict[str, Any]:
-    """Write a checked copy of the budget book into a new file; runs go on meanwhile."""
+    """Write a verified copy of the privacy ledger into a new file; runs may continue."""
     from connectors.ledger.backup import close_up, copy_book, lines
 
-    place = _place(state_folder())
+    ledger_file = _ledger_file(state_folder())
     if file.exists():
-        raise ConfigError(f"{file}: exists; name a new file, so that an older copy is there if this one fails")
+        raise ConfigError(f"{file}: already exists. Name a new file, to keep the older copy if this one fails")
     if not file.parent.is_dir():
-        raise ConfigError(f"{file.parent}: there is no such folder")
-    copy_book(place, file)
+        raise ConfigError(f"{file.parent}: there is no such folder. Create it")
+    copy_book(ledger_file, file)
     try:
         _require_sound(file)
     except LedgerError:
@@ -40,39 +43,42 @@ def backup(file: Path) -> dict[str, Any]:
 
 
 def restore(file: Path) -> dict[str, Any]:
-    """Put a backup in the place of the budget book; the book that was there is kept beside it.
+    """Replace the privacy ledger by a backup, and save the old one under a new name.
 
-    Refused while a run is carried out, for a backup that does not verify, and for one that lacks a line of the book
-    here or a release among the artifacts: what they spent would be forgotten.
+    Refuses to run during a run, with a backup that does not verify, and with one that lacks an entry of the current
+    ledger or a release in the artifacts: their epsilon would be lost.
     """
     from connectors.ledger.backup import lines, put_back, scratch_copy
 
     home = state_folder()
-    place = _place(home)
-    with alone(home) as free, scratch_copy(file, place) as scratch:
+    ledger_file = _ledger_file(home)
+    with alone(home) as free, scratch_copy(file, ledger_file) as scratch:
         if not free:
-            raise ConfigError(
-                "A run is being carried out in this state folder; stop it, then restore. Nothing was done"
-            )
+            raise ConfigError("A run is active in this state folder. Stop it, then restore. Nothing was changed")
         _require_sound(scratch)
-        found = lines(scratch)
-        compared = _require_newer(file, place, found)
-        _require_releases(home, file, {hash_ for _, hash_ in found})
-        kept = place.with_name(f"{place.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
-        put_back(scratch, place, kept)
-    return {"book": str(place), "lines": len(found), "kept": str(kept) if kept.exists() else None, "compared": compared}
+        entries = lines(scratch)
+        compared = _require_newer(file, ledger_file, entries)
+        _require_releases(home, file, {hash_ for _, hash_ in entries})
+        old = ledger_file.with_name(f"{ledger_file.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
+        put_back(scratch, ledger_file, old)
+    return {
+        "book": str(ledger_file),
+        "lines": len(entries),
+        "kept": str(old) if old.exists() else None,
+        "compared": compared,
+    }
 
 
-def _place(home: Path) -> Path:
+def _ledger_file(home: Path) -> Path:
     from connectors.ledger.backup import book_file
 
-    place = book_file(book_address(home))
-    if place is None:
+    ledger_file = book_file(ledger_address(home))
+    if ledger_file is None:
         raise ConfigError(
-            "This state folder's budget book lies on a PostgreSQL server. Back it up with pg_dump and put it back with "
-            "pg_restore, as infra/README.md says; then: wasp budget verify"
+            "The privacy ledger of this state folder is on a PostgreSQL server. Use pg_dump and pg_restore as "
+            "described in infra/README.md, then run: wasp budget verify"
         )
-    return place
+    return ledger_file
 
 
 def _open(file: Path) -> BudgetBook:
@@ -87,37 +93,37 @@ def _require_sound(file: Path) -> None:
         raise LedgerError(f"The copy does not verify, so nothing was changed: {'; '.join(problems[:SHOWN])}")
 
 
-def _require_newer(file: Path, place: Path, found: set[tuple[str, str]]) -> bool:
-    """Refuse a backup that lacks lines of the book here; False when that one cannot be read any more."""
+def _require_newer(file: Path, ledger_file: Path, entries: set[tuple[str, str]]) -> bool:
+    """Refuse a backup that lacks entries of the ledger; False if that is unreadable."""
     from connectors.ledger.backup import lines
 
     try:
-        here = lines(place) if place.exists() else set()
+        current = lines(ledger_file) if ledger_file.exists() else set()
     except LedgerError:
         return False
-    lost = here - found
+    lost = current - entries
     if lost:
         names = ", ".join(sorted({f"'{dataset}'" for dataset, _ in lost}))
         raise LedgerError(
-            f"{file} is older than the book here: it lacks {len(lost)} line(s) of {names}, and what they spent would "
-            "be forgotten. Restore a newer backup; a book that is whole needs none (wasp budget verify). Nothing done"
+            f"{file} is older than the current ledger: it lacks {len(lost)} line(s) of {names}, whose epsilon would be "
+            "lost. Restore a newer backup, or none if the ledger is intact (wasp budget verify). Nothing was changed"
         )
     return True
 
 
-def _require_releases(home: Path, file: Path, known: set[str]) -> None:
-    """Refuse a backup that does not know a release among the artifacts."""
+def _require_releases(home: Path, file: Path, hashes: set[str]) -> None:
+    """Refuse a backup without the entry of a release in the artifacts."""
     artifacts = open_artifacts(home)
     unknown = [
         artifacts.where(path)
         for path, release in artifacts.finished(RELEASES).items()
-        if release and release.get("info", {}).get("ledger_entry") not in known
+        if release and release.get("info", {}).get("ledger_entry") not in hashes
     ]
     if unknown:
         more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
         raise LedgerError(
-            f"{file} is older than what was released: it does not know {', '.join(unknown[:SHOWN])}{more}. Restore a "
-            "newer backup. If there is none, these releases can no longer be counted: note what they cost (wasp show "
-            "RUN_ID), move the folders of their runs away, restore, and lower the cap by that much: wasp budget cap "
-            "DATASET --epsilon E --reason ... Nothing was done"
+            f"{file} is older than some releases: it lacks {', '.join(unknown[:SHOWN])}{more}. Restore a newer backup. "
+            "If there is none, these releases cannot be counted: note their cost (wasp show RUN_ID), move the folders "
+            "of their runs away, restore, and lower the cap by that cost (wasp budget cap DATASET --epsilon E --reason "
+            "...). Nothing was changed"
         )

@@ -1,4 +1,4 @@
-"""Releases that lie among the artifacts must stand in the budget book: a book that forgot one counts too little."""
+"""Detects stored releases without a ledger entry; the ledger is then incomplete."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from connectors.ledger.ledger import BudgetBook
 
 RELEASES = "runs/*/*/release.parquet"
-"""Where releases are stored among the artifacts: in the folder of an iteration, or of what was released."""
+"""Artifact paths of releases: in the folder of an iteration, or of the release."""
 _VOTE, _ITERATION = "vote-", "iteration="
 _FOLDERS = {"moments": "adaptation"}
-"""Folders of releases whose name is not their slot's; the steps' own constants would import pandas here."""
+"""Folders not named after their slot; the steps' constants would load pandas."""
 _WITHOUT_FILE = ("train-0",)
-"""Slots of charges that release no table: `only_private` keeps its student in the private zone."""
+"""Slots without a table: `only_private` stores its student in the private zone."""
 
 
 def release_file(run_id: str, slot: str) -> str | None:
-    """Return the path of a release among the artifacts; None for a slot that never has a file."""
+    """Return the artifact path of a release; None for a slot without a file."""
     if slot in _WITHOUT_FILE:
         return None
     folder = f"{_ITERATION}{slot.removeprefix(_VOTE)}" if slot.startswith(_VOTE) else _FOLDERS.get(slot, slot)
@@ -30,32 +30,32 @@ def release_file(run_id: str, slot: str) -> str | None:
 
 
 def check_book(artifacts: Artifacts, book: BudgetBook, dataset: str, fingerprint: str) -> None:
-    """Raise LedgerError when a finished release of this dataset is unknown to the book: it was lost or replaced."""
-    found = {
+    """Raise LedgerError if a stored release of this dataset is not in the ledger."""
+    releases = {
         path: release.get("info", {}).get("ledger_entry")
         for path, release in artifacts.finished(RELEASES).items()
         if is_of(artifacts, release, path, dataset, fingerprint)
     }
-    # The book is read after the files: another run may release at this moment, and writes the book first.
-    known = {entry.hash for entry in book.history(dataset)}
-    for path, entry in found.items():
-        if entry not in known:
+    # Read the ledger after the files: a run that releases at this moment writes the ledger first.
+    hashes = {entry.hash for entry in book.history(dataset)}
+    for path, entry in releases.items():
+        if entry not in hashes:
             raise LedgerError(
-                f"{artifacts.where(path)} holds a release of dataset '{dataset}' that the budget book does not know: "
-                "the book was lost or replaced, or that file was changed. Restore the book from its newest backup; "
-                "nothing was spent."
+                f"{artifacts.where(path)} is a release of dataset '{dataset}' without an entry in the privacy ledger. "
+                "The ledger was lost or replaced, or the file was changed. Restore the ledger from its newest backup. "
+                "Nothing was spent."
             )
 
 
 def is_of(artifacts: Artifacts, release: dict[str, Any], path: str, dataset: str, fingerprint: str) -> bool:
-    """Say whether a release belongs to a dataset: by the rows it was made of, or by what its run says."""
+    """Return True if a release is of a dataset, by fingerprint or by run manifest."""
     if not release:
-        return False  # damaged: the step reads it back from the book
+        return False  # damaged: the step restores it from the ledger
     if release.get("parameters", {}).get("private") == fingerprint:
         return True
     run = PurePosixPath(path).parents[1]
     try:
-        book = json.loads(artifacts.read_text(f"{run}/manifest.json") or "{}")
+        manifest = json.loads(artifacts.read_text(f"{run}/manifest.json") or "{}")
     except ValueError:
         return False
-    return isinstance(book, dict) and book.get("dataset") == dataset
+    return isinstance(manifest, dict) and manifest.get("dataset") == dataset

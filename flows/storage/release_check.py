@@ -1,7 +1,8 @@
-"""Compares the releases among the artifacts with the budget book: a changed file is a problem, a missing one is told.
+"""Compares stored releases with the privacy ledger.
 
-A missing file is no fault of the book: the run may be on another machine, may have died before it wrote the file, or
-somebody removed it. `wasp resume` reads the release back from the book, without noise or charge.
+A changed file is a problem, a missing one is not. A file is missing if the run is
+on another machine, died before it wrote the file, or if the file was deleted.
+`wasp resume` restores the release from the ledger, without new noise or charge.
 """
 
 from __future__ import annotations
@@ -26,60 +27,63 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Compared:
-    """What does not hold, and which files of releases are not there."""
+    """Problems of a ledger and its releases, and missing release files."""
 
     problems: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
 
 def verify(artifacts: Artifacts, book: BudgetBook, dataset: str | None = None) -> Compared:
-    """Verify one dataset's book or all: chain, totals by two accountants, stored outputs, files of releases."""
-    found = Compared(book.verify(dataset, second=second_opinion))
-    if not found.problems:
+    """Verify the ledger of one dataset, or of all.
+
+    This checks the hash chain, the totals by two accountants, the stored outputs and the release files.
+    """
+    result = Compared(book.verify(dataset, second=second_opinion))
+    if not result.problems:
         for name in book.datasets() if dataset is None else [dataset]:
-            _compare(artifacts, book, name, found)
-    return found
+            _compare(artifacts, book, name, result)
+    return result
 
 
-def _compare(artifacts: Artifacts, book: BudgetBook, dataset: str, found: Compared) -> None:
-    files = artifacts.finished(RELEASES)  # before the book: another run writes the book first
+def _compare(artifacts: Artifacts, book: BudgetBook, dataset: str, result: Compared) -> None:
+    files = artifacts.finished(RELEASES)  # before the ledger: other runs write the ledger first
     entries = book.history(dataset)
     void = {entry.detail["number"] for entry in entries if entry.kind == "void"}
     released = {entry.hash: entry for entry in entries if entry.kind in RELEASING and entry.number not in void}
     latest = {(entry.run_id, entry.slot): entry for entry in released.values() if entry.run_id}
-    places = {path: entry for entry in latest.values() if (path := _place(artifacts, entry)) is not None}
-    known = {entry.hash for entry in entries}
-    there = set()
+    expected = {path: entry for entry in latest.values() if (path := _release_path(artifacts, entry)) is not None}
+    hashes = {entry.hash for entry in entries}
+    present = set()
     for path, manifest in files.items():
         name = manifest.get("info", {}).get("ledger_entry")
         entry, data = released.get(str(name)), artifacts.read_bytes(path)
         if data is None:
             continue
         if entry is not None:
-            there.add(entry.hash)
+            present.add(entry.hash)
             problem = _problem(data, manifest, book.output(dataset, entry.number))
             if problem:
-                found.problems.append(_changed(artifacts, dataset, path, problem, entry))
-        elif not manifest and (mine := places.get(path)) is not None:
-            there.add(mine.hash)
-            found.problems.append(_changed(artifacts, dataset, path, "its manifest is damaged", mine))
-        elif name not in known and manifest and is_of(artifacts, manifest, path, dataset, ""):
-            found.problems.append(f"{dataset}: {artifacts.where(path)} holds a release that the book does not know")
-    found.missing += [
-        _gone(artifacts, dataset, path, entry) for path, entry in places.items() if entry.hash not in there
+                result.problems.append(_changed(artifacts, dataset, path, problem, entry))
+        elif not manifest and (damaged := expected.get(path)) is not None:
+            present.add(damaged.hash)
+            result.problems.append(_changed(artifacts, dataset, path, "its manifest is damaged", damaged))
+        elif name not in hashes and manifest and is_of(artifacts, manifest, path, dataset, ""):
+            result.problems.append(f"{dataset}: {artifacts.where(path)} is a release without an entry in the ledger")
+    result.missing += [
+        _missing(artifacts, dataset, path, entry) for path, entry in expected.items() if entry.hash not in present
     ]
 
 
 def _problem(data: bytes, manifest: dict[str, Any], output: bytes | None) -> str:
-    """Return what is wrong with a file whose release is in the book, or nothing."""
+    """Return the problem of a release file with a ledger entry, or an empty string."""
     if hashlib.sha256(data).hexdigest() != manifest["sha256"]:
-        return "its bytes are not those that were written"
-    if output is not None and not _same(data, output):
-        return "its numbers are not those in the book, although its manifest fits"
+        return "its bytes do not match its manifest"
+    if output is not None and not _is_same(data, output):
+        return "its numbers do not match the ledger, although its manifest does"
     return ""
 
 
-def _same(data: bytes, output: bytes) -> bool:
+def _is_same(data: bytes, output: bytes) -> bool:
     from connectors.artifacts.parquet import parse_table
     from tasks.steps.release_artifact import table_of
 
@@ -92,22 +96,22 @@ def _same(data: bytes, output: bytes) -> bool:
 
 def _changed(artifacts: Artifacts, dataset: str, path: str, problem: str, entry: Entry) -> str:
     return (
-        f"{dataset}: {artifacts.where(path)} (entry {entry.number}) was changed: {problem}. What followed from it may "
-        f"be changed as well. Move the file away and type: wasp resume {Path(path).parts[1]}; it reads the release "
-        "back from the book, without noise or charge"
+        f"{dataset}: {artifacts.where(path)} (entry {entry.number}) was changed: {problem}. Later results may be "
+        f"affected. Move the file away and run: wasp resume {Path(path).parts[1]}. It restores the release from the "
+        "ledger, without new noise or charge"
     )
 
 
-def _gone(artifacts: Artifacts, dataset: str, path: str, entry: Entry) -> str:
+def _missing(artifacts: Artifacts, dataset: str, path: str, entry: Entry) -> str:
     when = read_json(artifacts.home / "runs" / entry.run_id / REMOVED).get(path)
     why = f"wasp clean removed it on {when[:10]}" if when else "on another machine, not written yet, or removed by hand"
-    return f"{dataset}: {artifacts.where(path)} (entry {entry.number}) is not there: {why}"
+    return f"{dataset}: {artifacts.where(path)} (entry {entry.number}) is missing: {why}"
 
 
-def _place(artifacts: Artifacts, entry: Entry) -> str | None:
-    """Return where the file of a release is written; None for a release that never has one.
+def _release_path(artifacts: Artifacts, entry: Entry) -> str | None:
+    """Return the path of a release file; None for a release without a file.
 
-    A party sends its masked votes from its ledger: where the run belongs to a coordinator elsewhere, it writes no file.
+    A party sends masked votes from its ledger and writes no file if the coordinator of the run is on another machine.
     """
     home, runs = artifacts.home, f"runs/{entry.run_id}"
     if is_party(home) and artifacts.read_text(f"{runs}/manifest.json") is None:

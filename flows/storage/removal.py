@@ -1,7 +1,7 @@
-"""Removes what the rules chose, and knows afterwards what a run would have to make again.
+"""Removes the files selected for removal, and reports the files a run has lost.
 
-What goes is written down before the first file goes, so that a death in between leaves no run that fails without a
-reason: what was noted and still lies there counts as there.
+The paths are recorded before the first file is removed. After a crash in between, no run fails without an explanation:
+a recorded file that still exists counts as present.
 """
 
 from __future__ import annotations
@@ -30,56 +30,63 @@ if TYPE_CHECKING:
 
 
 def remove(home: Path, going: Sequence[Going]) -> list[Going]:
-    """Remove what was chosen and return it, less what a run that started meanwhile holds."""
-    gone: list[Going] = []
-    for run_id in sorted({one.run_id for one in going}):
-        mine = [one for one in going if one.run_id == run_id]
+    """Remove the selected items and return them, except items of a running run."""
+    removed: list[Going] = []
+    for run_id in sorted({item.run_id for item in going}):
+        items = [item for item in going if item.run_id == run_id]
         with ExitStack() as stack:
             if run_id:
                 try:
                     stack.enter_context(held_here(home, run_id))
                 except ConfigError:
                     continue
-            _note(home, mine)
-            for one in mine:
-                _remove(home, one)
-        gone += mine
-    return gone
+            _record(home, items)
+            for item in items:
+                _remove(home, item)
+        removed += items
+    return removed
 
 
-def _note(home: Path, going: Sequence[Going]) -> None:
-    """Write into each run's folder what it is about to lose."""
-    losing: dict[str, list[str]] = {}
-    for one in going:
-        for run_id in (one.run_id, *one.users):
-            if run_id and one.kind != kinds.LEFTOVERS:
-                losing.setdefault(run_id, []).append(one.path)
-    for run_id, paths in losing.items():
-        place = home / "runs" / run_id / REMOVED
-        noted = read_json(place) | dict.fromkeys(paths, now())
-        write_text_whole(place, json.dumps(noted, indent=1, sort_keys=True))
+def _record(home: Path, items: Sequence[Going]) -> None:
+    """Record in each run's folder which of its files are removed."""
+    losses: dict[str, list[str]] = {}
+    for item in items:
+        for run_id in (item.run_id, *item.users):
+            if run_id and item.kind != kinds.LEFTOVERS:
+                losses.setdefault(run_id, []).append(item.path)
+    for run_id, paths in losses.items():
+        file = home / "runs" / run_id / REMOVED
+        recorded = read_json(file) | dict.fromkeys(paths, now())
+        write_text_whole(file, json.dumps(recorded, indent=1, sort_keys=True))
 
 
-def _remove(home: Path, one: Going) -> None:
-    place = home / one.path
-    if one.before is not None:
+def _remove(home: Path, item: Going) -> None:
+    path = home / item.path
+    if item.before is not None:
         from connectors.models.base.completion_store import CompletionStore
 
-        CompletionStore(place).forget(one.before)
+        CompletionStore(path).forget(item.before)
         return
-    with explained(place):
-        if place.is_dir():
-            scratch = place.with_name(f".{place.name}.{secrets.token_hex(6)}.tmp")
-            place.replace(scratch)
+    with explained(path):
+        if path.is_dir():
+            scratch = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+            path.replace(scratch)
             shutil.rmtree(scratch)
-        elif one.kind == kinds.EMBEDDINGS:
-            manifest_path(place).unlink(missing_ok=True)
-        place.unlink(missing_ok=True)
+        elif item.kind == kinds.EMBEDDINGS:
+            manifest_path(path).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What a run lost to `wasp clean` and has not made again: `answers` were asked of models for the `texts`."""
+    """Files that `wasp clean` removed from a run and the run has not restored.
+
+    Attributes:
+        answers: completions generated for the `texts`.
+        dollars: their cost.
+        embeddings: number of tables without embeddings.
+        result: True if synthetic rows or student are missing.
+    """
 
     when: str
     texts: int
@@ -90,29 +97,29 @@ class Lost:
     result: bool
 
     def __str__(self) -> str:
-        parts = [f"{self.texts} texts by {', '.join(self.models)} ({self.answers} answers)"] if self.texts else []
+        parts = [f"{self.texts} texts by {', '.join(self.models)} ({self.answers} completions)"] if self.texts else []
         parts += [f"the embeddings of {self.embeddings} tables"] if self.embeddings else []
         parts += ["synthetic rows and student"] if self.result else []
         return f"wasp clean removed {', '.join(parts)} on {self.when[:10]}"
 
 
 def lost(artifacts: Artifacts, run_id: str) -> Lost | None:
-    """Return what a run lost to `wasp clean`, None when everything is there.
+    """Return the files that `wasp clean` removed from a run; None if none are missing.
 
-    What this machine removed of its own copies is there while a shared store has it.
+    A local copy that was removed is not missing while a shared store contains it.
     """
-    noted = read_json(artifacts.home / "runs" / run_id / REMOVED)
-    missing = [path for path in sorted(noted) if not artifacts.exists(path)]
+    recorded = read_json(artifacts.home / "runs" / run_id / REMOVED)
+    missing = [path for path in sorted(recorded) if not artifacts.exists(path)]
     if not missing:
         return None
     samples = [path for path in missing if path.endswith("samples.parquet")]
     manifests = [manifest for path in samples for manifest in artifacts.finished(escape(path)).values() if manifest]
     usage = [manifest["info"].get("usage", {}) for manifest in manifests]
     return Lost(
-        when=max(noted[path] for path in missing),
+        when=max(recorded[path] for path in missing),
         texts=sum(manifest["rows"] for manifest in manifests),
-        answers=sum(one.get("calls", 0) for one in usage),
-        dollars=sum(one.get("dollars", 0.0) for one in usage),
+        answers=sum(entry.get("calls", 0) for entry in usage),
+        dollars=sum(entry.get("dollars", 0.0) for entry in usage),
         models=tuple(sorted({Path(path).parent.name.removeprefix("plm=") for path in samples})),
         embeddings=sum(path.startswith("embeddings/") for path in missing),
         result=any(path.endswith("synthetic.parquet") for path in missing),
@@ -120,26 +127,29 @@ def lost(artifacts: Artifacts, run_id: str) -> Lost | None:
 
 
 def standing(artifacts: Artifacts, run_id: str, respend: bool) -> dict[str, Any] | None:
-    """Return the summary of a finished run that was cleaned: it stands, and nothing is made again for it.
+    """Return the summary of a finished run that was cleaned; None for any other run.
 
-    None: the run goes on as usual. Raises LostArtifactsError for an unfinished run that lost its texts. With `respend`
-    (privacy.on_lost_artifacts) everything that is missing is made again.
+    A cleaned run stays finished, and its files are not restored. With `respend` (privacy.on_lost_artifacts) all missing
+    files are generated again.
+
+    Raises:
+        LostArtifactsError: the run is not finished and its texts were removed.
     """
-    gone = lost(artifacts, run_id)
-    if gone is None or respend:
+    losses = lost(artifacts, run_id)
+    if losses is None or respend:
         return None
     summary = artifacts.read_text(f"runs/{run_id}/summary.json")
     if read_book(artifacts, run_id).get("state") == "done" and summary is not None:
-        note = f"{gone}; the finished run stands as it is. To make it again: wasp resume {run_id} --respend"
+        note = f"{losses}. The run stays finished. To generate them again: wasp resume {run_id} --respend"
         display().say(note)
-        found: dict[str, Any] = json.loads(summary)
-        return found | {"removed": note}
-    if gone.texts:
+        values: dict[str, Any] = json.loads(summary)
+        return values | {"removed": note}
+    if losses.texts:
         raise LostArtifactsError(
-            f"Run {run_id} is not finished, and {gone}. To go on, the models would be asked for them again (they cost "
-            f"{gone.dollars:.4f} dollars; answers that are still kept cost nothing), and votes on them are read back "
-            "from the budget book only if the same texts come, else they are paid again. Nothing was asked or spent. "
-            f"To do it: wasp resume {run_id} --respend. To give the run up: wasp abandon {run_id}"
+            f"Run {run_id} is not finished, and {losses}. To resume, the models must generate the texts again. They "
+            f"cost {losses.dollars:.4f} dollars (cached completions are free). Votes on them are reused from the "
+            "privacy ledger only if the texts are the same, else they are paid again. Nothing was generated or spent. "
+            f"To continue: wasp resume {run_id} --respend. To give up the run: wasp abandon {run_id}"
         )
-    display().say(f"{gone}; they are computed again, nothing is asked or spent")
+    display().say(f"{losses}. They are computed again, without calls or costs")
     return None

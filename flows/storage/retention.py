@@ -1,4 +1,7 @@
-"""The rules of `wasp clean`: what may go, and why. Releases, budget book, key and records of runs always stay."""
+"""The rules of `wasp clean`: which files to remove, and why.
+
+Releases, the privacy ledger, keys and records of runs are never removed.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,19 @@ from connectors.artifacts.atomic_files import STALE_SECONDS
 from flows.config.form import Strict
 from flows.runtime.stores import VECTORS
 from flows.storage import inventory as kinds
-from flows.storage.inventory import RunState, StateFile, makers, read_json, run_states, state_files
+from flows.storage.inventory import RunState, StateFile, read_json, run_states, runs_by_table, state_files
 
 AGE = r"^[0-9]{1,5}[mhdw]$"
 Age = Annotated[str, Field(pattern=AGE)]
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 REMOVED = "removed.json"
-"""What `wasp clean` took from a run, in the run's folder."""
+"""File in a run's folder with the paths that `wasp clean` removed."""
 SHARED = (kinds.EMBEDDINGS, kinds.ANSWERS, kinds.PRIVATE, kinds.BATCHES)
 """Kinds that several runs use."""
 
 
 class Retention(Strict):
-    """What to remove by age: 90m, 12h, 30d, 4w. Without a rule only what nobody can use any more goes."""
+    """Files to remove by age (90m, 12h, 30d, 4w); without a rule, only unusable files."""
 
     is_whole = True
 
@@ -34,30 +37,30 @@ class Retention(Strict):
         None, description="Embeddings of synthetic texts; computed again when needed."
     )
     completions_older_than: Age | None = Field(
-        None, description="Kept answers of language models; asked, and paid, again when needed."
+        None, description="Cached completions of language models; requested and paid again when needed."
     )
     samples_older_than: Age | None = Field(
-        None, description="Texts by model and iteration of finished runs; synthetic.parquet stays."
+        None, description="Texts by model and iteration of finished runs; synthetic.parquet is not removed."
     )
     unfinished_older_than: Age | None = Field(
-        None, description="Texts of runs that never ended; what they released and spent stays in the book."
+        None, description="Texts of unfinished runs; their releases and charges stay in the privacy ledger."
     )
     runs_older_than: Age | None = Field(
-        None, description="Synthetic rows and student of finished runs as well; releases, summary and report stay."
+        None, description="Texts, synthetic rows and student of finished runs; releases, summary and report stay."
     )
     private_older_than: Age | None = Field(
-        None, description="Caches of the private zone: embeddings and near neighbours of real rows."
+        None, description="Caches of the private zone: embeddings and nearest neighbours of real rows."
     )
 
     def before(self, rule: str, now: datetime) -> datetime | None:
-        """Return the moment that a rule counts from, None where the rule is not set."""
+        """Return the time before which a rule removes files; None if the rule is not set."""
         age = getattr(self, rule)
         return None if age is None else now - timedelta(**{UNITS[age[-1]]: int(age[:-1])})
 
 
 @dataclass(frozen=True, slots=True)
 class Going:
-    """One thing that goes: a file, or all answers before a moment (`path` is then completions)."""
+    """An item to remove: a file, a folder, or the completions `before` a time."""
 
     path: str
     kind: str
@@ -70,7 +73,7 @@ class Going:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What lies there, what goes, and what stays although a rule names it, with the reason."""
+    """All files, the items to remove, and reasons why other items stay."""
 
     files: tuple[StateFile, ...]
     going: tuple[Going, ...]
@@ -78,92 +81,95 @@ class Choice:
 
 
 def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Choice:
-    """Return what the rules remove from a state folder; nothing is touched. `free`: no process uses what runs share."""
+    """Return the items that the rules remove from a state folder; remove nothing.
+
+    `free`: no process uses the files that runs share.
+    """
     files, runs = tuple(state_files(home)), run_states(home)
     held = sorted(run.run_id for run in runs.values() if run.held)
-    staying = [f"run {run_id}: is being carried out" for run_id in held]
+    staying = [f"run {run_id}: is running" for run_id in held]
     going = [*_leftovers(files, held, now), *_of_runs(files, runs, rules, now)]
     if not free:
-        staying.append(f"{', '.join(SHARED)}: runs share them, and a process uses them now")
+        staying.append(f"{', '.join(SHARED)}: a process uses these shared files")
     else:
         going += [*_embeddings(home, files, rules, now), *_private(files, rules, now), *_batches(home, files)]
-        going += _answers(home, runs, {one.run_id for one in going}, (rules, now), staying)
-    return Choice(files, tuple(_whole(going)), tuple(staying))
+        going += _completions(home, runs, {item.run_id for item in going}, (rules, now), staying)
+    return Choice(files, tuple(_merge_folders(going)), tuple(staying))
 
 
-def _whole(going: Sequence[Going]) -> list[Going]:
-    """Return files of one scratch folder, or of one student, as the folder that they fill: it goes at once."""
-    found: dict[str, Going] = {}
-    for one in going:
-        parts = Path(one.path).parts
+def _merge_folders(items: Sequence[Going]) -> list[Going]:
+    """Replace files of a scratch folder or student by the folder as one item."""
+    merged: dict[str, Going] = {}
+    for item in items:
+        parts = Path(item.path).parts
         ends = [n for n, part in enumerate(parts) if kinds.is_scratch(part) or (n == 2 and part == "student")]
-        path = str(Path(*parts[: ends[0] + 1])) if ends else one.path
-        size = one.bytes + (found[path].bytes if path in found else 0)
-        found[path] = replace(one, path=path, bytes=size)
-    return list(found.values())
+        path = str(Path(*parts[: ends[0] + 1])) if ends else item.path
+        size = item.bytes + (merged[path].bytes if path in merged else 0)
+        merged[path] = replace(item, path=path, bytes=size)
+    return list(merged.values())
 
 
 def _leftovers(files: Sequence[StateFile], held: Sequence[str], now: datetime) -> Iterator[Going]:
     before = now - timedelta(seconds=STALE_SECONDS)
-    for one in files:
-        if one.kind == kinds.LEFTOVERS and one.modified < before and one.run_id not in held:
-            yield Going(one.path, one.kind, one.bytes, "a process died while writing it", one.run_id)
+    for file in files:
+        if file.kind == kinds.LEFTOVERS and file.modified < before and file.run_id not in held:
+            yield Going(file.path, file.kind, file.bytes, "a process died while writing it", file.run_id)
 
 
 def _of_runs(files: Sequence[StateFile], runs: dict[str, RunState], rules: Retention, now: datetime) -> Iterator[Going]:
     samples, every, unfinished = (
         rules.before(name, now) for name in ("samples_older_than", "runs_older_than", "unfinished_older_than")
     )
-    for one in files:
-        run = runs.get(one.run_id)
-        if run is None or run.held or one.kind not in (kinds.TEXTS, kinds.RESULTS):
+    for file in files:
+        run = runs.get(file.run_id)
+        if run is None or run.held or file.kind not in (kinds.TEXTS, kinds.RESULTS):
             continue
         if not run.done:
             if unfinished and run.latest < unfinished:
-                yield Going(one.path, one.kind, one.bytes, f"its run stopped on {_day(run.latest)}", one.run_id)
-        elif (every and run.latest < every) or (samples and run.latest < samples and one.kind == kinds.TEXTS):
-            yield Going(one.path, one.kind, one.bytes, f"its run ended on {_day(run.latest)}", one.run_id)
+                yield Going(file.path, file.kind, file.bytes, f"its run stopped on {_day(run.latest)}", file.run_id)
+        elif (every and run.latest < every) or (samples and run.latest < samples and file.kind == kinds.TEXTS):
+            yield Going(file.path, file.kind, file.bytes, f"its run ended on {_day(run.latest)}", file.run_id)
 
 
 def _embeddings(home: Path, files: Sequence[StateFile], rules: Retention, now: datetime) -> Iterator[Going]:
     before, fresh = rules.before("embeddings_older_than", now), now - timedelta(seconds=STALE_SECONDS)
-    users = makers(home)
-    for one in files:
-        if one.kind != kinds.EMBEDDINGS or Path(one.path).name.startswith("_"):
+    run_ids = runs_by_table(home)
+    for file in files:
+        if file.kind != kinds.EMBEDDINGS or Path(file.path).name.startswith("_"):
             continue
-        of = tuple(sorted(users.get(Path(one.path).stem, ())))
-        if not of and one.modified < fresh and Path(one.path).name != VECTORS:
-            yield Going(one.path, one.kind, one.bytes, "no run holds these texts")
-        elif before and one.modified < before:
-            yield Going(one.path, one.kind, one.bytes, f"made on {_day(one.modified)}", users=of)
+        users = tuple(sorted(run_ids.get(Path(file.path).stem, ())))
+        if not users and file.modified < fresh and Path(file.path).name != VECTORS:
+            yield Going(file.path, file.kind, file.bytes, "no run contains these texts")
+        elif before and file.modified < before:
+            yield Going(file.path, file.kind, file.bytes, f"created on {_day(file.modified)}", users=users)
 
 
 def _private(files: Sequence[StateFile], rules: Retention, now: datetime) -> Iterator[Going]:
     before = rules.before("private_older_than", now)
-    for one in files:
-        if before and one.kind == kinds.PRIVATE and one.modified < before:
-            yield Going(one.path, one.kind, one.bytes, f"made on {_day(one.modified)}")
+    for file in files:
+        if before and file.kind == kinds.PRIVATE and file.modified < before:
+            yield Going(file.path, file.kind, file.bytes, f"created on {_day(file.modified)}")
 
 
 def _batches(home: Path, files: Sequence[StateFile]) -> Iterator[Going]:
     from connectors.models.base.completion_store import CompletionStore
 
     store = CompletionStore(home / "completions")
-    for one in (one for one in files if one.kind == kinds.BATCHES):
-        batch = read_json(home / one.path)
-        identity, asked = str(batch.get("identity", "")), list(batch.get("ids", []))
-        if asked and store.file(identity).exists() and len(store.lookup_many(identity, asked)) == len(asked):
-            yield Going(one.path, one.kind, one.bytes, "all of its answers are kept")
+    for file in (file for file in files if file.kind == kinds.BATCHES):
+        batch = read_json(home / file.path)
+        identity, ids = str(batch.get("identity", "")), list(batch.get("ids", []))
+        if ids and store.file(identity).exists() and len(store.lookup_many(identity, ids)) == len(ids):
+            yield Going(file.path, file.kind, file.bytes, "all of its completions are cached")
 
 
-def _answers(
+def _completions(
     home: Path,
     runs: dict[str, RunState],
     leaving: set[str],
     when: tuple[Retention, datetime],
     staying: list[str],
 ) -> list[Going]:
-    """Answers go by age, but not those that a run which may still go on was given."""
+    """Return the old completions, except those of a run that may be resumed."""
     from connectors.models.base.completion_store import CompletionStore
 
     rules, now = when
@@ -176,16 +182,16 @@ def _answers(
         first = min(waiting, key=lambda run: run.began)
         before = first.began
         staying.append(
-            f"answers since {_day(before)}: run {first.run_id} is not finished and may need them "
-            "(resume it, or name --unfinished-older-than)"
+            f"completions since {_day(before)}: run {first.run_id} is not finished and may need them "
+            "(resume it, or set --unfinished-older-than)"
         )
     count, size = CompletionStore(home / "completions").older(before)
-    why = f"{count} answers before {_day(before)}"
+    why = f"{count} completions before {_day(before)}"
     return [Going("completions", kinds.ANSWERS, size, why, before=before)] if count else []
 
 
 def now() -> datetime:
-    """Return the time, UTC."""
+    """Return the current UTC time."""
     return datetime.now(UTC)
 
 

@@ -3,10 +3,10 @@
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from deployments.stack.book_place import place_book
+from deployments.stack.ledger_address import choose_ledger_address
 from deployments.stack.settings import Settings
 from flows.cli import budget_commands
-from flows.runtime.state_folder import book_address
+from flows.runtime.state_folder import ledger_address
 
 KEPT = {"ledger": "secret"}
 
@@ -23,32 +23,32 @@ def settings(home, database: str, port: int = 5439) -> Settings:
 
 
 def test_a_new_book_goes_to_postgresql_and_every_command_knows(home) -> None:
-    address = place_book(settings(home, "postgresql"), KEPT)
+    address = choose_ledger_address(settings(home, "postgresql"), KEPT)
     assert address == "postgresql+psycopg2://ledger:secret@127.0.0.1:5439/ledger"
-    assert book_address(home) == address
+    assert ledger_address(home) == address
     assert (home / "private" / "ledger.url").stat().st_mode & 0o077 == 0
 
 
 def test_the_address_follows_a_changed_port(home) -> None:
-    place_book(settings(home, "postgresql"), KEPT)
-    assert ":6000/" in place_book(settings(home, "postgresql", 6000), KEPT)
-    assert ":6000/" in book_address(home)
+    choose_ledger_address(settings(home, "postgresql"), KEPT)
+    assert ":6000/" in choose_ledger_address(settings(home, "postgresql", 6000), KEPT)
+    assert ":6000/" in ledger_address(home)
 
 
 def test_a_book_with_entries_stays_where_it_is(home) -> None:
     budget_commands.cap("letters", 4.0, 1e-5, "the owner's word", declare=True)
-    assert place_book(settings(home, "postgresql"), KEPT) == ""
-    assert book_address(home).startswith("sqlite:///")
+    assert choose_ledger_address(settings(home, "postgresql"), KEPT) == ""
+    assert ledger_address(home).startswith("sqlite:///")
     assert budget_commands.show("letters")["datasets"][0]["cap"] == 4.0
 
 
 def test_a_book_in_postgresql_is_not_left_behind_for_sqlite(home) -> None:
-    place_book(settings(home, "postgresql"), KEPT)
-    with pytest.raises(ConfigError, match="lies in PostgreSQL.*WASP_DATABASE=postgresql"):
-        place_book(settings(home, "sqlite"), KEPT)
+    choose_ledger_address(settings(home, "postgresql"), KEPT)
+    with pytest.raises(ConfigError, match="is in PostgreSQL.*WASP_DATABASE=postgresql"):
+        choose_ledger_address(settings(home, "sqlite"), KEPT)
 
 
 def test_the_persons_own_book_wins(home, monkeypatch) -> None:
     monkeypatch.setenv("WASP_LEDGER_URL", "postgresql+psycopg2://owner@books/ledger")
-    assert place_book(settings(home, "postgresql"), KEPT) == "postgresql+psycopg2://owner@books/ledger"
+    assert choose_ledger_address(settings(home, "postgresql"), KEPT) == "postgresql+psycopg2://owner@books/ledger"
     assert not (home / "private" / "ledger.url").exists()

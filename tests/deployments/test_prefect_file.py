@@ -7,12 +7,12 @@ import pytest
 import yaml
 from prefect import Flow
 
-from deployments.prefect_file import PLACE, render
+from deployments.prefect_file import PREFECT_FILE, render
 from deployments.registry import CONFIGS, Deployment, deployments, enter_data_folder, form_values
 from flows.catalog import flows
 from flows.config.files import check_config, load_config
 
-FILE = yaml.safe_load(PLACE.read_text(encoding="utf-8"))
+FILE = yaml.safe_load(PREFECT_FILE.read_text(encoding="utf-8"))
 ALL = pytest.mark.parametrize("one", deployments(), ids=lambda one: f"{one.flow}/{one.name}")
 PRESETS = pytest.mark.parametrize(
     ("entry", "preset"), [(e, p) for e in flows() for p in e.presets], ids=lambda one: getattr(one, "name", one)
@@ -20,7 +20,7 @@ PRESETS = pytest.mark.parametrize(
 
 
 def test_the_file_is_current() -> None:
-    assert PLACE.read_text(encoding="utf-8") == render(), "type make deployments"
+    assert PREFECT_FILE.read_text(encoding="utf-8") == render(), "type make deployments"
 
 
 def test_every_flow_has_a_demo_and_if_it_opens_rows_a_form_for_own_data() -> None:
@@ -65,7 +65,7 @@ def test_nothing_starts_by_itself_and_two_never_run_at_once(values) -> None:
 
 
 def test_no_path_of_a_machine_and_no_secret_stands_in_the_file() -> None:
-    text = PLACE.read_text(encoding="utf-8")
+    text = PREFECT_FILE.read_text(encoding="utf-8")
     assert not re.search(r"(^|[\s'\"])(/|~|[A-Z]:\\)\w", text, re.MULTILINE)
     assert "data_root" not in text
     assert "prefect.blocks.secret" not in text

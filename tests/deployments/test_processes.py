@@ -25,7 +25,7 @@ def python(name: str, code: str) -> Service:
 @pytest.fixture
 def folder(tmp_path):
     yield tmp_path
-    processes.end(processes.marked(tmp_path), seconds=0)
+    processes.end(processes.stack_processes(tmp_path), seconds=0)
 
 
 def wait_for(question, seconds: float = 10):
@@ -39,26 +39,26 @@ def wait_for(question, seconds: float = 10):
 def test_a_child_with_its_own_session_is_found_after_its_parent_is_gone(folder) -> None:
     parent = processes.start(python("parent", PARENT), folder)
     wait_for(lambda: parent.process() is None)
-    orphan = wait_for(lambda: processes.marked(folder))
+    orphan = wait_for(lambda: processes.stack_processes(folder))
     assert len(orphan) == 1
     processes.end(orphan, seconds=5)
-    assert processes.marked(folder) == []
+    assert processes.stack_processes(folder) == []
 
 
 def test_another_stack_is_left_alone(folder, tmp_path_factory) -> None:
     other = tmp_path_factory.mktemp("other")
     mine, theirs = (processes.start(python("one", SLEEPER), place) for place in (folder, other))
-    wait_for(lambda: processes.marked(other))
-    processes.end(processes.marked(folder), seconds=5)
+    wait_for(lambda: processes.stack_processes(other))
+    processes.end(processes.stack_processes(folder), seconds=5)
     assert mine.process() is None
     assert theirs.process() is not None
-    processes.end(processes.marked(other), seconds=5)
+    processes.end(processes.stack_processes(other), seconds=5)
 
 
 def test_what_ignores_the_request_is_killed(folder) -> None:
     started = processes.start(python("stubborn", STUBBORN), folder)
-    wait_for(lambda: "deaf" in processes.last_words(folder, "stubborn"))
-    processes.end(processes.marked(folder), seconds=0.5)
+    wait_for(lambda: "deaf" in processes.log_tail(folder, "stubborn"))
+    processes.end(processes.stack_processes(folder), seconds=0.5)
     assert started.process() is None
 
 
@@ -76,7 +76,7 @@ def test_a_service_that_dies_at_its_start_shows_the_end_of_its_log(folder) -> No
 
 def test_a_service_that_stays_silent_is_given_up(folder) -> None:
     started = processes.start(python("silent", SLEEPER), folder)
-    with pytest.raises(WaspError, match="did not answer within 1 s"):
+    with pytest.raises(WaspError, match="did not respond within 1 s"):
         processes.wait_until(lambda: False, started, "silent", folder, seconds=0.6)
 
 
@@ -111,6 +111,6 @@ def test_interrupt_is_another_word_than_terminate(folder, heard: bool) -> None:
         processes.start(python("orderly", code), folder)
     finally:
         signal.signal(signal.SIGINT, before)
-    wait_for(lambda: "on" in processes.last_words(folder, "orderly"))
-    processes.end(processes.marked(folder), seconds=5, number=signal.SIGINT)
-    assert "in order" in processes.last_words(folder, "orderly")
+    wait_for(lambda: "on" in processes.log_tail(folder, "orderly"))
+    processes.end(processes.stack_processes(folder), seconds=5, number=signal.SIGINT)
+    assert "in order" in processes.log_tail(folder, "orderly")

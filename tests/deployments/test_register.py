@@ -11,7 +11,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from connectors.interfaces.errors import ConfigError
 from deployments.edits import ABSENT, RECORD, catalogue_values, merge, server_values
-from deployments.register import _make_pool, main, register, report
+from deployments.register import _create_pool, main, register, report
 from deployments.registry import Deployment, deployments
 from tests.support.runs.served_flow import Refused, ask
 from tests.support.servers.prefect import prefect_server
@@ -32,7 +32,7 @@ def client(api: str) -> Iterator[SyncPrefectClient]:
     with temporary_settings({PREFECT_API_URL: api}), get_client(sync_client=True) as client:
         for entry in client.read_deployments():
             client.delete_deployment(entry.id)
-        _make_pool(client)
+        _create_pool(client)
         register(client, list(CATALOGUE.values()))
         yield client
 
@@ -79,7 +79,7 @@ def test_a_new_server_gets_the_catalogue_and_the_second_time_nothing_is_written(
         assert (found.entrypoint, found.enforce_parameter_schema) == (deployment.entrypoint, True)
         assert found.pull_steps == [{"deployments.registry.enter_data_folder": {}}]
     outcomes = register(client, list(CATALOGUE.values()))
-    assert report(outcomes) == ["deployments: 0 registered, 3 as they were"]
+    assert report(outcomes) == ["deployments: 0 registered, 3 unchanged"]
     assert {name: seen(client, name) for name in CATALOGUE} == before
 
 
@@ -91,7 +91,7 @@ def test_a_stale_deployment_is_updated_and_the_edits_of_others_stay(client: Sync
     catalogue = [CATALOGUE[WASP], CATALOGUE[DENSITY], stale(KD, samples=48)]
     lines = report(register(client, catalogue))
     assert lines == [
-        "deployments: 1 registered, 2 as they were",
+        "deployments: 1 registered, 2 unchanged",
         f"  updated {KD}: parameters.config.method.samples",
     ]
     assert {name: seen(client, name) for name in before} == before
@@ -121,7 +121,7 @@ def test_edits_of_the_stale_deployment_itself_stay_and_are_named(client: SyncPre
             (None, True),
         }
         assert lines[:2] == [
-            "deployments: 1 registered, 0 as they were",
+            "deployments: 1 registered, 0 unchanged",
             f"  updated {DENSITY}: parameters.config.method.samples",
         ]
         catalogue = CATALOGUE[DENSITY].parameters["config"]["privacy"]["epsilon"]
@@ -132,8 +132,8 @@ def test_edits_of_the_stale_deployment_itself_stay_and_are_named(client: SyncPre
             "concurrency_limit = 2 (catalogue: 1)",
             "schedules.often",
         ):
-            assert f"    kept as edited: {kept}" in lines
-        assert "    kept switched on: schedule nightly" in lines
+            assert f"    edit preserved: {kept}" in lines
+        assert "    active schedule preserved: nightly" in lines
 
 
 def test_schedules_follow_the_catalogue_unless_they_were_moved_or_removed(
@@ -165,7 +165,7 @@ def test_edited_parameters_that_no_longer_fit_stay_and_the_way_out_works(
     before = seen(client, DENSITY)
     narrower = narrow_schema(client, monkeypatch)
     lines = report(register(client, [narrower, stale(KD, samples=48)]))
-    assert lines[0] == "deployments: 1 registered, 0 as they were, 1 NOT REGISTERED"
+    assert lines[0] == "deployments: 1 registered, 0 unchanged, 1 NOT REGISTERED"
     (refused,) = (
         line for line in lines if line.startswith(f"  NOT REGISTERED {DENSITY}: edited parameters do not fit")
     )
@@ -264,5 +264,5 @@ def test_the_command_registers_the_whole_catalogue(
         assert main([]) == 0
         assert main(["--reset", "nobody/knows"]) == 2
     printed = capsys.readouterr()
-    assert f"deployments: 0 registered, {len(deployments())} as they were" in printed.out
+    assert f"deployments: 0 registered, {len(deployments())} unchanged" in printed.out
     assert "nobody/knows" in printed.err

@@ -7,7 +7,7 @@ import pytest
 from connectors.interfaces.errors import ConfigError
 from deployments.stack import processes, services
 from deployments.stack.postgres import postgres_service
-from deployments.stack.settings import Settings, kept_values, settings_of
+from deployments.stack.settings import Settings, settings_of, stack_secrets
 from tests.support.servers.stack import RunningStack, clean_environment
 
 AUTH = "keeper:a long enough password"
@@ -39,10 +39,10 @@ def test_what_is_not_asked_for_stays_as_it_runs(tmp_path) -> None:
         ({"WASP_AUTH": "keeper"}, "user:password"),
         ({"WASP_AUTH": ":secret-secret-secret"}, "user:password"),
         ({"WASP_AUTH": "keeper:short"}, "at least 12 characters"),
-        ({"WASP_AUTH": "keeper:password1234"}, "choose another password"),
-        ({"PREFECT_PORT": "http"}, "PREFECT_PORT=http: a port is a number"),
+        ({"WASP_AUTH": "keeper:password1234"}, "Choose another password"),
+        ({"PREFECT_PORT": "http"}, "PREFECT_PORT=http: not a port"),
         ({"MLFLOW_PORT": "70000"}, "MLFLOW_PORT=70000"),
-        ({"MLFLOW_PORT": "4200"}, "three different ports"),
+        ({"MLFLOW_PORT": "4200"}, "must be different ports"),
     ],
 )
 def test_a_wrong_setting_is_one_clear_error(tmp_path, environment, words) -> None:
@@ -56,13 +56,13 @@ def test_an_open_address_is_allowed_with_a_password(tmp_path) -> None:
     assert found.prefect_url == "http://127.0.0.1:4200"
     shown = settings(tmp_path, {"WASP_BIND": "0.0.0.0", "WASP_AUTH": AUTH, "WASP_PUBLIC_HOST": "stack.example.org"})
     assert shown.prefect_page == "http://stack.example.org:4200"
-    mlflow = services.mlflow_service(shown, kept_values(shown.folder)).environment
+    mlflow = services.mlflow_service(shown, stack_secrets(shown.folder)).environment
     assert "stack.example.org:*" in mlflow["MLFLOW_SERVER_ALLOWED_HOSTS"]
 
 
 def test_no_password_stands_on_a_command_line_or_in_a_shown_service(tmp_path) -> None:
     found = Settings(tmp_path, tmp_path, "postgresql", auth=AUTH)
-    kept = kept_values(found.folder)
+    kept = stack_secrets(found.folder)
     all_services = [
         postgres_service(found, services.base_environment(found)),
         services.prefect_service(found, kept),
@@ -81,7 +81,7 @@ def test_variables_of_the_shell_do_not_lead_the_stack_elsewhere(tmp_path, monkey
     monkeypatch.setenv("PREFECT_PROFILE", "cloud")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://elsewhere.example")
     found = Settings(tmp_path, tmp_path, "sqlite")
-    for service in (services.mlflow_service(found, kept_values(found.folder)), services.worker_service(found, "")):
+    for service in (services.mlflow_service(found, stack_secrets(found.folder)), services.worker_service(found, "")):
         assert "elsewhere.example" not in str(dict(service.environment))
         assert "PREFECT_PROFILE" not in service.environment
         assert service.environment["DO_NOT_TRACK"] == "1"
@@ -98,10 +98,10 @@ def test_a_taken_port_is_refused_before_anything_starts(tmp_path) -> None:
         done = running.word("up")
     assert done.returncode == 2
     port = running.environment["MLFLOW_PORT"]
-    assert done.stderr.startswith(f"wasp stack: Port {port} for mlflow cannot be had on 127.0.0.1")
+    assert done.stderr.startswith(f"wasp stack: Port {port} for mlflow is not available on 127.0.0.1")
     assert "make up MLFLOW_PORT=" in done.stderr
     assert done.stderr.count("\n") == 1
-    assert processes.marked(home / "stack") == []
+    assert processes.stack_processes(home / "stack") == []
 
 
 def test_an_open_door_is_refused_by_the_command(tmp_path) -> None:
@@ -117,4 +117,4 @@ def test_down_where_nothing_runs_is_no_error(tmp_path) -> None:
     home = tmp_path / "home"
     running = RunningStack(home, "", "", clean_environment(home))
     assert running.word("down").stdout == "nothing was running\n"
-    assert "type make up" in running.word("status").stdout
+    assert "run make up" in running.word("status").stdout

@@ -83,7 +83,7 @@ def test_a_second_up_changes_nothing(running) -> None:
     again = running.word("up")
     assert again.returncode == 0, again.stderr
     assert pids(running) == before
-    assert again.stdout.count("runs already") == len(before)
+    assert again.stdout.count("already running") == len(before)
     assert "deployments: 0 registered" in again.stdout
     for what in (running.prefect, running.mlflow, str(running.home), "source "):
         assert what in again.stdout
@@ -121,7 +121,7 @@ def test_the_server_keeps_the_whole_form(running) -> None:
     assert "path" not in ask(running, "deployments/name/wasp/own-data")["parameters"]["config"]["private"]
 
 
-@pytest.mark.skipif(not postgres.usable(), reason="no PostgreSQL server programs")
+@pytest.mark.skipif(not postgres.is_usable(), reason="no PostgreSQL server programs")
 def test_the_servers_work_on_postgresql(running) -> None:
     assert "postgres" in pids(running)
     assert running.client["WASP_LEDGER_URL"].startswith("postgresql+psycopg2://ledger:")

@@ -27,7 +27,7 @@ def test_a_run_through_the_batch_api_hands_in_batches_and_pays_half(api: str, tm
         done = pipeline.call("run", "wasp", "--config", str(config), "--json")
         assert done.returncode == 0, done.stderr[-2000:]
         assert "batch of gpt" in done.stderr
-        assert "answered by the vendor" in done.stderr
+        assert "completed by the vendor" in done.stderr
     summary = json.loads(done.stdout.strip().splitlines()[-1])
     assert summary["n_synthetic"] == 24
     assert summary["dollars"] == pytest.approx(24 * 18 / 1000 / 2)

@@ -12,20 +12,20 @@ from flows.config.privacy import Calibration
 
 
 class WaspConfig(RunConfig):
-    """Everything that one WASP run needs."""
+    """Configuration of a WASP run."""
 
     flow_name: ClassVar[str] = "wasp"
 
-    method: Method = Field(Method(), description="WASP's own settings (Algorithm 1).")
+    method: Method = Field(Method(), description="Settings of WASP (Algorithm 1).")
 
     @model_validator(mode="after")
-    def _counted_in_one_place(self) -> Self:
+    def _refuse_counts_of_parties(self) -> Self:
         if self.parties is not None and self.method.weights_from == "counts":
-            raise ValueError("method.weights_from is 'counts', which several parties do not count; write votes")
+            raise ValueError("method.weights_from is 'counts', which does not support several parties. Write votes")
         return self
 
     @model_validator(mode="after")
-    def _density_can_be_released(self) -> Self:
+    def _check_density(self) -> Self:
         if self.method.density is not None:
             joined = self.privacy.joined_by if self.privacy.protects == "person" else "mean"
             refuse_density(self.method.guidance, self.parties is not None, self.privacy.calibration, joined)
@@ -33,11 +33,11 @@ class WaspConfig(RunConfig):
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
-        """The paper's noise counts no first choices, and is for votes."""
+        """Values of `privacy.calibration`; the paper's noise covers votes only."""
         paper = self.method.weights_from == "votes" and self.method.density is None
         return ("tight", "paper") if paper else ("tight",)
 
     @property
     def asks(self) -> list[Asks]:
-        """The first round without examples, the others with S of them."""
+        """First iteration without examples, later ones with S examples per prompt."""
         return self.method.asks_of(self.writers, self.method.examples)

@@ -157,7 +157,7 @@ def test_by_class_each_class_is_shown_its_own_texts_in_the_task_s_words(api: str
         ({"private": {"path": "rows.csv"}}, "private: fusegen opens no private row; leave this group out"),
         ({"privacy": {"epsilon": 4}}, "its epsilon is 0 whatever stands here"),
         ({"evaluation": {"fid_reference": "private"}}, "evaluation.fid_reference"),
-        ({"plms_used": ["clark"]}, "there is no PLM 'clark'; known here: clerk, novelist"),
+        ({"plms_used": ["clark"]}, "there is no PLM 'clark'. Choose from clerk, novelist"),
     ],
 )
 def test_what_means_nothing_without_private_rows_is_refused_in_one_line(

@@ -23,7 +23,7 @@ def test_without_a_server_it_says_what_to_type(tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", f"http://127.0.0.1:{free_port()}/api")
     done = pipeline.call("serve")
     assert done.returncode == 2
-    assert "No Prefect server answers at http://127.0.0.1:" in done.stderr
+    assert "No Prefect server responds at http://127.0.0.1:" in done.stderr
     assert "prefect server start" in done.stderr
     assert "make up" in done.stderr
     assert "Traceback" not in done.stderr
@@ -39,7 +39,7 @@ def test_a_deployment_of_a_worker_is_not_taken_from_it(tmp_path: Path) -> None:
         )
         done = pipeline.call("serve")
     assert done.returncode == 2
-    assert "a worker carries out wasp/demo already (work pool 'wasp')" in done.stderr
+    assert "already runs wasp/demo (work pool 'wasp')" in done.stderr
 
 
 @pytest.mark.slow

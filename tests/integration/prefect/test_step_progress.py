@@ -87,7 +87,7 @@ def test_a_server_that_is_away_delays_nothing_and_is_told_once(caplog: pytest.Lo
             time.sleep(0.05)
         time.sleep(1)
     told = [record.getMessage() for record in caplog.records if record.name == "page"]
-    assert told == ["Prefect's page cannot be told how far the steps are (ConnectError); the run goes on"]
+    assert told == ["Progress cannot be sent to Prefect (ConnectError). The run is not affected"]
     for piece in page._pieces:
         piece.over = True
     page.flush()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from deployments.stack.postgres import cluster_place
-from deployments.stack.processes import marked
+from deployments.stack.postgres import cluster_path
+from deployments.stack.processes import stack_processes
 from tests.support.paths import ROOT
 from tests.support.servers.ports import free_port
 
@@ -50,7 +50,7 @@ class RunningStack:
 
     def members(self) -> list[psutil.Process]:
         """Every process of the stack that runs now."""
-        return marked(self.home / "stack")
+        return stack_processes(self.home / "stack")
 
 
 def clean_environment(home: Path, **changes: str) -> dict[str, str]:
@@ -70,7 +70,7 @@ def read_exports(place: Path) -> dict[str, str]:
 
 def erase(home: Path) -> None:
     """Remove a cluster that lies outside the state folder."""
-    shutil.rmtree(cluster_place(home / "stack"), ignore_errors=True)
+    shutil.rmtree(cluster_path(home / "stack"), ignore_errors=True)
 
 
 @contextmanager

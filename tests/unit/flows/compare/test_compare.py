@@ -96,7 +96,7 @@ def test_a_row_that_cannot_be_carried_out_is_named_before_anything_begins(tmp_pa
         compared(tmp_path, rows=[rows[0] | {"published": {"accuracy": {"imdb": 0.9}}}])
     with pytest.raises(ConfigError, match="rows 'WASP', columns 'all': config: there is no file absent.yaml"):
         cells_of(compared(tmp_path, rows=[rows[0] | {"config": "absent.yaml"}]))
-    with pytest.raises(ConfigError, match=r"rows 'WASP', columns 'all': .*\n.*method.vots: there is no such key"):
+    with pytest.raises(ConfigError, match=r"rows 'WASP', columns 'all': .*\n.*method.vots: unknown key"):
         cells_of(compared(tmp_path, rows=[rows[0] | {"set": {"method.vots": 4}}]))
 
 

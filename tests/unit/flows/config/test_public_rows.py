@@ -62,7 +62,10 @@ def test_a_configuration_without_the_setting_is_the_run_that_it_was() -> None:
 
 @pytest.mark.parametrize(
     ("private", "problem"),
-    [({"rows_are_public": True}, "set rows to that number"), (PUBLIC | {"of": 120}, r"of \(120\) is for private rows")],
+    [
+        ({"rows_are_public": True}, "needs a number of rows"),
+        (PUBLIC | {"of": 120}, r"of \(120\) has no effect on public rows"),
+    ],
 )
 def test_settings_that_contradict_each_other_are_refused(private: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
@@ -81,4 +84,4 @@ def test_configurations_of_the_papers_draw_exactly_m_rows() -> None:
 def test_the_report_says_that_rows_are_public(pipeline: Pipeline) -> None:
     summary = pipeline.run(private=PUBLIC, method={"iterations": 2, "samples": 48})
     report = Path(summary["report"]).read_text(encoding="utf-8")
-    assert "The rows are public: exactly 60 are drawn, each class in its proportion" in report
+    assert "The rows are public: exactly 60 are drawn, stratified by class" in report

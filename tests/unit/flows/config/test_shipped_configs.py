@@ -166,7 +166,7 @@ def test_the_plan_counts_every_call_of_a_population_that_is_varied() -> None:
         ("aug_pe", "method.keywords=private_vocabulary", "a public vocabulary must be named"),
         ("aug_pe", "privacy.calibration=paper", "set method.style to wasp_baseline"),
         ("aug_pe", "method={style: wasp_baseline, look_ahead: 2}", "look_ahead is for style original"),
-        ("aug_pe", "method.votes=8", "did you mean 'style'|known here|did you mean"),
+        ("aug_pe", "method.votes=8", "did you mean 'style'|valid keys|did you mean"),
         ("pre_text", "method.population=3", "raise method.population"),
         ("pre_text", "filler.name=clerk", "'clerk' is used twice"),
     ],
@@ -189,7 +189,7 @@ def test_the_student_of_aug_pe_is_trained_as_its_paper_says() -> None:
 
 @pytest.mark.parametrize("setting", ["learning_rate: 0.001", "batch: 4", "max_length: 64", "precision: float32"])
 def test_what_means_nothing_to_a_student_is_refused(setting: str) -> None:
-    with pytest.raises(ConfigError, match="means nothing to a student of kind linear"):
+    with pytest.raises(ConfigError, match="has no effect on a student of kind linear"):
         commands.plan("wasp", ROOT / "deployments/configs/wasp_here.yaml", [f"student={{kind: linear, {setting}}}"])
 
 
@@ -221,7 +221,7 @@ def test_counted_first_choices_stay_within_the_budget_and_are_told() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (["method.counts_share=0.1"], "counts_share is for weights_from: counts"),
+        (["method.counts_share=0.1"], "counts_share needs weights_from: counts"),
         (["method.weights_from=counts", "method.weighting=false"], "weighting: false does not use"),
         (["method.weights_from=counts", "privacy.calibration=paper"], "no paper counts first choices"),
         (["method.weights_from=counts", "method.counts_share=0.9"], "less than or equal to 0.5"),

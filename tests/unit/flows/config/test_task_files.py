@@ -110,17 +110,17 @@ def test_every_field_arrives_in_the_card(task):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (SMALL + "atribute: {name: x, values: [y]}\n", "atribute: there is no such key; did you mean 'attribute'"),
-        ("name: t\nitem: i\nlabels: [{nam: a}, b]\n", r"labels.0.nam: there is no such key; did you mean 'name'"),
+        (SMALL + "atribute: {name: x, values: [y]}\n", "atribute: unknown key; did you mean 'attribute'"),
+        ("name: t\nitem: i\nlabels: [{nam: a}, b]\n", r"labels.0.nam: unknown key; did you mean 'name'"),
         ("name: t\nlabels: [a, b]\n", "item: is missing"),
         ("name: t\nitem: i\nlabels: []\n", "labels: "),
         ("name: t\nitem: i\nlabels: [a]\n", "labels: "),
         ("name: t\nitem: i\nlabels: [a, ' ']\n", r"labels.1.name: "),
-        ("name: t\nitem: i\nlabels: [a, b, a]\n", "labels: label 'a' stands twice"),
+        ("name: t\nitem: i\nlabels: [a, b, a]\n", "labels: label 'a' is defined twice"),
         ("name: t\nitem: i\nlabels: [1.0, 2.0]\n", r"labels.0.name: .*in quotes"),
         ("name: t\nitem: i\nlabels: [yes, no]\n", r"labels.0.name: .*in quotes"),
         (SMALL + "attribute: {name: x, values: []}\n", "attribute.values: "),
-        (SMALL + "attribute: {name: x, values: [y, y]}\n", "attribute.values: value 'y' stands twice"),
+        (SMALL + "attribute: {name: x, values: [y, y]}\n", "attribute.values: value 'y' is defined twice"),
         (SMALL + "instructions: {zero_shot: 'Write {label} {lable}'}\n", r"instructions.zero_shot: .*\{lable\}"),
         (
             SMALL + "instructions: {zero_shot: 'Write {label} like {good}'}\n",
@@ -128,7 +128,7 @@ def test_every_field_arrives_in_the_card(task):
         ),
         (SMALL + "instructions: {contrastive: 'Write {label} like {good}'}\n", r"contrastive: .*\{bad\} is missing"),
         (SMALL + "max_tokens: 0\n", "max_tokens: "),
-        ("- just\n- a list\n", "is a mapping"),
+        ("- just\n- a list\n", "not a mapping"),
         ("name: [unclosed\n", "is not YAML"),
     ],
 )

@@ -25,26 +25,26 @@ BOTH = {"registry": "parties.yaml", "exchange": "exchange"}
 
 def test_rows_of_its_own_or_parties_but_not_both_and_not_neither() -> None:
     for changes in ({"parties": BOTH}, {"private": None}):
-        with pytest.raises(ConfigError, match="name the private rows .* or the parties that hold them"):
+        with pytest.raises(ConfigError, match="set either the private rows .* or the parties that hold them"):
             check_config(WaspConfig, SMALL | changes, "the test")
     assert check_config(WaspConfig, SMALL | {"private": None, "parties": BOTH}, "the test").opens_rows
 
 
 def test_a_method_that_trains_on_rows_has_no_parties() -> None:
     values = SMALL | {"parties": BOTH, "method": {"declared_rows": 100}}
-    with pytest.raises(ConfigError, match="not carried out by several parties"):
+    with pytest.raises(ConfigError, match="does not support several parties"):
         check_config(DpSgdGenConfig, values, "the test")
 
 
 def test_distance_to_private_rows_is_no_choice_where_parties_have_them() -> None:
     values = SMALL | {"private": None, "parties": BOTH, "evaluation": {"fid_reference": "private"}}
-    with pytest.raises(ConfigError, match="the rows are the parties'"):
+    with pytest.raises(ConfigError, match="parties hold the rows"):
         check_config(WaspConfig, values, "the test")
 
 
 def test_first_choices_are_not_counted_by_parties() -> None:
     values = SMALL | {"private": None, "parties": BOTH, "method": {"weights_from": "counts"}}
-    with pytest.raises(ConfigError, match="which several parties do not count"):
+    with pytest.raises(ConfigError, match="does not support several parties"):
         check_config(WaspConfig, values, "the test")
 
 

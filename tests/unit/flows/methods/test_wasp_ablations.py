@@ -100,7 +100,7 @@ def test_models_that_are_left_out_by_name_make_the_run_that_lists_only_the_other
     listed = prepare("wasp", config(plms=[SMALL["plms"][1]]), tmp_path / "home").tools.run_id
     assert named == listed
     assert named != prepare("wasp", config(), tmp_path / "home").tools.run_id
-    with pytest.raises(ConfigError, match="there is no PLM 'writer'; known here: clerk, novelist"):
+    with pytest.raises(ConfigError, match="there is no PLM 'writer'. Choose from clerk, novelist"):
         config(plms_used=["writer"])
 
 

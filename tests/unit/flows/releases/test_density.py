@@ -65,16 +65,16 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"method": {"final_set": "matched"}}, "final_set is for guidance: kernel"),
-        ({"method": {"keep": 0.5}}, "keep is for guidance: kernel"),
-        ({"method": {"kernel": "gaussian"}}, "kernel is for guidance: kernel"),
-        ({"method": {"guidance": "clusters", "kernel": "gaussian"}}, "clusters has no kernel to choose"),
-        ({"method": {"guidance": "votes_smoothed", "final_set": "matched"}}, "final_set is for guidance: kernel"),
-        ({"student": {"kind": "linear", "adaptation": "density"}}, "but none is released"),
-        ({"method": DENSITY, "student": {"kind": "finetune", "adaptation": "density"}}, "set kind to linear or mlp"),
-        ({"method": {"guidance": "kernel", "keep": 0.5}}, "keep is for final_set: matched"),
-        ({"method": {"guidance": "kernel", "weights_from": "counts"}}, "a density tells the weights by itself"),
-        ({"method": {"guidance": "kernel", "iterations": 1}}, "set iterations to 2 or more"),
+        ({"method": {"final_set": "matched"}}, "final_set needs a released density"),
+        ({"method": {"keep": 0.5}}, "keep needs a released density"),
+        ({"method": {"kernel": "gaussian"}}, "kernel needs guidance: kernel"),
+        ({"method": {"guidance": "clusters", "kernel": "gaussian"}}, "guidance is clusters"),
+        ({"method": {"guidance": "votes_smoothed", "final_set": "matched"}}, "final_set needs a released density"),
+        ({"student": {"kind": "linear", "adaptation": "density"}}, "this run releases none"),
+        ({"method": DENSITY, "student": {"kind": "finetune", "adaptation": "density"}}, "Set kind to linear or mlp"),
+        ({"method": {"guidance": "kernel", "keep": 0.5}}, "keep needs final_set: matched"),
+        ({"method": {"guidance": "kernel", "weights_from": "counts"}}, "a density already determines the weights"),
+        ({"method": {"guidance": "kernel", "iterations": 1}}, "Set iterations to 2 or more"),
         ({"method": {"guidance": "kernel"}, "privacy": {"calibration": "paper"}}, "no paper releases this density"),
         (
             {
@@ -82,7 +82,7 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
                 "privacy": {"protects": "person"},
                 "private": {"path": "builtin:support_desk/private.parquet", "person": "customer"},
             },
-            "write mean",
+            "Write mean",
         ),
     ],
     ids=[
@@ -108,7 +108,7 @@ def test_settings_that_mean_nothing_together_are_refused(changes: dict[str, Any]
 def test_several_parties_and_attacks_on_whole_runs_are_for_votes(ran: Ran) -> None:
     values = {name: one for name, one in SMALL.items() if name != "private"}
     shared = {"method": SMALL["method"] | DENSITY, "parties": {"registry": "parties.yaml", "exchange": "exchange"}}
-    with pytest.raises(ConfigError, match="several parties vote"):
+    with pytest.raises(ConfigError, match="does not support several parties"):
         check_config(WaspConfig, values | shared, "the test")
     named = ran[0].config(method=DENSITY)
     with pytest.raises(ConfigError, match="whole runs are attacked by their votes"):

@@ -85,15 +85,15 @@ def test_noise_that_drowned_the_rows_is_told() -> None:
 @pytest.mark.parametrize(
     ("flow", "student", "changes", "words"),
     [
-        ("wasp", {"kind": "finetune"}, {}, "set adaptation to coral and kind to mlp"),
-        ("wasp", {"adaptation": "none"}, {}, "set adaptation to coral and kind to mlp"),
+        ("wasp", {"kind": "finetune"}, {}, "needs adaptation coral and kind mlp"),
+        ("wasp", {"adaptation": "none"}, {}, "needs adaptation coral and kind mlp"),
         ("wasp", {"adaptation_epsilon": 4.0}, {}, "must be below privacy.epsilon"),
         ("wasp", {}, {"privacy": {"epsilon": "inf"}}, "adds no noise"),
         (
             "wasp",
             {},
             {"private": None, "parties": {"registry": "p.yaml", "exchange": "x"}},
-            "no private rows are opened here",
+            "this run reads no private rows",
         ),
         ("wasp", {"adaptation_from": "public"}, {}, "student.adaptation_from: moments"),
     ],
@@ -107,7 +107,7 @@ def test_who_cannot_pay_for_moments_is_told_so(
 
 
 def test_flows_without_rows_or_without_noise_cannot_pay() -> None:
-    with pytest.raises(ValueError, match="no private rows are opened here"):
+    with pytest.raises(ValueError, match="this run reads no private rows"):
         FuseGenConfig.model_validate(
             {name: SMALL[name] for name in ("task", "test", "plms", "embedder")} | {"student": ADAPTS}
         )

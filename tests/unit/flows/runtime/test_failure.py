@@ -70,8 +70,8 @@ def test_a_full_disk_is_told_in_words_wherever_it_is_noticed(tmp_path: Path) -> 
     assert disk_is_full(deep)
     assert disk_is_full(sqlite3.OperationalError("database or disk is full"))
     assert not disk_is_full(OSError(errno.EACCES, "Permission denied"))
-    assert "The disk is full: free space" in str(failing(deep, begun(tmp_path)))
-    with pytest.raises(ArtifactError, match="Prefect could not go on"), full_disk_told(tmp_path):
+    assert "The disk is full. Free space" in str(failing(deep, begun(tmp_path)))
+    with pytest.raises(ArtifactError, match="Prefect failed"), full_disk_told(tmp_path):
         raise deep
     with pytest.raises(RuntimeError), full_disk_told(tmp_path):
         raise RuntimeError("something else")

@@ -70,7 +70,7 @@ def test_what_computes_vectors_is_no_part_of_a_run_s_name_and_their_precision_is
 
 
 def test_a_cluster_for_threads_is_refused_with_the_field_s_name() -> None:
-    with pytest.raises(ConfigError, match=r"execution.*cluster is for task_runner dask or ray"):
+    with pytest.raises(ConfigError, match=r"execution.*cluster needs task_runner dask or ray"):
         config_of(task_runner="threads", cluster="tcp://127.0.0.1:8786")
 
 
@@ -201,11 +201,11 @@ def test_a_worker_with_another_book_key_or_folder_opens_nothing(
     parts = stores.shared(start().tools.home)
     parts.check()
     refused(parts, ConfigError, "artifacts are not shared", monkeypatch, WASP_HOME=str(tmp_path / "elsewhere"))
-    refused(parts, LedgerError, "another|the run's is", monkeypatch, WASP_LEDGER_URL=f"sqlite:///{tmp_path}/b.db")
+    refused(parts, LedgerError, "uses the privacy ledger", monkeypatch, WASP_LEDGER_URL=f"sqlite:///{tmp_path}/b.db")
     other = tmp_path / "other.key"
     other.write_bytes(bytes(32))
     other.chmod(0o600)
-    refused(parts, LedgerError, "names rows with the key", monkeypatch, WASP_LEDGER_KEY_FILE=str(other))
+    refused(parts, LedgerError, "uses the ledger key", monkeypatch, WASP_LEDGER_KEY_FILE=str(other))
 
 
 def test_what_a_run_shares_is_said_by_its_own_process_alone(
@@ -214,7 +214,7 @@ def test_what_a_run_shares_is_said_by_its_own_process_alone(
     sent = pickle.dumps(start().tools)
     monkeypatch.setenv("WASP_LEDGER_URL", f"sqlite:///{tmp_path}/another.db")
     through_a_scheduler = pickle.dumps(pickle.loads(sent))
-    with pytest.raises(LedgerError, match="the run's is"):
+    with pytest.raises(LedgerError, match="uses the privacy ledger"):
         _ = pickle.loads(through_a_scheduler).artifacts
 
 

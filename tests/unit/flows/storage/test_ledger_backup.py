@@ -77,7 +77,7 @@ def test_an_older_backup_is_refused_and_changes_nothing(run: Prepared, tmp_path:
     ledger_backup.backup(tmp_path / "old.db")
     release(run, 1)
     before = open_ledger(run.tools.home).history("desk")
-    with pytest.raises(LedgerError, match=r"old.db is older than the book here: it lacks 1 line.s. of 'desk'"):
+    with pytest.raises(LedgerError, match=r"old.db is older than the current ledger: it lacks 1 line.s. of 'desk'"):
         ledger_backup.restore(tmp_path / "old.db")
     assert open_ledger(run.tools.home).history("desk") == before
     assert [path.name for path in run.tools.home.glob("*ledger.db*")] == ["ledger.db"]
@@ -135,7 +135,7 @@ def test_what_stands_in_the_log_of_the_lost_book_is_not_played_into_the_copy(run
 
 def test_nothing_is_restored_below_a_run(run: Prepared, tmp_path: Path) -> None:
     ledger_backup.backup(tmp_path / "copy.db")
-    with in_use(run.tools.home), pytest.raises(ConfigError, match="stop it, then restore"):
+    with in_use(run.tools.home), pytest.raises(ConfigError, match="Stop it, then restore"):
         ledger_backup.restore(tmp_path / "copy.db")
 
 
@@ -144,7 +144,7 @@ def test_what_is_no_backup_is_refused(run: Prepared, tmp_path: Path, monkeypatch
     for name in ("text", "nowhere"):
         with pytest.raises(LedgerError, match=name):
             ledger_backup.restore(tmp_path / name)
-    with pytest.raises(ConfigError, match="exists; name a new file"):
+    with pytest.raises(ConfigError, match="already exists. Name a new file"):
         ledger_backup.backup(tmp_path / "text")
     monkeypatch.setenv("WASP_LEDGER_URL", "postgresql://user:secret@host/book")
     for act in (ledger_backup.backup, ledger_backup.restore):

@@ -86,7 +86,7 @@ def test_other_votes_under_a_manifest_that_fits_are_red(run: Prepared) -> None:
     pd.read_parquet(path).assign(near=7).to_parquet(buffer, index=False)
     path.write_bytes(buffer.getvalue())
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"sha256": file_sha256(path)}))
-    assert "its numbers are not those in the book" in check(run).problems[0]
+    assert "its numbers do not match the ledger" in check(run).problems[0]
 
 
 def test_a_damaged_manifest_is_red(run: Prepared) -> None:
@@ -117,7 +117,7 @@ def test_a_file_that_no_book_knows_is_red(run: Prepared) -> None:
         manifest = root / "runs" / run.tools.run_id / "iteration=0" / "_release.parquet.json"
         told = json.loads(manifest.read_text())
         manifest.write_text(json.dumps(told | {"info": told["info"] | {"ledger_entry": "f" * 64}}))
-    assert "holds a release that the book does not know" in check(run).problems[0]
+    assert "is a release without an entry in the ledger" in check(run).problems[0]
 
 
 def test_every_slot_leads_to_the_file_that_its_step_writes() -> None:

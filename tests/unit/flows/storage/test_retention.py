@@ -126,7 +126,7 @@ def test_answers_that_an_unfinished_run_may_need_stay(home: Path) -> None:
     assert chosen.going == ()
     assert any("run broken is not finished" in reason for reason in chosen.staying)
     both = choose(home, Retention(completions_older_than="30d", unfinished_older_than="30d"), later, True)
-    assert any("1 answers" in one.why for one in both.going)
+    assert any("1 completions" in one.why for one in both.going)
     remove(home, both.going)
     assert store.count("model") == 0
     assert store.asked("model") == {}
@@ -180,8 +180,8 @@ def test_a_finished_run_stands_and_an_unfinished_one_stops_unless_told_to_pay(ho
     remove(home, choose(home, Retention(samples_older_than="30d", unfinished_older_than="30d"), NOW, True).going)
     stands = standing(Artifacts(home), "old", respend=False)
     assert stands is not None
-    assert "7 texts by clerk (9 answers)" in stands["removed"]
-    with pytest.raises(LostArtifactsError, match="Nothing was asked or spent"):
+    assert "7 texts by clerk (9 completions)" in stands["removed"]
+    with pytest.raises(LostArtifactsError, match="Nothing was generated or spent"):
         standing(Artifacts(home), "broken", respend=False)
     for name in ("old", "broken", "new"):
         assert standing(Artifacts(home), name, respend=True) is None

@@ -241,7 +241,7 @@ def test_the_texts_taken_for_private_are_kept_of_each_class_its_part(best: bool)
     ("changes", "words"),
     [
         ({"discriminator": {"queries": 48}}, "must be below method.written"),
-        ({"discriminator": {"answers": 5}}, "answers is for sure"),
+        ({"discriminator": {"answers": 5}}, "answers needs sure"),
         ({"discriminator": {"sure": 0.7, "noise": "laplace"}}, "noise: gaussian"),
         ({"method": {"samples": 49}}, "must be at least samples"),
         ({"privacy": {"protects": "person"}}, "privacy.protects"),
