@@ -156,7 +156,7 @@ def test_a_private_row_is_never_shown_in_a_prompt(tmp_path: Path) -> None:
         ({"method": {"texts": "phrases"}}, "leave them out"),
         ({"method": {"length": 9}}, "repeats no phrase"),
         ({"method": {"frequencies": 20_000, "ensemble": "linear", "length": 5}}, "lower method.frequencies"),
-        ({"method": {"length": 20, "vocabulary_terms": 20}}, "name a larger vocabulary"),
+        ({"method": {"length": 20, "vocabulary_terms": 20}}, "larger vocabulary"),
     ],
     ids=["no noise", "vocabulary", "person", "no model", "models", "length", "size", "terms"],
 )
