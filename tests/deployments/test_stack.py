@@ -196,6 +196,9 @@ def test_a_refused_run_and_a_high_budget_become_notices(running) -> None:
     assert accepted in notice["run"]
     artifacts = ask(running, "artifacts/filter", {"artifacts": {"key": {"any_": ["notices"]}}})
     assert any(dataset in artifact["data"] for artifact in artifacts)
+    # The runs of later tests must not be refused.
+    raised = running.command("flows.cli.main", "budget", "cap", dataset, "--epsilon", "1000")
+    assert raised.returncode == 0, raised.stderr
 
 
 def test_only_what_is_dead_is_started_again(running) -> None:
