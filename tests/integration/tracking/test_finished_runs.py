@@ -37,7 +37,7 @@ def test_recording_a_finished_run_again_leaves_it_alone(store, tmp_path, lost):
     first = tracker_at(store, tmp_path)
     run_with_student(first, tmp_path)
     before = snapshot(store)
-    for path in {"nothing": [], "marks": [first.journal.marks], "journal": [first.journal.path, first.journal.marks]}[
+    for path in {"nothing": [], "marks": [first.journal.status_file], "journal": [first.journal.path, first.journal.status_file]}[
         lost
     ]:
         path.unlink()

@@ -23,7 +23,7 @@ def test_a_server_that_is_down_delays_nothing_and_push_tells_it_all_once(store, 
     down = tracker_at(f"http://127.0.0.1:{free_port()}", tmp_path)
     assert timed(lambda: whole_run(down, tmp_path)) < 3.0
     assert len(down.journal.unsent()) == len(down.journal.records()) == 9
-    assert "does not answer" in down.problem
+    assert "does not respond" in down.problem
     for _ in range(2):
         assert push(down.journal.path, store).left == 0
     assert history(store, "fid") == [(0, 0.5), (1, 0.4), (2, 0.3)]
