@@ -347,7 +347,7 @@ def test_recorded_answers_and_word_vectors_are_of_the_right_kind(home: Path, tmp
     assert "has no column 'label'; it has text" in problem
     (tmp_path / "words.txt").write_text("no numbers here\n")
     (problem,) = said(home, embedder={"connector": "word_vectors", "model": str(tmp_path / "words.txt")})
-    assert "something behind the word is no number" in problem
+    assert "not followed by numbers" in problem
 
 
 def test_a_model_of_the_hub_is_asked_for_before_a_run(tmp_path: Path) -> None:
