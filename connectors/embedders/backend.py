@@ -153,21 +153,21 @@ def _pack(model: Any, precision: str) -> Callable[[], None]:
         raise RuntimeError("this torch build does not include it")
     dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
     layer = _layer(torch, dtype)
-    places = [
+    layers = [
         (parent, name, child)
         for parent in model.modules()
         for name, child in parent.named_children()
         # Subclasses compute something else, or are read without a call.
         if type(child) is torch.nn.Linear and child.weight.dtype == torch.float32
     ]
-    packed = {id(child): layer(child) for _, _, child in places}
+    packed = {id(child): layer(child) for _, _, child in layers}
 
     def replace(modules: Sequence[Any]) -> None:
-        for (parent, name, _), module in zip(places, modules, strict=True):
+        for (parent, name, _), module in zip(layers, modules, strict=True):
             setattr(parent, name, module)
 
-    replace([packed[id(child)] for _, _, child in places])
-    return lambda: replace([child for _, _, child in places])
+    replace([packed[id(child)] for _, _, child in layers])
+    return lambda: replace([child for _, _, child in layers])
 
 
 def _layer(torch: Any, dtype: Any) -> Any:

@@ -59,11 +59,11 @@ def check_embedder(connector: str, model: str = "", options: Mapping[str, Any] |
         check()
 
 
-def _check_options(connector: str, options: Mapping[str, Any], known: Sequence[str]) -> None:
+def _check_options(connector: str, options: Mapping[str, Any], names: Sequence[str]) -> None:
     for name in options:
-        if name not in known:
+        if name not in names:
             raise ConfigError(
-                f"embedder.{name}: unknown option of '{connector}'. Known: {', '.join(known)}.{_near(name, known)}"
+                f"embedder.{name}: unknown option of '{connector}'. Known: {', '.join(names)}.{_near(name, names)}"
             )
 
 

@@ -188,8 +188,8 @@ class SentenceEmbedder:
         from torch.nn.functional import normalize
 
         with torch.inference_mode():
-            here = {name: v.to(model.device) if hasattr(v, "to") else v for name, v in features.items()}
-            vectors = model(here)["sentence_embedding"].float()
+            inputs = {name: v.to(model.device) if hasattr(v, "to") else v for name, v in features.items()}
+            vectors = model(inputs)["sentence_embedding"].float()
             if self.options.normalize:
                 vectors = normalize(vectors, p=2, dim=1)
             matrix: Matrix = vectors.cpu().numpy()

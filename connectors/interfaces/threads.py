@@ -53,9 +53,9 @@ def settle_environment(environment: MutableMapping[str, str] = os.environ) -> No
 
 def usable_cores() -> int:
     """Return the number of compute threads: OMP_NUM_THREADS, else the usable cores."""
-    stated = os.environ.get(NUMBER, "").split(",")[0].strip()
-    if stated.isdecimal() and int(stated) > 0:
-        return int(stated)
+    setting = os.environ.get(NUMBER, "").split(",")[0].strip()
+    if setting.isdecimal() and int(setting) > 0:
+        return int(setting)
     return min(_allowed_cores(), cpu_quota() or _allowed_cores())
 
 

@@ -93,9 +93,9 @@ class BookReader:
         problem.
         """
         with self._store.read() as db:
-            audit, every = Audit(db, self._gate, second), select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)
-            chosen = list(db.execute(every).scalars()) if dataset is None else [resolve(db, dataset)]
-            problems = [f"{name}: {problem}" for name in chosen for problem in audit.problems(name)]
+            audit, query = Audit(db, self._gate, second), select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)
+            names = list(db.execute(query).scalars()) if dataset is None else [resolve(db, dataset)]
+            problems = [f"{name}: {problem}" for name in names for problem in audit.problems(name)]
             return [*problems, *strays(db)]
 
     def _state(self, dataset: str) -> State:

@@ -117,8 +117,8 @@ def _choose(where: RowsRef, frame: pd.DataFrame, rows: int) -> pd.DataFrame:
     content = frame.drop(columns="row").fillna("\0")
     lines = zip(*(content[name] for name in content.columns), strict=True)
     order = [hashlib.sha256(repr((where.seed, *line)).encode("utf-8", "surrogatepass")).digest() for line in lines]
-    chosen = sorted(range(len(frame)), key=lambda i: (order[i], i))[:rows]
-    return frame.iloc[sorted(chosen)].reset_index(drop=True)
+    positions = sorted(range(len(frame)), key=lambda i: (order[i], i))[:rows]
+    return frame.iloc[sorted(positions)].reset_index(drop=True)
 
 
 def find_problems(frame: pd.DataFrame, labels: Sequence[str]) -> list[RowProblem]:

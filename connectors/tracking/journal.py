@@ -104,9 +104,9 @@ class Journal:
         absolute, home = path.absolute(), self.path.parent.absolute()
         return str(absolute.relative_to(home)) if absolute.is_relative_to(home) else str(absolute)
 
-    def find(self, place: str) -> Path:
+    def find(self, path: str) -> Path:
         """Return the current path of a stored path; the run's folder may have moved."""
-        return self.path.parent.absolute() / place
+        return self.path.parent.absolute() / path
 
     @contextmanager
     def sending(self, wait: float) -> Iterator[bool]:

@@ -93,8 +93,8 @@ def _packages(loader: str) -> list[str]:
     """Return the folders that the loader needs when the model is served elsewhere."""
     names = (loader.partition(":")[0].partition(".")[0], __name__.partition(".")[0])
     specs = [importlib.util.find_spec(name) for name in dict.fromkeys(names)]
-    found = [(Path(spec.origin), spec.submodule_search_locations) for spec in specs if spec and spec.origin]
-    return [str(origin.parent if is_package else origin) for origin, is_package in found]
+    origins = [(Path(spec.origin), spec.submodule_search_locations) for spec in specs if spec and spec.origin]
+    return [str(origin.parent if is_package else origin) for origin, is_package in origins]
 
 
 def _copied(package: str, folder: Path) -> str:

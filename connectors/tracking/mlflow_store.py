@@ -23,7 +23,7 @@ from connectors.tracking.journal import Journal, Record
 
 RUN_TAG = "wasp.run_id"
 FILES_TAG = "wasp.files"
-"""The files of a run with the first digits of their SHA-256: tells other machines which files exist."""
+"""The files of a run with the first digits of their SHA-256, for runs that continue on another machine."""
 _SHA_DIGITS = 16
 _RUNNING = "RUNNING"
 _BATCH = 100  # MLflow's maximum of parameters and tags per call

@@ -23,7 +23,7 @@ Role = Literal["private", "test", "public"]
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """How MLflow serves a student: loader, model name, required packages.
+    """Serving settings of a student: loader, model name, required packages.
 
     `loader`: "module:function"; folder -> predict(texts, vectors) -> object with `labels`. `embedder`: connector, model
     and options of `open_embedder`, for students on vectors; None for students on texts.

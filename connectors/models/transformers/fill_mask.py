@@ -99,10 +99,10 @@ class FillMaskModel(HfModel):
             self._run(loaded, batch, deliver)
 
     def _gaps(self, loaded: Loaded, position: int, cloze: Cloze) -> Gaps:
-        most = (self._options.max_tokens or cloze.max_tokens) + SPECIAL_TOKENS
-        most = min(most, (loaded.context or most + SPECIAL_TOKENS) - SPECIAL_TOKENS)
+        limit = (self._options.max_tokens or cloze.max_tokens) + SPECIAL_TOKENS
+        limit = min(limit, (loaded.context or limit + SPECIAL_TOKENS) - SPECIAL_TOKENS)
         tokens = loaded.tokenizer(
-            encodable(cloze.source), truncation=True, max_length=most, return_special_tokens_mask=True
+            encodable(cloze.source), truncation=True, max_length=limit, return_special_tokens_mask=True
         )
         free = tuple(index for index, special in enumerate(tokens["special_tokens_mask"]) if not special)
         seed = hashlib.sha256((self.identity + cloze.key).encode()).digest()

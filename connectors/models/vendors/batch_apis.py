@@ -123,8 +123,8 @@ class OpenAIBatches:
         response = entry.get("response")
         status = part(response, "status_code") or 0
         if status == 200:
-            read = read_legacy if self.endpoint == "/v1/completions" else read_chat
-            return read(part(response, "body"), body)
+            parse = read_legacy if self.endpoint == "/v1/completions" else read_chat
+            return parse(part(response, "body"), body)
         failure = part(response, "body") or {"error": entry.get("error") or {}}
         return decide(read_failure(status or 400, failure, "", {}), target)
 
@@ -169,9 +169,9 @@ class AnthropicBatches:
     ) -> AsyncIterator[tuple[str, Outcome]]:
         """Read the lines of the results."""
         async for entry in await client.messages.batches.results(batch):
-            read = entry.to_dict(mode="json")
-            name = str(read["custom_id"])
-            yield name, self._outcome(read["result"], target, bodies.get(name, {}))
+            values = entry.to_dict(mode="json")
+            name = str(values["custom_id"])
+            yield name, self._outcome(values["result"], target, bodies.get(name, {}))
 
     def _outcome(self, result: Mapping[str, Any], target: Target, body: Mapping[str, Any]) -> Outcome:
         if result["type"] == "succeeded":

@@ -109,9 +109,9 @@ class VendorModel(ABC, Generic[Options]):
 
         No token is shorter than a byte; a hundred more allow for roles and formatting.
         """
-        read = request_bytes(self.request(replace(prompt, text=encodable(prompt.text)))) + 100
-        written = self.options.max_tokens or prompt.max_tokens
-        return self.options.price.dollars(read, written) * self.options.tries
+        tokens_in = request_bytes(self.request(replace(prompt, text=encodable(prompt.text)))) + 100
+        tokens_out = self.options.max_tokens or prompt.max_tokens
+        return self.options.price.dollars(tokens_in, tokens_out) * self.options.tries
 
     @abstractmethod
     def open_client(self, address: Address, secret: Secret) -> Any:

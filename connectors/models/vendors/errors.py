@@ -145,5 +145,5 @@ def unreachable(target: Target, problem: BaseException) -> TemporaryError:
             return TemporaryError(f"{target}: unreachable ({type(chain).__name__}).")
         chain = chain.__cause__ or chain.__context__
     if "Timeout" in type(problem).__name__:
-        return SlowDown(f"{target}: no answer in time.")
+        return SlowDown(f"{target}: no response in time.")
     return TemporaryError(f"{target}: the connection broke ({type(problem).__name__}).")

@@ -71,7 +71,7 @@ def test_a_packed_file_reads_the_same_and_its_content_names_it(glove: Path) -> N
     plain, other = open_embedder("word_vectors", str(glove)), open_embedder("word_vectors", str(packed))
     assert np.array_equal(plain.embed(["heart attack"]), other.embed(["heart attack"]))
     assert plain.identity != other.identity
-    with pytest.raises(ConfigError, match="the folder holds 2 such files"):
+    with pytest.raises(ConfigError, match="the folder contains 2 such files"):
         open_embedder("word_vectors", str(glove.parent))
     with pytest.raises(ConfigError, match="no such file or folder"):
         open_embedder("word_vectors", str(glove.parent / "none"))
