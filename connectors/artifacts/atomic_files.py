@@ -53,7 +53,7 @@ def explained(path: Path) -> Iterator[None]:
         raise explain(path, error) from error
 
 
-def lies_in(path: Path, folder: Path) -> bool:
+def is_inside(path: Path, folder: Path) -> bool:
     """Return True if a path, after resolving links, is a folder or inside it."""
     target, root = os.path.realpath(path), os.path.realpath(folder)
     return target == root or target.startswith(root.rstrip(os.sep) + os.sep)

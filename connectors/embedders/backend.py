@@ -76,7 +76,7 @@ def check_processor(device: str | None, precision: str) -> None:
         )
 
 
-def settle(model: Any, backend: str, precision: str, vectors: Vectors) -> str:
+def choose_backend(model: Any, backend: str, precision: str, vectors: Vectors) -> str:
     """Configure a model's back end, compared with torch; return its description.
 
     `auto` falls back to torch, with a log message, if oneDNN is missing or its vectors differ. For an explicit choice

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.artifacts.atomic_files import file_sha256
-from connectors.embedders.backend import check_choice, check_processor, settle
+from connectors.embedders.backend import check_choice, check_processor, choose_backend
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.interfaces.packages import pip_install
 from connectors.interfaces.threads import compute
@@ -240,7 +240,9 @@ class SentenceEmbedder:
             model.max_seq_length = self.options.max_length
         model.eval()
         options = self.options
-        self.computed_by = settle(model, options.backend, options.precision, lambda texts: self._probe(model, texts))
+        self.computed_by = choose_backend(
+            model, options.backend, options.precision, lambda texts: self._probe(model, texts)
+        )
         return model
 
 

@@ -49,7 +49,7 @@ def scratch_copy(source: Path, target: Path) -> Iterator[Path]:
             Path(f"{scratch}{suffix}").unlink(missing_ok=True)
 
 
-def close_up(book: Path) -> None:
+def merge_log(book: Path) -> None:
     """Merge SQLite's log into the database file. No process may use the database."""
     with _database(book) as db:
         db.execute("PRAGMA journal_mode = DELETE")
@@ -64,7 +64,7 @@ def lines(book: Path) -> set[tuple[str, str]]:
         return set(db.execute("SELECT dataset, hash FROM ledger_entries").fetchall())
 
 
-def put_back(scratch: Path, ledger: Path, previous: Path) -> None:
+def replace_ledger(scratch: Path, ledger: Path, previous: Path) -> None:
     """Move a checked copy to `ledger`; `previous` links to the ledger that was there.
 
     No process may use the ledger.
@@ -77,7 +77,7 @@ def put_back(scratch: Path, ledger: Path, previous: Path) -> None:
     # SQLite would apply a leftover log to the copy.
     for suffix in SUFFIXES:
         Path(f"{ledger}{suffix}").unlink(missing_ok=True)
-    close_up(scratch)
+    merge_log(scratch)
     scratch.replace(ledger)
     sync_folder(ledger.parent)
 

@@ -46,7 +46,7 @@ def known(db: Connection, request: Registration) -> str | None:
     return _by_fingerprint(db, request.fingerprint)
 
 
-def enrol(db: Connection, request: Registration, clock: Clock) -> str:
+def register_rows(db: Connection, request: Registration, clock: Clock) -> str:
     """Return the dataset of these rows; record new names and versions.
 
     The caller holds the ledger's lock. Rules, in this order:

@@ -21,7 +21,7 @@ from connectors.interfaces.ledger import BudgetPlan, Look, Release, ReleaseReque
 from connectors.ledger.cap import admit, require_unit
 from connectors.ledger.chain import append, lock_book, lock_group, output_hash, read_entries, stored_release
 from connectors.ledger.groups import REPEATED, checked_name, join, repeat
-from connectors.ledger.identity import enrol, known, registration
+from connectors.ledger.identity import known, register_rows, registration
 from connectors.ledger.queries import BookReader
 from connectors.ledger.state import (
     EXPOSED,
@@ -48,7 +48,7 @@ class BudgetBook(BookReader):
 
     # --- datasets
     def register(self, name: str, fingerprint: str, records: Sequence[str], who: str = "", key: str = "") -> str:
-        """Return the dataset id of these rows (see `identity.enrol`). Idempotent.
+        """Return the dataset id of these rows (see `identity.register_rows`). Idempotent.
 
         `fingerprint` and `records` are hashes under a key (`connectors.security.record_hashes`) with the name `key`.
         Raises LedgerError if the rows belong to several datasets, or if the ledger uses another key: it would recognise
@@ -61,7 +61,7 @@ class BudgetBook(BookReader):
             return dataset
         with self._store.write() as db:
             lock_book(db)
-            return enrol(db, request, self._clock)
+            return register_rows(db, request, self._clock)
 
     def set_cap(
         self, dataset: str, epsilon: float, delta: float, who: str, reason: str, protects: str = "record"

@@ -18,16 +18,16 @@ class TrackingError(WaspError):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class TimeLimits:
     """Time limits of a sender in seconds: per response, and for failures in total."""
 
     answer: float
     total: float
 
 
-IN_A_RUN = Patience(answer=6.0, total=9.0)
+RUN_LIMITS = TimeLimits(answer=6.0, total=9.0)
 """A run loses less than ten seconds to a store that is down or hangs."""
-NO_HURRY = Patience(answer=60.0, total=math.inf)
+PUSH_LIMITS = TimeLimits(answer=60.0, total=math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,30 +54,30 @@ class Sender:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_connection": None}
 
-    def deliver(self, patience: Patience) -> Pushed:
+    def deliver(self, time_limits: TimeLimits) -> Pushed:
         """Send unsent records in order within the time limits.
 
         Never raises because of the store.
         """
         sent, self.problem = 0, None
-        with self.journal.sending(wait=patience.answer) as acquired:
+        with self.journal.sending(wait=time_limits.answer) as acquired:
             if not acquired:
                 self.problem = "Another process is sending this journal."
                 return Pushed(0, len(self.journal.unsent()), self.problem)
             if self.journal.confirmed() != self._confirmed:
                 self._connection = None  # another process has sent records; read the store's state again
-            with limits(patience.answer):
-                run = self._reach(patience)
+            with limits(time_limits.answer):
+                run = self._reach(time_limits)
                 for record in self.journal.unsent(run) if run else ():
-                    if not self._may_try(patience):
+                    if not self._may_try(time_limits):
                         break
                     sent += self._try(record)
             self._confirmed = self.journal.confirmed()
         return Pushed(sent, len(self.journal.unsent(run)), self.problem)
 
-    def _reach(self, patience: Patience) -> str | None:
+    def _reach(self, time_limits: TimeLimits) -> str | None:
         """Find or create the run in the store; return its id, None if unreachable."""
-        if not self.journal.records() or not self._may_try(patience):
+        if not self.journal.records() or not self._may_try(time_limits):
             return None
         started = time.monotonic()
         try:
@@ -86,10 +86,10 @@ class Sender:
             self._fail(self._refusal("the run", error), started)
             return None
 
-    def _may_try(self, patience: Patience) -> bool:
+    def _may_try(self, time_limits: TimeLimits) -> bool:
         """Return True if a failed attempt would still be within the time limits."""
         lost = self.journal.lost()
-        if lost + patience.answer + PROBE_SECONDS > patience.total:
+        if lost + time_limits.answer + PROBE_SECONDS > time_limits.total:
             self.problem = self.problem or f"{redact(self.uri)} did not respond earlier in this run."
             return False
         started = time.monotonic()

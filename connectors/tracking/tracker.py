@@ -15,7 +15,7 @@ from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.tracking.address import check_uri, page
 from connectors.tracking.journal import Journal
 from connectors.tracking.mlflow_store import RUN_TAG, clean_name
-from connectors.tracking.sender import IN_A_RUN, NO_HURRY, Pushed, Sender
+from connectors.tracking.sender import PUSH_LIMITS, RUN_LIMITS, Pushed, Sender
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 Role = Literal["private", "test", "public"]
@@ -180,7 +180,7 @@ class MlflowTracker(NoTracker):
 
     def push(self) -> Pushed:
         """Send all unsent records, without the time limits of a run."""
-        return self._sender.deliver(NO_HURRY)
+        return self._sender.deliver(PUSH_LIMITS)
 
     @property
     def problem(self) -> str | None:
@@ -195,7 +195,7 @@ class MlflowTracker(NoTracker):
     def _record(self, kind: str, fields: Mapping[str, Any]) -> bool:
         is_new = super()._record(kind, fields)
         if is_new:
-            self._sender.deliver(IN_A_RUN)
+            self._sender.deliver(RUN_LIMITS)
         if self._sender.problem and not self._warned:
             self._warned = True
             logging.getLogger(__name__).warning(
@@ -227,7 +227,7 @@ def push(journal: Path, uri: str, artifact_root: str | None = None) -> Pushed:
         raise ConfigError(f"{journal}: no such tracking journal. Use the run's own: runs/RUN_ID/tracking.jsonl")
     if importlib.util.find_spec("mlflow") is None:
         raise MissingPackageError("mlflow", "tracking")
-    return Sender(Journal(journal), check_uri(uri), artifact_root).deliver(NO_HURRY)
+    return Sender(Journal(journal), check_uri(uri), artifact_root).deliver(PUSH_LIMITS)
 
 
 def _about(experiment: str, run_name: str, tags: Mapping[str, str]) -> dict[str, Any]:

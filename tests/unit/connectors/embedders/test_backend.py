@@ -148,7 +148,7 @@ def test_onednn_on_an_accelerator_is_refused(monkeypatch):
         device = torch.device("meta")
 
     with pytest.raises(ConfigError, match="Use device: cpu"):
-        backend.settle(Elsewhere(), "onednn", "float32", lambda texts: np.zeros((len(texts), 2)))
+        backend.choose_backend(Elsewhere(), "onednn", "float32", lambda texts: np.zeros((len(texts), 2)))
 
 
 def test_an_accelerator_computes_bfloat16_in_the_layers_of_torch(plain):
