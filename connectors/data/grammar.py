@@ -33,8 +33,8 @@ class Grammar:
     def read(cls, name: str) -> Grammar:
         """Read `phrases/NAME.txt`.
 
-        `rule = item | item` on one line, or `rule =` and one item per indented line; a lone `-` is the empty item;
-        `text LABEL =` lists the patterns of a label; `#` starts a comment line.
+        A rule is `rule = item | item` on one line, or `rule =` with one item per indented line; a lone `-` is the empty
+        item. `text LABEL =` lists the patterns of a label. `#` starts a comment line.
         """
         rules: dict[str, list[str]] = {}
         items: list[str] = []

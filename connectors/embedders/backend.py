@@ -174,7 +174,7 @@ def _layer(torch: Any, dtype: Any) -> Any:
     operations = torch.ops.mkldnn
 
     class PackedLinear(torch.nn.Module):  # type: ignore[misc]
-        """A linear layer whose weights oneDNN has laid out for itself; input and output are float32."""
+        """A linear layer with weights in oneDNN format; input and output are float32."""
 
         def __init__(self, plain: Any) -> None:
             super().__init__()

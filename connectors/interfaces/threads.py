@@ -1,7 +1,7 @@
 """Thread settings for computations, and one thread pool per process.
 
 By default an idle thread of OpenMP (torch, scikit-learn) or OpenBLAS (numpy, scipy) spins for milliseconds. On a busy
-machine the spinning thread blocks the core that the working thread needs: four threads on four busy cores embedded a
+machine the spinning thread blocks the core that the working thread needs. Four threads on four busy cores embedded a
 fifth as many texts as one thread, and used twelve times its processor time. `settle_environment` therefore makes idle
 threads sleep.
 
