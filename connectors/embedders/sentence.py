@@ -117,7 +117,7 @@ class SentenceEmbedder:
         weights = files_of(folder, (".safetensors",)) or files_of(folder, (".bin",))
         if not weights:
             raise ConfigError(f"embedder.model: {folder} contains no weights (*.safetensors or *.bin).")
-        length = self.options.max_length or _stated_length(folder)
+        length = self.options.max_length or _configured_length(folder)
         precision = "" if self.options.precision == "float32" else f";precision={self.options.precision}"
         return (
             f"sentence_transformers;model={self.name};weights={digest_of(weights, folder)};"
@@ -282,7 +282,7 @@ def _hub_folder(model: str, options: SentenceOptions) -> Path:
     raise ConfigError(f"embedder.model: '{model}' is not available ({problem}). Use a folder, a hub id, or 'embedded'.")
 
 
-def _stated_length(folder: Path) -> str:
+def _configured_length(folder: Path) -> str:
     file = folder / "sentence_bert_config.json"
     settings = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     return str(settings.get("max_seq_length", "model"))

@@ -59,11 +59,11 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
         frame[name] = pd.Series(values, dtype="str")
     if "attribute" in frame:
         frame["attribute"] = frame["attribute"].fillna("")
-    frame = _classed(where, frame) if where.classes else frame
+    frame = _assign_classes(where, frame) if where.classes else frame
     return frame if where.rows is None else _choose(where, frame, where.rows)
 
 
-def _classed(where: RowsRef, frame: pd.DataFrame) -> pd.DataFrame:
+def _assign_classes(where: RowsRef, frame: pd.DataFrame) -> pd.DataFrame:
     """Replace each row's code by its class (longest prefix wins); drop other rows."""
     prefixes = [(prefix, name) for name, prefixes_of_class in where.classes for prefix in prefixes_of_class]
     prefixes.sort(key=lambda pair: -len(pair[0]))

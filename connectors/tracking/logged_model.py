@@ -81,8 +81,8 @@ def _save(target: Path, record: Record, folder: Path, model: Any) -> None:
         python_model=str(Path(__file__).with_name("served_model.py")),
         artifacts={"student": str(folder)},
         model_config={"loader": record.fields["loader"], "embedder": record.fields["embedder"]},
-        code_paths=[_copied(package, code) for package in _packages(record.fields["loader"])],
-        pip_requirements=_pinned(record.fields["needs"]),
+        code_paths=[_copy_package(package, code) for package in _packages(record.fields["loader"])],
+        pip_requirements=_pin_versions(record.fields["needs"]),
         signature=ModelSignature(Schema([ColSpec("string", "text")]), Schema([ColSpec("string", "label")])),
         input_example=pd.DataFrame({"text": ["Where is my parcel?"]}),
         mlflow_model=Model(run_id=model.source_run_id, model_id=model.model_id, artifact_path=model.artifact_location),
@@ -97,7 +97,7 @@ def _packages(loader: str) -> list[str]:
     return [str(origin.parent if is_package else origin) for origin, is_package in origins]
 
 
-def _copied(package: str, folder: Path) -> str:
+def _copy_package(package: str, folder: Path) -> str:
     """Copy a package's code without its data, and return the copy's path."""
     source, target = Path(package), folder / Path(package).name
     if source.is_dir():
@@ -109,7 +109,7 @@ def _copied(package: str, folder: Path) -> str:
     return str(target)
 
 
-def _pinned(requirements: Sequence[str]) -> list[str]:
+def _pin_versions(requirements: Sequence[str]) -> list[str]:
     """Return each package with its installed version, or only its name."""
     pinned = []
     for name in requirements:

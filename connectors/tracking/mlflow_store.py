@@ -189,7 +189,7 @@ def _send_metrics(connection: Connection, record: Record, journal: Journal) -> N
 
 
 def _send_artifact(connection: Connection, record: Record, journal: Journal) -> None:
-    path, folder = _present(journal.find(record.fields["path"])), record.fields["folder"]
+    path, folder = _require_file(journal.find(record.fields["path"])), record.fields["folder"]
     name, sha256 = f"{folder}/{path.name}".lstrip("/"), file_sha256(path)[:_SHA_DIGITS]
     if connection.files.get(name) == sha256:
         return
@@ -211,7 +211,7 @@ def _send_synthetic(connection: Connection, record: Record, journal: Journal) ->
     import mlflow.data
     import pandas as pd
 
-    path = _present(journal.find(record.fields["path"]))
+    path = _require_file(journal.find(record.fields["path"]))
     table = pd.read_parquet(path)
     data = mlflow.data.from_pandas(table, source=str(path), name=record.fields["name"])
     tags = {"mlflow.data.context": "synthetic", "sha256": record.fields["sha256"]}
@@ -232,7 +232,7 @@ def _log_input(connection: Connection, journal: Journal, dataset: Any, tags: Map
 def _send_model(connection: Connection, record: Record, journal: Journal) -> None:
     from connectors.tracking.logged_model import log_student
 
-    log_student(connection, journal, record, _present(journal.find(record.fields["folder"])))
+    log_student(connection, journal, record, _require_file(journal.find(record.fields["folder"])))
 
 
 def _send_end(connection: Connection, record: Record, _: Journal) -> None:
@@ -242,7 +242,7 @@ def _send_end(connection: Connection, record: Record, _: Journal) -> None:
     connection.status = record.fields["status"]
 
 
-def _present(path: Path) -> Path:
+def _require_file(path: Path) -> Path:
     if not path.exists():
         raise FileNotFoundError(f"{path} is missing and cannot be sent to the tracking store")
     return path

@@ -195,7 +195,7 @@ class HfModel:
         rows = self._most_rows or len(batch)
         if len(batch) <= rows:
             try:
-                completions = self._generated(loaded, batch)
+                completions = self._generate(loaded, batch)
             except torch.OutOfMemoryError:
                 completions = None
             if completions is not None:
@@ -212,11 +212,11 @@ class HfModel:
         for start in range(0, len(batch), rows):
             self._run(loaded, batch[start : start + rows], deliver)
 
-    def _generated(self, loaded: Loaded, batch: Sequence[Request]) -> list[Completion]:
+    def _generate(self, loaded: Loaded, batch: Sequence[Request]) -> list[Completion]:
         import torch
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
-        ids, mask = _padded(loaded, batch)
+        ids, mask = _pad(loaded, batch)
         start = 1 if loaded.seq2seq else ids.shape[1]
         ends = RowEnd(batch, self._options.stop, loaded.tokenizer, start)
         sampler = RowSampler(self._options, batch, loaded.device, after_prompt=not loaded.seq2seq)
@@ -266,7 +266,7 @@ def _chat(tokenizer: Any, text: str, options: Mapping[str, Any]) -> str:
     return str(tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True, **options))
 
 
-def _padded(loaded: Loaded, batch: Sequence[Request]) -> tuple[Any, Any]:
+def _pad(loaded: Loaded, batch: Sequence[Request]) -> tuple[Any, Any]:
     import torch
 
     width = max(len(request.ids) for request in batch)

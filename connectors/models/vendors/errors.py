@@ -108,10 +108,10 @@ def classify_failure(failure: Failure, target: Target, secret: str = "") -> Wasp
         return SlowDown(f"{target}: too many requests (HTTP {status}): {message}", failure.retry_after, refused=True)
     if status in (408, 409, 425) or status >= 500:
         return TemporaryError(f"{target}: failed (HTTP {status}): {message}", failure.retry_after)
-    return _of_this_request(failure, target, message)
+    return _classify_request_failure(failure, target, message)
 
 
-def _of_this_request(failure: Failure, target: Target, message: str) -> WaspError | Completion:
+def _classify_request_failure(failure: Failure, target: Target, message: str) -> WaspError | Completion:
     if _BAD_KEY.search(failure.message):
         return FinalError(f"{target}: the key was refused (HTTP {failure.status}). Check '{target.key}'.")
     if _FILTERED.search(failure.message):
