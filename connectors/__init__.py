@@ -1,6 +1,6 @@
-"""The outside world: language models, embedders, rows, files, budget book, tracking."""
+"""Connectors: language models, embedders, rows, files, privacy ledger, tracking."""
 
 from connectors.interfaces.threads import settle_environment
 
-# Here, because every process of a run (command, worker, flow run, cluster) imports this package before torch.
+# Every process of a run (command, worker, flow run, cluster) imports this package before torch.
 settle_environment()

@@ -53,7 +53,7 @@ def explained(path: Path) -> Iterator[None]:
         raise explain(path, error) from error
 
 
-def lies_in(path: Path, folder: Path) -> bool:
+def is_inside(path: Path, folder: Path) -> bool:
     """Return True if a path, after resolving links, is a folder or inside it."""
     target, root = os.path.realpath(path), os.path.realpath(folder)
     return target == root or target.startswith(root.rstrip(os.sep) + os.sep)
@@ -92,16 +92,16 @@ def write_whole(
     scratch = _scratch(path)
     with explained(path):
         make_folder(path.parent, private)
-        _sweep(path)
+        _remove_stale(path)
         try:
             mode = 0o600 if private else 0o666
             with os.fdopen(os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                 if in_order:
-                    sha256 = _hashed_behind(file, fill)
+                    sha256 = _write_and_hash(file, fill)
                 else:
                     fill(file)
                     file.flush()
-                    sha256 = _hashed_and_synced(scratch, file.fileno())
+                    sha256 = _hash_and_sync(scratch, file.fileno())
             facts = sha256, scratch.stat().st_size
             scratch.replace(path)
         finally:
@@ -110,7 +110,7 @@ def write_whole(
     return facts
 
 
-def _hashed_and_synced(path: Path, handle: int) -> str:
+def _hash_and_sync(path: Path, handle: int) -> str:
     """Return the SHA-256 of a written file and sync it, for a large one in parallel."""
     if os.fstat(handle).st_size < LARGE_BYTES:
         os.fsync(handle)
@@ -121,11 +121,11 @@ def _hashed_and_synced(path: Path, handle: int) -> str:
         return digest.result()
 
 
-def _hashed_behind(file: BinaryIO, fill: Callable[[BinaryIO], None]) -> str:
+def _write_and_hash(file: BinaryIO, fill: Callable[[BinaryIO], None]) -> str:
     """Let `fill` write, sync the file, and return its SHA-256 from a parallel thread."""
     is_written = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        digest = pool.submit(_hash_behind, file.fileno(), is_written)
+        digest = pool.submit(_hash_growing_file, file.fileno(), is_written)
         try:
             fill(file)
             file.flush()
@@ -135,7 +135,7 @@ def _hashed_behind(file: BinaryIO, fill: Callable[[BinaryIO], None]) -> str:
         return digest.result()
 
 
-def _hash_behind(handle: int, is_written: threading.Event) -> str:
+def _hash_growing_file(handle: int, is_written: threading.Event) -> str:
     """Hash a growing file until it is complete.
 
     Passing the data to a thread instead would make the writer copy it.
@@ -171,7 +171,7 @@ def write_folder_whole(path: Path, fill: Callable[[Path], None], private: bool =
     scratch, old = _scratch(path), _scratch(path)
     with explained(path):
         make_folder(path.parent, private)
-        _sweep(path)
+        _remove_stale(path)
         try:
             scratch.mkdir(mode=0o700 if private else 0o777)
             fill(scratch)
@@ -216,7 +216,7 @@ def _durable(folder: Path, private: bool) -> list[Path]:
     return files
 
 
-def _sweep(path: Path) -> None:
+def _remove_stale(path: Path) -> None:
     limit = time.time() - STALE_SECONDS
     for scratch in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         # Another process can clean up at the same time.

@@ -72,7 +72,7 @@ def read_frame(path: Path, sha256: str, recent: Recent[pd.DataFrame] | None = No
     verify(path, sha256)
     frame = recent.find(sha256) if recent is not None else None
     if frame is None:
-        frame, size = _decoded(_arrow(path, sha256))
+        frame, size = _decode(_arrow(path, sha256))
         if recent is not None and size:
             recent.keep(sha256, frame, size)
     return frame.copy(deep=False)
@@ -92,7 +92,7 @@ def parse_table(data: bytes) -> pd.DataFrame:
     return frame
 
 
-def _decoded(arrow: Any) -> tuple[pd.DataFrame, int]:
+def _decode(arrow: Any) -> tuple[pd.DataFrame, int]:
     """Return a frame and its size in bytes, 0 if its values can change unnoticed."""
     import pyarrow as pa
 

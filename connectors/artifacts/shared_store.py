@@ -51,7 +51,7 @@ class RemoteFiles:
 
     def __init__(self, address: str, setting: str = "WASP_ARTIFACTS") -> None:
         self.setting = setting
-        self.address = checked(address, setting)
+        self.address = check_address(address, setting)
         self._opened: tuple[Any, str] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -168,7 +168,7 @@ class RemoteFiles:
             ) from error
 
 
-def checked(address: str, setting: str = "WASP_ARTIFACTS") -> str:
+def check_address(address: str, setting: str = "WASP_ARTIFACTS") -> str:
     """Return a store address without trailing slash; ConfigError if it is invalid.
 
     MissingPackageError if its package is not installed. `setting`: name of the setting, for errors.

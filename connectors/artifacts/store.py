@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from connectors.artifacts import parquet
-from connectors.artifacts.atomic_files import explained, lies_in, make_folder, write_folder_whole, write_whole
+from connectors.artifacts.atomic_files import explained, is_inside, make_folder, write_folder_whole, write_whole
 from connectors.artifacts.hash_cache import FRAMES
 from connectors.artifacts.manifests import (
     Manifest,
@@ -265,7 +265,7 @@ class Artifacts:
         inside = bool(pure.parts) and not pure.is_absolute() and ".." not in pure.parts and "\0" not in path
         if inside:
             # A link can lead out of the folder even if its name does not.
-            inside = lies_in(self.home / pure, self.home)
+            inside = is_inside(self.home / pure, self.home)
         if not inside:
             raise ArtifactError(f"'{path}' is outside the state folder {self.home}. Use a path relative to it.")
         return str(pure), self.home / pure

@@ -1,4 +1,4 @@
-"""A small text grammar: phrase files in, seeded random texts out. Used only to make the shipped data."""
+"""A small text grammar for the shipped data: phrase files in, random texts out."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _SENTENCE_START = re.compile(r"(^|[.!?] )([a-z])")
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """Rewriting rules. `{name}` is a rule, `(a|b)` a choice, `{n:3-9}` a number, `{d:5}` that many digits.
+    """Rewriting rules.
 
-    The random source is used through `random()` alone: its stream is the same in every Python version.
+    `{name}` is a rule, `(a|b)` a choice, `{n:3-9}` a number, `{d:5}` that many digits. The random source is used only
+    through `random()`: its stream is the same in every Python version.
     """
 
     rules: Mapping[str, list[str]]
@@ -32,8 +33,8 @@ class Grammar:
     def read(cls, name: str) -> Grammar:
         """Read `phrases/NAME.txt`.
 
-        `rule = item | item` on one line, or `rule =` and one item per indented line; a lone `-` is the empty item;
-        `text LABEL =` lists the patterns of a label; `#` starts a comment line.
+        A rule is `rule = item | item` on one line, or `rule =` with one item per indented line; a lone `-` is the empty
+        item. `text LABEL =` lists the patterns of a label. `#` starts a comment line.
         """
         rules: dict[str, list[str]] = {}
         items: list[str] = []
@@ -44,15 +45,15 @@ class Grammar:
                 name_, _, line = line.partition(" =")
                 items = rules.setdefault(name_, [])
             items.extend("" if item.strip() == "-" else item.strip() for item in line.split(" | ") if item.strip())
-        texts = {rule.removeprefix("text "): found for rule, found in rules.items() if rule.startswith("text ")}
-        return cls({rule: found for rule, found in rules.items() if not rule.startswith("text ")}, texts)
+        texts = {rule.removeprefix("text "): items for rule, items in rules.items() if rule.startswith("text ")}
+        return cls({rule: items for rule, items in rules.items() if not rule.startswith("text ")}, texts)
 
     def text(self, label: str, rng: random.Random) -> str:
-        """Return one random text of a label, white space and sentence capitals put right."""
+        """Return one random text of a label with corrected spacing and capitals."""
         return tidy(self.expand(pick(self.texts[label], rng), rng))
 
     def expand(self, pattern: str, rng: random.Random) -> str:
-        """Rewrite a pattern until only words are left."""
+        """Rewrite a pattern until it has no rules."""
 
         def choose(match: re.Match[str]) -> str:
             return pick(match.group(1).split("|"), rng)
@@ -74,25 +75,25 @@ class Grammar:
 
 
 def pick(items: list[str], rng: random.Random) -> str:
-    """Return one of the items, each equally likely."""
+    """Return one of the items with equal probability."""
     return items[int(rng.random() * len(items))]
 
 
 def tidy(text: str) -> str:
-    """Collapse white space, write 'an' before vowels and capitals at sentence starts."""
+    """Collapse white space, use 'an' before vowels, capitalise sentence starts."""
     text = " ".join(text.split()).replace(" ,", ",").replace(" .", ".").replace(" ?", "?").replace(" !", "!")
     text = _ARTICLE.sub(lambda match: match.group(1) + "n ", text)
     return _SENTENCE_START.sub(lambda match: match.group(1) + match.group(2).upper(), text)
 
 
 def distinct_texts(draw: Callable[[], str], count: int, taken: set[str]) -> list[str]:
-    """Draw until `count` texts are found that are not in `taken` (compared in lower case), and add them to it."""
-    found: list[str] = []
+    """Draw `count` texts that are not in `taken` (in lower case), and add them to it."""
+    texts: list[str] = []
     for _ in range(200 * count):
         text = draw()
         if text.lower() not in taken:
             taken.add(text.lower())
-            found.append(text)
-        if len(found) == count:
-            return found
+            texts.append(text)
+        if len(texts) == count:
+            return texts
     raise ValueError(f"The grammar has fewer than {count} different texts; add phrases.")

@@ -1,7 +1,7 @@
-"""Makes the corpora of the embedded language models: `python -m connectors.data.make_corpora --to FOLDER`.
+"""Create the corpora of the embedded language models.
 
-`helpdesk` is close to the demo task, `letters` half way, `stories` far. Each has a phrase file of its own; none shares
-phrases with the demo task's rows.
+Run `python -m connectors.data.make_corpora --to FOLDER`. `helpdesk` is close to the demo task, `letters` half way,
+`stories` far. Each has its own phrase file; none shares phrases with the demo task's rows.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ SEED = 1905
 
 
 def make(name: str) -> pd.DataFrame:
-    """Return one corpus, columns text and label, no text twice, sorted by label and text."""
-    grammar, rng, taken = Grammar.read(name), random.Random(f"{SEED}:{name}"), set[str]()
+    """Return one corpus, columns text and label, without duplicates, sorted."""
+    grammar, rng, used = Grammar.read(name), random.Random(f"{SEED}:{name}"), set[str]()
     rows: list[tuple[str, str]] = []
     for label in grammar.texts:
-        texts = distinct_texts(lambda label=label: grammar.text(label, rng), TEXTS_PER_LABEL[name], taken)  # type: ignore[misc]
+        texts = distinct_texts(lambda label=label: grammar.text(label, rng), TEXTS_PER_LABEL[name], used)  # type: ignore[misc]
         rows.extend((label, text) for text in texts)
     rows.sort()
     return pd.DataFrame({"text": [text for _, text in rows], "label": [label for label, _ in rows]})

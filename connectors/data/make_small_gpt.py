@@ -1,8 +1,9 @@
-"""Makes the small GPT-2 of the embedded transformer: `python -m connectors.data.make_small_gpt --to FOLDER`.
+"""Create the small GPT-2 of the embedded transformer.
 
-Trained from scratch on the corpora that ship, each text behind a few of its own words, so that words of a class steer
-it. It is there to run the pipeline anywhere, not to write well. Weights are kept in half precision; another machine's
-arithmetic gives other last digits, so the script is a recipe and not a proof.
+Run `python -m connectors.data.make_small_gpt --to FOLDER`. The model is trained from scratch on the shipped corpora,
+each text after a few of its own words, so the words of a class influence it. Its purpose is to run the pipeline
+anywhere, not to write well. Weights are stored in half precision. Another machine's arithmetic gives other last digits,
+so the script does not reproduce the file exactly.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ START, END = "<s>", "</s>"
 
 
 def lines(seed: int) -> list[str]:
-    """Return every text of the corpora behind one quoted word of it and a few more, in random order."""
+    """Return every text of the corpora after a few of its words, in random order."""
     rng = random.Random(seed)
-    found = []
+    prompts = []
     for corpus in sorted(CORPORA.glob("*.parquet")):
         for text in pd.read_parquet(corpus)["text"]:
             words = [word.strip(".,!?").lower() for word in text.split() if len(word) > 3] or ["anything"]
-            told = rng.choices(words, k=rng.randint(2, 6))
-            found.append(f'Text about "{told[0]}" ({" ".join(told[1:])}):\n{text}')
-    rng.shuffle(found)
-    return found
+            cues = rng.choices(words, k=rng.randint(2, 6))
+            prompts.append(f'Text about "{cues[0]}" ({" ".join(cues[1:])}):\n{text}')
+    rng.shuffle(prompts)
+    return prompts
 
 
 def make_tokenizer(texts: list[str]) -> Any:
@@ -71,10 +72,10 @@ def make_model(tokenizer: Any, steps: int = STEPS) -> Any:
     batches: list[list[str]] = []
     for step in range(steps):
         if not batches:
-            texts = lines(SEED + step)
-            batches = [texts[start : start + ROWS] for start in range(0, len(texts), ROWS)]
-        told = [text + END for text in batches.pop()]
-        batch = tokenizer(told, padding=True, truncation=True, max_length=TOKENS, return_tensors="pt")
+            shuffled = lines(SEED + step)
+            batches = [shuffled[start : start + ROWS] for start in range(0, len(shuffled), ROWS)]
+        texts = [text + END for text in batches.pop()]
+        batch = tokenizer(texts, padding=True, truncation=True, max_length=TOKENS, return_tensors="pt")
         targets = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
         model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], labels=targets).loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -89,11 +90,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make the small GPT-2 of the embedded transformer.")
     parser.add_argument("--to", type=Path, default=Path(__file__).parent / "small_gpt")
     parser.add_argument("--steps", type=int, default=STEPS)
-    chosen = parser.parse_args()
+    arguments = parser.parse_args()
     tokenizer = make_tokenizer(lines(SEED))
-    model = make_model(tokenizer, chosen.steps)
-    model.half().save_pretrained(chosen.to)
-    tokenizer.save_pretrained(chosen.to)
+    model = make_model(tokenizer, arguments.steps)
+    model.half().save_pretrained(arguments.to)
+    tokenizer.save_pretrained(arguments.to)
 
 
 if __name__ == "__main__":

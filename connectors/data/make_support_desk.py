@@ -1,6 +1,7 @@
-"""Makes the demo task `support_desk`: `python -m connectors.data.make_support_desk --to FOLDER`.
+"""Create the demo task `support_desk`.
 
-Six classes, 120 private and 300 test rows, no text in both. The texts are our own, from `phrases/support_desk.txt`.
+Run `python -m connectors.data.make_support_desk --to FOLDER`. It has six classes, 120 private and 300 test rows, and no
+text in both. The texts are our own, from `phrases/support_desk.txt`.
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ def misspell(text: str, rng: random.Random) -> str:
     if not long_words:
         return text
     index = long_words[int(rng.random() * len(long_words))]
-    word, place = words[index], 1 + int(rng.random() * (len(words[index]) - 2))
+    word, position = words[index], 1 + int(rng.random() * (len(words[index]) - 2))
     forms = (
-        word[:place] + word[place + 1] + word[place] + word[place + 2 :],
-        word[:place] + word[place + 1 :],
-        word[:place] + word[place] + word[place:],
+        word[:position] + word[position + 1] + word[position] + word[position + 2 :],
+        word[:position] + word[position + 1 :],
+        word[:position] + word[position] + word[position:],
     )
     words[index] = forms[int(rng.random() * len(forms))]
     return " ".join(words)
 
 
 def write_row(grammar: Grammar, label: str, rng: random.Random) -> str:
-    """Return one text of a label with 8 to 45 words; now and then with a typo or without capitals."""
+    """Return one text of a label with 8 to 45 words, some with typos or in lower case."""
     while True:
         text = grammar.text(label, rng)
         if rng.random() < TYPO_RATE:
@@ -58,13 +59,13 @@ def write_row(grammar: Grammar, label: str, rng: random.Random) -> str:
 
 
 def make() -> dict[str, pd.DataFrame]:
-    """Return the two tables, columns text and label, classes equally frequent, rows shuffled."""
-    grammar, rng, taken = Grammar.read("support_desk"), random.Random(SEED), set[str]()
+    """Return the two tables, columns text and label, with equal classes, shuffled."""
+    grammar, rng, used = Grammar.read("support_desk"), random.Random(SEED), set[str]()
     tables = {}
     for split, count in ROWS.items():
         rows: list[tuple[float, str, str]] = []
         for label in LABELS:
-            texts = distinct_texts(lambda label=label: write_row(grammar, label, rng), count // len(LABELS), taken)  # type: ignore[misc]
+            texts = distinct_texts(lambda label=label: write_row(grammar, label, rng), count // len(LABELS), used)  # type: ignore[misc]
             rows.extend((rng.random(), text, label) for text in texts)
         rows.sort()
         tables[split] = pd.DataFrame({"text": [row[1] for row in rows], "label": [row[2] for row in rows]})

@@ -1,8 +1,8 @@
-"""Make the demo's public vocabulary: words and expressions of the corpora that the embedded models are trained on.
+"""Create the demo's public vocabulary from the corpora of the embedded models.
 
-`python -m connectors.data.make_vocabulary --to FOLDER` writes demo.parquet. Runs of one or two words that stand
-in at least TEXTS texts of the three corpora, more frequent ones first; those that begin or end with a common English
-word are no expression.
+`python -m connectors.data.make_vocabulary --to FOLDER` writes demo.parquet. Terms are sequences of one or two words in
+at least TEXTS texts of the three corpora, by descending frequency. Sequences that start or end with a common English
+word are excluded.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def make() -> pd.DataFrame:
     for corpus in CORPORA:
         for text in pd.read_parquet(DATA / "corpora" / f"{corpus}.parquet")["text"]:
             counts.update(expressions(text))
-    kept = sorted((-count, term) for term, count in counts.items() if count >= TEXTS)
-    return pd.DataFrame({"term": [term for _, term in kept], "rank": range(1, len(kept) + 1)})
+    terms = sorted((-count, term) for term, count in counts.items() if count >= TEXTS)
+    return pd.DataFrame({"term": [term for _, term in terms], "rank": range(1, len(terms) + 1)})
 
 
 def expressions(text: str) -> set[str]:
-    """Return the different runs of up to LONGEST words of a text that can be terms."""
+    """Return the distinct sequences of up to LONGEST words that can be terms."""
     words = _WORD.findall(text.lower())
     runs = (words[start : start + length] for length in range(1, LONGEST + 1) for start in range(len(words)))
     return {" ".join(run) for run in runs if len(run[-1]) > 2 and not {run[0], run[-1]} & ENGLISH_STOP_WORDS}

@@ -1,4 +1,4 @@
-"""Texts to vectors: opens an embedder by name; the hashing embedder, which needs no download, lives here."""
+"""Embedders by name, and the hashing embedder, which needs no download."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
 
 CONNECTORS = ("sentence_transformers", "word_vectors", "hashing")
 EMBEDDED = "embedded"
-"""Model name of the installed package: works without network and download."""
+"""Name of the installed model, which needs no network and no download."""
 
 
 def open_embedder(connector: str, model: str = "", options: Mapping[str, Any] | None = None) -> Embedder:
-    """Return the embedder of a configuration; nothing heavy is imported until it embeds.
+    """Return the embedder of a configuration; heavy imports wait until it embeds.
 
     `sentence_transformers`: `model` is a hub id, a folder, or `embedded` (the installed all-MiniLM-L6-v2); options
     `device` (auto), `normalize` (true), `max_length`, `revision`, `offline`, `token_budget`. `word_vectors`: `model` is
-    a file or folder; option `most` (words that are read). `hashing`: options `dimension` (512). Raises ConfigError for
-    unknown names, MissingPackageError without the package.
+    a file or folder; option `most` (maximum number of words). `hashing`: option `dimension` (512). Raises ConfigError
+    for unknown names, MissingPackageError without the package.
     """
-    given = dict(options or {})
+    settings = dict(options or {})
     if connector == "hashing":
-        _check_options(connector, given, ("dimension",))
-        return HashingEmbedder(**given)
+        _check_options(connector, settings, ("dimension",))
+        return HashingEmbedder(**settings)
     if connector == "sentence_transformers":
         from connectors.embedders.sentence import OPTIONS, SentenceEmbedder, SentenceOptions
 
-        _check_options(connector, given, OPTIONS)
-        return SentenceEmbedder(model or EMBEDDED, SentenceOptions(**given))
+        _check_options(connector, settings, OPTIONS)
+        return SentenceEmbedder(model or EMBEDDED, SentenceOptions(**settings))
     if connector == "word_vectors":
         from connectors.embedders.word_vectors import WordVectors
 
-        _check_options(connector, given, ("most",))
-        return WordVectors(model, **given)
+        _check_options(connector, settings, ("most",))
+        return WordVectors(model, **settings)
     known = ", ".join(CONNECTORS)
     raise ConfigError(
         f"embedder.connector: unknown embedder '{connector}'. Known: {known}.{_near(connector, CONNECTORS)}"
@@ -49,18 +49,21 @@ def open_embedder(connector: str, model: str = "", options: Mapping[str, Any] | 
 
 
 def check_embedder(connector: str, model: str = "", options: Mapping[str, Any] | None = None) -> None:
-    """Check an embedder before a run: package, options, files, device; ConfigError. Loads no weights."""
+    """Check an embedder before a run: package, options, files, device; ConfigError.
+
+    Loads no weights.
+    """
     embedder = open_embedder(connector, model, options)
     check = getattr(embedder, "check", None)
     if check is not None:
         check()
 
 
-def _check_options(connector: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
-    for name in given:
-        if name not in known:
+def _check_options(connector: str, options: Mapping[str, Any], names: Sequence[str]) -> None:
+    for name in options:
+        if name not in names:
             raise ConfigError(
-                f"embedder.{name}: unknown option of '{connector}'. Known: {', '.join(known)}.{_near(name, known)}"
+                f"embedder.{name}: unknown option of '{connector}'. Known: {', '.join(names)}.{_near(name, names)}"
             )
 
 
@@ -71,10 +74,10 @@ def _near(name: str, known: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HashingEmbedder:
-    """Word 1-2-grams and character 3-5-grams hashed into `dimension` signed counts, then of length 1, float32.
+    """Word 1-2-grams and character 3-5-grams hashed into `dimension` signed counts.
 
-    Knows nothing of meaning: for tests, demos and a floor to compare with. A text without any gram is the zero
-    vector. A vector depends on its own text alone, bit for bit, however texts are batched.
+    The float32 vectors are normalised to length 1. They contain no meaning: use them for tests, demos and as a
+    baseline. A text without grams is the zero vector. A vector depends only on its own text, bit for bit, in any batch.
     """
 
     dimension: int = 512
@@ -90,7 +93,7 @@ class HashingEmbedder:
 
     @property
     def identity(self) -> str:
-        """Connector, its grams, the dimension and the library's version."""
+        """Connector, grams, dimension and the library's version."""
         major = ".".join(version("scikit-learn").split(".")[:1])
         return f"hashing;word=1-2;char_wb=3-5;dimension={self.dimension};normalize=True;scikit-learn={major}"
 
@@ -106,7 +109,7 @@ class HashingEmbedder:
         return np.concatenate(parts)
 
     def embed_alone(self, texts: Sequence[str]) -> Matrix:
-        """As `embed`: hashing looks at one text at a time."""
+        """Return `embed`: hashing handles each text separately."""
         return self.embed(texts)
 
     def _vectors(self, texts: Sequence[str]) -> Matrix:

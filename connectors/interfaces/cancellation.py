@@ -38,7 +38,7 @@ def work() -> Iterator[None]:
             _open -= 1
 
 
-def go_on() -> None:
+def raise_if_stopped() -> None:
     """Raise ProcessEnds if this process must stop."""
     if _STOPPED.is_set():
         raise ProcessEnds("this process must stop")

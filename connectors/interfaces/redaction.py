@@ -33,7 +33,7 @@ def redact(text: str) -> str:
     return _QUERY.sub(rf"\1{HIDDEN}", _PASSWORD.sub(rf"\1:{HIDDEN}@", text))
 
 
-def redact_words(text: str) -> str:
+def redact_output(text: str) -> str:
     """Return the text of a foreign program without anything that looks like a key."""
     return _KEY_LIKE.sub(HIDDEN, redact(text))
 

@@ -1,7 +1,7 @@
 """Thread settings for computations, and one thread pool per process.
 
 By default an idle thread of OpenMP (torch, scikit-learn) or OpenBLAS (numpy, scipy) spins for milliseconds. On a busy
-machine the spinning thread blocks the core that the working thread needs: four threads on four busy cores embedded a
+machine the spinning thread blocks the core that the working thread needs. Four threads on four busy cores embedded a
 fifth as many texts as one thread, and used twelve times its processor time. `settle_environment` therefore makes idle
 threads sleep.
 
@@ -53,9 +53,9 @@ def settle_environment(environment: MutableMapping[str, str] = os.environ) -> No
 
 def usable_cores() -> int:
     """Return the number of compute threads: OMP_NUM_THREADS, else the usable cores."""
-    stated = os.environ.get(NUMBER, "").split(",")[0].strip()
-    if stated.isdecimal() and int(stated) > 0:
-        return int(stated)
+    setting = os.environ.get(NUMBER, "").split(",")[0].strip()
+    if setting.isdecimal() and int(setting) > 0:
+        return int(setting)
     return min(_allowed_cores(), cpu_quota() or _allowed_cores())
 
 

@@ -38,9 +38,9 @@ def copy_book(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def scratch_copy(source: Path, place: Path) -> Iterator[Path]:
-    """Yield a temporary copy of a ledger next to `place`, deleted unless moved."""
-    scratch = place.with_name(f".{place.name}.{secrets.token_hex(6)}.tmp")
+def scratch_copy(source: Path, target: Path) -> Iterator[Path]:
+    """Yield a temporary copy of a ledger next to `target`, deleted unless moved."""
+    scratch = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     copy_book(source, scratch)
     try:
         yield scratch
@@ -49,7 +49,7 @@ def scratch_copy(source: Path, place: Path) -> Iterator[Path]:
             Path(f"{scratch}{suffix}").unlink(missing_ok=True)
 
 
-def close_up(book: Path) -> None:
+def merge_log(book: Path) -> None:
     """Merge SQLite's log into the database file. No process may use the database."""
     with _database(book) as db:
         db.execute("PRAGMA journal_mode = DELETE")
@@ -64,22 +64,22 @@ def lines(book: Path) -> set[tuple[str, str]]:
         return set(db.execute("SELECT dataset, hash FROM ledger_entries").fetchall())
 
 
-def put_back(scratch: Path, place: Path, kept: Path) -> None:
-    """Move a checked copy to `place`; `kept` links to the previous ledger.
+def replace_ledger(scratch: Path, ledger: Path, previous: Path) -> None:
+    """Move a checked copy to `ledger`; `previous` links to the ledger that was there.
 
     No process may use the ledger.
     """
-    if place.exists():
+    if ledger.exists():
         # An unreadable ledger is kept unchanged; its log is of no use to the copy.
-        with suppress(LedgerError), _database(place) as db:
+        with suppress(LedgerError), _database(ledger) as db:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        os.link(place, kept)
+        os.link(ledger, previous)
     # SQLite would apply a leftover log to the copy.
     for suffix in SUFFIXES:
-        Path(f"{place}{suffix}").unlink(missing_ok=True)
-    close_up(scratch)
-    scratch.replace(place)
-    sync_folder(place.parent)
+        Path(f"{ledger}{suffix}").unlink(missing_ok=True)
+    merge_log(scratch)
+    scratch.replace(ledger)
+    sync_folder(ledger.parent)
 
 
 @contextmanager

@@ -40,7 +40,9 @@ def join(db: Connection, name: str, datasets: Sequence[str], who: str, write: Wr
     The caller holds the ledger's lock. Earlier releases and reservations of each are charged to all others, even beyond
     their caps: they have already happened.
     """
-    union = {member for dataset in datasets for member in (dataset, *_members_of(db, dataset))} | set(_named(db, name))
+    union = {member for dataset in datasets for member in (dataset, *_members_of(db, dataset))} | set(
+        _group_datasets(db, name)
+    )
     states = [load(db, member, lock=True) for member in sorted(union)]
     if all((state.group, set(state.members)) == (name, union) for state in states):
         return
@@ -50,8 +52,8 @@ def join(db: Connection, name: str, datasets: Sequence[str], who: str, write: Wr
         write(state, Entry(state.dataset, JOINED, who, detail_json=detail))
         for other in states:
             if other.dataset not in {*before, state.dataset}:
-                for line in _so_far(other):
-                    write(state, replace(repeat(line, state), detail_json=_carried(repeat(line, state))))
+                for line in _earlier_entries(other):
+                    write(state, replace(repeat(line, state), detail_json=_with_carried_mark(repeat(line, state))))
 
 
 def checked_name(name: str) -> str:
@@ -77,7 +79,7 @@ def differences(db: Connection, state: State) -> Iterator[str]:
             yield f"entry {line} is charged for dataset '{name}' (group '{state.group}'), which did not release it"
 
 
-def _so_far(state: State) -> Iterator[Entry]:
+def _earlier_entries(state: State) -> Iterator[Entry]:
     """Yield the earlier releases and open reservations that a new member repeats."""
     for run_id, run in state.runs.items():
         if run.open:
@@ -86,7 +88,7 @@ def _so_far(state: State) -> Iterator[Entry]:
     yield from state.released
 
 
-def _carried(entry: Entry) -> str:
+def _with_carried_mark(entry: Entry) -> str:
     return canonical(entry.detail | {"carried": True})
 
 
@@ -94,7 +96,7 @@ def _members_of(db: Connection, dataset: str) -> tuple[str, ...]:
     return load(db, dataset, lock=False).members
 
 
-def _named(db: Connection, name: str) -> list[str]:
+def _group_datasets(db: Connection, name: str) -> list[str]:
     """Return the datasets of a group."""
     query = select(ENTRIES.c.dataset, ENTRIES.c.detail_json).where(ENTRIES.c.kind == JOINED)
     latest = {row.dataset: json.loads(row.detail_json)["group"] for row in db.execute(query.order_by(ENTRIES.c.number))}

@@ -39,14 +39,14 @@ def registration(name: str, fingerprint: str, records: Sequence[str], who: str, 
     return Registration(plain, fingerprint, tuple(sorted(set(records))), who, key)
 
 
-def known(db: Connection, request: Registration) -> str | None:
+def find_registered(db: Connection, request: Registration) -> str | None:
     """Return the dataset if name and content are registered, else None."""
     if _by_name(db, request.name) is None:
         return None
     return _by_fingerprint(db, request.fingerprint)
 
 
-def enrol(db: Connection, request: Registration, clock: Clock) -> str:
+def register_rows(db: Connection, request: Registration, clock: Clock) -> str:
     """Return the dataset of these rows; record new names and versions.
 
     The caller holds the ledger's lock. Rules, in this order:
@@ -58,13 +58,13 @@ def enrol(db: Connection, request: Registration, clock: Clock) -> str:
 
     Raises LedgerError if rows and name match more than one dataset, or if other rows were registered under another key.
     """
-    _same_key(db, request)
-    named, same = _by_name(db, request.name), _by_fingerprint(db, request.fingerprint)
-    if same is not None:
-        if named is None:
-            _write(db, same, "alias", request, clock)
-        return same
-    dataset = _one_of(db, _sharing(db, request.records), named, request.name)
+    _require_same_key(db, request)
+    by_name, by_content = _by_name(db, request.name), _by_fingerprint(db, request.fingerprint)
+    if by_content is not None:
+        if by_name is None:
+            _write(db, by_content, "alias", request, clock)
+        return by_content
+    dataset = _choose_dataset(db, _sharing_datasets(db, request.records), by_name, request.name)
     if dataset is not None:
         _write(db, dataset, "version", request, clock)
         return dataset
@@ -74,7 +74,7 @@ def enrol(db: Connection, request: Registration, clock: Clock) -> str:
     return dataset
 
 
-def _same_key(db: Connection, request: Registration) -> None:
+def _require_same_key(db: Connection, request: Registration) -> None:
     details = db.execute(select(ENTRIES.c.detail_json).where(ENTRIES.c.kind.in_(("register", "version")))).scalars()
     keys = {str(json.loads(detail).get("key", "")) for detail in details} - {"", request.key}
     if request.key and keys:
@@ -86,13 +86,13 @@ def _same_key(db: Connection, request: Registration) -> None:
         )
 
 
-def _one_of(db: Connection, sharing: set[str], named: str | None, name: str) -> str | None:
-    candidates = sorted(sharing | ({named} if named is not None else set()))
+def _choose_dataset(db: Connection, sharing: set[str], by_name: str | None, name: str) -> str | None:
+    candidates = sorted(sharing | ({by_name} if by_name is not None else set()))
     if len(candidates) < 2:
         return candidates[0] if candidates else None
     groups = {load(db, dataset, lock=False).group for dataset in candidates}
     if len(groups) == 1 and groups != {""}:
-        return named or candidates[0]  # all datasets of a group are charged anyway
+        return by_name or candidates[0]  # all datasets of a group are charged anyway
     listed = ", ".join(f"'{dataset}'" for dataset in candidates)
     if len(sharing) > 1:
         raise LedgerError(
@@ -101,14 +101,14 @@ def _one_of(db: Connection, sharing: set[str], named: str | None, name: str) -> 
             f"they contain the same people: wasp budget group NAME {' '.join(candidates)}"
         )
     raise LedgerError(
-        f"The name '{name}' belongs to dataset '{named}', but its rows are shared with another dataset: {listed}. "
+        f"The name '{name}' belongs to dataset '{by_name}', but its rows are shared with another dataset: {listed}. "
         f"Give the rows the name of the dataset they belong to, '{min(sharing)}', or a new one; or declare that "
         f"both contain the same people: wasp budget group NAME {' '.join(candidates)}"
     )
 
 
 def _write(db: Connection, dataset: str, kind: str, request: Registration, clock: Clock) -> None:
-    new_records = [] if kind == "alias" else sorted(set(request.records) - _known_records(db, request.records))
+    new_records = [] if kind == "alias" else sorted(set(request.records) - _registered_records(db, request.records))
     detail = {
         "name": request.name,
         "fingerprint": request.fingerprint,
@@ -139,11 +139,11 @@ def _matches(db: Connection, records: Sequence[str]) -> Iterator[tuple[str, str]
         yield from ((row.record, row.dataset) for row in db.execute(query))
 
 
-def _sharing(db: Connection, records: Sequence[str]) -> set[str]:
+def _sharing_datasets(db: Connection, records: Sequence[str]) -> set[str]:
     return {dataset for _, dataset in _matches(db, records)}
 
 
-def _known_records(db: Connection, records: Sequence[str]) -> set[str]:
+def _registered_records(db: Connection, records: Sequence[str]) -> set[str]:
     return {record for record, _ in _matches(db, records)}
 
 

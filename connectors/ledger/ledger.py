@@ -21,7 +21,7 @@ from connectors.interfaces.ledger import BudgetPlan, Look, Release, ReleaseReque
 from connectors.ledger.cap import admit, require_unit
 from connectors.ledger.chain import append, lock_book, lock_group, output_hash, read_entries, stored_release
 from connectors.ledger.groups import REPEATED, checked_name, join, repeat
-from connectors.ledger.identity import enrol, known, registration
+from connectors.ledger.identity import find_registered, register_rows, registration
 from connectors.ledger.queries import BookReader
 from connectors.ledger.state import (
     EXPOSED,
@@ -48,7 +48,7 @@ class BudgetBook(BookReader):
 
     # --- datasets
     def register(self, name: str, fingerprint: str, records: Sequence[str], who: str = "", key: str = "") -> str:
-        """Return the dataset id of these rows (see `identity.enrol`). Idempotent.
+        """Return the dataset id of these rows (see `identity.register_rows`). Idempotent.
 
         `fingerprint` and `records` are hashes under a key (`connectors.security.record_hashes`) with the name `key`.
         Raises LedgerError if the rows belong to several datasets, or if the ledger uses another key: it would recognise
@@ -56,12 +56,12 @@ class BudgetBook(BookReader):
         """
         request = registration(name, fingerprint, records, who, key)
         with self._store.read() as db:
-            dataset = known(db, request)
+            dataset = find_registered(db, request)
         if dataset is not None:
             return dataset
         with self._store.write() as db:
             lock_book(db)
-            return enrol(db, request, self._clock)
+            return register_rows(db, request, self._clock)
 
     def set_cap(
         self, dataset: str, epsilon: float, delta: float, who: str, reason: str, protects: str = "record"
@@ -130,7 +130,7 @@ class BudgetBook(BookReader):
             refusal = self._gate.plan_refusal(states, (dataset, plan.run_id), events_of(left))
             entry = Entry(dataset, "reserve", who, plan.flow, plan.run_id, detail_json=canonical(detail))
             if refusal is not None:
-                entry = Entry(dataset, "refuse", who, plan.flow, plan.run_id, detail_json=_numbers(refusal))
+                entry = Entry(dataset, "refuse", who, plan.flow, plan.run_id, detail_json=_refusal_detail(refusal))
             self._append(db, states, entry, state.delta(float(plan.delta)))
         if refusal is not None:
             raise refusal
@@ -156,8 +156,8 @@ class BudgetBook(BookReader):
             require_unit(states, [request.charge.protects])
             refusal = self._gate.release_refusal(states, request, extra)
             if refusal is None:
-                return self._record(db, states, request, extra, _drawn(draw))
-            detail = _numbers(refusal)
+                return self._record(db, states, request, extra, _draw_output(draw))
+            detail = _refusal_detail(refusal)
             entry = Entry(
                 request.dataset, "refuse", run.who, run.flow, request.run_id, request.slot, detail_json=detail
             )
@@ -250,7 +250,7 @@ class BudgetBook(BookReader):
         return Release(output, False, entry.hash)
 
 
-def _drawn(draw: Callable[[], bytes]) -> bytes:
+def _draw_output(draw: Callable[[], bytes]) -> bytes:
     try:
         output = draw()
     except SQLAlchemyError as error:
@@ -263,5 +263,5 @@ def _drawn(draw: Callable[[], bytes]) -> bytes:
     return output
 
 
-def _numbers(refusal: BudgetError) -> str:
+def _refusal_detail(refusal: BudgetError) -> str:
     return canonical({"needs": refusal.needs, "left": refusal.left, "missing": refusal.missing})

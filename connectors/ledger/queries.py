@@ -13,7 +13,7 @@ from connectors.ledger.database import LedgerStore
 from connectors.ledger.state import Entry, State
 from connectors.ledger.status import Status, status_of
 from connectors.ledger.tables import DATASETS, NAMES, OUTPUTS, RAW_OUTPUT
-from connectors.ledger.verify import Audit, strays
+from connectors.ledger.verify import Audit, orphans
 
 
 class BookReader:
@@ -93,10 +93,10 @@ class BookReader:
         problem.
         """
         with self._store.read() as db:
-            audit, every = Audit(db, self._gate, second), select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)
-            chosen = list(db.execute(every).scalars()) if dataset is None else [resolve(db, dataset)]
-            problems = [f"{name}: {problem}" for name in chosen for problem in audit.problems(name)]
-            return [*problems, *strays(db)]
+            audit, query = Audit(db, self._gate, second), select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)
+            names = list(db.execute(query).scalars()) if dataset is None else [resolve(db, dataset)]
+            problems = [f"{name}: {problem}" for name in names for problem in audit.problems(name)]
+            return [*problems, *orphans(db)]
 
     def _state(self, dataset: str) -> State:
         with self._store.read() as db:

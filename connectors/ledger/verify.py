@@ -154,7 +154,7 @@ class Audit:
             yield "it has record hashes that no entry registered"
 
 
-def strays(db: Connection) -> Iterator[str]:
+def orphans(db: Connection) -> Iterator[str]:
     """Yield one sentence per dataset that is missing in the list of datasets."""
     datasets = set(db.execute(select(DATASETS.c.dataset)).scalars())
     for table in (ENTRIES, OUTPUTS, NAMES, FINGERPRINTS, RECORDS):

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
     from connectors.rows.sources import Columns
 
-_HARMLESS = ("no such table", "no such column", "near ", "unable to open database", "connection to server", "could not")
+_PUBLIC_PREFIXES = (
+    "no such table",
+    "no such column",
+    "near ",
+    "unable to open database",
+    "connection to server",
+    "could not",
+)
 """Prefixes of database messages about the query or the server, which never contain row values."""
 
 
@@ -54,7 +61,7 @@ def read_sql(address: str, query: str, name: str) -> Columns:
             columns = list(result.keys())
             rows = result.fetchall()
     except SQLAlchemyError as error:
-        problem = _harmless(error)
+        problem = _public_message(error)
     else:
         return {column: [row[position] for row in rows] for position, column in enumerate(columns)}
     finally:
@@ -119,9 +126,9 @@ def _reading(engine: Engine) -> Iterator[Connection]:
         yield connection
 
 
-def _harmless(error: SQLAlchemyError) -> str:
+def _public_message(error: SQLAlchemyError) -> str:
     message = str(getattr(error, "orig", None) or "").strip().split("\n")[0]
-    return message if message.startswith(_HARMLESS) else type(error).__name__
+    return message if message.startswith(_PUBLIC_PREFIXES) else type(error).__name__
 
 
 def _authorize_reading(action: int, name: str | None, function: str | None, *_: str | None) -> int:

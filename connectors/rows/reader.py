@@ -59,11 +59,11 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
         frame[name] = pd.Series(values, dtype="str")
     if "attribute" in frame:
         frame["attribute"] = frame["attribute"].fillna("")
-    frame = _classed(where, frame) if where.classes else frame
+    frame = _assign_classes(where, frame) if where.classes else frame
     return frame if where.rows is None else _choose(where, frame, where.rows)
 
 
-def _classed(where: RowsRef, frame: pd.DataFrame) -> pd.DataFrame:
+def _assign_classes(where: RowsRef, frame: pd.DataFrame) -> pd.DataFrame:
     """Replace each row's code by its class (longest prefix wins); drop other rows."""
     prefixes = [(prefix, name) for name, prefixes_of_class in where.classes for prefix in prefixes_of_class]
     prefixes.sort(key=lambda pair: -len(pair[0]))
@@ -117,8 +117,8 @@ def _choose(where: RowsRef, frame: pd.DataFrame, rows: int) -> pd.DataFrame:
     content = frame.drop(columns="row").fillna("\0")
     lines = zip(*(content[name] for name in content.columns), strict=True)
     order = [hashlib.sha256(repr((where.seed, *line)).encode("utf-8", "surrogatepass")).digest() for line in lines]
-    chosen = sorted(range(len(frame)), key=lambda i: (order[i], i))[:rows]
-    return frame.iloc[sorted(chosen)].reset_index(drop=True)
+    positions = sorted(range(len(frame)), key=lambda i: (order[i], i))[:rows]
+    return frame.iloc[sorted(positions)].reset_index(drop=True)
 
 
 def find_problems(frame: pd.DataFrame, labels: Sequence[str]) -> list[RowProblem]:

@@ -82,10 +82,10 @@ def _from_files(path: str, name: str, required: Sequence[str]) -> Columns:
     for file in files:
         title = f"{name}/{PurePosixPath(file).relative_to(folder)}" if folder else name
         parts.append((title, _read_file(system, file, title, required)))
-    return parts[0][1] if len(parts) == 1 else _joined(parts, required)
+    return parts[0][1] if len(parts) == 1 else _join_files(parts, required)
 
 
-def _joined(parts: Sequence[tuple[str, Columns]], required: Sequence[str]) -> Columns:
+def _join_files(parts: Sequence[tuple[str, Columns]], required: Sequence[str]) -> Columns:
     names = [column for column in dict.fromkeys(c for _, columns in parts for c in columns) if column in required]
     for column in names:
         for title, columns in parts:

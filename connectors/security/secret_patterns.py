@@ -76,12 +76,12 @@ def find_secrets(value: Any, path: tuple[str, ...] = ()) -> Iterator[Finding]:
     """
     if isinstance(value, Mapping):
         for name, item in value.items():
-            place = (*path, str(name))
+            item_path = (*path, str(name))
             if isinstance(item, str) and path[-1:] != (_CLASSES,) and is_secret_name(str(name)):
                 if re.match(REFERENCE, item) is None:
-                    yield Finding(place, is_key=True)
+                    yield Finding(item_path, is_key=True)
             else:
-                yield from find_secrets(item, place)
+                yield from find_secrets(item, item_path)
     elif isinstance(value, list | tuple):
         for position, item in enumerate(value):
             yield from find_secrets(item, (*path, str(position)))

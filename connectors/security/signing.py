@@ -55,7 +55,7 @@ def pem_of_line(line: str) -> bytes | None:
     return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo) if line.startswith(LINE) else None
 
 
-def key_mark(pem: bytes) -> str:
+def key_fingerprint(pem: bytes) -> str:
     """Return the fingerprint of a public key: its SHA-256, 64 hexadecimal digits."""
     return hashlib.sha256(_public(pem)).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Where the tracking store is: hiding secrets of its address, and asking in a second whether it is there at all."""
+"""Address of the tracking store: defaults, redaction, fast reachability check."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from connectors.interfaces.errors import ConfigError
 
 _ONE_STEP_SECONDS = 1.0
 PROBE_SECONDS = 1.5
-"""The longest that `reachable` takes."""
-_POSTGRES_HELLO = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"  # SSLRequest: any living server answers it with one byte
+"""Maximum duration of `reachable`."""
+_POSTGRES_HELLO = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"  # SSLRequest: any running server replies with one byte
 _POSTGRES_PORT = 5432
 
 
@@ -27,24 +27,24 @@ def default_uri(home: Path) -> str:
 
 
 def default_artifact_root(home: Path) -> str:
-    """Return where the embedded store of a state folder keeps files."""
+    """Return the artifact folder of a state folder's embedded store."""
     return str(home.absolute() / "mlartifacts")
 
 
 def check_uri(uri: str) -> str:
-    """Return the address if MLflow can keep runs there. Raises ConfigError for a folder."""
+    """Return the address if MLflow can store runs there; ConfigError for a folder."""
     if "://" not in uri and uri != "databricks":
         raise ConfigError(
-            f"tracking.uri '{uri}' is not an address. Write sqlite:////absolute/path/mlflow.db for a file of your own, "
+            f"tracking.uri '{uri}' is not an address. Use sqlite:////absolute/path/mlflow.db for a local file, "
             "or http://host:5000 for a server."
         )
     if uri.startswith("file:"):
-        raise ConfigError("MLflow no longer keeps runs in a folder. Write sqlite:////absolute/path/mlflow.db instead.")
+        raise ConfigError("tracking.uri: MLflow stores no runs in folders. Use sqlite:////absolute/path/mlflow.db.")
     return uri
 
 
 def redact(uri: str) -> str:
-    """Return the address without the password and the values of its query."""
+    """Return the address without its password and query values."""
     parts = urlsplit(uri)
     host = parts.netloc.rpartition("@")[2]
     query = urlencode([(name, "***") for name, _ in parse_qsl(parts.query)], safe="*")
@@ -53,7 +53,7 @@ def redact(uri: str) -> str:
 
 
 def scrub(text: str, uri: str) -> str:
-    """Return `text` with every secret of the address replaced, however it is quoted."""
+    """Return `text` with every secret of the address replaced, quoted or not."""
     parts = urlsplit(uri)
     secrets = [parts.netloc.rpartition("@")[0], parts.password or "", *(value for _, value in parse_qsl(parts.query))]
     spellings = {spelling for secret in secrets for spelling in (secret, unquote(secret)) if spelling}
@@ -64,9 +64,9 @@ def scrub(text: str, uri: str) -> str:
 
 
 def page(uri: str, experiment: str, run: str) -> str | None:
-    """Return the address of a run's page; None where no server shows it.
+    """Return the address of a run's page, None if no server shows it.
 
-    Programs may reach the server by another name than browsers do: MLFLOW_PUBLIC_URL is what a browser types.
+    Programs can use another name for the server than browsers: MLFLOW_PUBLIC_URL is the browser's address.
     """
     if not uri.startswith("http"):
         return None
@@ -76,25 +76,25 @@ def page(uri: str, experiment: str, run: str) -> str | None:
 
 
 def reachable(uri: str) -> bool:
-    """Say within about a second whether something that can keep runs answers at the address."""
+    """Return True if a tracking store responds at the address within about a second."""
     scheme = urlsplit(uri).scheme
     if scheme in ("http", "https"):
-        return _within(lambda: _http_answers(uri))
+        return _within(lambda: _http_responds(uri))
     if scheme.startswith("postgresql"):
-        return _within(lambda: _postgres_answers(uri))
+        return _within(lambda: _postgres_responds(uri))
     return True
 
 
-def _within(ask: Callable[[], bool]) -> bool:
-    """Bound the whole question: a name server that does not answer has no timeout of its own."""
-    answers: list[bool] = []
-    thread = threading.Thread(target=lambda: answers.append(ask()), daemon=True)
+def _within(check: Callable[[], bool]) -> bool:
+    """Limit the duration of the whole check: a silent name server has no timeout."""
+    results: list[bool] = []
+    thread = threading.Thread(target=lambda: results.append(check()), daemon=True)
     thread.start()
     thread.join(PROBE_SECONDS)
-    return bool(answers and answers[0])
+    return bool(results and results[0])
 
 
-def _http_answers(uri: str) -> bool:
+def _http_responds(uri: str) -> bool:
     parts = urlsplit(uri)
     address = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + "/health", "", ""))
     try:
@@ -106,11 +106,11 @@ def _http_answers(uri: str) -> bool:
     return True
 
 
-def _postgres_answers(uri: str) -> bool:
+def _postgres_responds(uri: str) -> bool:
     parts = urlsplit(uri)
-    place = (parts.hostname or "localhost", parts.port or _POSTGRES_PORT)
+    address = (parts.hostname or "localhost", parts.port or _POSTGRES_PORT)
     try:
-        with socket.create_connection(place, timeout=_ONE_STEP_SECONDS) as connection:
+        with socket.create_connection(address, timeout=_ONE_STEP_SECONDS) as connection:
             connection.sendall(_POSTGRES_HELLO)
             return len(connection.recv(1)) == 1
     except OSError:

@@ -1,4 +1,4 @@
-"""The student as a logged model of MLflow, with signature, explicit requirements and the code that serves it."""
+"""The student as a logged MLflow model, with signature, requirements and code."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from connectors.tracking.mlflow_store import Connection
 
 CONTENT_TAG = "wasp.content"
-"""Tag of a logged model: the hash of its student's files and of what serves them."""
+"""Tag of a logged model: the hash of the student's files and of its serving settings."""
 _READY = "READY"
 
 
 def log_student(connection: Connection, journal: Journal, record: Record, folder: Path) -> None:
-    """Log the student of a folder unless the run has a model of the same content."""
+    """Log the student of a folder unless the run has a model with the same content."""
     from mlflow.entities import LoggedModelOutput
 
     client, content = connection.client, _content(record, folder)
@@ -44,12 +44,12 @@ def _content(record: Record, folder: Path) -> str:
 
 
 def _known(connection: Connection, name: str, content: str) -> tuple[Any, list[Any]]:
-    """Return the run's whole model of this content, if any, and what interrupted attempts left of it."""
-    chosen = f"name = '{name}' AND source_run_id = '{connection.run}'"
-    models = connection.client.search_logged_models([connection.experiment], filter_string=chosen)
+    """Return the run's finished model of this content, and interrupted uploads of it."""
+    query = f"name = '{name}' AND source_run_id = '{connection.run}'"
+    models = connection.client.search_logged_models([connection.experiment], filter_string=query)
     equal = [model for model in models if model.tags.get(CONTENT_TAG) == content]
-    whole = [model for model in equal if str(model.status) == _READY]
-    return (whole[0] if whole else None), [model for model in equal if str(model.status) != _READY]
+    finished = [model for model in equal if str(model.status) == _READY]
+    return (finished[0] if finished else None), [model for model in equal if str(model.status) != _READY]
 
 
 def _log(connection: Connection, record: Record, folder: Path, content: str) -> Any:
@@ -69,7 +69,7 @@ def _log(connection: Connection, record: Record, folder: Path, content: str) -> 
 
 
 def _save(target: Path, record: Record, folder: Path, model: Any) -> None:
-    """Write the model folder; nothing about it is inferred, so nothing is loaded, asked for or downloaded."""
+    """Write the model folder. Nothing is inferred, so nothing is loaded or downloaded."""
     import mlflow.pyfunc
     import pandas as pd
     from mlflow.models import Model, ModelSignature
@@ -81,8 +81,8 @@ def _save(target: Path, record: Record, folder: Path, model: Any) -> None:
         python_model=str(Path(__file__).with_name("served_model.py")),
         artifacts={"student": str(folder)},
         model_config={"loader": record.fields["loader"], "embedder": record.fields["embedder"]},
-        code_paths=[_copied(package, code) for package in _packages(record.fields["loader"])],
-        pip_requirements=_pinned(record.fields["needs"]),
+        code_paths=[_copy_package(package, code) for package in _packages(record.fields["loader"])],
+        pip_requirements=_pin_versions(record.fields["needs"]),
         signature=ModelSignature(Schema([ColSpec("string", "text")]), Schema([ColSpec("string", "label")])),
         input_example=pd.DataFrame({"text": ["Where is my parcel?"]}),
         mlflow_model=Model(run_id=model.source_run_id, model_id=model.model_id, artifact_path=model.artifact_location),
@@ -90,18 +90,18 @@ def _save(target: Path, record: Record, folder: Path, model: Any) -> None:
 
 
 def _packages(loader: str) -> list[str]:
-    """Return the folders that the loader needs beside it when the model is served elsewhere."""
+    """Return the folders that the loader needs when the model is served elsewhere."""
     names = (loader.partition(":")[0].partition(".")[0], __name__.partition(".")[0])
     specs = [importlib.util.find_spec(name) for name in dict.fromkeys(names)]
-    found = [(Path(spec.origin), spec.submodule_search_locations) for spec in specs if spec and spec.origin]
-    return [str(origin.parent if is_package else origin) for origin, is_package in found]
+    origins = [(Path(spec.origin), spec.submodule_search_locations) for spec in specs if spec and spec.origin]
+    return [str(origin.parent if is_package else origin) for origin, is_package in origins]
 
 
-def _copied(package: str, folder: Path) -> str:
-    """Copy a package's code, without the rows and corpora that come with it, and return the copy's place."""
+def _copy_package(package: str, folder: Path) -> str:
+    """Copy a package's code without its data, and return the copy's path."""
     source, target = Path(package), folder / Path(package).name
     if source.is_dir():
-        # Serving needs no rows, and private ones (the demo's) have no business beside a model.
+        # Serving needs no rows, and private ones (the demo's) must not be stored with a model.
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("data", "__pycache__"))
     else:
         folder.mkdir(exist_ok=True)
@@ -109,8 +109,8 @@ def _copied(package: str, folder: Path) -> str:
     return str(target)
 
 
-def _pinned(requirements: Sequence[str]) -> list[str]:
-    """Return each package with its installed version, as it is where it is not installed."""
+def _pin_versions(requirements: Sequence[str]) -> list[str]:
+    """Return each package with its installed version, or only its name."""
     pinned = []
     for name in requirements:
         try:

@@ -1,6 +1,6 @@
-"""Sends records of a journal to MLflow; what a run has already is not sent again, and its end stays as it is.
+"""Sending of journal records to MLflow, without duplicates.
 
-A run that finished is opened again only when something is added to it: its status and end time change with its content.
+A finished run is reopened only to add content: its status and end time change only with its content.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from connectors.tracking.journal import Journal, Record
 
 RUN_TAG = "wasp.run_id"
 FILES_TAG = "wasp.files"
-"""The files of a run with the first digits of their SHA-256: another machine knows by it that they are there."""
+"""The files of a run with the first digits of their SHA-256, for runs that continue on another machine."""
 _SHA_DIGITS = 16
 _RUNNING = "RUNNING"
-_BATCH = 100  # what MLflow takes of parameters and tags in one call
+_BATCH = 100  # MLflow's maximum of parameters and tags per call
 _BEFORE_IMPORT = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
 
 
 @contextmanager
 def limits(answer_seconds: float) -> Iterator[None]:
-    """Bound MLflow's HTTP calls for the time of the block.
+    """Limit the duration of MLflow's HTTP calls in this block.
 
-    No retry of MLflow's own: it repeats a request whose answer was lost, and a repeated log_batch appends every
-    metric twice. The journal repeats instead, after asking what the run has.
+    MLflow's own retries are disabled. It would repeat a request whose response was lost, and a repeated log_batch
+    appends every metric twice. The journal retries instead, after reading the run's content.
     """
-    wanted = {
+    settings = {
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
         "MLFLOW_HTTP_REQUEST_TIMEOUT": str(max(1, int(answer_seconds))),
         "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
         "MLFLOW_RECORD_ENV_VARS_IN_MODEL_LOGGING": "false",
         **_BEFORE_IMPORT,
     }
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -60,7 +60,7 @@ def limits(answer_seconds: float) -> Iterator[None]:
 
 @dataclass
 class Connection:
-    """A run of a store and what is known of it: its status, its files with their hashes, per metric its steps."""
+    """A run of a store, with its known status, files with hashes, steps by metric."""
 
     client: Any
     experiment: str
@@ -71,14 +71,14 @@ class Connection:
     steps: dict[str, set[int]] = field(default_factory=dict)
 
     def reopen(self, journal: Journal) -> None:
-        """Set a run that ended to running, with the tags of its latest start, before something is added to it."""
+        """Set a finished run to running, with its latest tags, before adding content."""
         if self.status != _RUNNING:
             self.client.update_run(self.run, status=_RUNNING)
             self.status = _RUNNING
             _send_tags(self, (journal.header() or {}).get("tags", {}))
 
     def steps_of(self, metric: str) -> set[int]:
-        """Return the steps that the run has of a metric."""
+        """Return the run's steps of a metric."""
         if metric not in self.steps:
             history = [] if self.fresh else self.client.get_metric_history(self.run, metric)
             self.steps[metric] = {point.step for point in history}
@@ -86,23 +86,23 @@ class Connection:
 
 
 def connect(uri: str, artifact_root: str | None, header: Mapping[str, Any]) -> Connection:
-    """Find the run by its tag, or create it. Raises what MLflow raises."""
-    _make_room(uri)
+    """Find the run by its tag, or create it. Raises MLflow's errors."""
+    _create_folder(uri)
     client = _client(uri)
     experiment = _experiment(client, header["experiment"], artifact_root)
     run_id = header["tags"][RUN_TAG]
-    found = client.search_runs([experiment], f"tags.`{RUN_TAG}` = '{run_id}'", max_results=1)
-    if found:
-        info, files = found[0].info, json.loads(found[0].data.tags.get(FILES_TAG, "{}"))
+    runs = client.search_runs([experiment], f"tags.`{RUN_TAG}` = '{run_id}'", max_results=1)
+    if runs:
+        info, files = runs[0].info, json.loads(runs[0].data.tags.get(FILES_TAG, "{}"))
         return Connection(client, experiment, info.run_id, fresh=False, status=info.status, files=files)
-    made = client.create_run(
+    created = client.create_run(
         experiment, start_time=header["started"], tags=dict(header["tags"]), run_name=header["run_name"]
     )
-    return Connection(client, experiment, made.info.run_id, fresh=True)
+    return Connection(client, experiment, created.info.run_id, fresh=True)
 
 
 def send(connection: Connection, record: Record, journal: Journal) -> None:
-    """Send one record. Raises what MLflow raises, and OSError for a file that is gone."""
+    """Send one record. Raises MLflow's errors, and OSError for a missing file."""
     handlers = {
         "start": _send_start,
         "metrics": _send_metrics,
@@ -116,7 +116,7 @@ def send(connection: Connection, record: Record, journal: Journal) -> None:
 
 
 def clean_name(name: str) -> str:
-    """Return `name` with the characters that MLflow refuses in names of metrics and parameters replaced."""
+    """Return `name` without characters that MLflow refuses for metrics and parameters."""
     return re.sub(r"[^\w\-. /:]", "_", name)[:250].strip() or "_"
 
 
@@ -130,7 +130,7 @@ def _client(uri: str) -> Any:
     return MlflowClient(tracking_uri=uri, registry_uri=uri)
 
 
-def _make_room(uri: str) -> None:
+def _create_folder(uri: str) -> None:
     parts = urlsplit(uri)
     if parts.scheme.startswith("sqlite"):
         Path(parts.path[1:]).parent.mkdir(parents=True, exist_ok=True)
@@ -139,26 +139,26 @@ def _make_room(uri: str) -> None:
 def _experiment(client: Any, name: str, artifact_root: str | None) -> str:
     from mlflow.exceptions import MlflowException
 
-    known = client.get_experiment_by_name(name)
-    if known is not None:
-        return str(known.experiment_id)
+    experiment = client.get_experiment_by_name(name)
+    if experiment is not None:
+        return str(experiment.experiment_id)
     root = artifact_root if artifact_root is None or "://" in artifact_root else Path(artifact_root).absolute().as_uri()
     try:
         return str(client.create_experiment(name, artifact_location=root))
     except MlflowException:
-        known = client.get_experiment_by_name(name)  # another run may have created it in between
-        if known is None:
+        experiment = client.get_experiment_by_name(name)  # another run may have created it meanwhile
+        if experiment is None:
             raise
-        return str(known.experiment_id)
+        return str(experiment.experiment_id)
 
 
 def _send_start(connection: Connection, record: Record, journal: Journal) -> None:
-    """Send parameters and tags; a finished run stays finished until something is added to it."""
+    """Send parameters and tags; a finished run is reopened only for new content."""
     from mlflow.entities import Param
 
     client, run = connection.client, connection.run
-    known = client.get_run(run).data.params
-    params = [Param(name, value) for name, value in record.fields["params"].items() if name not in known]
+    existing = client.get_run(run).data.params
+    params = [Param(name, value) for name, value in record.fields["params"].items() if name not in existing]
     if params or connection.status != "FINISHED":
         connection.reopen(journal)
         _send_tags(connection, record.fields["tags"])
@@ -180,16 +180,16 @@ def _send_metrics(connection: Connection, record: Record, journal: Journal) -> N
     new = [name for name in values if step not in connection.steps_of(name)]
     if new:
         connection.reopen(journal)
-    for some in chunks(new, _BATCH):
+    for names in chunks(new, _BATCH):
         connection.client.log_batch(
-            connection.run, metrics=[Metric(name, values[name], record.at, step) for name in some]
+            connection.run, metrics=[Metric(name, values[name], record.at, step) for name in names]
         )
-        for name in some:
+        for name in names:
             connection.steps[name].add(step)
 
 
 def _send_artifact(connection: Connection, record: Record, journal: Journal) -> None:
-    path, folder = _present(journal.find(record.fields["path"])), record.fields["folder"]
+    path, folder = _require_file(journal.find(record.fields["path"])), record.fields["folder"]
     name, sha256 = f"{folder}/{path.name}".lstrip("/"), file_sha256(path)[:_SHA_DIGITS]
     if connection.files.get(name) == sha256:
         return
@@ -200,7 +200,7 @@ def _send_artifact(connection: Connection, record: Record, journal: Journal) -> 
 
 
 def _send_dataset(connection: Connection, record: Record, journal: Journal) -> None:
-    """Log a dataset by its name alone: no source, no schema, no size, no digest of content."""
+    """Log a dataset only by name: no source, schema, size or content digest."""
     from mlflow.entities import Dataset
 
     dataset = Dataset(record.fields["name"], "not-recorded", "code", '{"tags": {}}')
@@ -211,7 +211,7 @@ def _send_synthetic(connection: Connection, record: Record, journal: Journal) ->
     import mlflow.data
     import pandas as pd
 
-    path = _present(journal.find(record.fields["path"]))
+    path = _require_file(journal.find(record.fields["path"]))
     table = pd.read_parquet(path)
     data = mlflow.data.from_pandas(table, source=str(path), name=record.fields["name"])
     tags = {"mlflow.data.context": "synthetic", "sha256": record.fields["sha256"]}
@@ -222,17 +222,17 @@ def _log_input(connection: Connection, journal: Journal, dataset: Any, tags: Map
     from mlflow.entities import DatasetInput, InputTag
 
     inputs = connection.client.get_run(connection.run).inputs.dataset_inputs
-    if any(known.dataset.name == dataset.name and known.dataset.digest == dataset.digest for known in inputs):
+    if any(entry.dataset.name == dataset.name and entry.dataset.digest == dataset.digest for entry in inputs):
         return
     connection.reopen(journal)
-    marks = [InputTag(name, value) for name, value in tags.items()]
-    connection.client.log_inputs(connection.run, [DatasetInput(dataset, marks)])
+    input_tags = [InputTag(name, value) for name, value in tags.items()]
+    connection.client.log_inputs(connection.run, [DatasetInput(dataset, input_tags)])
 
 
 def _send_model(connection: Connection, record: Record, journal: Journal) -> None:
     from connectors.tracking.logged_model import log_student
 
-    log_student(connection, journal, record, _present(journal.find(record.fields["folder"])))
+    log_student(connection, journal, record, _require_file(journal.find(record.fields["folder"])))
 
 
 def _send_end(connection: Connection, record: Record, _: Journal) -> None:
@@ -242,7 +242,7 @@ def _send_end(connection: Connection, record: Record, _: Journal) -> None:
     connection.status = record.fields["status"]
 
 
-def _present(path: Path) -> Path:
+def _require_file(path: Path) -> Path:
     if not path.exists():
-        raise FileNotFoundError(f"{path} is gone; it was to be sent to the tracking store")
+        raise FileNotFoundError(f"{path} is missing and cannot be sent to the tracking store")
     return path

@@ -1,4 +1,4 @@
-"""The student as MLflow serves it: a column `text` in, one label per row out.
+"""The student as served by MLflow: column `text` in, one label per row out.
 
 MLflow copies this file into the logged model and runs it there; nothing else imports it.
 """
@@ -14,12 +14,12 @@ from mlflow.pyfunc import PythonModel
 
 
 class ServedStudent(PythonModel):  # type: ignore[misc]
-    """Loads the student, and the embedder of a student on vectors, at the first question."""
+    """Loads the student, and its embedder if it works on vectors, on first use."""
 
     _skip_type_hint_validation = True  # the signature logged with the model is the schema, not annotations
 
     def load_context(self, context: Any) -> None:
-        """Remember where the student lies and what opens it."""
+        """Store the student's folder and its loader."""
         self.folder = Path(context.artifacts["student"])
         self.config: dict[str, Any] = dict(context.model_config)
         self.student: Any = None

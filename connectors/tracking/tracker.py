@@ -1,4 +1,4 @@
-"""Experiment tracking: what a run tells MLflow, kept in a journal first and never in the run's way."""
+"""MLflow tracking through a local journal; tracking failures never stop a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.tracking.address import check_uri, page
 from connectors.tracking.journal import Journal
 from connectors.tracking.mlflow_store import RUN_TAG, clean_name
-from connectors.tracking.sender import IN_A_RUN, NO_HURRY, Pushed, Sender
+from connectors.tracking.sender import PUSH_LIMITS, RUN_LIMITS, Pushed, Sender
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 Role = Literal["private", "test", "public"]
@@ -23,7 +23,7 @@ Role = Literal["private", "test", "public"]
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """How MLflow serves a student: what loads it, the model's name, the packages it needs.
+    """Serving settings of a student: loader, model name, required packages.
 
     `loader`: "module:function"; folder -> predict(texts, vectors) -> object with `labels`. `embedder`: connector, model
     and options of `open_embedder`, for students on vectors; None for students on texts.
@@ -36,46 +36,52 @@ class Serving:
 
 
 class Tracker(Protocol):
-    """What a run tells its tracking store. No method raises because of the store."""
+    """The records that a run sends to its tracking store.
+
+    No method raises because of the store.
+    """
 
     def start(self, params: Mapping[str, Any]) -> None:
-        """Begin or resume the run with its parameters."""
+        """Start or resume the run with its parameters."""
 
     def metrics(self, values: Mapping[str, float | None], step: int = 0) -> None:
-        """Record the metrics of an iteration; None and values that are not finite are not measured."""
+        """Record the metrics of an iteration; None and non-finite values are skipped."""
 
     def artifact(self, path: Path, folder: str = "") -> None:
-        """Record a file (image, table, page) that may be shown."""
+        """Record a public file (image, table, page)."""
 
     def dataset(self, name: str, role: Role) -> None:
-        """Record by name alone that the run read a dataset."""
+        """Record, only by name, that the run read a dataset."""
 
     def synthetic(self, path: Path, name: str, sha256: str) -> None:
         """Record the synthetic table of a Parquet file."""
 
     def model(self, folder: Path, serving: Serving) -> None:
-        """Record the student of a folder and how it is served."""
+        """Record the student of a folder and its serving settings."""
 
     def end(self, status: Status) -> Pushed:
         """Close the run."""
 
     def push(self) -> Pushed:
-        """Send what is unsent, with all the time it takes."""
+        """Send all unsent records, without the time limits of a run."""
 
     @property
     def mlflow_run_id(self) -> str | None:
-        """The run's id in MLflow; None before it was reached."""
+        """The run's id in MLflow, None before the first contact."""
 
     @property
     def problem(self) -> str | None:
-        """Why nothing, or not all, was sent; None while all is well."""
+        """The reason why records are unsent, None if there is none."""
 
     def ui_link(self) -> str | None:
         """Return the address of the run's page, if a server shows it."""
 
 
 class NoTracker:
-    """Keeps the journal and sends nothing: for a run without MLflow. `push` sends it once MLflow is there."""
+    """Writes the journal and sends nothing, for a run without MLflow.
+
+    `push` sends the journal once MLflow is available.
+    """
 
     def __init__(self, reason: str, journal: Path, experiment: str, run_name: str, tags: Mapping[str, str]) -> None:
         self.reason = reason
@@ -83,24 +89,24 @@ class NoTracker:
         self._about = _about(experiment, run_name, tags)
 
     def start(self, params: Mapping[str, Any]) -> None:
-        """Begin or resume the run with its parameters (values as text)."""
+        """Start or resume the run with its parameters (values as text)."""
         texts = {clean_name(name): str(value) for name, value in params.items()}
         self._record("start", {**self._about, "params": texts})
 
     def metrics(self, values: Mapping[str, float | None], step: int = 0) -> None:
-        """Record the metrics of an iteration; None and values that are not finite are not measured."""
+        """Record the metrics of an iteration; None and non-finite values are skipped."""
         measured = {clean_name(name): float(value) for name, value in values.items() if value is not None}
         finite = {name: value for name, value in measured.items() if math.isfinite(value)}
         if finite:
             self._record("metrics", {"step": int(step), "values": finite})
 
     def artifact(self, path: Path, folder: str = "") -> None:
-        """Record a file (image, table, page) that may be shown."""
+        """Record a public file (image, table, page)."""
         sha256 = file_sha256(path) if path.exists() else ""
         self._record("artifact", {"path": self.journal.place(path), "folder": folder, "sha256": sha256})
 
     def dataset(self, name: str, role: Role) -> None:
-        """Record by name alone that the run read a dataset."""
+        """Record, only by name, that the run read a dataset."""
         self._record("dataset", {"name": name, "role": role})
 
     def synthetic(self, path: Path, name: str, sha256: str) -> None:
@@ -108,27 +114,27 @@ class NoTracker:
         self._record("synthetic", {"path": self.journal.place(path), "name": name, "sha256": sha256})
 
     def model(self, folder: Path, serving: Serving) -> None:
-        """Record the student of a folder and how it is served."""
+        """Record the student of a folder and its serving settings."""
         sha256 = folder_sha256(folder) if folder.exists() else ""
         self._record("model", {"folder": self.journal.place(folder), **asdict(serving), "sha256": sha256})
 
     def end(self, status: Status) -> Pushed:
-        """Close the run; says how much of it is still in the journal alone."""
+        """Close the run; return the number of unsent records."""
         self._record("end", {"status": status})
         return Pushed(0, len(self.journal.unsent()), self.problem)
 
     def push(self) -> Pushed:
-        """Send nothing and say why."""
+        """Send nothing; return the reason."""
         return Pushed(0, len(self.journal.unsent()), self.problem)
 
     @property
     def problem(self) -> str | None:
-        """Why records are left in the journal; None when there is no reason."""
+        """The reason why records are unsent, None if there is none."""
         return self.reason
 
     @property
     def mlflow_run_id(self) -> str | None:
-        """The run's id in MLflow; None before it was reached."""
+        """The run's id in MLflow, None before the first contact."""
         return self.journal.facts().get("run")
 
     def ui_link(self) -> str | None:
@@ -136,7 +142,10 @@ class NoTracker:
         return None
 
     def _record(self, kind: str, fields: Mapping[str, Any]) -> bool:
-        """Append a record unless the journal has it; starts and ends are always new. Return whether it is new."""
+        """Append a record unless the journal has it; return True if it is new.
+
+        Starts and ends are always new.
+        """
         if kind not in ("start", "end") and self.journal.has(kind, fields):
             return False
         self.journal.append(kind, fields)
@@ -144,10 +153,11 @@ class NoTracker:
 
 
 class MlflowTracker(NoTracker):
-    """Keeps the journal and sends it to MLflow as the run goes: one MLflow run per pipeline run, found by its tag.
+    """Writes the journal and sends it to MLflow during the run.
 
-    Failures of the store are remembered in `problem` and logged once; together they cost a run ten seconds at most.
-    A pickled tracker reconnects where it is unpickled. `tags` holds `wasp.run_id`.
+    Each pipeline run has one MLflow run, found by its tag. Failures of the store are stored in `problem` and logged
+    once; in total they delay a run by at most ten seconds. An unpickled tracker reconnects. `tags` contains
+    `wasp.run_id`.
     """
 
     def __init__(
@@ -164,17 +174,17 @@ class MlflowTracker(NoTracker):
         self._warned = False
 
     def end(self, status: Status) -> Pushed:
-        """Close the run; says how much of it is still in the journal alone."""
+        """Close the run; return the number of unsent records."""
         super().end(status)
         return Pushed(0, len(self.journal.unsent()), self.problem)
 
     def push(self) -> Pushed:
-        """Send what is unsent, with all the time it takes."""
-        return self._sender.deliver(NO_HURRY)
+        """Send all unsent records, without the time limits of a run."""
+        return self._sender.deliver(PUSH_LIMITS)
 
     @property
     def problem(self) -> str | None:
-        """Why records are left in the journal; None when there is no reason."""
+        """The reason why records are unsent, None if there is none."""
         return self._sender.problem
 
     def ui_link(self) -> str | None:
@@ -185,11 +195,11 @@ class MlflowTracker(NoTracker):
     def _record(self, kind: str, fields: Mapping[str, Any]) -> bool:
         is_new = super()._record(kind, fields)
         if is_new:
-            self._sender.deliver(IN_A_RUN)
+            self._sender.deliver(RUN_LIMITS)
         if self._sender.problem and not self._warned:
             self._warned = True
             logging.getLogger(__name__).warning(
-                "Tracking is behind: %s The run goes on; its journal keeps every record.", self._sender.problem
+                "Tracking is behind: %s The run continues; its journal contains every record.", self._sender.problem
             )
         return is_new
 
@@ -202,7 +212,7 @@ def open_tracker(
     run_name: str,
     tags: Mapping[str, str],
 ) -> Tracker:
-    """Return a tracker for the address; one that only keeps the journal when tracking is off or not installed."""
+    """Return a tracker; without MLflow or an address it only writes the journal."""
     if not uri:
         return NoTracker("Tracking is off.", journal, experiment, run_name, tags)
     if importlib.util.find_spec("mlflow") is None:
@@ -212,16 +222,16 @@ def open_tracker(
 
 
 def push(journal: Path, uri: str, artifact_root: str | None = None) -> Pushed:
-    """Send what a finished run could not send. Sending twice changes nothing."""
+    """Send the unsent records of a finished run. Idempotent."""
     if not journal.exists():
-        raise ConfigError(f"There is no tracking journal {journal}. Give the run's own: runs/RUN_ID/tracking.jsonl")
+        raise ConfigError(f"{journal}: no such tracking journal. Use the run's own: runs/RUN_ID/tracking.jsonl")
     if importlib.util.find_spec("mlflow") is None:
         raise MissingPackageError("mlflow", "tracking")
-    return Sender(Journal(journal), check_uri(uri), artifact_root).deliver(NO_HURRY)
+    return Sender(Journal(journal), check_uri(uri), artifact_root).deliver(PUSH_LIMITS)
 
 
 def _about(experiment: str, run_name: str, tags: Mapping[str, str]) -> dict[str, Any]:
     if not tags.get(RUN_TAG) or "'" in tags[RUN_TAG]:
-        raise ConfigError(f"A tracked run needs the tag '{RUN_TAG}' (without quotes) to be found again.")
+        raise ConfigError(f"A tracked run needs the tag '{RUN_TAG}' (without quotes) to identify it.")
     texts = {name: str(value) for name, value in tags.items()}
     return {"experiment": experiment, "run_name": run_name, "tags": texts}

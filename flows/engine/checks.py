@@ -132,10 +132,10 @@ def _check_model(plm: Plm, root: str | None) -> None:
     spec = model_spec(plm, root)
     check_model(spec)
     if plm.batch_api:
-        from connectors.models.vendors.batch_apis import side_of
+        from connectors.models.vendors.batch_apis import batch_api_of
         from flows.runtime.paid_models import vendor_of
 
-        side_of(vendor_of(plm, open_model(spec)))
+        batch_api_of(vendor_of(plm, open_model(spec)))
 
 
 def _check_embedder(choice: EmbedderChoice, root: str | None) -> None:

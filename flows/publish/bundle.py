@@ -11,7 +11,7 @@ from typing import Any
 
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.interfaces.errors import ArtifactError, ConfigError
-from connectors.security.signing import is_signed, key_mark, own_public, public_pem, read_public, sign
+from connectors.security.signing import is_signed, key_fingerprint, own_public, public_pem, read_public, sign
 
 MANIFEST, SIGNATURE, PUBLIC_KEY = "manifest.json", "manifest.sig", "public_key.pem"
 FORMAT = "wasp bundle 1"
@@ -27,11 +27,11 @@ def seal(folder: Path, secret: bytes, told: Mapping[str, Any]) -> str:
     files = {
         name: {"sha256": file_sha256(folder / name), "bytes": (folder / name).stat().st_size} for name in _files(folder)
     }
-    values = {"format": FORMAT, **told, "signature": "ed25519", "key": key_mark(pem), "files": files}
+    values = {"format": FORMAT, **told, "signature": "ed25519", "key": key_fingerprint(pem), "files": files}
     content = (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()
     (folder / MANIFEST).write_bytes(content)
     (folder / SIGNATURE).write_bytes(base64.b64encode(sign(secret, content)) + b"\n")
-    return key_mark(pem)
+    return key_fingerprint(pem)
 
 
 def verify_bundle(folder: Path, home: Path, key: Path | None = None) -> dict[str, Any]:
@@ -42,20 +42,20 @@ def verify_bundle(folder: Path, home: Path, key: Path | None = None) -> dict[str
     """
     content, pem = _read(folder, MANIFEST), _read(folder, PUBLIC_KEY)
     known = read_public(key) if key is not None else own_public(home)
-    trusted = known is not None and key_mark(known) == key_mark(pem)
+    trusted = known is not None and key_fingerprint(known) == key_fingerprint(pem)
     problems = []
     if key is not None and not trusted:
         problems.append(f"{PUBLIC_KEY}: is not the key in {key}")
     if not is_signed(pem, content, _signature(folder)):
         problems.append(f"{MANIFEST}: its signature does not hold; it was changed, or signed by another key")
     values = _manifest(content)
-    if not problems and values.get("key") != key_mark(pem):
+    if not problems and values.get("key") != key_fingerprint(pem):
         problems.append(f"{MANIFEST}: names another key")
     problems += _differences(folder, values.get("files", {}))
     return {
         "folder": str(folder),
         "run_id": values.get("run_id"),
-        "key": key_mark(pem),
+        "key": key_fingerprint(pem),
         "key_known": trusted,
         "problems": problems,
     }

@@ -186,7 +186,7 @@ def shown(what: str, total: int, note: Note = no_note) -> Iterator[Advance]:
     with display().work(what, total, note) as advance_display, PAGE.work(what, total, note) as advance_page:
 
         def advance(units: int) -> None:
-            cancellation.go_on()
+            cancellation.raise_if_stopped()
             advance_display(units)
             advance_page(units)
 

@@ -24,7 +24,7 @@ SHOWN = 3
 
 def backup(file: Path) -> dict[str, Any]:
     """Write a verified copy of the privacy ledger into a new file; runs may continue."""
-    from connectors.ledger.backup import close_up, copy_book, lines
+    from connectors.ledger.backup import copy_book, lines, merge_log
 
     ledger_file = _ledger_file(state_folder())
     if file.exists():
@@ -38,7 +38,7 @@ def backup(file: Path) -> dict[str, Any]:
         file.unlink()
         raise
     datasets = _open(file).datasets()
-    close_up(file)
+    merge_log(file)
     return {"file": str(file), "lines": len(lines(file)), "datasets": datasets}
 
 
@@ -48,7 +48,7 @@ def restore(file: Path) -> dict[str, Any]:
     Refuses to run during a run, with a backup that does not verify, and with one that lacks an entry of the current
     ledger or a release in the artifacts: their epsilon would be lost.
     """
-    from connectors.ledger.backup import lines, put_back, scratch_copy
+    from connectors.ledger.backup import lines, replace_ledger, scratch_copy
 
     home = state_folder()
     ledger_file = _ledger_file(home)
@@ -60,7 +60,7 @@ def restore(file: Path) -> dict[str, Any]:
         compared = _require_newer(file, ledger_file, entries)
         _require_releases(home, file, {hash_ for _, hash_ in entries})
         old = ledger_file.with_name(f"{ledger_file.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
-        put_back(scratch, ledger_file, old)
+        replace_ledger(scratch, ledger_file, old)
     return {
         "book": str(ledger_file),
         "lines": len(entries),

@@ -181,7 +181,7 @@ def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
 def _begin() -> None:
     """Redact secrets in this process's logs; raise if the process is being cancelled."""
     guard_logs()
-    cancellation.go_on()
+    cancellation.raise_if_stopped()
 
 
 def write(tools: Tools, job: WriteJob) -> State[Any]:

@@ -317,5 +317,5 @@ def test_parties_meet_on_s3_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert len([name for name in store.names("parties") if "/masked/" in name]) == 3
         assert info["parties"] == ["party-1", "party-2", "party-3"]
         monkeypatch.delenv("AWS_CA_BUNDLE")
-        with pytest.raises(ArtifactError, match=r"did not answer.*\(exchange\)"):
+        with pytest.raises(ArtifactError, match=r"is not available.*\(exchange\)"):
             found.again()

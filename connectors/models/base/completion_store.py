@@ -146,8 +146,8 @@ class CompletionStore:
             return Lengths(0, 0.0, 0.0, 0.0)
         times = [datetime.fromisoformat(created) for *_, created in rows]
         gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
-        read, written = (sum(row[column] for row in rows) / len(rows) for column in (0, 1))
-        return Lengths(len(rows), read, written, median(gaps) if gaps else 0.0, sum(row[2] for row in rows))
+        tokens_in, tokens_out = (sum(row[column] for row in rows) / len(rows) for column in (0, 1))
+        return Lengths(len(rows), tokens_in, tokens_out, median(gaps) if gaps else 0.0, sum(row[2] for row in rows))
 
     def asked(self, identity: str) -> dict[str, int]:
         """Return the number of completions per prompt key, without failures."""

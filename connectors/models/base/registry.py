@@ -59,7 +59,7 @@ def check_connector(name: str, connector: str) -> None:
     if connector not in known:
         near = difflib.get_close_matches(connector, known, n=1)
         hint = f"Did you mean '{near[0]}'? " if near else ""
-        raise ConfigError(f"plms '{name}': unknown connector '{connector}'. {hint}Connectors: {', '.join(known)}")
+        raise ConfigError(f"plms '{name}': no connector '{connector}'. {hint}Connectors: {', '.join(known)}")
 
 
 def check_model(spec: ModelSpec) -> None:

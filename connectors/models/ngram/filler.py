@@ -52,9 +52,9 @@ class Filler:
 
     def _between(self, model: KneserNey, position: int) -> Vector:
         history = [*model.start, *self._text[:position]]
-        known = next((n for n, word in enumerate(reversed(history)) if word == MASK_ID), len(history))
+        length = next((n for n, word in enumerate(reversed(history)) if word == MASK_ID), len(history))
         masses = np.zeros(len(self._words))
-        model.spread(history[len(history) - known :], 1.0, masses)
+        model.spread(history[len(history) - length :], 1.0, masses)
         after = self._text[position + 1] if position + 1 < len(self._text) else END_ID
         if 0 <= after < len(model.unigrams):
             masses[: len(model.unigrams)] *= model.before(after)

@@ -17,13 +17,13 @@ def fit_likelihood(texts: Sequence[str]) -> Callable[[str], float]:
     An unknown word counts as a tenth of a uniformly drawn word of their vocabulary.
     """
     model = KneserNey([tokenise(text.lower()) for text in texts], ORDER)
-    least = 0.1 / len(model.vocabulary)
+    minimum = 0.1 / len(model.vocabulary)
 
     def score(text: str) -> float:
         words = [START] * (ORDER - 1) + tokenise(text.lower())
         probabilities = [
             model.probability(words[end], words[end - ORDER + 1 : end]) for end in range(ORDER - 1, len(words))
         ]
-        return sum(math.log(max(p, least)) for p in probabilities) / max(len(probabilities), 1)
+        return sum(math.log(max(p, minimum)) for p in probabilities) / max(len(probabilities), 1)
 
     return score

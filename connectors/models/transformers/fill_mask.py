@@ -99,17 +99,17 @@ class FillMaskModel(HfModel):
             self._run(loaded, batch, deliver)
 
     def _gaps(self, loaded: Loaded, position: int, cloze: Cloze) -> Gaps:
-        most = (self._options.max_tokens or cloze.max_tokens) + SPECIAL_TOKENS
-        most = min(most, (loaded.context or most + SPECIAL_TOKENS) - SPECIAL_TOKENS)
+        limit = (self._options.max_tokens or cloze.max_tokens) + SPECIAL_TOKENS
+        limit = min(limit, (loaded.context or limit + SPECIAL_TOKENS) - SPECIAL_TOKENS)
         tokens = loaded.tokenizer(
-            encodable(cloze.source), truncation=True, max_length=most, return_special_tokens_mask=True
+            encodable(cloze.source), truncation=True, max_length=limit, return_special_tokens_mask=True
         )
         free = tuple(index for index, special in enumerate(tokens["special_tokens_mask"]) if not special)
         seed = hashlib.sha256((self.identity + cloze.key).encode()).digest()
         stream_seed = int.from_bytes(seed[:16], "big")
         return Gaps(position, list(tokens["input_ids"]), 0, stream_seed, free, cloze.mask, cloze.rounds)
 
-    def _generated(self, loaded: Loaded, batch: Sequence[Request]) -> list[Completion]:
+    def _generate(self, loaded: Loaded, batch: Sequence[Request]) -> list[Completion]:
         rows = [Row(gaps, list(gaps.ids), np.random.default_rng(gaps.seed)) for gaps in batch if isinstance(gaps, Gaps)]
         for turn in range(max(row.gaps.rounds for row in rows)):
             filled = [row for row in rows if turn < row.gaps.rounds]
@@ -118,7 +118,7 @@ class FillMaskModel(HfModel):
             while filled := [row for row in filled if row.open]:
                 for row, scores in zip(filled, self._scores(loaded, filled), strict=True):
                     row.ids[row.open.pop()] = self._drawn(scores, row.rng)
-        return [self._varied(loaded, row) for row in rows]
+        return [self._variation(loaded, row) for row in rows]
 
     def _scores(self, loaded: Loaded, rows: Sequence[Row]) -> Any:
         """Return scores of each row's next open position, shape (rows, vocabulary)."""
@@ -148,6 +148,6 @@ class FillMaskModel(HfModel):
             values = values - np.log(np.maximum(rng.standard_exponential(len(values)), np.finfo(np.float64).tiny))
         return int(values.argmax())
 
-    def _varied(self, loaded: Loaded, row: Row) -> Completion:
+    def _variation(self, loaded: Loaded, row: Row) -> Completion:
         text = loaded.tokenizer.decode([row.ids[position] for position in row.gaps.free], skip_special_tokens=True)
         return Completion(text.strip(), tokens_in=len(row.ids), tokens_out=len(row.gaps.free))

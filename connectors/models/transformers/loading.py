@@ -152,9 +152,9 @@ def load(name: str, folder: Path, options: HfOptions, fills: bool = False) -> Lo
             model, tokenizer = _read(folder, options, device, fills)
         except Exception as error:
             # Weight readers and models' own code raise many kinds of errors.
-            why = _why(error, options.trust_remote_code)
+            why = _explain_load_error(error, options.trust_remote_code)
             raise FinalError(f"Model '{name}' cannot be loaded from {folder}: {why}") from error
-        eos, pad = ((), int(tokenizer.pad_token_id or 0)) if fills else _own_generation(model, tokenizer)
+        eos, pad = ((), int(tokenizer.pad_token_id or 0)) if fills else _reset_generation(model, tokenizer)
     config = model.config
     return Loaded(model, tokenizer, device, config.is_encoder_decoder, eos, pad, _context(config), _bytes(model))
 
@@ -178,7 +178,7 @@ def _read(folder: Path, options: HfOptions, device: Any, fills: bool) -> tuple[A
     return model.to(device).eval(), tokenizer
 
 
-def _why(error: Exception, is_trusted: bool) -> str:
+def _explain_load_error(error: Exception, is_trusted: bool) -> str:
     message = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}"
     if not is_trusted and "trust_remote_code" in str(error):
         return (
@@ -231,7 +231,7 @@ def _torch_dtype(name: str) -> Any:
     return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[name]
 
 
-def _own_generation(model: Any, tokenizer: Any) -> tuple[tuple[int, ...], int]:
+def _reset_generation(model: Any, tokenizer: Any) -> tuple[tuple[int, ...], int]:
     """Replace the model's generation settings; return its end and padding tokens.
 
     Only the special tokens are retained. Many models have their own temperature or penalty. Others have do_sample:

@@ -154,11 +154,11 @@ class HfModel:
         new = max(1, min(prompt.max_tokens, self._options.max_tokens or prompt.max_tokens))
         if loaded.context is not None:
             # An encoder's context contains only the prompt.
-            least = 0 if loaded.seq2seq else min(new, MINIMAL_COMPLETION, max(1, loaded.context // 2))
-            if len(ids) + least > loaded.context:
+            reserve = 0 if loaded.seq2seq else min(new, MINIMAL_COMPLETION, max(1, loaded.context // 2))
+            if len(ids) + reserve > loaded.context:
                 if self._options.long_prompt == "refuse":
-                    return _too_long(len(ids), least, loaded.context)
-                ids = ids[len(ids) + least - loaded.context :]
+                    return _too_long(len(ids), reserve, loaded.context)
+                ids = ids[len(ids) + reserve - loaded.context :]
             new = min(new, loaded.context - (0 if loaded.seq2seq else len(ids)))
         seed = hashlib.sha256((self.identity + prompt.key).encode()).digest()
         return Request(position, ids, new, int.from_bytes(seed[:16], "big"))
@@ -192,10 +192,10 @@ class HfModel:
     def _run(self, loaded: Loaded, batch: Sequence[Request], deliver: Deliver) -> None:
         import torch
 
-        most = self._most_rows or len(batch)
-        if len(batch) <= most:
+        rows = self._most_rows or len(batch)
+        if len(batch) <= rows:
             try:
-                completions = self._generated(loaded, batch)
+                completions = self._generate(loaded, batch)
             except torch.OutOfMemoryError:
                 completions = None
             if completions is not None:
@@ -203,20 +203,20 @@ class HfModel:
                     deliver(request.position, completion)
                 return
             torch.cuda.empty_cache()
-            most = len(batch) // 2
-            if most == 0:
+            rows = len(batch) // 2
+            if rows == 0:
                 error = f"one prompt of {len(batch[0].ids)} tokens does not fit into the memory of {loaded.device}"
                 deliver(batch[0].position, Completion("", "error", error=error))
                 return
-            self._most_rows = most
-        for start in range(0, len(batch), most):
-            self._run(loaded, batch[start : start + most], deliver)
+            self._most_rows = rows
+        for start in range(0, len(batch), rows):
+            self._run(loaded, batch[start : start + rows], deliver)
 
-    def _generated(self, loaded: Loaded, batch: Sequence[Request]) -> list[Completion]:
+    def _generate(self, loaded: Loaded, batch: Sequence[Request]) -> list[Completion]:
         import torch
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
-        ids, mask = _padded(loaded, batch)
+        ids, mask = _pad(loaded, batch)
         start = 1 if loaded.seq2seq else ids.shape[1]
         ends = RowEnd(batch, self._options.stop, loaded.tokenizer, start)
         sampler = RowSampler(self._options, batch, loaded.device, after_prompt=not loaded.seq2seq)
@@ -237,10 +237,10 @@ class HfModel:
         ]
 
     def _completion(self, loaded: Loaded, request: Request, row: Sequence[int], stopped: int | None) -> Completion:
-        written = row[: min(request.new, stopped or request.new)]
-        end = next((i for i, token in enumerate(written) if token in loaded.eos), None)
-        count = len(written) if end is None else end + 1
-        text = loaded.tokenizer.decode(written[:end], skip_special_tokens=True)
+        tokens = row[: min(request.new, stopped or request.new)]
+        end = next((i for i, token in enumerate(tokens) if token in loaded.eos), None)
+        count = len(tokens) if end is None else end + 1
+        text = loaded.tokenizer.decode(tokens[:end], skip_special_tokens=True)
         for stop in self._options.stop:
             text = text.split(stop, 1)[0]
         reason = "length" if end is None and stopped is None else "stop"
@@ -266,7 +266,7 @@ def _chat(tokenizer: Any, text: str, options: Mapping[str, Any]) -> str:
     return str(tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True, **options))
 
 
-def _padded(loaded: Loaded, batch: Sequence[Request]) -> tuple[Any, Any]:
+def _pad(loaded: Loaded, batch: Sequence[Request]) -> tuple[Any, Any]:
     import torch
 
     width = max(len(request.ids) for request in batch)

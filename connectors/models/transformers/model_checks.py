@@ -150,7 +150,7 @@ def _require_on_hub(field: str, model: str, revision: str | None, offline: bool)
             f"{field}: '{model}'{version} is neither a folder nor on the hub (or HF_TOKEN lacks access). Check it."
         ) from error
     except errors.EntryNotFoundError as error:
-        raise ConfigError(f"{field}: '{model}'{version} on the hub is no transformers model. Use another.") from error
+        raise ConfigError(f"{field}: '{model}'{version} on the hub is not for transformers. Use another.") from error
     except Exception as error:
         # The hub's client passes on errors of its HTTP library.
         raise ConfigError(

@@ -120,12 +120,12 @@ def _numbers(options: HfOptions, name: str) -> None:
         real = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if not (real and low <= value <= high):
             raise ConfigError(f"Model '{name}': {option} must be a number from {low} to {high}, got {value!r}.")
-    for option, least in WHOLE.items():
+    for option, minimum in WHOLE.items():
         value = getattr(options, option)
         if value is None and option not in ("top_k", "no_repeat_ngram_size"):
             continue
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ConfigError(f"Model '{name}': {option} must be a whole number of at least {least}, got {value!r}.")
+        if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+            raise ConfigError(f"Model '{name}': {option} must be a whole number of at least {minimum}, got {value!r}.")
 
 
 def _texts(options: HfOptions, name: str) -> None:

@@ -57,8 +57,8 @@ class RowSampler:
             return scores
         scores = scores / options.temperature
         if 0 < options.top_k < scores.shape[-1]:
-            least = scores.topk(options.top_k, dim=-1).values[:, -1:]
-            scores = scores.masked_fill(scores < least, float("-inf"))
+            threshold = scores.topk(options.top_k, dim=-1).values[:, -1:]
+            scores = scores.masked_fill(scores < threshold, float("-inf"))
         if options.top_p < 1:
             scores = nucleus(scores, options.top_p)
         return scores - self._noise.log_exponential(scores.shape[-1])

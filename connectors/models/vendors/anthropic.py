@@ -94,8 +94,8 @@ def read_message(response: Any, body: Mapping[str, Any]) -> Completion:
     if not isinstance(content, list):
         raise ValueError("no list of content blocks")
     stop_reason = str(part(response, "stop_reason"))
-    read = sum_counts(usage, "input_tokens", ("cache_creation_input_tokens", "cache_read_input_tokens"))
-    reported = (read, part(usage, "output_tokens"))
+    tokens_in = sum_counts(usage, "input_tokens", ("cache_creation_input_tokens", "cache_read_input_tokens"))
+    reported = (tokens_in, part(usage, "output_tokens"))
     count = count_tokens(body, reported, content, at_limit=stop_reason == "max_tokens")
     reason, text, error = _REASONS.get(stop_reason, "stop"), "", ""
     if reason == "refused":

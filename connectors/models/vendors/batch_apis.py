@@ -15,7 +15,7 @@ from connectors.interfaces.models import Completion
 from connectors.models.vendors.anthropic import AnthropicModel, read_message
 from connectors.models.vendors.calls import VendorModel
 from connectors.models.vendors.client import json_object, part
-from connectors.models.vendors.errors import Target, decide, read_failure
+from connectors.models.vendors.errors import Target, classify_failure, read_failure
 from connectors.models.vendors.openai import OpenAIModel, read_chat, read_legacy
 
 Outcome = Completion | WaspError
@@ -33,7 +33,7 @@ class Progress:
     ended: bool
 
 
-class BatchSide(Protocol):
+class BatchApi(Protocol):
     """A vendor's batch API.
 
     `mark` is a digest of the requests, 64 hexadecimal digits.
@@ -55,7 +55,7 @@ class BatchSide(Protocol):
         """
 
 
-def side_of(model: VendorModel[Any]) -> BatchSide:
+def batch_api_of(model: VendorModel[Any]) -> BatchApi:
     """Return the batch API of a model; ConfigError if it has none."""
     if len(model.options.endpoints) != 1 or model.options.several != 1:
         raise ConfigError(f"Model '{model.name}': batches take one endpoint and one text per request.")
@@ -123,10 +123,10 @@ class OpenAIBatches:
         response = entry.get("response")
         status = part(response, "status_code") or 0
         if status == 200:
-            read = read_legacy if self.endpoint == "/v1/completions" else read_chat
-            return read(part(response, "body"), body)
+            parse = read_legacy if self.endpoint == "/v1/completions" else read_chat
+            return parse(part(response, "body"), body)
         failure = part(response, "body") or {"error": entry.get("error") or {}}
-        return decide(read_failure(status or 400, failure, "", {}), target)
+        return classify_failure(read_failure(status or 400, failure, "", {}), target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +169,13 @@ class AnthropicBatches:
     ) -> AsyncIterator[tuple[str, Outcome]]:
         """Read the lines of the results."""
         async for entry in await client.messages.batches.results(batch):
-            read = entry.to_dict(mode="json")
-            name = str(read["custom_id"])
-            yield name, self._outcome(read["result"], target, bodies.get(name, {}))
+            values = entry.to_dict(mode="json")
+            name = str(values["custom_id"])
+            yield name, self._outcome(values["result"], target, bodies.get(name, {}))
 
     def _outcome(self, result: Mapping[str, Any], target: Target, body: Mapping[str, Any]) -> Outcome:
         if result["type"] == "succeeded":
             return read_message(result["message"], body)
         if result["type"] == "errored":
-            return decide(read_failure(400, part(result, "error"), "", {}), target)
+            return classify_failure(read_failure(400, part(result, "error"), "", {}), target)
         return Completion("", "error", error=f"the batch ended before it processed this request ({result['type']})")

@@ -22,7 +22,7 @@ from connectors.interfaces.progress import chunks
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.vendors.answers import plain_text
-from connectors.models.vendors.batch_apis import Outcome, Progress, side_of
+from connectors.models.vendors.batch_apis import Outcome, Progress, batch_api_of
 from connectors.models.vendors.calls import VendorModel, failed_call
 from connectors.models.vendors.event_loop import run_here
 from connectors.security.secrets import read_secret
@@ -74,7 +74,7 @@ class BatchModel:
         share: float = 0.5,
     ) -> None:
         self.inner, self.folder, self.watch, self.poll, self.share = inner, Path(folder), watch, poll, share
-        self.side = side_of(inner)
+        self.side = batch_api_of(inner)
 
     @property
     def name(self) -> str:

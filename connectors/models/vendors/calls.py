@@ -19,7 +19,7 @@ from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.vendors.answers import ask_for_several, plain_text, several_texts
 from connectors.models.vendors.client import request_bytes
-from connectors.models.vendors.errors import NOT_ACCEPTED, Target, decide, read_failure, unreachable
+from connectors.models.vendors.errors import NOT_ACCEPTED, Target, classify_failure, read_failure, unreachable
 from connectors.models.vendors.event_loop import run_here
 from connectors.models.vendors.options import Address, VendorOptions
 from connectors.models.vendors.pacing import Endpoint, SlowDown, Unusable
@@ -109,9 +109,9 @@ class VendorModel(ABC, Generic[Options]):
 
         No token is shorter than a byte; a hundred more allow for roles and formatting.
         """
-        read = request_bytes(self.request(replace(prompt, text=encodable(prompt.text)))) + 100
-        written = self.options.max_tokens or prompt.max_tokens
-        return self.options.price.dollars(read, written) * self.options.tries
+        tokens_in = request_bytes(self.request(replace(prompt, text=encodable(prompt.text)))) + 100
+        tokens_out = self.options.max_tokens or prompt.max_tokens
+        return self.options.price.dollars(tokens_in, tokens_out) * self.options.tries
 
     @abstractmethod
     def open_client(self, address: Address, secret: Secret) -> Any:
@@ -150,7 +150,7 @@ class _Work(Generic[Options]):
                 self.clients.append(model.open_client(address, secret))
             for size in dict.fromkeys((model.options.several, 1)):
                 left = [position for position in range(len(self.prompts)) if position not in self.answers]
-                self.groups, self.wasted = grouped(self.prompts, left, size), {}
+                self.groups, self.wasted = group_positions(self.prompts, left, size), {}
                 window = Window(model.endpoints, model.options.paced, self.call, self.land)
                 await window.run(len(self.groups))
         finally:
@@ -234,16 +234,18 @@ class _Work(Generic[Options]):
 
 
 def failed_call(error: Exception, target: Target, secret: str) -> WaspError | Completion:
-    """Return the meaning of an SDK's exception; see `errors.decide`."""
+    """Return the meaning of an SDK's exception; see `errors.classify_failure`."""
     status, response = getattr(error, "status_code", 0), getattr(error, "response", None)
     if response is not None and status >= 400:
-        return decide(read_failure(status, getattr(error, "body", None), str(error), response.headers), target, secret)
+        return classify_failure(
+            read_failure(status, getattr(error, "body", None), str(error), response.headers), target, secret
+        )
     if response is not None or isinstance(error, ValueError):
         return TemporaryError(f"{target}: the response is not the documented JSON.")
     return unreachable(target, error)
 
 
-def grouped(prompts: Sequence[Prompt], positions: Sequence[int], size: int) -> list[tuple[int, ...]]:
+def group_positions(prompts: Sequence[Prompt], positions: Sequence[int], size: int) -> list[tuple[int, ...]]:
     """Group positions whose prompts differ only in their seed, in order.
 
     `size`: maximum positions per group.

@@ -11,7 +11,7 @@ from typing import Any
 
 from connectors.interfaces.errors import FinalError, TemporaryError, WaspError
 from connectors.interfaces.models import Completion
-from connectors.interfaces.redaction import HIDDEN, redact_words
+from connectors.interfaces.redaction import HIDDEN, redact_output
 from connectors.models.vendors.pacing import SlowDown
 
 MOST_CHARACTERS = 300
@@ -85,13 +85,13 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
     return max(0.0, date.timestamp() - (time.time() if now is None else now))
 
 
-def decide(failure: Failure, target: Target, secret: str = "") -> WaspError | Completion:
+def classify_failure(failure: Failure, target: Target, secret: str = "") -> WaspError | Completion:
     """Return the meaning of a failure.
 
     TemporaryError: retry. Completion: the request is refused or failed. FinalError: the endpoint will refuse all
     requests; the message has the next action and contains no key.
     """
-    message, status = readable(failure.message, secret), failure.status
+    message, status = sanitize(failure.message, secret), failure.status
     if status in (401, 403):
         return FinalError(
             f"{target}: the key was refused (HTTP {status}). Put a valid key with access to '{target.model}' "
@@ -108,10 +108,10 @@ def decide(failure: Failure, target: Target, secret: str = "") -> WaspError | Co
         return SlowDown(f"{target}: too many requests (HTTP {status}): {message}", failure.retry_after, refused=True)
     if status in (408, 409, 425) or status >= 500:
         return TemporaryError(f"{target}: failed (HTTP {status}): {message}", failure.retry_after)
-    return _of_this_request(failure, target, message)
+    return _classify_request_failure(failure, target, message)
 
 
-def _of_this_request(failure: Failure, target: Target, message: str) -> WaspError | Completion:
+def _classify_request_failure(failure: Failure, target: Target, message: str) -> WaspError | Completion:
     if _BAD_KEY.search(failure.message):
         return FinalError(f"{target}: the key was refused (HTTP {failure.status}). Check '{target.key}'.")
     if _FILTERED.search(failure.message):
@@ -126,11 +126,11 @@ def _of_this_request(failure: Failure, target: Target, message: str) -> WaspErro
     return Completion("", "error", error=f"{NOT_ACCEPTED} (HTTP {failure.status}): {message}")
 
 
-def readable(message: str, secret: str = "") -> str:
+def sanitize(message: str, secret: str = "") -> str:
     """Return a server's message on one line, shortened, without anything like a key."""
     if secret:
         message = message.replace(secret, HIDDEN)
-    message = redact_words(" ".join(message.split()))
+    message = redact_output(" ".join(message.split()))
     return message if len(message) <= MOST_CHARACTERS else message[: MOST_CHARACTERS - 3] + "..."
 
 
@@ -145,5 +145,5 @@ def unreachable(target: Target, problem: BaseException) -> TemporaryError:
             return TemporaryError(f"{target}: unreachable ({type(chain).__name__}).")
         chain = chain.__cause__ or chain.__context__
     if "Timeout" in type(problem).__name__:
-        return SlowDown(f"{target}: no answer in time.")
+        return SlowDown(f"{target}: no response in time.")
     return TemporaryError(f"{target}: the connection broke ({type(problem).__name__}).")

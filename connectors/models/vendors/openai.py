@@ -43,9 +43,11 @@ class OpenAIOptions(VendorOptions):
         """Check the options of a spec; ConfigError with the invalid one and a correction."""
         options = read_options(cls, spec, URL, "env:OPENAI_API_KEY")
         where = f"Model '{spec.name}'"
-        for name, known in (("api", APIS), ("limit_field", LIMIT_FIELDS)):
-            if getattr(options, name) not in known:
-                raise ConfigError(f"{where}: {name} must be one of {', '.join(known)}, got {getattr(options, name)!r}.")
+        for name, choices in (("api", APIS), ("limit_field", LIMIT_FIELDS)):
+            if getattr(options, name) not in choices:
+                raise ConfigError(
+                    f"{where}: {name} must be one of {', '.join(choices)}, got {getattr(options, name)!r}."
+                )
         if options.azure and (
             not isinstance(options.azure, Mapping) or set(options.azure) - {"api_version", "deployment"}
         ):

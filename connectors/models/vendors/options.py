@@ -126,7 +126,7 @@ def read_options(kind: type[Options], spec: ModelSpec, vendor_url: str, key: str
     if not isinstance(options.get("seeded", True), bool):
         raise ConfigError(f"{where}: seeded must be true or false.")
     if not spec.model:
-        raise ConfigError(f"{where}: model is missing. Set it to the vendor's name of the model.")
+        raise ConfigError(f"{where}: set `model` to the vendor's name of the model.")
     return kind(**options)
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from connectors.artifacts import shared_store
-from connectors.artifacts.shared_store import MARK, RemoteFiles, SharedArtifacts, checked, open_artifacts
+from connectors.artifacts.shared_store import MARK, RemoteFiles, SharedArtifacts, check_address, open_artifacts
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import ArtifactError, ConfigError, MissingPackageError
@@ -232,13 +232,13 @@ def test_a_bucket_that_does_not_exist_is_told_before_anything_is_made(
 )
 def test_an_address_that_cannot_be_one_is_refused(address: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        checked(address)
+        check_address(address)
 
 
 def test_a_missing_package_is_answered_with_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingPackageError, match=r"-m pip install .*\[s3\]'"):
-        checked("s3://bucket/wasp")
+        check_address("s3://bucket/wasp")
 
 
 def test_without_an_address_it_is_the_state_folder(tmp_path: Path) -> None:

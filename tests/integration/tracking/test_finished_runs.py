@@ -32,14 +32,13 @@ def again(uri, folder):
     return tracker_at(uri, folder, tags=TAGS | {"prefect.flow_run_id": "f-2"})
 
 
-@pytest.mark.parametrize("lost", ["nothing", "marks", "journal"])
+@pytest.mark.parametrize("lost", ["nothing", "status", "journal"])
 def test_recording_a_finished_run_again_leaves_it_alone(store, tmp_path, lost):
     first = tracker_at(store, tmp_path)
     run_with_student(first, tmp_path)
     before = snapshot(store)
-    for path in {"nothing": [], "marks": [first.journal.marks], "journal": [first.journal.path, first.journal.marks]}[
-        lost
-    ]:
+    journal, status = first.journal.path, first.journal.status_file
+    for path in {"nothing": [], "status": [status], "journal": [journal, status]}[lost]:
         path.unlink()
     assert run_with_student(again(store, tmp_path), tmp_path).left == 0
     assert snapshot(store) == before

@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 from connectors.tracking.address import page, redact, scrub
-from connectors.tracking.sender import Patience
+from connectors.tracking.sender import TimeLimits
 from connectors.tracking.tracker import push
 from tests.support.servers.ports import free_port
 from tests.support.tracking import TAGS, history, the_run, timed, tracker_at, whole_run
@@ -23,7 +23,7 @@ def test_a_server_that_is_down_delays_nothing_and_push_tells_it_all_once(store, 
     down = tracker_at(f"http://127.0.0.1:{free_port()}", tmp_path)
     assert timed(lambda: whole_run(down, tmp_path)) < 3.0
     assert len(down.journal.unsent()) == len(down.journal.records()) == 9
-    assert "does not answer" in down.problem
+    assert "does not respond" in down.problem
     for _ in range(2):
         assert push(down.journal.path, store).left == 0
     assert history(store, "fid") == [(0, 0.5), (1, 0.4), (2, 0.3)]
@@ -127,7 +127,7 @@ def relay_that_loses_the_answer_to(path, port):
 
 
 def test_metrics_whose_confirmation_is_lost_on_the_way_are_not_told_twice(server, tmp_path, monkeypatch):
-    monkeypatch.setattr("connectors.tracking.tracker.IN_A_RUN", Patience(answer=2.0, total=4.0))
+    monkeypatch.setattr("connectors.tracking.tracker.RUN_LIMITS", TimeLimits(answer=2.0, total=4.0))
     relay = relay_that_loses_the_answer_to("/runs/log-batch", int(server.rpartition(":")[2]))
     tracker = tracker_at(f"http://127.0.0.1:{relay.server_port}", tmp_path, tags=TAGS | {"wasp.run_id": "lossy"})
     tracker.start({})

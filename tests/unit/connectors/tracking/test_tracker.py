@@ -61,7 +61,7 @@ def test_pushing_a_sent_journal_sends_nothing_even_when_the_marks_are_lost(store
     tracker = tracker_at(store, tmp_path)
     whole_run(tracker, tmp_path)
     assert push(tracker.journal.path, store).sent == 0
-    tracker.journal.marks.unlink()
+    tracker.journal.status_file.unlink()
     assert push(tracker.journal.path, store).left == 0
     _, run = the_run(store)
     assert history(store, "fid") == [(0, 0.5), (1, 0.4), (2, 0.3)]
@@ -93,8 +93,8 @@ def test_a_run_killed_between_store_and_mark_has_the_metric_once(store, tmp_path
     tracker = tracker_at(store, tmp_path)
     tracker.start({})
     tracker.metrics({"fid": 0.5}, step=0)
-    lines = tracker.journal.marks.read_bytes().splitlines(keepends=True)
-    tracker.journal.marks.write_bytes(b"".join(lines[:-1]) + lines[-1][:20])
+    lines = tracker.journal.status_file.read_bytes().splitlines(keepends=True)
+    tracker.journal.status_file.write_bytes(b"".join(lines[:-1]) + lines[-1][:20])
     assert push(tracker.journal.path, store).sent == 1
     assert history(store, "fid") == [(0, 0.5)]
 

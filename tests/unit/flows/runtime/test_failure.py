@@ -81,6 +81,6 @@ def test_a_stop_on_purpose_passes_as_it_is() -> None:
     with pytest.raises(KeyboardInterrupt), told(Story()):
         raise KeyboardInterrupt
     with pytest.raises(cancellation.ProcessEnds):
-        cancellation.go_on()
+        cancellation.raise_if_stopped()
     with told(Story()):  # what begins afterwards, in a notebook, is not ended
-        cancellation.go_on()
+        cancellation.raise_if_stopped()

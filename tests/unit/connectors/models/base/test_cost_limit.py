@@ -134,5 +134,5 @@ def test_the_estimated_part_survives_restarts_and_other_machines(tmp_path: Path)
 
 
 def test_a_refusal_shows_small_amounts_exactly(tmp_path: Path) -> None:
-    with pytest.raises(MoneyError, match=r"may cost 0\.0062 dollars, only 0\.005 of 0\.005 are left"):
+    with pytest.raises(MoneyError, match=r"may cost 0\.0062 dollars, but only 0\.005 of 0\.005 are left"):
         Purse(tmp_path / "money.jsonl", most=0.005).reserve([0.0062])

@@ -285,7 +285,7 @@ def test_wrong_options_say_what_to_write(options, message, tiny_models):
 
 
 @pytest.mark.parametrize(
-    ("model", "message"), [("", "set model"), ("./nowhere/at/all", "no folder"), ("tests", "no config")]
+    ("model", "message"), [("", "set model"), ("./nowhere/at/all", "neither a folder"), ("tests", "no config")]
 )
 def test_a_wrong_place_is_told_before_anything_runs(model, message, tmp_path, monkeypatch):
     (tmp_path / "tests").mkdir()
