@@ -1,6 +1,6 @@
-"""The steps of guidance by a released density: the release, then examples, weights and the final set from it.
+"""Steps of guidance by a released density: the release, and examples, weights and the final set from it.
 
-Private rows are opened once, in tasks/private/releases/density.py. Where rows vote instead, the steps of
+Only tasks/private/releases/density.py reads private rows, once. If the rows vote instead, the steps of
 tasks/steps/selection.py run.
 """
 
@@ -28,7 +28,7 @@ from tasks.selection.examples import listed, together
 from tasks.selection.weights import Weighting, allocate, weigh
 from tasks.steps import selection
 from tasks.steps.generate import ROW_TYPES
-from tasks.steps.release_artifact import sums_told, write_release
+from tasks.steps.release_artifact import sums_table, write_release
 from tasks.steps.selection import SelectJob, WeighJob
 from tasks.steps.texts import content, read_samples, read_vectors
 from tasks.text.cleaning import normalised
@@ -37,16 +37,16 @@ from tasks.text.usable_texts import require_usable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-PARTING = 3
-"""Power of the PLMs' weights: on three data sets it lowered FID at epsilon 1, at 4 and without noise."""
+WEIGHT_EXPONENT = 3
+"""Exponent of the models' weights; on three datasets it lowered FID at epsilon 1, at epsilon 4 and without noise."""
 
 MATCHED = "matched"
-"""What stands in place of a PLM's name for texts of several that were kept as the final set."""
+"""Name in place of a language model for the final set, which mixes texts of several models."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuideSpec:
-    """The density of the private rows: its noise, its kernel, its classes; other fields as in VoteSpec."""
+    """The release of the density of the private rows; the remaining fields are as in VoteSpec."""
 
     dataset: str
     fingerprint: str
@@ -59,7 +59,7 @@ class GuideSpec:
 
 @dataclass(frozen=True, slots=True)
 class SettleJob:
-    """Keep the part `keep` of all texts, the set that matches the released density best; `seed` deals large classes."""
+    """The share `keep` of texts that best match the released density; `seed` partitions large classes."""
 
     iteration: int
     kernel: Kernel
@@ -69,7 +69,7 @@ class SettleJob:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """Move vectors of texts, class by class, to where a released density (`release`, of `kernel`) expects rows."""
+    """A translation of the text vectors of each class to the mean that a released density expects."""
 
     release: ArtifactRef
     kernel: Kernel
@@ -77,7 +77,7 @@ class Shift:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Texts:
-    """Public texts, each once in its class: their rows and vectors and, beside a density, features and expectations."""
+    """Public texts, distinct per class: rows, vectors and, with a density, features and expected means."""
 
     samples: pd.DataFrame
     vectors: Matrix
@@ -86,23 +86,23 @@ class Texts:
 
     @property
     def labels(self) -> NDArray[Any]:
-        """The class of each."""
+        """Class of each text."""
         return self.samples["label"].to_numpy(dtype=str)
 
     @property
-    def beside(self) -> tuple[Expected, NDArray[np.float64], NDArray[Any]]:
-        """What is expected of private rows, features of the texts, and their classes."""
+    def with_density(self) -> tuple[Expected, NDArray[np.float64], NDArray[Any]]:
+        """Expected means of the private rows, features of the texts, and classes of the texts."""
         assert self.points is not None
         assert self.expected is not None
         return self.expected, self.points, self.labels
 
 
 def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
-    """Release the density of the private rows once, and write it as guidance/release.parquet.
+    """Release the density of the private rows once and write it to guidance/release.parquet.
 
-    `written`: the texts of the first round with vectors. A map that learns from them is part of what is released, bit
-    by bit; of others they tell how long vectors are and nothing else: the same rows, promise, embedder and kernel are
-    the same release whatever was written, in any run.
+    `written`: the texts of the first round with vectors. A kernel that learns from them is part of the release key.
+    Other kernels only need the dimension of the vectors. For these, the same rows, guarantee, embedder and kernel give
+    the same release in any run, independent of the texts.
     """
     privacy, where = spec.noise.privacy, tools.private.where
     kernel, basis = _learned(tools, spec.kernel, written)
@@ -133,20 +133,22 @@ def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) 
         respend=spec.respend,
     )
 
-    def told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
-        table, info = sums_told(output)
+    def read_output(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
+        table, info = sums_table(output)
         learned = {"basis": asdict(replace(basis, reused=False))} if basis else {}
         return table, info | {"labels": list(spec.labels)} | learned
 
     def draw() -> Release:
         return release_guidance(tools, job)
 
-    place = f"runs/{tools.run_id}/{GUIDANCE}/release.parquet", key
-    return write_release(tools, spec.dataset, place, draw, told, lambda: require_usable(tools, written, spec.needed))
+    target = f"runs/{tools.run_id}/{GUIDANCE}/release.parquet", key
+    return write_release(
+        tools, spec.dataset, target, draw, read_output, lambda: require_usable(tools, written, spec.needed)
+    )
 
 
 def _learned(tools: Tools, kernel: Kernel, written: Sequence[Written]) -> tuple[Kernel, ArtifactRef | None]:
-    """Return the map as public texts make it, and where what it learned lies; None where it learns nothing."""
+    """Return the kernel fitted to public texts and the artifact of its basis; None if it does not learn."""
     if not kernel.learns:
         return kernel, None
     path = f"runs/{tools.run_id}/{GUIDANCE}/basis.parquet"
@@ -162,7 +164,7 @@ def _learned(tools: Tools, kernel: Kernel, written: Sequence[Written]) -> tuple[
 
 
 def mapped(tools: Tools, kernel: Kernel, release: ArtifactRef) -> Kernel:
-    """Return the map of a release, with what it learned."""
+    """Return the kernel of a release with its learned basis."""
     if not kernel.learns:
         return kernel
     basis = tools.artifacts.read_matrix(ArtifactRef(**tools.artifacts.info(release)["basis"]))
@@ -172,7 +174,7 @@ def mapped(tools: Tools, kernel: Kernel, release: ArtifactRef) -> Kernel:
 def select_examples(
     tools: Tools, job: SelectJob, release: ArtifactRef, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
-    """Write the examples of each class: by votes (Eq. 7), or such as are like private rows and unlike other texts."""
+    """Write the examples of each class: by votes (Eq. 7), or by the released density."""
     if job.kernel is None:
         return selection.select_examples(tools, job, release, written)
     kernel, path = job.kernel, f"runs/{tools.run_id}/iteration={job.iteration}/selection.parquet"
@@ -193,7 +195,7 @@ def select_examples(
 def weigh_models(
     tools: Tools, job: WeighJob, release: ArtifactRef, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
-    """Write the weight of each PLM (Eq. 8): by votes, or by what its texts weigh in a set that matches the density."""
+    """Write the weight of each model (Eq. 8): by votes, or by the weight of its texts in a density match."""
     if job.kernel is None or not job.weighting:
         return selection.weigh_models(tools, job, release, written)
     kernel, path = job.kernel, f"runs/{tools.run_id}/iteration={job.iteration}/weights.parquet"
@@ -209,39 +211,39 @@ def weigh_models(
 
 
 def settle(tools: Tools, job: SettleJob, release: ArtifactRef, written: Sequence[Written]) -> tuple[Written, str]:
-    """Write the final set: the part of all texts that matches the density best, classes in the proportions they had."""
+    """Write the final set: the texts that best match the density, with unchanged class proportions."""
     path = f"runs/{tools.run_id}/{MATCHED}/samples.parquet"
     parameters: dict[str, object] = {"keep": job.keep, "kernel": job.kernel.name, "seed": job.seed}
     key = step_key("settle", parameters, _inputs(release, written))
-    beside = path.replace("samples", "vectors")
+    vectors_path = path.replace("samples", "vectors")
 
     def make() -> ArtifactRef:
         texts = _open(tools, job.kernel, release, written)
-        kept = matched(*texts.beside, _counts(texts.samples, job.keep), job.seed)
-        samples = texts.samples.iloc[kept].reset_index(drop=True)
-        tools.artifacts.write_matrix(beside, texts.vectors[kept], key)
+        selected = matched(*texts.with_density, _counts(texts.samples, job.keep), job.seed)
+        samples = texts.samples.iloc[selected].reset_index(drop=True)
+        tools.artifacts.write_matrix(vectors_path, texts.vectors[selected], key)
         return tools.artifacts.write_table(path, samples[list(ROW_TYPES)], key)
 
     def stale(_: ArtifactRef) -> str:
-        whole = tools.artifacts.find(beside, key)
-        return "" if whole else "computed again because the vectors of the final set are not whole"
+        vectors = tools.artifacts.find(vectors_path, key)
+        return "" if vectors else "recomputed because the vectors of the final set are incomplete"
 
     ref, why = make_once(tools.artifacts, path, key, make, stale)
-    return Written(MATCHED, job.iteration, ref, tools.artifacts.find(beside, key)), why
+    return Written(MATCHED, job.iteration, ref, tools.artifacts.find(vectors_path, key)), why
 
 
 def moved(tools: Tools, shift: Shift, written: Sequence[Written], labels: NDArray[Any], vectors: Matrix) -> Matrix:
-    """Return the vectors (n, d) of texts of the classes `labels`, each class moved as a whole to where rows lie.
+    """Return the vectors (n, d) of texts, each class of `labels` moved as a whole towards the private rows.
 
-    The way is that from the mean of its texts to the mean that the density makes one expect, in units of how long its
-    vectors are. What tells classes apart is where they lie; this is what texts by themselves get wrong.
+    Each class moves from the mean of its texts to the mean expected from the density, scaled by the mean length of its
+    vectors. Classes differ mainly in their means, and the means of synthetic texts are biased.
     """
-    expected, points, of_texts = _open(tools, shift.kernel, shift.release, written).beside
-    lengths, found = np.linalg.norm(vectors, axis=1), np.array(vectors, dtype=np.float64)
+    expected, points, of_texts = _open(tools, shift.kernel, shift.release, written).with_density
+    lengths, shifted = np.linalg.norm(vectors, axis=1), np.array(vectors, dtype=np.float64)
     for label in np.unique(labels):
         own = labels == label
-        found[own] += (expected.of(str(label)) - points[of_texts == label].mean(axis=0)) * lengths[own].mean()
-    return found.astype(np.float32)
+        shifted[own] += (expected.of(str(label)) - points[of_texts == label].mean(axis=0)) * lengths[own].mean()
+    return shifted.astype(np.float32)
 
 
 def _inputs(release: ArtifactRef, written: Sequence[Written]) -> dict[str, str]:
@@ -249,18 +251,18 @@ def _inputs(release: ArtifactRef, written: Sequence[Written]) -> dict[str, str]:
 
 
 def _content(written: Sequence[Written]) -> str:
-    return content([ref for one in written for ref in (one.samples, one.vectors) if ref is not None])
+    return content([ref for entry in written for ref in (entry.samples, entry.vectors) if ref is not None])
 
 
 def features_of(tools: Tools, written: Sequence[Written]) -> Texts:
-    """Read texts with their vectors, each once in its class."""
+    """Return texts with their vectors, without duplicates in a class."""
     samples = read_samples(tools, written)
     first = ~(samples["label"] + "\x00" + samples["text"].map(normalised)).duplicated().to_numpy()
     return Texts(samples[first].reset_index(drop=True), read_vectors(tools, written)[first])
 
 
 def among(texts: Texts, kernel: Kernel, density: Density) -> Texts:
-    """Return the texts beside a density."""
+    """Return the texts with features and expected means of a density."""
     features = body(kernel.features(texts.vectors))
     expected = expect(density, features, texts.labels)
     if not kernel.learns:
@@ -270,31 +272,31 @@ def among(texts: Texts, kernel: Kernel, density: Density) -> Texts:
 
 
 def chosen(texts: Texts, top: int, per_hub: int = 0) -> pd.DataFrame:
-    """Return the examples of each class, as `tasks.selection.examples.select` has them."""
-    expected, points, labels = texts.beside
-    missing, found = witness(expected, points, labels), []
+    """Return the examples of each class in the format of `tasks.selection.examples.select`."""
+    expected, points, labels = texts.with_density
+    missing, parts = witness(expected, points, labels), []
     for label in sorted(set(labels.tolist())):
         own = np.flatnonzero(labels == label)
         target = expected.of(label)
         good, bad = examples(points[own], target, -missing[own], top, per_hub)
-        for kind, places, score in (("good", good, points[own] @ target), ("bad", bad, -missing[own])):
-            found.append(listed(texts.samples, own[places], kind, score[places]))
-    return together(found)
+        for kind, picked, score in (("good", good, points[own] @ target), ("bad", bad, -missing[own])):
+            parts.append(listed(texts.samples, own[picked], kind, score[picked]))
+    return together(parts)
 
 
 def weighed(texts: Texts, plms: Sequence[str], weighting: Weighting) -> pd.DataFrame:
-    """Return the weights of PLMs (Eq. 8) by what their texts weigh in a set that matches the density.
+    """Return the weights of models (Eq. 8) from the weights of their texts in a set that matches the density.
 
-    Texts of one PLM are so unlike each other that these means lie close together; their power parts them.
+    Texts of one model differ so much that the models' means are close together; a power separates them.
     """
-    told = texts.samples[["sample_id"]].assign(near=tilted(*texts.beside))
-    table = weigh(told, texts.samples, plms, weighting)
-    powers = table["weight"] ** PARTING
+    scores = texts.samples[["sample_id"]].assign(near=tilted(*texts.with_density))
+    table = weigh(scores, texts.samples, plms, weighting)
+    powers = table["weight"] ** WEIGHT_EXPONENT
     return table.assign(weight=powers / powers.sum())
 
 
 def _open(tools: Tools, kernel: Kernel, release: ArtifactRef, written: Sequence[Written]) -> Texts:
-    """Read texts, and what the release makes one expect beside them."""
+    """Return texts with the features and expected means of a release."""
     info = tools.artifacts.info(release)
     labels, steps = tuple(info["labels"]), info["steps"]
     sums = tools.artifacts.read_table(release)["sum"].to_numpy(dtype=np.float64).reshape(len(labels), -1) / steps
@@ -304,6 +306,6 @@ def _open(tools: Tools, kernel: Kernel, release: ArtifactRef, written: Sequence[
 
 
 def _counts(samples: pd.DataFrame, keep: float) -> dict[str, int]:
-    """Return how many texts of each class stay: the part `keep` of all, classes in proportion."""
+    """Return the number of texts to keep per class: the share `keep` of all, in class proportions."""
     sizes = {str(label): float(size) for label, size in samples["label"].value_counts(sort=False).items()}
     return allocate(max(round(keep * len(samples)), min(len(sizes), len(samples))), sizes, floor=0.0)
