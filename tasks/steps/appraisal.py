@@ -1,4 +1,4 @@
-"""Step that measures how well a round chose its examples and weights, against real rows that are not private.
+"""Step that measures the examples and weights of a round against public rows.
 
 The step runs the same mechanism without noise on these rows in place of the private ones. The result is the reference
 that shows the effect of noise and of the small number of private records.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AppraiseJob:
-    """The settings of a round, its `release`, the `weights` it computed, and the real rows to compare with (`test`)."""
+    """A round to measure: its settings, `release` and `weights`, and the `test` rows."""
 
     release: ArtifactRef
     select: SelectJob
@@ -48,7 +48,7 @@ class AppraiseJob:
 def appraise(
     tools: Tools, job: AppraiseJob, selection: ArtifactRef, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
-    """Write `picks`, `overlap`, `weights_tv` and `equal_tv` of a round to appraisal.json.
+    """Write the measures of a round to appraisal.json.
 
     `picks`: mean percentile (0 to 1, chance 0.5) of the good examples among the texts of their class, by mean cosine
     similarity to the real rows of that class. `overlap`: share of the good examples that the mechanism also selects
@@ -85,7 +85,7 @@ def _votes(job: AppraiseJob) -> list[object]:
 def _without_noise(
     tools: Tools, job: AppraiseJob, written: Sequence[Written], labels: np.ndarray, real: Matrix
 ) -> tuple[set[int], Weights]:
-    """Return the good examples and the weights that the mechanism computes from these rows without noise."""
+    """Return the good examples and weights that these rows give without noise."""
     weighting = Weighting("histogram", job.weigh.transform, job.weigh.temperature)
     if job.select.kernel is not None:
         kernel = mapped(tools, job.select.kernel, job.release)
@@ -115,7 +115,7 @@ def _by_votes(
 
 
 def _percentile(texts: Texts, good: pd.DataFrame, labels: np.ndarray, real: Matrix) -> float | None:
-    """Return the mean percentile of the examples in their class by similarity to real rows."""
+    """Return the mean percentile of the examples by similarity to real rows."""
     units = [
         vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12) for vectors in (texts.vectors, real)
     ]

@@ -1,5 +1,6 @@
-"""Step that measures the baseline without private data: zero-shot texts of the same models, same student.
+"""Step that measures the baseline without private data.
 
+The baseline trains the same student on zero-shot texts of the same models.
 Both arms use the same kind of classifier and the same number of texts. A difference therefore comes from the guidance.
 """
 
@@ -35,7 +36,7 @@ TOO_FEW = "the zero-shot texts cover fewer than two classes"
 
 @dataclass(frozen=True, slots=True)
 class BaselineJob:
-    """The training texts of a student (`trained`) and the `zero_shot` texts to compare them with.
+    """The training texts of a student (`trained`) and the `zero_shot` texts.
 
     `balanced`: use the same number of zero-shot texts per class, for runs whose class shares come from noisy counts of
     private rows.
@@ -47,13 +48,16 @@ class BaselineJob:
 
     @property
     def student(self) -> StudentSpec:
-        """The student of both arms: the run's student, or a linear one in place of a fine-tuned one."""
+        """Student of both arms: the run's student, or a linear one for fine-tuning."""
         student = self.trained.student
         return StudentSpec("linear", seed=student.seed) if student.kind == "finetune" else student
 
 
 def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
-    """Write the test accuracy of both arms to baseline.json, without model calls or private rows."""
+    """Write the test accuracy of both arms to baseline.json.
+
+    The step makes no model calls and reads no private rows.
+    """
     path, trained = f"runs/{tools.run_id}/baseline.json", job.trained
     assert trained.test is not None
     parameters: dict[str, object] = {"student": settings(job.student), "labels": list(trained.labels)}
@@ -115,14 +119,14 @@ def sampled(labels: NDArray[np.str_], count: int, seed: int, balanced: bool = Fa
 
 
 def _unadapted(job: BaselineJob) -> StudentSpec:
-    """Return the student of the zero-shot arm, which may adapt to public rows but never to a release."""
+    """Return the student of the zero-shot arm, which never adapts to a release."""
     if job.trained.unlabelled is not None and job.trained.moments is None:
         return job.student
     return replace(job.student, adaptation="none")
 
 
 def _correct(tools: Tools, job: TrainJob, samples: pd.DataFrame, vectors: Matrix) -> int:
-    """Return the number of test rows that a student of these texts classifies correctly."""
+    """Return the number of correct test rows of a student trained on the texts."""
     rows = TrainingRows(samples["text"].tolist(), samples["label"].tolist(), job.labels, vectors)
     if job.moments is not None:
         rows = replace(rows, unlabelled_vectors=unlabelled_of(tools, job.moments, vectors, job.student.seed))

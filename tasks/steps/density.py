@@ -1,4 +1,4 @@
-"""Steps of guidance by a released density: the release, and examples, weights and the final set from it.
+"""Steps of guidance by a density: release, examples, weights and final set.
 
 Only tasks/private/releases/density.py reads private rows, once. If the rows vote instead, the steps of
 tasks/steps/selection.py run.
@@ -46,7 +46,7 @@ MATCHED = "matched"
 
 @dataclass(frozen=True, slots=True)
 class GuideSpec:
-    """The release of the density of the private rows; the remaining fields are as in VoteSpec."""
+    """The release of the density of the private rows; other fields as in VoteSpec."""
 
     dataset: str
     fingerprint: str
@@ -59,7 +59,10 @@ class GuideSpec:
 
 @dataclass(frozen=True, slots=True)
 class SettleJob:
-    """The share `keep` of texts that best match the released density; `seed` partitions large classes."""
+    """The share `keep` of the texts that match the released density best.
+
+    `seed` partitions large classes.
+    """
 
     iteration: int
     kernel: Kernel
@@ -69,7 +72,7 @@ class SettleJob:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A translation of the text vectors of each class to the mean that a released density expects."""
+    """A translation of the vectors of each class towards a released density."""
 
     release: ArtifactRef
     kernel: Kernel
@@ -77,7 +80,10 @@ class Shift:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Texts:
-    """Public texts, distinct per class: rows, vectors and, with a density, features and expected means."""
+    """Public texts without duplicates per class: rows and vectors.
+
+    With a density, `points` are their features and `expected` the expected means of the private rows.
+    """
 
     samples: pd.DataFrame
     vectors: Matrix
@@ -91,14 +97,14 @@ class Texts:
 
     @property
     def with_density(self) -> tuple[Expected, NDArray[np.float64], NDArray[Any]]:
-        """Expected means of the private rows, features of the texts, and classes of the texts."""
+        """Expected means of the private rows, and features and classes of the texts."""
         assert self.points is not None
         assert self.expected is not None
         return self.expected, self.points, self.labels
 
 
 def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
-    """Release the density of the private rows once and write it to guidance/release.parquet.
+    """Release the density of the private rows once to guidance/release.parquet.
 
     `written`: the texts of the first round with vectors. A kernel that learns from them is part of the release key.
     Other kernels only need the dimension of the vectors. For these, the same rows, guarantee, embedder and kernel give
@@ -148,7 +154,7 @@ def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) 
 
 
 def _learned(tools: Tools, kernel: Kernel, written: Sequence[Written]) -> tuple[Kernel, ArtifactRef | None]:
-    """Return the kernel fitted to public texts and the artifact of its basis; None if it does not learn."""
+    """Return the kernel fitted to public texts and its basis, None if unfitted."""
     if not kernel.learns:
         return kernel, None
     path = f"runs/{tools.run_id}/{GUIDANCE}/basis.parquet"
@@ -195,7 +201,7 @@ def select_examples(
 def weigh_models(
     tools: Tools, job: WeighJob, release: ArtifactRef, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
-    """Write the weight of each model (Eq. 8): by votes, or by the weight of its texts in a density match."""
+    """Write the weight of each model (Eq. 8): by votes, or by a density match."""
     if job.kernel is None or not job.weighting:
         return selection.weigh_models(tools, job, release, written)
     kernel, path = job.kernel, f"runs/{tools.run_id}/iteration={job.iteration}/weights.parquet"
@@ -211,7 +217,10 @@ def weigh_models(
 
 
 def settle(tools: Tools, job: SettleJob, release: ArtifactRef, written: Sequence[Written]) -> tuple[Written, str]:
-    """Write the final set: the texts that best match the density, with unchanged class proportions."""
+    """Write the final set: the texts that match the density best.
+
+    Class proportions do not change.
+    """
     path = f"runs/{tools.run_id}/{MATCHED}/samples.parquet"
     parameters: dict[str, object] = {"keep": job.keep, "kernel": job.kernel.name, "seed": job.seed}
     key = step_key("settle", parameters, _inputs(release, written))
@@ -233,7 +242,7 @@ def settle(tools: Tools, job: SettleJob, release: ArtifactRef, written: Sequence
 
 
 def moved(tools: Tools, shift: Shift, written: Sequence[Written], labels: NDArray[Any], vectors: Matrix) -> Matrix:
-    """Return the vectors (n, d) of texts, each class of `labels` moved as a whole towards the private rows.
+    """Return the vectors (n, d) of texts, moved per class towards private rows.
 
     Each class moves from the mean of its texts to the mean expected from the density, scaled by the mean length of its
     vectors. Classes differ mainly in their means, and the means of synthetic texts are biased.
@@ -272,7 +281,7 @@ def among(texts: Texts, kernel: Kernel, density: Density) -> Texts:
 
 
 def chosen(texts: Texts, top: int, per_hub: int = 0) -> pd.DataFrame:
-    """Return the examples of each class in the format of `tasks.selection.examples.select`."""
+    """Return the examples of each class, in the format of `select`."""
     expected, points, labels = texts.with_density
     missing, parts = witness(expected, points, labels), []
     for label in sorted(set(labels.tolist())):
@@ -285,7 +294,7 @@ def chosen(texts: Texts, top: int, per_hub: int = 0) -> pd.DataFrame:
 
 
 def weighed(texts: Texts, plms: Sequence[str], weighting: Weighting) -> pd.DataFrame:
-    """Return the weights of models (Eq. 8) from the weights of their texts in a set that matches the density.
+    """Return the model weights (Eq. 8) from the weights of texts in a density match.
 
     Texts of one model differ so much that the models' means are close together; a power separates them.
     """
@@ -306,6 +315,6 @@ def _open(tools: Tools, kernel: Kernel, release: ArtifactRef, written: Sequence[
 
 
 def _counts(samples: pd.DataFrame, keep: float) -> dict[str, int]:
-    """Return the number of texts to keep per class: the share `keep` of all, in class proportions."""
+    """Return the number of texts to keep per class, in class proportions."""
     sizes = {str(label): float(size) for label, size in samples["label"].value_counts(sort=False).items()}
     return allocate(max(round(keep * len(samples)), min(len(sizes), len(samples))), sizes, floor=0.0)

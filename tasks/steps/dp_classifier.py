@@ -1,4 +1,7 @@
-"""Step that trains a classifier by DP-SGD (tasks/private/training/tuned_classifier.py)."""
+"""Step that trains a classifier by DP-SGD.
+
+Only tasks/private/training/tuned_classifier.py reads private rows.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from tasks.text.usable_texts import require_usable
 
 @dataclass(frozen=True, slots=True)
 class ClassifySpec:
-    """One training of a classifier; `fingerprint`, `dataset` name the private rows (see VoteSpec).
+    """One training of a classifier; `fingerprint` and `dataset` as in VoteSpec.
 
     `labels`: the task's classes. Without labels the classifier separates private rows from at most `against` generated
     texts.
@@ -66,7 +69,7 @@ def classify(tools: Tools, spec: ClassifySpec, written: Sequence[Written] = ()) 
 def test_classifier(
     tools: Tools, spec: ClassifySpec, trained: Tuned, test: Reference | None
 ) -> tuple[ArtifactRef, str]:
-    """Test a classifier of the task's classes on real rows and write its scores to student.json."""
+    """Test a classifier on real rows and write its scores to student.json."""
     path = f"runs/{tools.run_id}/student.json"
     inputs = {"student": trained.model.sha256, "test": test.content if test else ""}
     key = step_key("test_classifier", {"labels": list(spec.labels), "embedder": _embedder(tools, spec)}, inputs)

@@ -1,4 +1,7 @@
-"""Step that trains a language model by DP-SGD: key, ledger entry and artifacts (tasks/private/training)."""
+"""Step that trains a language model by DP-SGD: key, ledger entry, artifacts.
+
+Only tasks/private/training/tuned_writer.py reads private rows.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ CONTROL = "Text about {label}:\n"
 
 @dataclass(frozen=True, slots=True)
 class TuneSpec:
-    """One training of the language model `plm`; `fingerprint`, `dataset` name the private rows (see VoteSpec).
+    """One training of the model `plm`; `fingerprint` and `dataset` as in VoteSpec.
 
     `tokens`: maximum row length including the control text. `seed` initialises LoRA, never noise or sampling.
     """
@@ -44,7 +47,7 @@ class TuneSpec:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The result of a training: `release` (release.parquet, its public facts) and `model` (a folder)."""
+    """The result of a training: `release` (its public facts) and `model` (a folder)."""
 
     release: ArtifactRef
     model: ArtifactRef
@@ -61,7 +64,7 @@ def controls_of(card: TaskCard) -> dict[str, str]:
 
 
 def tune(tools: Tools, spec: TuneSpec) -> tuple[Tuned, str]:
-    """Train a language model on the private rows once and write its weights and public facts.
+    """Train a language model on private rows once; write weights and public facts.
 
     Another run with the same training reuses it by content, without a charge. The ledger is queried even if the weights
     exist: weights without an entry mean that the ledger was replaced.
@@ -84,7 +87,7 @@ def trained_once(
     key_of: Callable[[int], StepKey],
     train: Callable[[StepsTaken, Path], None],
 ) -> tuple[Tuned, str]:
-    """Return weights that are charged once: reused, resumed, or trained by `train` (see `tune`).
+    """Return weights that are charged once: reused, resumed, or trained by `train`.
 
     `key_of(n)`: the key of the n-th payment. `plan`: the noise and the steps.
     """
@@ -127,7 +130,7 @@ def recipe_of(recipe: Recipe) -> dict[str, object]:
 
 
 def _public_facts(plan: tuple[TrainingNoise, Recipe], steps: Mapping[str, int]) -> dict[str, object]:
-    """Return the public facts: planned, begun and lost steps, and epsilon of begun steps. Never a training loss."""
+    """Return the public facts: step counts and epsilon, but never a training loss."""
     noise, training, begun = plan[0], plan[1].training, steps["steps_begun"]
     rate, sigma = training.sample_rate, noise.noise_multiplier
     delta = noise.own[1] if noise.own else noise.delta

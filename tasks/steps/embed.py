@@ -1,4 +1,4 @@
-"""Embedding of synthetic and other non-private texts: each distinct text once, with a check of the vectors."""
+"""Embedding of non-private texts: each distinct text once, with checks."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ BLOCK = 8192
 def embed_texts(
     embedder: Embedder, texts: Sequence[str], advance: Advance | None = None, kept: VectorStore | None = None
 ) -> Matrix:
-    """Return one vector per text in order, float32 of shape (texts, dimension); equal texts are embedded once.
+    """Return one vector per text in order, float32 of shape (texts, dimension).
 
+    Equal texts are embedded once.
     `advance` is called for every text. `kept`: a cache of vectors; never pass it together with private texts. Raises
     FinalError if the embedder returns vectors of a wrong shape or with non-finite numbers.
     """
@@ -37,8 +38,9 @@ def embed_texts(
 def embed_blocks(
     embedder: Embedder, texts: Sequence[str], advance: Advance | None = None, kept: VectorStore | None = None
 ) -> Iterator[Matrix]:
-    """Yield the vectors of `embed_texts` in blocks of at most `BLOCK` texts; no texts give one empty block.
+    """Yield the vectors of `embed_texts` in blocks of at most `BLOCK` texts.
 
+    No texts yield one empty block.
     Memory contains one block and the vectors of texts that recur in later blocks. The cache keeps the vectors computed
     before a crash.
     """

@@ -1,4 +1,4 @@
-"""Steps that evaluate: FID and a quick probe after each iteration, the student at the end."""
+"""Steps that evaluate texts: FID and probe per iteration, student at the end."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class TrainJob:
 
 
 def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
-    """Write FID, precision, recall and the test accuracy of a linear probe for all texts.
+    """Write FID, precision, recall and probe accuracy of all texts.
 
     The probe replaces the student between iterations because it takes a second and the student takes minutes. A value
     computed from private rows without noise has `not_private: true`.
@@ -93,8 +93,9 @@ def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
 
 
 def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
-    """Train the student (STM) on all texts, write it to student/ and test it on unused real rows.
+    """Train the student (STM) on all texts and test it on unused real rows.
 
+    The student is written to student/.
     If training adjusts the weights of its rows, student_weights.parquet contains the final weight of every text.
     """
     path, folder = f"runs/{tools.run_id}/student.json", f"runs/{tools.run_id}/student"
@@ -143,7 +144,7 @@ def _distance(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
 
 
 def _null(real: Matrix, rows: int, seed: int) -> float:
-    """Return the null FID at these sizes, cached for all iterations and runs of a process."""
+    """Return the null FID at these sizes, cached per process."""
     sizes = null_sizes(len(real), (rows, len(real)))
     key = (hashlib.blake2b(np.ascontiguousarray(real).data, digest_size=16).digest(), sizes, seed)
     if key not in _NULLS:
@@ -154,7 +155,7 @@ def _null(real: Matrix, rows: int, seed: int) -> float:
 
 
 def _covered(vectors: Matrix, real: Matrix, seed: int) -> dict[str, float]:
-    """Return precision and recall of the texts among the real rows; nothing if there are too few rows."""
+    """Return precision and recall of the texts; empty if there are too few rows."""
     if min(len(vectors), len(real)) <= NEIGHBOURS:
         return {}
     precision, recall = precision_recall(thin(vectors, COVERED, seed), thin(real, COVERED, seed))
@@ -197,7 +198,7 @@ def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str,
 
 
 def test_on(tools: Tools, test: Reference | None, labels: Sequence[str], student: ArtifactRef) -> dict[str, Any]:
-    """Test a student on real rows and return {"test": scores}; the scores are None without rows."""
+    """Test a student on real rows; return {"test": scores or None}."""
     if test is None:
         return {"test": None}
     frame, real = reference_rows(tools, test)
@@ -213,7 +214,7 @@ def map_points(
     seed: int,
     tsne: bool = False,
 ) -> MapPoints:
-    """Return synthetic texts and `real` ones (test rows, prompt examples) as points on one plane.
+    """Return points of synthetic and `real` texts (test rows, prompt examples).
 
     No text is private. The plane comes from the first two principal axes or from t-SNE.
     """
@@ -233,7 +234,7 @@ def _vectors(tools: Tools, rows: Reference, seed: int) -> Matrix:
 
 
 def thin(vectors: Matrix, most: int, seed: int) -> Matrix:
-    """Return at most `most` of the vectors, sampled with `seed`, in their original order."""
+    """Return at most `most` vectors, sampled with `seed`, in their original order."""
     if len(vectors) <= most:
         return vectors
     sample: Matrix = vectors[np.sort(np.random.default_rng(seed).choice(len(vectors), most, replace=False))]

@@ -1,4 +1,4 @@
-"""Steps of private evolution: mean vectors of variations (lookahead), and the survivors of a vote."""
+"""Steps of private evolution: lookahead vectors and the survivors of a vote."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ class SurviveJob:
 
 
 def look_ahead(tools: Tools, texts: Written, ahead: Sequence[Written], with_own: bool) -> tuple[Written, str]:
-    """Replace each text's vector by the mean vector of its variations `ahead`, if it has any.
+    """Replace each text's vector by the mean vector of its variations `ahead`.
 
+    A text without variations keeps its vector.
     `with_own`: include the text's own vector in the mean. The result is only for voting, not for measurements.
     """
     if not ahead:
@@ -81,7 +82,7 @@ def survive(tools: Tools, job: SurviveJob, release: ArtifactRef, population: Seq
 
 
 def union(tools: Tools, entries: Sequence[Written]) -> tuple[ArtifactRef, str]:
-    """Write the distinct survivors of several iterations as one selection for PrE-Text to expand."""
+    """Write the distinct survivors of several iterations for PrE-Text to expand."""
     path = f"runs/{tools.run_id}/seeds.parquet"
     key = step_key("survive", {"union": True}, {"survivors": content([entry.samples for entry in entries])})
 

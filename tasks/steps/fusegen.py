@@ -1,4 +1,4 @@
-"""Steps of FuseGen: one student per language model scores all texts, and the scores select the next examples."""
+"""Steps of FuseGen: a student per language model scores texts to select examples."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ POOL = {
 
 @dataclass(frozen=True, slots=True)
 class JudgeJob:
-    """The texts of one language model that train a student, which then scores the texts of all models."""
+    """A student trained on the texts of one language model, which scores all texts."""
 
     plm: str
     iteration: int
@@ -64,8 +64,9 @@ class JudgeJob:
 
 @dataclass(frozen=True, slots=True)
 class FuseJob:
-    """Selection of `examples` (S) texts from `pool` times as many candidates; the share `ambiguous` is ambiguous.
+    """Selection of `examples` (S) texts from `pool` times as many candidates.
 
+    The share `ambiguous` of the candidates is ambiguous.
     `by_class`: select within each class; otherwise select once among all texts, for the prompts of every class.
     `with_own`: include the student that was trained on a text in the text's confidence and variability.
     """
@@ -80,8 +81,9 @@ class FuseJob:
 
 
 def judge(tools: Tools, job: JudgeJob) -> tuple[ArtifactRef, str]:
-    """Train a student on nine tenths of a model's texts, with adjusted row weights, and score all texts.
+    """Train a student on nine tenths of a model's texts and score all texts.
 
+    The training adjusts the row weights.
     A model with texts of fewer than two classes gets an empty table.
     """
     path = f"runs/{tools.run_id}/iteration={job.iteration}/plm={job.plm}/judgement.parquet"
@@ -101,7 +103,7 @@ def judge(tools: Tools, job: JudgeJob) -> tuple[ArtifactRef, str]:
 def fuse(
     tools: Tools, job: FuseJob, judgements: Sequence[ArtifactRef], written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
-    """Write the candidates (pool.parquet) and the most influential of them (selection.parquet)."""
+    """Write candidates (pool.parquet) and the most influential (selection.parquet)."""
     folder = f"runs/{tools.run_id}/iteration={job.iteration}"
     path = f"{folder}/selection.parquet"
     parameters: dict[str, object] = {
@@ -131,7 +133,7 @@ def judged(
     job: JudgeJob,
     progress: Callable[[str, int], AbstractContextManager[Advance]],
 ) -> pd.DataFrame:
-    """Return the scores of a student of the job's model for all `samples`, with the columns of JUDGED.
+    """Return the student's scores of all `samples`, with the columns of JUDGED.
 
     `vectors`: vectors of all samples if the student learns from vectors; None if it is fine-tuned.
     """
@@ -169,7 +171,7 @@ def _empty(types: dict[str, str]) -> pd.DataFrame:
 
 
 def pooled(samples: pd.DataFrame, vectors: Matrix, judgements: Sequence[pd.DataFrame], job: FuseJob) -> pd.DataFrame:
-    """Return the candidates per class or overall with their scores; none without a judgement."""
+    """Return the candidates per class or overall with their scores."""
     tables = [table for table in judgements if len(table)]
     if not tables:
         return _empty(POOL)
@@ -214,7 +216,7 @@ def _groups(targets: NDArray[np.int64], job: FuseJob) -> Iterator[tuple[str, NDA
 
 
 def _parts(tables: Sequence[pd.DataFrame]) -> tuple[NDArray[np.object_], NDArray[np.float64]]:
-    """Return each text's split and weight in its model's student; weight 1 for texts in no split."""
+    """Return each text's split and weight in its student; weight 1 without a split."""
     part = tables[0]["part"].to_numpy(dtype=object).copy()
     weight = np.zeros(len(part))
     for table in tables:
@@ -225,7 +227,7 @@ def _parts(tables: Sequence[pd.DataFrame]) -> tuple[NDArray[np.object_], NDArray
 
 
 def _probabilities(tables: Sequence[pd.DataFrame], with_own: bool) -> NDArray[np.float64]:
-    """Return probabilities (students, texts); NaN excludes texts from their own student's training."""
+    """Return probabilities (students, texts); NaN for a student's own training texts."""
     probabilities = np.stack([table["probability"].to_numpy(dtype=np.float64) for table in tables])
     if not with_own and len(tables) > 1:
         for row, table in enumerate(tables):
@@ -234,7 +236,7 @@ def _probabilities(tables: Sequence[pd.DataFrame], with_own: bool) -> NDArray[np
 
 
 def chosen(pool: pd.DataFrame, job: FuseJob) -> pd.DataFrame:
-    """Return the most influential candidates as good examples of the classes they are for."""
+    """Return the most influential candidates as good examples per class."""
     parts = []
     ranked = pool.sort_values(["influence", "sample_id"], ascending=[False, True], kind="stable")
     for label in job.labels:

@@ -1,4 +1,7 @@
-"""Generation of one language model in one iteration: the requested valid texts per class, or a recorded shortfall."""
+"""Generation of texts by one language model in one iteration.
+
+The result contains the requested number of valid texts per class, or records a shortfall.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """Generated `rows` (ROW_TYPES), `failures` (FAILURE_TYPES) with reasons, usage, and missing texts per class.
+    """Generated `rows` (ROW_TYPES), `failures` (FAILURE_TYPES), usage, shortfall.
 
     Variations have an additional column, parent_id. `prompts` (PROMPT_TYPES): all prompts in the order of the calls.
     """
@@ -124,8 +127,9 @@ class _Progress:
 
 
 def generate(model: LanguageModel, request: Request, advance: Advance = lambda _: None) -> Generated:
-    """Generate `request.counts` valid texts per class; failed and rejected completions are rows of `failures`.
+    """Generate `request.counts` valid texts per class.
 
+    Failed and rejected completions are rows of `failures`.
     The first round requests the full count. Each further round requests the shortfall times 1.25, rounded up. Texts
     that are missing after the last round are recorded and never filled with copies. All prompts of a round are one
     call. The result depends only on the request and the completions. `advance(1)` follows every completion, including
@@ -180,7 +184,7 @@ def _check(request: Request) -> None:
 
 
 def _round(request: Request, progress: _Progress, attempt: int) -> list[_Query]:
-    """Return the prompts of a round; classes alternate, which keeps an interrupted round balanced."""
+    """Return the prompts of a round; classes alternate for a balanced interruption."""
     queries: list[tuple[int, int, _Query]] = []
     for position, label in enumerate(progress.accepted):
         missing = 0 if label in progress.exhausted else request.counts[label] - len(progress.accepted[label])
@@ -234,7 +238,7 @@ def _drawn_terms(request: Request, call: Call) -> str:
 
 
 def _attribute(request: Request, label: str, ordinal: int) -> str:
-    """Cycle through the attribute values; each class, model and iteration starts at a different one."""
+    """Cycle through the attribute values; class, model and iteration set the start."""
     values = request.card.values
     if not values:
         return ""

@@ -1,4 +1,4 @@
-"""Steps of DP-KPS: two releases (tasks/private/releases/keyphrases.py) and the sequences drawn from them.
+"""Steps of DP-KPS: two releases and the sequences drawn from them.
 
 Nagesh et al. 2025: vocabulary -> density -> sequences. All other steps post-process the releases and cost no privacy.
 """
@@ -30,7 +30,7 @@ from tasks.text.prompts import seed_of
 
 @dataclass(frozen=True, slots=True)
 class VocabularySpec:
-    """The release of a private vocabulary; `fingerprint`, `dataset` name the private rows (see VoteSpec).
+    """The release of a vocabulary; `fingerprint` and `dataset` as in VoteSpec.
 
     `where`: the public vocabulary. `kept`: maximum number of terms (N in the paper); `threshold`: minimum count in
     standard deviations of the noise.
@@ -80,7 +80,7 @@ def public_vocabulary(tools: Tools, where: TermsRef) -> Vocabulary:
 
 
 def count_terms(tools: Tools, spec: VocabularySpec) -> tuple[ArtifactRef, str]:
-    """Release the document counts of public terms and write them to vocabulary/release.parquet."""
+    """Release the document counts of public terms to vocabulary/release.parquet."""
     vocabulary = public_vocabulary(tools, spec.where)
     key = _release_key(tools, spec, {"vocabulary": vocabulary.content}, {})
     target = f"runs/{tools.run_id}/vocabulary/release.parquet", key
@@ -92,7 +92,7 @@ def count_terms(tools: Tools, spec: VocabularySpec) -> tuple[ArtifactRef, str]:
 
 
 def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> tuple[Terms, str]:
-    """Select the terms with the highest noisy counts as the private vocabulary and embed them."""
+    """Select the terms with the highest noisy counts and embed them."""
     path = f"runs/{tools.run_id}/vocabulary/terms.parquet"
     parameters: dict[str, object] = {"kept": spec.kept, "threshold": spec.threshold}
     key = step_key("choose_terms", parameters, {"release": release.sha256})
@@ -105,7 +105,7 @@ def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> tu
 
 
 def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> tuple[ArtifactRef, str]:
-    """Release the term sequence densities of the documents per class to density/release.parquet."""
+    """Release the term densities of each class to density/release.parquet."""
     chosen = _private_vocabulary(tools, terms)
     public = {"shape": asdict(spec.shape), "labels": list(spec.labels), "seed": spec.seed}
     public["embedder"] = tools.term_embedder.identity
@@ -120,7 +120,7 @@ def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> tuple[A
 
 
 def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: ArtifactRef) -> tuple[ArtifactRef, str]:
-    """Draw sequences of phrases per class from the densities and write sequences.parquet."""
+    """Draw sequences of phrases per class and write sequences.parquet."""
     path = f"runs/{tools.run_id}/sequences.parquet"
     parameters: dict[str, object] = {"shape": asdict(spec.shape), "choice": asdict(spec.choice), "count": spec.count}
     parameters |= {"labels": list(spec.labels), "seed": spec.seed, "embedder": tools.term_embedder.identity}

@@ -1,4 +1,4 @@
-"""Step of the tutor, which releases noisy label counts, and the key of additional releases.
+"""Step of the tutor (noisy label counts) and the key of additional releases.
 
 Song et al. 2024, Eq. 3. Only tasks/private/releases/label_counts.py reads private rows.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LabelSpec:
-    """The release of label counts; `fingerprint`, `dataset` name the private rows (see VoteSpec)."""
+    """The release of label counts; `fingerprint` and `dataset` as in VoteSpec."""
 
     dataset: str
     fingerprint: str
@@ -32,7 +32,7 @@ class LabelSpec:
 
 
 def count_labels(tools: Tools, spec: LabelSpec) -> tuple[ArtifactRef, str]:
-    """Release the number of private rows per class and write it to labels/release.parquet."""
+    """Release the number of private rows per class to labels/release.parquet."""
     key = release_key(tools, spec.fingerprint, spec.noise, {"labels": list(spec.labels)}, {})
     target = f"runs/{tools.run_id}/labels/release.parquet", key
     job = PartJob(spec.dataset, spec.fingerprint, key.key, spec.noise, spec.respend)

@@ -1,4 +1,4 @@
-"""Step that releases moments of the private rows, to which a student adapts, and draws substitute rows from them."""
+"""Step that releases moments of the private rows for the adaptation of a student."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class MomentsSpec:
-    """The release of the private rows' second moments; `fingerprint`, `dataset` name the rows (see VoteSpec)."""
+    """The release of second moments; `fingerprint` and `dataset` as in VoteSpec."""
 
     dataset: str
     fingerprint: str
@@ -44,7 +44,7 @@ class MomentsSpec:
 
 
 def estimate_moments(tools: Tools, spec: MomentsSpec, written: Sequence[Written]) -> tuple[Moments, str]:
-    """Release moments of the private rows along directions of synthetic texts, to adaptation/."""
+    """Release moments of the private rows along directions of synthetic texts."""
     require_usable(tools, written)
     plane = _plane(tools, spec, written)
     privacy, where = spec.noise.privacy, tools.private.where

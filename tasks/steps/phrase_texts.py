@@ -1,4 +1,7 @@
-"""Step that writes sequences of phrases as texts: DP-KPS without a language model (the paper's ablation)."""
+"""Step that writes phrase sequences as texts: DP-KPS without a language model.
+
+This is the ablation of the paper.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ WRITER = "phrases"
 
 @dataclass(frozen=True, slots=True)
 class PhraseRows:
-    """The `count` sequences to write as texts, balanced over the classes or by `shares`."""
+    """The `count` sequences to write as texts, balanced or by `shares`."""
 
     sequences: ArtifactRef
     labels: tuple[str, ...]
@@ -31,7 +34,7 @@ class PhraseRows:
 
 
 def write(tools: Tools, job: PhraseRows) -> tuple[Written, str]:
-    """Write the sequences as samples.parquet of iteration 0, without duplicates in a class."""
+    """Write the sequences as texts of iteration 0, without duplicates in a class."""
     path = f"runs/{tools.run_id}/iteration=0/plm={WRITER}/samples.parquet"
     parameters: dict[str, object] = {"labels": list(job.labels), "count": job.count}
     if job.shares:

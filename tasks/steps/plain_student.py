@@ -1,4 +1,4 @@
-"""The step that trains a student on the private records themselves: no noise, marked "not private".
+"""Step that trains a student on private records without noise ("not private").
 
 OnlyPrivate of the WASP paper (Zou et al. 2025, Tables 1, 2 and 10): an upper bound. The ledger records the exposure
 before a record is opened.
@@ -23,7 +23,7 @@ from tasks.students.spec import StudentSpec, settings
 
 @dataclass(frozen=True, slots=True)
 class PlainJob:
-    """Train `student` on the private records and test it on `test`; the ledger records `charge` as an exposure."""
+    """A student to train on private records; `charge` is its exposure."""
 
     dataset: str
     fingerprint: str
@@ -39,7 +39,7 @@ def student_folder(run_id: str) -> str:
 
 
 def train_on_rows(tools: Tools, job: PlainJob) -> tuple[ArtifactRef, str]:
-    """Train a student on the private rows, store it in the private zone and write its scores.
+    """Train a student on the private rows in the private zone and write its scores.
 
     The scores are marked as not private. The number of rows and any detail of the validation split are never written or
     shown. Raises BudgetError if the dataset has a cap, because the loss has no bound. Raises PrivateInputError for any

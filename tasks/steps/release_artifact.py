@@ -1,4 +1,4 @@
-"""Release artifacts: a step finds a finished release, draws it or reads it back, and writes it as a table."""
+"""Release artifacts: find, draw or reuse a release and write it as a table."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def write_release(
     read_output: Callable[[bytes], tuple[pd.DataFrame, Mapping[str, Any]]],
     check: Callable[[], None] = lambda: None,
 ) -> tuple[ArtifactRef, str]:
-    """Write the output of a release once to `target` (path, key); `read_output` returns its table and info.
+    """Write the output of a release once to `target` (path, key).
 
+    `read_output` converts the output to a table and its info.
     The ledger is queried even if the file exists. A file without an entry means that the ledger was replaced, and
     drawing again would be an uncounted loss. `check` runs before a release that is not in the ledger and raises an
     error to prevent it.
@@ -62,7 +63,7 @@ def sums_table(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def table_of(output: bytes) -> pd.DataFrame | None:
-    """Return the table (release.parquet) of a release's output; None if the output has another format."""
+    """Return the table of a release's output, None for other formats."""
     import pandas as pd
 
     if output.startswith(VOTES):

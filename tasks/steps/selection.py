@@ -1,4 +1,4 @@
-"""Steps between the votes and the next texts: candidates, examples for prompts, and texts per language model."""
+"""Steps between votes and next texts: candidates, examples, model weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tasks.text.cleaning import normalised
 
 @dataclass(frozen=True, slots=True)
 class SelectJob:
-    """Selection of `examples` (S) good and bad texts per class from the release of `iteration`.
+    """Selection of `examples` (S) good and bad texts per class from a release.
 
     `kernel`: kernel of the released density; None for votes. `smooth`: smooth the votes over neighbouring texts.
     `per_hub`: maximum number of bad examples that are close together; 0 means no limit.
@@ -39,8 +39,9 @@ class SelectJob:
 
 @dataclass(frozen=True, slots=True)
 class WeighJob:
-    """Conversion of the release of `iteration` to weights; `previous` apply if the noisy votes are not informative.
+    """Conversion of the release of `iteration` to weights.
 
+    The `previous` weights apply if the noisy votes are not informative.
     `transform`, `temperature`: linear, or softmax(w / temperature). `kernel`, `smooth` as in SelectJob.
     """
 
@@ -55,7 +56,7 @@ class WeighJob:
 
 
 def candidates(tools: Tools, written: Sequence[Written]) -> Candidates:
-    """Return the candidates of a vote: all texts of `written` without exact duplicates in a class.
+    """Return the candidates of a vote: `written` without duplicates in a class.
 
     Duplicates would split votes, and rounding would decide between equal texts (design: batch effects). The lowest
     sample id remains.
@@ -131,5 +132,5 @@ def read_weights(tools: Tools, ref: ArtifactRef) -> Weights:
 
 
 def shares(total: int, weights: Weights) -> dict[str, int]:
-    """Return the texts per model by largest remainder, at least 5 % of an equal share each."""
+    """Return the texts per model by largest remainder, at least 5 % of equal shares."""
     return allocate(total, weights)

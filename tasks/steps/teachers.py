@@ -1,4 +1,4 @@
-"""Steps of the teachers: one step trains and queries each teacher, and one release contains all their answers.
+"""Steps of the teachers: train and query each one, and release all answers.
 
 Song et al. 2024, Eq. 1. Only tasks/private/releases/teachers.py reads private rows.
 """
@@ -56,14 +56,14 @@ class TeacherSpec:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The texts that a teacher sees: indices of the queries and of its generated texts, by sample id."""
+    """Indices of the queries and of the generated texts of a teacher, by sample id."""
 
     queries: tuple[int, ...]
     negatives: tuple[int, ...]
 
 
 def shown_to(samples: int, number: int, spec: TeacherSpec) -> Shown:
-    """Return the queries among `samples` texts and the texts that teacher `number` learns from.
+    """Return the queries among `samples` texts and the texts for teacher `number`.
 
     The seed draws both, and they are disjoint. Raises InputError if there are too few texts.
     """
@@ -79,7 +79,10 @@ def shown_to(samples: int, number: int, spec: TeacherSpec) -> Shown:
 
 
 def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> tuple[ArtifactRef | None, str]:
-    """Train teacher `number` and store its answers in the private zone, unless they are already released."""
+    """Train teacher `number` and store its answers, unless they are released.
+
+    Both are stored in the private zone.
+    """
     if tools.ledger.released(spec.dataset, answers_key(tools, spec, written).key):
         return None, "not needed: the answers of all teachers are already released"
     require_usable(tools, written)
@@ -94,7 +97,7 @@ def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Writte
 
 
 def check(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
-    """Release the teachers' agreement on each query and write it to checks/release.parquet."""
+    """Release the teachers' agreement on each query to checks/release.parquet."""
     assert spec.checks is not None
     key = _part_key(tools, spec, spec.checks, written, {})
     return _released(tools, spec, spec.checks, key, written, None)
@@ -114,7 +117,7 @@ def answer(
 
 
 def sure_of(tools: Tools, spec: TeacherSpec, checks: ArtifactRef) -> list[int]:
-    """Return the indices of the queries whose noisy check passes, in order, up to the charged number."""
+    """Return the ordered indices of queries that pass, up to the charged number."""
     sums = tools.artifacts.read_table(checks)["sum"].to_numpy() / tools.artifacts.info(checks)["steps"]
     return [int(index) for index in np.flatnonzero(sums >= spec.sure * spec.teachers)[: spec.answers.privacy.numbers]]
 
@@ -134,7 +137,7 @@ def _part_key(
 
 
 def _parameters(tools: Tools, spec: TeacherSpec) -> dict[str, object]:
-    """Return the key parameters of the teachers' answers in addition to rows and texts."""
+    """Return the key parameters of the answers in addition to rows and texts."""
     return {
         "teachers": spec.teachers,
         "queries": spec.queries,

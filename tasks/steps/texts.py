@@ -1,4 +1,4 @@
-"""Steps that generate, embed and collect texts; each one only reads and writes artifacts."""
+"""Steps that generate, embed and collect texts, from artifacts to artifacts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tasks.text.variation import USUAL, Manner, Parent
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """The seeds of prompts: a table of sequences (label, phrases) and real texts that appear in prompts.
+    """Seeds of prompts: a table of sequences (label, phrases) and real texts.
 
     `shown`: rows whose owner released them for use in prompts; each prompt shows `examples` of them. `disclose`: the
     prompt names the class. `first`, `models`: index and number of the language models that share the sequences.
@@ -45,8 +45,9 @@ class Seeds:
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """The `count` texts that one language model writes in one iteration, balanced over classes or by `shares`.
+    """The texts that one language model writes in one iteration.
 
+    The `count` texts are balanced over the classes of `card` or divided by `shares`.
     `offset`: number of texts assigned to classes before; remainders rotate from there. `examples`: the selection of the
     previous iteration, None for zero-shot; each prompt shows `examples_per_prompt` (S). `earlier`: texts that must not
     be repeated.
@@ -137,7 +138,7 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
 
 
 def embed_samples(tools: Tools, samples: ArtifactRef) -> tuple[ArtifactRef, str]:
-    """Embed one table of synthetic texts (phi in the paper); runs share the result by content."""
+    """Embed one table of synthetic texts (phi in the paper), shared by content."""
     key = step_key("embed", {"embedder": tools.embedder.identity}, {"samples": samples.sha256})
     path = f"embeddings/{digest(tools.embedder.identity)[:16]}/{samples.sha256[:32]}.parquet"
 
@@ -151,7 +152,7 @@ def embed_samples(tools: Tools, samples: ArtifactRef) -> tuple[ArtifactRef, str]
 
 
 def reference_rows(tools: Tools, reference: Reference) -> tuple[pd.DataFrame, Matrix]:
-    """Return reference rows with their embeddings, which are stored in the private zone."""
+    """Return reference rows with their embeddings from the private zone."""
     frame = tools.read_rows(reference.where)
     if reference.terms is not None:
         vocabulary = Vocabulary(tuple(tools.artifacts.read_table(reference.terms)["term"].tolist()))
@@ -184,7 +185,7 @@ def read_samples(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
 
 
 def read_writers(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
-    """Return the columns sample_id and plm (categorical) of several tables, ordered by sample id."""
+    """Return sample_id and plm (categorical) of several tables, by sample id."""
     frames = [tools.artifacts.read_table(entry.samples)[["sample_id", "plm"]] for entry in written]
     return _by_id(pd.concat(frames, ignore_index=True).astype({"plm": "category"}))
 
@@ -195,7 +196,7 @@ def _by_id(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_vectors(tools: Tools, written: Sequence[Written]) -> Matrix:
-    """Return the embeddings of several tables in the order of `read_samples`, shape (texts, dimension)."""
+    """Return the embeddings (texts, dimension) in the order of `read_samples`."""
     ids = [tools.artifacts.read_table(entry.samples)["sample_id"].to_numpy() for entry in written]
     parts = [tools.artifacts.read_matrix(entry.vectors) for entry in written if entry.vectors is not None]
     order = np.argsort(np.concatenate(ids), kind="stable")

@@ -1,4 +1,4 @@
-"""Steps that train the student discriminator of the teachers and select the texts that it classifies as private.
+"""Steps of the student discriminator: training and selection of texts.
 
 Song et al. 2024, Eq. 2: tutor -> texts -> teachers -> noisy answers -> student -> selected texts, with the tutor's
 number of texts per class. These steps only post-process releases and cost no privacy.
@@ -54,7 +54,7 @@ class SelectSpec:
 def train_discriminator(
     tools: Tools, spec: TeacherSpec, written: Sequence[Written], answers: ArtifactRef, checks: ArtifactRef | None
 ) -> tuple[ArtifactRef, str]:
-    """Train the student discriminator on noisy labels of queries (Eq. 2) and write discriminator/."""
+    """Train the student discriminator on noisy labels of queries (Eq. 2)."""
     folder = f"runs/{tools.run_id}/discriminator"
     inputs = {"answers": answers.sha256, "samples": content([entry.samples for entry in written])}
     key = step_key("distill", {"student": settings(spec.student), "embedder": embedder_of(tools, spec)}, inputs)
@@ -76,7 +76,7 @@ def train_discriminator(
 def select_texts(
     tools: Tools, spec: SelectSpec, written: Sequence[Written], discriminator: ArtifactRef | None
 ) -> tuple[list[Written], str]:
-    """Select the texts that the student classifies as private, with the class counts of `spec`.
+    """Select texts that the student classifies as private, per class of `spec`.
 
     Writes selection.parquet (sample_id, score, kept) and a table of the selected texts for every table of `written`.
     Without a discriminator the seed draws the texts.
@@ -100,7 +100,7 @@ def select_texts(
 
 
 def chosen(labels: Sequence[str], scores: np.ndarray[Any, Any], spec: SelectSpec) -> np.ndarray[Any, Any]:
-    """Return a mask of the selected texts; `scores`: the student's probabilities of being private."""
+    """Return a mask of the selected texts; `scores` are probabilities of private."""
     drawn = np.random.default_rng(seed_of("select", spec.seed)).permutation(len(labels))
     order = np.lexsort((drawn, -scores)) if spec.best else np.lexsort((drawn, -scores * (scores < 0.5), scores < 0.5))
     counts = dealt(spec.count, spec.labels, shares=spec.shares)
@@ -124,7 +124,7 @@ def _distill(spec: TeacherSpec, rows: TrainingRows, folder: Path) -> None:
 def _scores(
     tools: Tools, written: Sequence[Written], samples: pd.DataFrame, discriminator: ArtifactRef | None
 ) -> np.ndarray[Any, Any]:
-    """Return the student's probability that each text is private; 0.5 if it learned nothing."""
+    """Return the student's probability of private per text; 0.5 if untrained."""
     nothing = np.full(len(samples), 0.5)
     if discriminator is None:
         return nothing

@@ -29,7 +29,7 @@ from tasks.text.usable_texts import require_usable
 
 @dataclass(frozen=True, slots=True)
 class VoteSpec:
-    """One vote of the private rows: its noise, votes per record (Q) and the scope of its candidates.
+    """One vote of the private rows: noise, votes per record (Q) and candidates.
 
     `fingerprint`: keyed name of the private dataset; `dataset`: its name in the ledger. `needed`: the minimum number of
     usable texts per class for a release (`tasks.text.usable_texts`).
@@ -73,7 +73,7 @@ def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
 
 
 def vote_key(step: str, tools: Tools, spec: VoteSpec, written: Sequence[Written], more: Mapping[str, Any]) -> StepKey:
-    """Return the key of a vote on `written` from its noise, texts, rows and the parameters `more`."""
+    """Return the key of a vote from noise, texts, rows and parameters `more`."""
     noise = spec.noise
     parameters = {
         "event": noise.event,

@@ -152,7 +152,7 @@ def test_a_party_killed_between_ready_and_payment_ends_the_round_and_those_who_p
     tmp_path: Path,
 ) -> None:
     found = open_federated(tmp_path / "f", parties={"minimum": 2})
-    with pytest.raises(FinalError, match="after all were ready.*party-2.*stay charged.*--respend"):
+    with pytest.raises(FinalError, match="all parties were ready.*party-2.*remain charged.*--respend"):
         found.vote(killed_at(("party-2", "ready")), minutes=SHORT)
     assert found.releases() == {"party-1": 1, "party-2": 0, "party-3": 1, "coordinator": 0}
     found = found.again()
@@ -217,10 +217,10 @@ def test_a_party_refuses_on_its_own_cap_and_tells_no_number(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("line", "changed", "code"),
     [
-        ("registry: ../parties.yaml", "registry: ../other.yaml", "does not agree with the plan"),
-        ("api: null", "colluding: 1\napi: null", "does not agree with the plan"),
-        ('connector: hashing, model: ""', "connector: hashing, options: {dimension: 64}", "does not agree"),
-        ("path: rows.parquet", "path: gone.parquet", "its rows were refused"),
+        ("registry: ../parties.yaml", "registry: ../other.yaml", "rejected the plan"),
+        ("api: null", "colluding: 1\napi: null", "rejected the plan"),
+        ('connector: hashing, model: ""', "connector: hashing, options: {dimension: 64}", "rejected the plan"),
+        ("path: rows.parquet", "path: gone.parquet", "its rows were rejected"),
     ],
     ids=["registry", "colluding", "embedder", "rows"],
 )
@@ -241,7 +241,7 @@ def test_a_party_that_disagrees_says_so(tmp_path: Path, line: str, changed: str,
 def test_a_party_without_persons_refuses_a_run_that_protects_them(tmp_path: Path) -> None:
     found = open_federated(tmp_path / "f")
     found.changes["privacy"] = {"epsilon": "inf", "protects": "person"}
-    with pytest.raises(FinalError, match="does not agree with the plan"):
+    with pytest.raises(FinalError, match="rejected the plan"):
         found.again().vote(minutes=SHORT)
 
 

@@ -1,4 +1,4 @@
-"""Coordinator of the rounds of one federated vote: attempts, stages, timeouts and dropped parties.
+"""Coordinator of one federated vote: attempts, stages, timeouts, dropped parties.
 
 The exchange stores the state of a round, and a coordinator that was killed resumes the same attempt. Aborting an
 attempt is free until all parties are ready. After that, the coordinator only resumes it.
@@ -54,7 +54,7 @@ class Caller(Protocol):
     """Starts parties from outside the exchange and displays the state of a round."""
 
     def call(self, parties: Sequence[str], at: RoundId) -> dict[str, str]:
-        """Start the parties' parts of a round on their machines; return unreachable parties with reasons."""
+        """Start the parties' parts of a round; return unreachable parties and reasons."""
 
     def over(self, at: RoundId) -> set[str]:
         """Return the parties whose part was started and has ended in any state."""
@@ -68,7 +68,7 @@ class Caller(Protocol):
 
 @dataclass(slots=True)
 class Dropped:
-    """Parties that this process dropped from its run, with reasons; a resumed run calls them again."""
+    """Parties that this process dropped from its run; a resumed run retries them."""
 
     parties: dict[str, str] = field(default_factory=dict)
 
@@ -83,7 +83,7 @@ class DropOutError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """The result of a round: the summed votes and the facts stored with them (parties, traffic)."""
+    """The result of a round: the summed votes and the facts stored with them."""
 
     votes: NoisyVotes
     facts: Mapping[str, Any]
@@ -103,7 +103,7 @@ class Coordinator:
     lost: set[str] = field(default_factory=set)
 
     def collect_sum(self, written: Sequence[Written]) -> RoundResult:
-        """Return the summed votes of the remaining parties from the open attempt or a later one."""
+        """Return the summed votes from the open attempt or a later one."""
         texts = candidates(self.tools, written)
         while True:
             plan = self._open_attempt(written, texts)
@@ -158,7 +158,7 @@ class Coordinator:
         return transcript
 
     def _gather(self, plan: RoundPlan, kind: str) -> dict[str, bytes]:
-        """Wait for every party's message of a kind; raise DropOutError for refusals and timeouts."""
+        """Wait for every party's message of a kind; raise DropOutError otherwise."""
         at, deadline, messages = plan.id, time.monotonic() + 60 * self.job.minutes, dict[str, bytes]()
         while True:
             over = self.caller.over(at)  # before reading messages: a party ends after it has written its message
@@ -224,7 +224,7 @@ class Coordinator:
         return plan
 
     def _drop(self, plan: RoundPlan, gone: Mapping[str, str]) -> None:
-        """Abort an attempt after dropouts; raise FinalError if no other attempt is possible."""
+        """Abort an attempt after dropouts; raise FinalError if it is the last one."""
         names = "; ".join(f"{party}: {why}" for party, why in sorted(gone.items()))
         if self.tools.exchange.exists(f"{plan.id.folder}/{GO}") and not self.job.spec.respend:
             raise FinalError(

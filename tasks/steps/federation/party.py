@@ -1,4 +1,4 @@
-"""A party of a federation: its identity, its requirements, and the codes it sends when it refuses a round."""
+"""A party of a federation: identity, requirements and refusal codes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BUSY: Final = frozenset({500, 504})
 
 
 class KeyLostError(WaspError):
-    """Error of a process that does not have the announced key of the round and cannot mask."""
+    """The process does not have the announced key of the round and cannot mask."""
 
     def __init__(self) -> None:
         super().__init__("Round key: the process that created it has ended. A new attempt creates a new key.")
@@ -58,7 +58,7 @@ def _no_settings(dataset: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One party: its name, its long-term key (32 bytes), all public keys (PEM) and its requirements.
+    """One party: name, long-term key (32 bytes), public keys (PEM), requirements.
 
     `colluding`: the party rejects plans that protect against fewer colluding parties. `settle` writes the cap and group
     of its rows to its ledger; `who` is the user of its reservations.
@@ -73,7 +73,7 @@ class Member:
 
 
 def registry_digest(registry: Mapping[str, bytes], parties: Sequence[str]) -> str:
-    """Return the digest of the participants' keys, which coordinator and parties compare."""
+    """Return the digest of the participants' public keys."""
     return digest({name: registry.get(name, b"").decode() for name in parties})
 
 
@@ -96,7 +96,7 @@ def check_plan(tools: RowTools, member: Member, plan: RoundPlan) -> None:
 
 
 def ledger_key(plan: RoundPlan, announcements: Sequence[Announcement]) -> str:
-    """Return the ledger key of a party's release, one per attempt and set of round keys."""
+    """Return the ledger key of a party's release per attempt and round keys."""
     transcript = transcript_of(plan.round, announcements).hex() if announcements else ""
     return step_key("party_vote", {"step": plan.step}, {"transcript": transcript}).key
 

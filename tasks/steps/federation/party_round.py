@@ -77,7 +77,7 @@ class Keys:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def lock(self, at: RoundId) -> threading.Lock:
-        """Return the lock of a round; a second call for the round waits and finds it finished."""
+        """Return the lock of a round, which serialises calls for the same round."""
         with self._lock:
             return self._busy.setdefault(at, threading.Lock())
 
@@ -133,7 +133,7 @@ class PartyRound:
         return self._send(output, "masked")
 
     def _agree(self, plan: RoundPlan, job: PartyJob, candidates: Candidates) -> tuple[Mask, PartyJob]:
-        """Announce a key, prepare the votes, check all announcements and report that this party is ready."""
+        """Announce a key, prepare votes, check all announcements and report "ready"."""
         key = self._key(plan)
         prepare(self.tools, job, candidates)
         self._wait(f"{self.at.folder}/{LIST}", plan)
@@ -158,7 +158,7 @@ class PartyRound:
         return key
 
     def _join(self, plan: RoundPlan) -> tuple[str, str]:
-        """Register the rows and reserve the budget of the whole run; raise BudgetError over the cap."""
+        """Register the rows and reserve the whole run; raise BudgetError over the cap."""
         tools, member = self.tools, self.member
         identity = identify(tools.zone, tools.private, plan.labels, (), may_be_none=True)
         dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
@@ -252,7 +252,7 @@ def return_reservation(tools: RowTools, run_id: str) -> None:
 
 
 def give_back_ended(tools: RowTools, exchange: Exchange) -> list[str]:
-    """Return the reservations of runs that the coordinator has ended, and list the run ids."""
+    """Return the reservations of ended runs, and list the run ids."""
     ended = [name.split("/")[1] for name in exchange.below("rounds") if name.endswith(f"/{ENDED}")]
     for run_id in ended:
         return_reservation(tools, run_id)

@@ -1,4 +1,4 @@
-"""Plans and texts that the coordinator publishes for a round, and its lookups of earlier rounds in the exchange."""
+"""Plans and texts of rounds in the exchange: publication and lookup."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WITHOUT: Final = "not part of the summed round"
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A new attempt: the key of the coordinator's release, the attempt number and the remaining parties."""
+    """A new attempt: release key (`step`), attempt number and remaining parties."""
 
     step: str
     attempt: int
@@ -50,7 +50,7 @@ class Opening:
 def publish(
     tools: Tools, job: FederatedVote, opening: Opening, written: Sequence[Written], texts: Candidates
 ) -> RoundPlan:
-    """Publish the plan and texts of a new attempt; `texts` are the candidates among `written`."""
+    """Publish plan and texts of an attempt; `texts` are the candidates of `written`."""
     noise, parties, files = job.noise.total, job.noise.parties, tools.exchange
     plan = RoundPlan(
         run_id=tools.run_id,
@@ -96,14 +96,14 @@ def last_plan(files: Exchange, run_id: str, iteration: int) -> RoundPlan | None:
 
 
 def fresh_pieces(files: Exchange, plan: RoundPlan) -> list[Piece]:
-    """Return the pieces of a plan that parties do not have from the previous iteration."""
+    """Return the pieces of a plan that the previous iteration did not publish."""
     before = last_plan(files, plan.run_id, plan.iteration - 1) if plan.iteration else None
     published = {piece.sha256 for piece in before.pieces} if before is not None else set()
     return [piece for piece in plan.pieces if piece.sha256 not in published]
 
 
 def measured(files: Exchange, plan: RoundPlan) -> Traffic:
-    """Return the traffic of each party of a round, in bytes of the files in the exchange."""
+    """Return the traffic of each party of a round, in bytes of exchange files."""
     traffic, folder = Traffic(), plan.id.folder
     listed = len(files.read(f"{folder}/{LIST}") or b"")
     down = {PLAN: len(plan.to_json()), "texts": sum(piece.size for piece in fresh_pieces(files, plan))}
@@ -124,7 +124,7 @@ def facts(plan: RoundPlan, traffic: Traffic, dropped: Mapping[str, str]) -> dict
 
 
 def stored_facts(files: Exchange, step: str, iteration: int, registry: Sequence[str]) -> dict[str, Any]:
-    """Return the facts of a reused sum from its original round, if the round still exists.
+    """Return the facts of a reused sum from its original round, if it exists.
 
     `step`: the key of the release. Its round can belong to another run and remains in the exchange until cleanup.
     """

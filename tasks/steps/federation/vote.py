@@ -1,4 +1,4 @@
-"""Step that releases the vote of a federation (WASP, Algorithm 2, server side): key, sum, ledger entry, artifact.
+"""Step that releases a federated vote (WASP, Algorithm 2, server side).
 
 The coordinator sees round keys, ready messages and masked integers, but never the votes of one party. It records the
 sum over all parties in its own ledger.
@@ -49,7 +49,7 @@ class FederatedVote:
 def vote(
     tools: Tools, job: FederatedVote, written: Sequence[Written], caller: Caller, dropped: Dropped
 ) -> tuple[ArtifactRef, str]:
-    """Release the noisy sum of all parties' votes for `written` once and write it to release.parquet.
+    """Release the noisy sum of all parties' votes for `written` once.
 
     Raises FinalError with the names of the failed parties if too few remain, or if some failed after all were ready.
     Nothing is summed in this case.

@@ -154,7 +154,7 @@ def test_answers_and_counts_are_charged_once_and_read_back_ever_after(tmp_path: 
     assert "no noise drawn" in why
     assert teaching.teach(run.tools, spec, 0, written) == (
         None,
-        "not needed: the answers of all teachers were released before",
+        "not needed: the answers of all teachers are already released",
     )
     assert len(releases(run)) == 2
 
