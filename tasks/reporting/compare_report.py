@@ -115,12 +115,7 @@ def _lines_of(comparison: Comparison, metric: str) -> Iterator[tuple[str, tuple[
         without = [is_unnoised(comparison.answers, row, column) for column in comparison.columns]
         if not all(without):
             cells = zip(comparison.columns, without, strict=True)
-            yield (
-                row,
-                tuple(
-                    NOT_PRIVATE if unnoised else cell_text(comparison, metric, row, name) for name, unnoised in cells
-                ),
-            )
+            yield row, tuple(NOT_PRIVATE if bare else cell_text(comparison, metric, row, name) for name, bare in cells)
 
 
 def _unnoised(comparison: Comparison, metric: str) -> Iterator[tuple[str, str, str]]:

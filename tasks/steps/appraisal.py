@@ -24,7 +24,7 @@ from tasks.private.voting.votes import clean_votes
 from tasks.selection.examples import select
 from tasks.selection.smoothing import select_smoothly, weigh_smoothly
 from tasks.selection.weights import Weighting, weigh
-from tasks.steps.density import Texts, among, chosen, features_of, mapped, weighed
+from tasks.steps.density import Texts, choose_examples, load_kernel, read_texts, relate_to_density, weigh_by_density
 from tasks.steps.selection import SelectJob, WeighJob, candidates
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 
@@ -67,7 +67,7 @@ def appraise(
         good = selected[selected["kind"] == "good"]
         best, weights = _without_noise(tools, job, written, frame["label"].to_numpy(dtype=str), real)
         values = {
-            "picks": _percentile(features_of(tools, written), good, frame["label"].to_numpy(dtype=str), real),
+            "picks": _percentile(read_texts(tools, written), good, frame["label"].to_numpy(dtype=str), real),
             "overlap": float(good["sample_id"].isin(best).mean()) if len(good) else None,
             "weights_tv": _total_variation(weights, job.weights),
             "equal_tv": _total_variation(weights, dict.fromkeys(weights, 1 / len(weights))),
@@ -88,11 +88,11 @@ def _without_noise(
     """Return the good examples and weights that these rows give without noise."""
     weighting = Weighting("histogram", job.weigh.transform, job.weigh.temperature)
     if job.select.kernel is not None:
-        kernel = mapped(tools, job.select.kernel, job.release)
+        kernel = load_kernel(tools, job.select.kernel, job.release)
         features = kernel.features(real)
         sums = np.stack([features[labels == label].sum(axis=0) for label in job.labels])
-        texts = among(features_of(tools, written), kernel, Density(job.labels, sums, 0.0))
-        best, table = chosen(texts, job.select.examples), weighed(texts, job.weigh.plms, weighting)
+        texts = relate_to_density(read_texts(tools, written), kernel, Density(job.labels, sums, 0.0))
+        best, table = choose_examples(texts, job.select.examples), weigh_by_density(texts, job.weigh.plms, weighting)
     elif job.select.smooth:
         votes, samples = _by_votes(tools, job, written, labels, real), read_samples(tools, written)
         best = select_smoothly(votes, samples, read_vectors(tools, written), job.select.examples)

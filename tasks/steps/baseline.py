@@ -18,7 +18,7 @@ from tasks.core.refs import Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
 from tasks.metrics.usefulness import Accuracy, Baseline
-from tasks.steps.density import moved
+from tasks.steps.density import shift_vectors
 from tasks.steps.evaluation import TrainJob
 from tasks.steps.moments import unlabelled_of
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
@@ -83,7 +83,7 @@ def _measured(tools: Tools, job: BaselineJob) -> dict[str, Any]:
     trained, seed = job.trained, job.student.seed
     zero_shot, guided = read_samples(tools, job.zero_shot), read_samples(tools, trained.written)
     texts = min(_most(zero_shot, job.balanced), len(guided))
-    chosen = sampled(zero_shot["label"].to_numpy(dtype=str), texts, seed, job.balanced)
+    chosen = sample_indices(zero_shot["label"].to_numpy(dtype=str), texts, seed, job.balanced)
     if zero_shot["label"].iloc[chosen].nunique() < 2:
         return {"unmeasured": TOO_FEW}
     plain = replace(trained, moments=None, shift=None, student=_unadapted(job))
@@ -92,8 +92,8 @@ def _measured(tools: Tools, job: BaselineJob) -> dict[str, Any]:
     correct = {"zero_shot": _correct(tools, plain, zero_shot.iloc[chosen], vectors[chosen])}
     vectors, labels = read_vectors(tools, trained.written), guided["label"].to_numpy(dtype=str)
     if trained.shift is not None:
-        vectors = moved(tools, trained.shift, trained.written, labels, vectors)
-    chosen = sampled(labels, texts, seed)
+        vectors = shift_vectors(tools, trained.shift, trained.written, labels, vectors)
+    chosen = sample_indices(labels, texts, seed)
     correct["guided"] = _correct(tools, adapted, guided.iloc[chosen], vectors[chosen])
     assert trained.test is not None
     rows = len(tools.read_rows(trained.test.where))
@@ -105,7 +105,7 @@ def _most(samples: pd.DataFrame, balanced: bool) -> int:
     return int(sizes.min()) * len(sizes) if balanced and len(sizes) else len(samples)
 
 
-def sampled(labels: NDArray[np.str_], count: int, seed: int, balanced: bool = False) -> NDArray[np.int64]:
+def sample_indices(labels: NDArray[np.str_], count: int, seed: int, balanced: bool = False) -> NDArray[np.int64]:
     """Return the sorted indices of `count` texts, drawn with `seed` within each class.
 
     Classes keep their shares, or have the same number of texts (`balanced`).

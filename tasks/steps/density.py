@@ -161,7 +161,7 @@ def _learned(tools: Tools, kernel: Kernel, written: Sequence[Written]) -> tuple[
     key = step_key("basis", {"map": kernel.name}, {"texts": _content(written)})
 
     def make() -> ArtifactRef:
-        basis = kernel.learn(features_of(tools, written).vectors).basis
+        basis = kernel.learn(read_texts(tools, written).vectors).basis
         assert basis is not None
         return tools.artifacts.write_matrix(path, basis.astype(np.float32), key)
 
@@ -169,7 +169,7 @@ def _learned(tools: Tools, kernel: Kernel, written: Sequence[Written]) -> tuple[
     return replace(kernel, basis=tools.artifacts.read_matrix(ref).astype(np.float64)), ref
 
 
-def mapped(tools: Tools, kernel: Kernel, release: ArtifactRef) -> Kernel:
+def load_kernel(tools: Tools, kernel: Kernel, release: ArtifactRef) -> Kernel:
     """Return the kernel of a release with its learned basis."""
     if not kernel.learns:
         return kernel
@@ -192,7 +192,7 @@ def select_examples(
 
     def make() -> ArtifactRef:
         return tools.artifacts.write_table(
-            path, chosen(_open(tools, kernel, release, written), job.examples, job.per_hub), key
+            path, choose_examples(_open(tools, kernel, release, written), job.examples, job.per_hub), key
         )
 
     return make_once(tools.artifacts, path, key, make)
@@ -210,7 +210,7 @@ def weigh_models(
     key = step_key("weigh_matching", parameters, _inputs(release, written))
 
     def make() -> ArtifactRef:
-        table = weighed(_open(tools, kernel, release, written), job.plms, weighting)
+        table = weigh_by_density(_open(tools, kernel, release, written), job.plms, weighting)
         return tools.artifacts.write_table(path, table, key)
 
     return make_once(tools.artifacts, path, key, make)
@@ -241,7 +241,9 @@ def settle(tools: Tools, job: SettleJob, release: ArtifactRef, written: Sequence
     return Written(MATCHED, job.iteration, ref, tools.artifacts.find(vectors_path, key)), why
 
 
-def moved(tools: Tools, shift: Shift, written: Sequence[Written], labels: NDArray[Any], vectors: Matrix) -> Matrix:
+def shift_vectors(
+    tools: Tools, shift: Shift, written: Sequence[Written], labels: NDArray[Any], vectors: Matrix
+) -> Matrix:
     """Return the vectors (n, d) of texts, moved per class towards private rows.
 
     Each class moves from the mean of its texts to the mean expected from the density, scaled by the mean length of its
@@ -263,14 +265,14 @@ def _content(written: Sequence[Written]) -> str:
     return content([ref for entry in written for ref in (entry.samples, entry.vectors) if ref is not None])
 
 
-def features_of(tools: Tools, written: Sequence[Written]) -> Texts:
+def read_texts(tools: Tools, written: Sequence[Written]) -> Texts:
     """Return texts with their vectors, without duplicates in a class."""
     samples = read_samples(tools, written)
     first = ~(samples["label"] + "\x00" + samples["text"].map(normalised)).duplicated().to_numpy()
     return Texts(samples[first].reset_index(drop=True), read_vectors(tools, written)[first])
 
 
-def among(texts: Texts, kernel: Kernel, density: Density) -> Texts:
+def relate_to_density(texts: Texts, kernel: Kernel, density: Density) -> Texts:
     """Return the texts with features and expected means of a density."""
     features = body(kernel.features(texts.vectors))
     expected = expect(density, features, texts.labels)
@@ -280,7 +282,7 @@ def among(texts: Texts, kernel: Kernel, density: Density) -> Texts:
     return replace(texts, points=points, expected=lifted(expected, features, points, texts.labels))
 
 
-def chosen(texts: Texts, top: int, per_hub: int = 0) -> pd.DataFrame:
+def choose_examples(texts: Texts, top: int, per_hub: int = 0) -> pd.DataFrame:
     """Return the examples of each class, in the format of `select`."""
     expected, points, labels = texts.with_density
     missing, parts = witness(expected, points, labels), []
@@ -293,7 +295,7 @@ def chosen(texts: Texts, top: int, per_hub: int = 0) -> pd.DataFrame:
     return together(parts)
 
 
-def weighed(texts: Texts, plms: Sequence[str], weighting: Weighting) -> pd.DataFrame:
+def weigh_by_density(texts: Texts, plms: Sequence[str], weighting: Weighting) -> pd.DataFrame:
     """Return the model weights (Eq. 8) from the weights of texts in a density match.
 
     Texts of one model differ so much that the models' means are close together; a power separates them.
@@ -309,8 +311,10 @@ def _open(tools: Tools, kernel: Kernel, release: ArtifactRef, written: Sequence[
     info = tools.artifacts.info(release)
     labels, steps = tuple(info["labels"]), info["steps"]
     sums = tools.artifacts.read_table(release)["sum"].to_numpy(dtype=np.float64).reshape(len(labels), -1) / steps
-    return among(
-        features_of(tools, written), mapped(tools, kernel, release), Density(labels, sums, info["scale_int"] / steps)
+    return relate_to_density(
+        read_texts(tools, written),
+        load_kernel(tools, kernel, release),
+        Density(labels, sums, info["scale_int"] / steps),
     )
 
 

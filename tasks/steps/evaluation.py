@@ -19,7 +19,7 @@ from tasks.core.tools import Tools
 from tasks.metrics.metrics import NEIGHBOURS, fid, map_2d, null_fid, null_sizes, precision_recall
 from tasks.private.diagnostics.internal import fid_against_private
 from tasks.reporting.report_model import MapPoints
-from tasks.steps.density import Shift, moved
+from tasks.steps.density import Shift, shift_vectors
 from tasks.steps.moments import Moments, unlabelled_of
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.heads import probe_accuracy
@@ -174,7 +174,7 @@ def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str,
     samples = read_samples(tools, job.written)
     vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
     if job.shift is not None and vectors is not None:
-        vectors = moved(tools, job.shift, job.written, samples["label"].to_numpy(dtype=str), vectors)
+        vectors = shift_vectors(tools, job.shift, job.written, samples["label"].to_numpy(dtype=str), vectors)
     rows = TrainingRows(samples["text"].tolist(), samples["label"].tolist(), job.labels, vectors)
     if job.unlabelled is not None:
         frame, unlabelled = reference_rows(tools, job.unlabelled)

@@ -95,7 +95,7 @@ def judge(tools: Tools, job: JudgeJob) -> tuple[ArtifactRef, str]:
     def make() -> ArtifactRef:
         samples = read_samples(tools, job.written)
         vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
-        return tools.artifacts.write_table(path, judged(samples, vectors, job, tools.progress), key)
+        return tools.artifacts.write_table(path, score_texts(samples, vectors, job, tools.progress), key)
 
     return make_once(tools.artifacts, path, key, make)
 
@@ -120,14 +120,14 @@ def fuse(
 
     def make() -> ArtifactRef:
         tables = [tools.artifacts.read_table(judgement) for judgement in judgements]
-        pool = pooled(read_samples(tools, written), read_vectors(tools, written), tables, job)
+        pool = pool_candidates(read_samples(tools, written), read_vectors(tools, written), tables, job)
         tools.artifacts.write_table(f"{folder}/pool.parquet", pool, key)
-        return tools.artifacts.write_table(path, chosen(pool, job), key)
+        return tools.artifacts.write_table(path, choose_examples(pool, job), key)
 
     return make_once(tools.artifacts, path, key, make)
 
 
-def judged(
+def score_texts(
     samples: pd.DataFrame,
     vectors: Matrix | None,
     job: JudgeJob,
@@ -170,7 +170,9 @@ def _empty(types: dict[str, str]) -> pd.DataFrame:
     return pd.DataFrame(columns=list(types)).astype(types)
 
 
-def pooled(samples: pd.DataFrame, vectors: Matrix, judgements: Sequence[pd.DataFrame], job: FuseJob) -> pd.DataFrame:
+def pool_candidates(
+    samples: pd.DataFrame, vectors: Matrix, judgements: Sequence[pd.DataFrame], job: FuseJob
+) -> pd.DataFrame:
     """Return the candidates per class or overall with their scores."""
     tables = [table for table in judgements if len(table)]
     if not tables:
@@ -235,7 +237,7 @@ def _probabilities(tables: Sequence[pd.DataFrame], with_own: bool) -> NDArray[np
     return probabilities
 
 
-def chosen(pool: pd.DataFrame, job: FuseJob) -> pd.DataFrame:
+def choose_examples(pool: pd.DataFrame, job: FuseJob) -> pd.DataFrame:
     """Return the most influential candidates as good examples per class."""
     parts = []
     ranked = pool.sort_values(["influence", "sample_id"], ascending=[False, True], kind="stable")

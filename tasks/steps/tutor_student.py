@@ -89,7 +89,7 @@ def select_texts(
     def make() -> ArtifactRef:
         samples = read_samples(tools, written)
         scores = _scores(tools, written, samples, discriminator)
-        mask = chosen(samples["label"].tolist(), scores, spec)
+        mask = choose_mask(samples["label"].tolist(), scores, spec)
         columns = {"sample_id": samples["sample_id"], "score": scores, "kept": mask}
         return tools.artifacts.write_table(path, pd.DataFrame(columns), key)
 
@@ -99,7 +99,7 @@ def select_texts(
     return [_selected_table(tools, entry, ids, key) for entry in written], why
 
 
-def chosen(labels: Sequence[str], scores: np.ndarray[Any, Any], spec: SelectSpec) -> np.ndarray[Any, Any]:
+def choose_mask(labels: Sequence[str], scores: np.ndarray[Any, Any], spec: SelectSpec) -> np.ndarray[Any, Any]:
     """Return a mask of the selected texts; `scores` are probabilities of private."""
     drawn = np.random.default_rng(seed_of("select", spec.seed)).permutation(len(labels))
     order = np.lexsort((drawn, -scores)) if spec.best else np.lexsort((drawn, -scores * (scores < 0.5), scores < 0.5))

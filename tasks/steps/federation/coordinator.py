@@ -36,7 +36,7 @@ from tasks.federation.messages import (
 from tasks.private.voting.ballot import Candidates
 from tasks.private.voting.votes import NoisyVotes
 from tasks.steps.federation.party import REFUSED
-from tasks.steps.federation.round_plans import Opening, end_run, facts, last_plan, measured, publish
+from tasks.steps.federation.round_plans import Opening, end_run, facts, last_plan, measure_traffic, publish
 from tasks.steps.selection import candidates
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Coordinator:
             noise = self.job.noise
             sigma = 0.0 if noise.total.non_private else noise.sum_int(len(plan.parties))
             votes = NoisyVotes(texts.ids, near, far[0] if far else None, noise.total.scale, sigma)
-            return RoundResult(votes, facts(plan, measured(self.tools.exchange, plan), self.dropped.parties))
+            return RoundResult(votes, facts(plan, measure_traffic(self.tools.exchange, plan), self.dropped.parties))
 
     def _attempt(self, plan: RoundPlan) -> NDArray[np.int64]:
         at, files = plan.id, self.tools.exchange

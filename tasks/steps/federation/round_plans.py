@@ -102,7 +102,7 @@ def fresh_pieces(files: Exchange, plan: RoundPlan) -> list[Piece]:
     return [piece for piece in plan.pieces if piece.sha256 not in published]
 
 
-def measured(files: Exchange, plan: RoundPlan) -> Traffic:
+def measure_traffic(files: Exchange, plan: RoundPlan) -> Traffic:
     """Return the traffic of each party of a round, in bytes of exchange files."""
     traffic, folder = Traffic(), plan.id.folder
     listed = len(files.read(f"{folder}/{LIST}") or b"")
@@ -133,7 +133,7 @@ def stored_facts(files: Exchange, step: str, iteration: int, registry: Sequence[
         plan = RoundPlan.from_json(data) if data is not None else None
         if plan is not None and plan.step == step and not files.exists(f"{plan.id.folder}/{ABORT}"):
             dropped = {party: WITHOUT for party in registry if party not in plan.parties}
-            return facts(plan, measured(files, plan), dropped) | {"read_back": True}
+            return facts(plan, measure_traffic(files, plan), dropped) | {"read_back": True}
     return {"read_back": True}
 
 

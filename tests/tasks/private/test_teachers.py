@@ -265,14 +265,14 @@ def test_the_texts_taken_for_private_are_kept_of_each_class_its_part(best: bool)
     labels = ["a"] * 6 + ["b"] * 6
     scores = np.array([0.9, 0.8, 0.7, 0.2, 0.3, 0.6, 0.1, 0.2, 0.3, 0.4, 0.45, 0.05])
     spec = SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, 3)
-    kept = tutor_student.chosen(labels, scores, spec)
+    kept = tutor_student.choose_mask(labels, scores, spec)
     assert [int(kept[:6].sum()), int(kept[6:].sum())] == [3, 2]
     assert set(np.flatnonzero(kept[6:]) + 6) == {9, 10}, "none of b is taken for private: the likeliest follow"
     assert (scores[:6][kept[:6]] >= 0.5).all()
     if best:
         assert set(np.flatnonzero(kept[:6])) == {0, 1, 2}
     again = {
-        tuple(tutor_student.chosen(labels, scores, SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, s)))
+        tuple(tutor_student.choose_mask(labels, scores, SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, s)))
         for s in range(20)
     }
     assert (len(again) == 1) == best
