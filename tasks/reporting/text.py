@@ -132,10 +132,10 @@ def _among_parties(report: Report) -> list[str]:
     if report.parties is None:
         return []
     colluding, number = report.parties["colluding"], report.parties["number"]
-    also = f", even together with {colluding} of the parties" if colluding else ", not against another party"
+    readers = f", even together with {colluding} of the parties" if colluding else ", not against another party"
     return [
         f"The rows are distributed over {number} parties. Nobody else saw them or the votes of one party, only sums of "
-        f"all parties' masked votes. The guarantee holds against anyone who reads the sums{also}."
+        f"all parties' masked votes. The guarantee holds against anyone who reads the sums{readers}."
     ]
 
 
