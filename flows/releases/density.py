@@ -78,7 +78,7 @@ class Density(Release):
         return ReleaseOutcome(
             kind="density",
             text=describe_density(self.noise),
-            affected="the noisy density: selected examples, weights, prompts, the choice of texts, student",
+            affected="the noisy density: selected examples, weights, prompts, selected texts, student",
             unnoised=(exposed,) if self.noise.non_private else (),
         )
 

@@ -67,7 +67,7 @@ def part_outcome(noise: PartNoise) -> ReleaseOutcome:
     return ReleaseOutcome(
         kind="teachers",
         text=f"{text_of(noise)} (epsilon {noise.epsilon_exact:.4g})",
-        affected="the noisy label counts and answers: which texts were kept, and how many of each class; the student",
+        affected="the noisy label counts and answers: the selected texts, their number per class, the student",
         unnoised=(exposed,) if noise.privacy.kind == "none" else (),
     )
 

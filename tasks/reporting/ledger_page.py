@@ -1,4 +1,4 @@
-"""The officer's page: the budget of one dataset, printable, in the reader's language."""
+"""The privacy officer's printable page: the budget of one dataset."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ LANGUAGES = ("en", "de", "zh")
 
 
 def wording(language: str) -> dict[str, Any]:
-    """Return the words of a language, by key; ConfigError for one that does not ship."""
+    """Return the page texts of a language by key; ConfigError if unknown."""
     import yaml
 
     if language not in LANGUAGES:
-        raise ConfigError(f"There is no wording for language '{language}'; there is {', '.join(LANGUAGES)}.")
+        raise ConfigError(f"Language '{language}': not supported. Use one of {', '.join(LANGUAGES)}.")
     text = (_FOLDER / "wording" / f"{language}.yaml").read_text(encoding="utf-8")
-    words: dict[str, Any] = yaml.safe_load(text)
-    return words
+    texts: dict[str, Any] = yaml.safe_load(text)
+    return texts
 
 
 def render(page: OfficerPage, language: str = "en") -> str:
-    """Return the page as HTML that needs nothing else; the same numbers stand in every language."""
-    words = wording(language)
+    """Return the page as self-contained HTML; numbers are equal in every language."""
+    texts = wording(language)
     return template("officer.html.j2").render(
         page=page,
         language=language,
-        w=words,
-        say=lambda key, **values: str(words[key]).format(**values),
-        epsilon=lambda value: words["infinite"] if value is None else report_words.epsilon(value),
+        w=texts,
+        say=lambda key, **values: str(texts[key]).format(**values),
+        epsilon=lambda value: texts["infinite"] if value is None else report_words.epsilon(value),
         percent=_percent,
         number=report_words.number,
         count=report_words.count,

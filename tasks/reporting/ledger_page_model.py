@@ -1,4 +1,4 @@
-"""What the officer's page knows: one value for every language and for JSON."""
+"""Data of the privacy officer's page, shared by all languages and the JSON output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What one language model was sent: where to, how many calls and tokens. No hosts: it ran on this machine."""
+    """Data sent to one language model: hosts, calls and tokens.
+
+    An empty `hosts` means that the model ran on this machine.
+    """
 
     plm: str
     hosts: tuple[str, ...]
@@ -19,7 +22,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Equal releases of a run: how many, by which mechanism, how strong the noise was and why that suffices."""
+    """Equal releases of a run: number, mechanism, noise scale, sensitivity."""
 
     times: int
     mechanism: str
@@ -30,7 +33,7 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """Releases of a run that are sums over several parties: how many, the fewest in a sum, how many may collude."""
+    """Parties of a federated run: number, minimum per sum, maximum colluding."""
 
     run_id: str
     parties: int
@@ -41,7 +44,7 @@ class Among:
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """The newest audit of some noise: what was attacked, epsilon claimed, and epsilon that was proven at least."""
+    """The newest audit of a noise: mechanism, claimed epsilon, proven lower bound."""
 
     run_id: str
     ended: str
@@ -53,14 +56,13 @@ class AuditLine:
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """What one run did to the dataset. An epsilon is None where it is infinite.
+    """The effect of one run on the dataset; an infinite epsilon is None.
 
-    `state`: open (may still release), closed, refused (asked for more than was left), nothing (released nothing).
-    `releases`: those that the run's output depends on; the run `charged` some of them and reused the others.
-    `added`: epsilon of the former; `loss`: epsilon of all, `at_most` where the run's own files do not say which.
-    `asked`: epsilon that the run was configured for. `sure`: what an attacker who starts at 50 % and at 1 % can reach,
-    who sees the run's output. `files`: whether the run's own files were found.
-    `audits`: the newest audits of its noise.
+    `state`: open (can still release), closed, refused (requested more than was left), nothing (released nothing).
+    `releases`: number of releases that the run's output depends on; the run `charged` some and reused the others.
+    `added`: epsilon of the charged releases. `loss`: epsilon of all releases, an upper bound (`at_most`) if the run's
+    files are missing. `asked`: configured epsilon. `sure`: certainty that an attacker who sees the run's output reaches
+    from 50 % and from 1 %. `files`: True if the run's files exist. `audits`: the newest audits of its noise.
     """
 
     run_id: str
@@ -88,7 +90,7 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the book as it is shown."""
+    """One displayed line of the ledger."""
 
     number: int
     at: str
@@ -104,9 +106,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """One time that private rows were used without noise: what came of it and where it is shown.
+    """One use of private rows without noise: its result and the place that shows it.
 
-    `dataset`: which one of the group; empty: the page's own. `at` and `who` are empty where only a report tells of it.
+    `dataset`: member of the group; empty for the page's own dataset. `at` and `who` are empty if only a report mentions
+    the use.
     """
 
     at: str
@@ -120,9 +123,10 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """One bundle that left: `manifest` is the SHA-256 of its manifest, `overlap` the answer of the search, not private.
+    """One exported bundle; `manifest` is the SHA-256 of its manifest.
 
-    `overlap` None: not searched. `approved`: who else agreed, empty if nobody was asked.
+    `overlap`: result of the overlap search, which is not private; None without a search. `approved`: name of the
+    approver, empty if no approval was required.
     """
 
     at: str
@@ -136,7 +140,7 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What another dataset of the group released and this one pays for as well."""
+    """Releases of another dataset of the group that are also charged to this one."""
 
     dataset: str
     run_id: str
@@ -146,11 +150,12 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class OfficerPage:
-    """All that an officer signs. Epsilons at `delta`; `left` and `cap` None: no cap was set.
+    """The content of the page that a privacy officer signs.
 
-    `unit`: what the totals hold for, record or person. `members`: other datasets of the `group`, which pay together.
-    `problems`: what does not hold in the book; empty if it is sound. `head`: hash of the book's last line. `among`:
-    runs of several parties; `of_party`: the book is that of one of them, else that of their coordinator.
+    Epsilons apply at `delta`. `left` and `cap` are None without a cap. `unit`: protected unit of the totals, record or
+    person. `members`: other datasets of the `group`, which share all charges. `problems`: errors in the ledger; empty
+    if it is valid. `head`: hash of the ledger's last line. `among`: runs of several parties. `of_party`: the ledger
+    belongs to one of the parties, otherwise to their coordinator.
     """
 
     dataset: str

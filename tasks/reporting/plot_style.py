@@ -1,4 +1,4 @@
-"""How figures of a report look: one drawing for a page in light or dark, and for a white picture."""
+"""Style of report figures for light and dark pages and for PNG on white."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PALETTE = (
     "#76871f",
     "#7d8794",
 )
-"""Told apart on white and on near-black; the first three also by those who confuse red and green."""
+"""Distinguishable on white and near-black; the first three also with red-green colour blindness."""
 MARKERS = "osD^vPX<>*"
-INK = "#010203"  # stands for the colour of the page's text, which only the page knows
+INK = "#010203"  # placeholder for the text colour, which only the page knows
 _PAPER_INK = "#1c2430"
 _IN_A_LINE = 4
 
@@ -54,7 +54,10 @@ _SETTINGS: dict[str, Any] = {
 
 
 def picture(name: str, size: tuple[float, float], draw: Callable[[Any], None], form: Form) -> bytes:
-    """Return what `draw(figure)` draws on a figure of `size` inches; equal drawings give equal bytes."""
+    """Return the image that `draw(figure)` draws; equal drawings yield equal bytes.
+
+    `size`: width and height in inches.
+    """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -76,7 +79,7 @@ def picture(name: str, size: tuple[float, float], draw: Callable[[Any], None], f
 
 
 def _for_a_page(svg: str) -> str:
-    """Strip what a page does not need and let the page's own colour be the ink."""
+    """Remove unneeded SVG parts and use the text colour of the page."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
     svg = re.sub(r'(<svg\b[^>]*?) (?:width|height)="[^"]*"', r"\1", svg)
@@ -87,7 +90,7 @@ def _for_a_page(svg: str) -> str:
 
 
 def bare(axes: Any) -> None:
-    """Leave an axes without ticks and frame."""
+    """Remove ticks and frame from an axes."""
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
@@ -95,13 +98,13 @@ def bare(axes: Any) -> None:
 
 
 def lines_of(axes: Any, title: str) -> None:
-    """Give an axes its title and faint horizontal lines."""
+    """Add a title and faint horizontal lines to an axes."""
     axes.set_title(title)
     axes.grid(axis="y", color=axes.spines["left"].get_edgecolor(), alpha=0.13, linewidth=0.6)
 
 
 def legend_below(axes: Any, entries: int) -> None:
-    """Put the legend under the axes, in as many columns as there is room for."""
+    """Add the legend below the axes, with as many columns as fit."""
     columns = entries if entries <= _IN_A_LINE else -(-entries // 2) if entries <= 2 * _IN_A_LINE else _IN_A_LINE
     axes.legend(
         loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns, handlelength=1.3, columnspacing=1.1, fontsize=8

@@ -1,4 +1,4 @@
-"""Figures of a run, as SVG for the report and PNG for the tracking store; None where there is nothing to draw."""
+"""Figures of a run as SVG (report) and PNG (tracking); None without data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BARS = 20
 
 
 def fid_accuracy_plot(report: Report, form: Form = "svg") -> bytes | None:
-    """FID with its null line, and below it the accuracy so far, over iterations."""
+    """Draw FID with its null line, and the probe accuracy below, over iterations."""
     measured = [facts for facts in report.iterations if facts.fid is not None or facts.accuracy is not None]
     if not measured:
         return None
@@ -23,7 +23,7 @@ def fid_accuracy_plot(report: Report, form: Form = "svg") -> bytes | None:
     def draw(figure: Any) -> None:
         above, below = figure.subplots(2, 1, sharex=True)
         _series(above, report, "fid", "FID", 0)
-        _series(above, report, "fid_null", "null FID: nothing but sample size", 9, linestyle="--", marker="")
+        _series(above, report, "fid_null", "null FID: effect of sample size", 9, linestyle="--", marker="")
         _series(below, report, "accuracy", "accuracy", 2)
         lines_of(above, "FID (lower is better)")
         lines_of(below, "Accuracy of a linear probe (higher is better)")
@@ -36,15 +36,15 @@ def fid_accuracy_plot(report: Report, form: Form = "svg") -> bytes | None:
 
 
 def weights_plot(report: Report, form: Form = "svg") -> bytes | None:
-    """The weight of each PLM for the next iteration."""
+    """Draw the weight of each language model for the next iteration."""
     if not any(facts.weights for facts in report.iterations):
         return None
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         for number, plm in enumerate(report.plms):
-            found = [(facts.iteration, facts.weights[plm]) for facts in report.iterations if plm in facts.weights]
-            axes.plot(*_columns(found), label=plm, **_look(number))
+            points = [(facts.iteration, facts.weights[plm]) for facts in report.iterations if plm in facts.weights]
+            axes.plot(*_columns(points), label=plm, **_look(number))
         lines_of(axes, "Weight for the next iteration")
         axes.set_ylim(bottom=0)
         _iterations(axes, report)
@@ -54,7 +54,7 @@ def weights_plot(report: Report, form: Form = "svg") -> bytes | None:
 
 
 def samples_plot(report: Report, form: Form = "svg") -> bytes | None:
-    """New samples of each PLM per iteration, stacked."""
+    """Draw stacked bars of the new samples of each language model per iteration."""
     if not report.iterations:
         return None
 
@@ -63,8 +63,8 @@ def samples_plot(report: Report, form: Form = "svg") -> bytes | None:
         floor = [0] * len(report.iterations)
         for number, plm in enumerate(report.plms):
             heights = [facts.new.get(plm, 0) for facts in report.iterations]
-            places = [facts.iteration for facts in report.iterations]
-            axes.bar(places, heights, 0.62, floor, label=plm, color=_colour(number))
+            iterations = [facts.iteration for facts in report.iterations]
+            axes.bar(iterations, heights, 0.62, floor, label=plm, color=_colour(number))
             floor = [low + height for low, height in zip(floor, heights, strict=True)]
         lines_of(axes, "New samples")
         _iterations(axes, report)
@@ -74,15 +74,15 @@ def samples_plot(report: Report, form: Form = "svg") -> bytes | None:
 
 
 def epsilon_plot(report: Report, form: Form = "svg") -> bytes | None:
-    """Epsilon spent so far, under the epsilon that was asked for."""
+    """Draw the cumulative epsilon and the configured epsilon."""
     spent = [(facts.iteration, facts.epsilon) for facts in report.iterations if facts.epsilon is not None]
     if not spent or report.not_private or not report.opens_rows:
         return None
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
-        axes.axhline(report.plan.epsilon, color=PALETTE[4], linestyle="--", label="asked for")
-        axes.plot(*_columns(spent), label="spent so far", drawstyle="steps-post", **_look(0))
+        axes.axhline(report.plan.epsilon, color=PALETTE[4], linestyle="--", label="configured")
+        axes.plot(*_columns(spent), label="spent", drawstyle="steps-post", **_look(0))
         lines_of(axes, f"Epsilon at delta {report.plan.delta:g}")
         axes.set_ylim(0, report.plan.epsilon * 1.12)
         _iterations(axes, report)
@@ -92,7 +92,7 @@ def epsilon_plot(report: Report, form: Form = "svg") -> bytes | None:
 
 
 def confusion_plot(report: Report, form: Form = "svg") -> bytes | None:
-    """Test rows by class (down) and by what the student took them for (across), shares of a row as shades."""
+    """Draw test rows by true class (rows) and predicted class (columns)."""
     if report.scores is None or not report.scores.confusion:
         return None
     classes, counts = report.scores.classes, report.scores.confusion
@@ -108,7 +108,7 @@ def confusion_plot(report: Report, form: Form = "svg") -> bytes | None:
                 if len(classes) <= _NAMED_CLASSES and count:
                     axes.text(j + 0.5, i + 0.5, str(count), ha="center", va="center", fontsize=8)
         axes.set(xlim=(0, len(classes)), ylim=(len(classes), 0), aspect="equal")
-        axes.set_title("Rows: true class. Columns: class given by the student")
+        axes.set_title("Rows: true class. Columns: predicted class")
         bare(axes)
         if len(classes) <= _NAMED_CLASSES:
             _class_names(axes, classes)
@@ -117,31 +117,37 @@ def confusion_plot(report: Report, form: Form = "svg") -> bytes | None:
 
 
 def balance_plot(report: Report, form: Form = "svg") -> bytes | None:
-    """Part of each class by the tutor, in the result, and among test rows; the largest classes if there are many."""
+    """Draw the shares of the largest classes in tutor, result and test rows."""
     if not report.balance:
         return None
-    shown = sorted(report.balance, key=lambda one: -one.tutor)[:_BARS]
+    shown = sorted(report.balance, key=lambda share: -share.tutor)[:_BARS]
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
-        places = range(len(shown))
+        positions = range(len(shown))
         axes.barh(
-            [place - 0.27 for place in places], [one.tutor for one in shown], 0.25, color=PALETTE[0], label="tutor"
+            [place - 0.27 for place in positions],
+            [share.tutor for share in shown],
+            0.25,
+            color=PALETTE[0],
+            label="tutor",
         )
-        axes.barh(places, [one.texts for one in shown], 0.25, color=PALETTE[1], label="kept texts")
-        measured = [(place + 0.27, one.test) for place, one in zip(places, shown, strict=True) if one.test is not None]
+        axes.barh(positions, [share.texts for share in shown], 0.25, color=PALETTE[1], label="selected texts")
+        measured = [
+            (place + 0.27, share.test) for place, share in zip(positions, shown, strict=True) if share.test is not None
+        ]
         if measured:
             axes.barh(*_columns(measured), 0.25, color=PALETTE[2], label="test rows")
-        axes.set_yticks(places, [_short(one.name) for one in shown])
+        axes.set_yticks(positions, [_short(share.name) for share in shown])
         axes.invert_yaxis()
-        axes.set_title("Part of each class")
+        axes.set_title("Share of each class")
         axes.legend(loc="lower right")
 
     return picture("balance", _SQUARE, draw, form)
 
 
 def map_plot(report: Report, form: Form = "svg") -> bytes | None:
-    """Synthetic texts, test rows and examples of prompts on one plane."""
+    """Draw synthetic texts, test rows and prompt examples on one plane."""
     points = report.map
     if points is None or not points.synthetic:
         return None
@@ -155,15 +161,15 @@ def map_plot(report: Report, form: Form = "svg") -> bytes | None:
                 *_columns(points.shown), s=60, c=PALETTE[2], linewidths=0, marker="*", label="shown in prompts"
             )
         bare(axes)
-        axes.set_title(f"By {points.by}")
+        axes.set_title(f"Projection: {points.by}")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3, markerscale=2)
 
     return picture("map", _TALL, draw, form)
 
 
 def _series(axes: Any, report: Report, name: str, label: str, number: int, **look: Any) -> None:
-    found = [(facts.iteration, getattr(facts, name)) for facts in report.iterations]
-    measured = [(iteration, value) for iteration, value in found if value is not None]
+    values = [(facts.iteration, getattr(facts, name)) for facts in report.iterations]
+    measured = [(iteration, value) for iteration, value in values if value is not None]
     if measured:
         axes.plot(*_columns(measured), label=label, **(_look(number) | {"marker": "o"} | look))
 
@@ -181,14 +187,14 @@ def _look(number: int) -> dict[str, Any]:
 
 
 def _iterations(axes: Any, report: Report) -> None:
-    places = [facts.iteration for facts in report.iterations]
-    axes.set_xticks(places[:: max(1, len(places) // 10)])
-    axes.set_xlim(min(places) - 0.5, max(places) + 0.5)
+    iterations = [facts.iteration for facts in report.iterations]
+    axes.set_xticks(iterations[:: max(1, len(iterations) // 10)])
+    axes.set_xlim(min(iterations) - 0.5, max(iterations) + 0.5)
     axes.set_xlabel("iteration")
 
 
 def _class_names(axes: Any, classes: Sequence[str]) -> None:
-    centres = [place + 0.5 for place in range(len(classes))]
+    centres = [position + 0.5 for position in range(len(classes))]
     short = [_short(name) for name in classes]
     axes.set_yticks(centres, short)
     axes.set_xticks(centres, short, rotation=45, ha="right", rotation_mode="anchor")

@@ -1,4 +1,4 @@
-"""The report of a run: one HTML page that needs nothing else."""
+"""The report of a run as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOSS, ADDED = "privacy loss of this run's output", "added to the budget"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A drawing of the page with its caption and what it shows in words."""
+    """A figure of the page with caption and alternative text."""
 
     name: str
     svg: str
@@ -32,7 +32,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One line of plan against what happened; `verdict`: as planned, less, more, or empty."""
+    """One planned and actual value; `verdict`: as planned, less, more, or empty."""
 
     what: str
     planned: str
@@ -41,7 +41,7 @@ class Compared:
 
 
 def render(report: Report) -> str:
-    """Return the page of a run; equal reports give equal pages."""
+    """Return the page of a run; equal reports yield equal pages."""
     return template("report.html.j2").render(
         report=report,
         words=words,
@@ -57,10 +57,10 @@ def render(report: Report) -> str:
 
 
 def _texts(report: Report) -> list[tuple[str, list[Sample]]]:
-    """Return the example texts of each PLM, PLMs in the order of the run."""
+    """Return the example texts per language model in the order of the run."""
     names = dict.fromkeys([*report.plms, *(sample.plm for sample in report.samples)])
-    found = [(plm, [sample for sample in report.samples if sample.plm == plm]) for plm in names]
-    return [(plm, samples) for plm, samples in found if samples]
+    groups = [(plm, [sample for sample in report.samples if sample.plm == plm]) for plm in names]
+    return [(plm, samples) for plm, samples in groups if samples]
 
 
 def _cells(facts: Facts) -> tuple[str, ...]:
@@ -79,21 +79,21 @@ def _cells(facts: Facts) -> tuple[str, ...]:
 
 
 def _key_numbers(report: Report) -> list[tuple[str, str, str]]:
-    """Return the first things to know: (name, value, remark)."""
+    """Return the key figures as (name, value, remark)."""
     scores, last = report.scores, report.iterations[-1] if report.iterations else None
     cost = sum(report.usage.values(), Usage())
     return [
-        ("accuracy", words.percent(scores.accuracy if scores else None), _beside_chance(report)),
+        ("accuracy", words.percent(scores.accuracy if scores else None), _accuracy_remark(report)),
         ("macro F1", words.number(scores.macro_f1 if scores else None), "mean over classes"),
         ("FID", words.number(last.fid if last else None), f"null FID {words.number(last.fid_null if last else None)}"),
-        ("epsilon", words.epsilon(report.happened.epsilon), f"{LOSS}, asked for {words.epsilon(report.plan.epsilon)}"),
+        ("epsilon", words.epsilon(report.happened.epsilon), f"{LOSS}, configured {words.epsilon(report.plan.epsilon)}"),
         (ADDED, words.added(report.happened), f"releases: {words.charged(report.happened)}"),
         ("texts", words.count(report.happened.samples), f"by {len(report.plms)} language models"),
         ("cost", words.money(cost), f"{words.count(cost.calls)} calls"),
     ]
 
 
-def _beside_chance(report: Report) -> str:
+def _accuracy_remark(report: Report) -> str:
     useful = report.usefulness
     if useful is None:
         return "student on test rows"
@@ -105,7 +105,7 @@ def _compared(report: Report) -> list[Compared]:
     plan, happened = report.plan, report.happened
     cost = sum(report.usage.values(), Usage())
     spent = happened.epsilon
-    exact = f"{words.epsilon(plan.epsilon_exact)} (asked for {words.epsilon(plan.epsilon)})"
+    exact = f"{words.epsilon(plan.epsilon_exact)} (configured {words.epsilon(plan.epsilon)})"
     lines = [
         Compared(LOSS, exact, words.epsilon(spent), _verdict(plan.epsilon_exact, spent)),
         Compared(ADDED, words.epsilon(plan.epsilon_exact), words.added(happened), _added_verdict(plan, happened)),
@@ -116,10 +116,10 @@ def _compared(report: Report) -> list[Compared]:
         ("calls", plan.calls, cost.calls, words.count),
         ("money", plan.dollars, cost.dollars, words.dollars),
     ]
-    for what, planned, done, say in amounts:
-        happened_words = words.money(cost) if what == "money" else say(done)
-        planned_words = "no plan" if planned is None else say(planned)
-        lines.append(Compared(what, planned_words, happened_words, _verdict(planned, done)))
+    for quantity, planned, actual, to_text in amounts:
+        actual_text = words.money(cost) if quantity == "money" else to_text(actual)
+        planned_text = "not planned" if planned is None else to_text(planned)
+        lines.append(Compared(quantity, planned_text, actual_text, _verdict(planned, actual)))
     return lines
 
 
@@ -136,78 +136,85 @@ def _verdict(planned: float | None, happened: float | None) -> str:
 
 
 def _grouped(charges: Sequence[Charge]) -> list[tuple[int, Charge]]:
-    """Return equal charges once with how often they were made, in order of the first."""
-    found: list[tuple[int, Charge]] = []
+    """Return consecutive equal charges once with their number."""
+    groups: list[tuple[int, Charge]] = []
     for charge in charges:
-        if found and found[-1][1] == charge:
-            found[-1] = (found[-1][0] + 1, charge)
+        if groups and groups[-1][1] == charge:
+            groups[-1] = (groups[-1][0] + 1, charge)
         else:
-            found.append((1, charge))
-    return found
+            groups.append((1, charge))
+    return groups
 
 
 def _figures(report: Report) -> list[Figure]:
     last = report.iterations[-1] if report.iterations else None
-    told = [
-        ("fid", plots.fid_accuracy_plot, "FID and accuracy over iterations", _course(report)),
+    figures = [
+        ("fid", plots.fid_accuracy_plot, "FID and accuracy over iterations", _trend(report)),
         (
             "epsilon",
             plots.epsilon_plot,
-            "Privacy loss so far",
+            "Cumulative privacy loss",
             f"Epsilon of this run's output reached {words.epsilon(report.happened.epsilon)}.",
         ),
         ("weights", plots.weights_plot, "Weights of the language models", _shares(last)),
-        ("samples", plots.samples_plot, "Who wrote how much", f"{words.count(report.happened.samples)} texts in all."),
+        (
+            "samples",
+            plots.samples_plot,
+            "Texts per language model",
+            f"{words.count(report.happened.samples)} texts in total.",
+        ),
         (
             "balance",
             plots.balance_plot,
-            "How many texts each class has",
-            "Parts of classes: noisy counts of private rows, kept texts, test rows.",
+            "Class balance",
+            "Class shares: noisy counts of private rows, selected texts, test rows.",
         ),
-        ("confusion", plots.confusion_plot, "What the student confuses", _mistakes(report)),
+        ("confusion", plots.confusion_plot, "Confusion matrix", _mistakes(report)),
         (
             "map",
             plots.map_plot,
-            "Synthetic texts and test rows on one map",
-            "Points: embeddings, by their two main axes.",
+            "Map of synthetic texts and test rows",
+            "Each point is an embedding, projected to two dimensions.",
         ),
     ]
     from markupsafe import Markup
 
-    drawn = [(name, plot(report, "svg"), caption, alt) for name, plot, caption, alt in told]
-    return [Figure(n, Markup(svg.decode()), caption, alt) for n, svg, caption, alt in drawn if svg]  # noqa: S704
+    rendered = [(name, plot(report, "svg"), caption, alt) for name, plot, caption, alt in figures]
+    return [Figure(n, Markup(svg.decode()), caption, alt) for n, svg, caption, alt in rendered if svg]  # noqa: S704
 
 
-def _course(report: Report) -> str:
-    """Return how FID and accuracy went, in words."""
-    said = []
-    for name, values, say in (
+def _trend(report: Report) -> str:
+    """Describe the change of FID and accuracy over the iterations."""
+    parts = []
+    for name, values, to_text in (
         ("FID", [facts.fid for facts in report.iterations], words.number),
         ("accuracy", [facts.accuracy for facts in report.iterations], words.percent),
     ):
         known = [value for value in values if value is not None]
-        said.append(f"{name} went from {say(known[0])} to {say(known[-1])}" if known else f"{name} was not measured")
-    return "; ".join(said) + "."
+        parts.append(
+            f"{name} went from {to_text(known[0])} to {to_text(known[-1])}" if known else f"{name} was not measured"
+        )
+    return "; ".join(parts) + "."
 
 
 def _shares(last: Facts | None) -> str:
     if last is None or not last.weights:
         return "No weights."
     ranked = sorted(last.weights.items(), key=lambda item: -item[1])
-    return "At the end: " + ", ".join(f"{plm} {words.percent(weight)}" for plm, weight in ranked) + "."
+    return "Final weights: " + ", ".join(f"{plm} {words.percent(weight)}" for plm, weight in ranked) + "."
 
 
 def _mistakes(report: Report) -> str:
     scores = report.scores
     if scores is None:
         return "Not measured."
-    wrong = [
+    errors = [
         (times, scores.classes[i], scores.classes[j])
         for i, row in enumerate(scores.confusion)
         for j, times in enumerate(row)
         if i != j and times
     ]
-    if not wrong:
-        return "No test row was taken for another class."
-    times, true, taken = max(wrong, key=lambda found: found[0])
-    return f"Most frequent mistake: {times} rows of {true} taken for {taken}."
+    if not errors:
+        return "The student classified every test row correctly."
+    times, true, predicted = max(errors, key=lambda error: error[0])
+    return f"Most frequent error: {times} rows of class {true} classified as {predicted}."

@@ -1,4 +1,4 @@
-"""What a report tells: plain frozen values, ready for JSON."""
+"""Data of a run report: frozen dataclasses that convert to and from JSON."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """What a run did. An epsilon is None where no number describes the loss (no noise).
+    """The actual results of a run; an epsilon is None without noise.
 
-    `epsilon` is the privacy loss of the run's output: all `releases` that it depends on, whichever run paid for them.
-    `added` is what the `charged` releases of this run added to the budget; a run that reuses a release adds less than
-    its output loses. `charged` None: a report of an earlier version, which does not say.
+    `epsilon` is the privacy loss of the run's output over all `releases` that it depends on, including releases charged
+    to other runs. `added` is the loss that the `charged` releases of this run added to the budget; a run that reuses a
+    release adds less than its output loses. `charged` is None in reports of earlier versions.
     """
 
     epsilon: float | None
@@ -96,7 +96,7 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class ClassShare:
-    """Part of one class: what the tutor said under noise, in the result, among test rows (None without any)."""
+    """Share of one class: tutor (noisy), result, and test rows or None."""
 
     name: str
     tutor: float
@@ -109,7 +109,10 @@ CLASSES_TRACKED = 50
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How the student did on test rows; confusion[i][j] counts rows of class i taken for class j."""
+    """Scores of the student on test rows.
+
+    confusion[i][j] is the number of rows of class i predicted as class j.
+    """
 
     accuracy: float | None
     macro_f1: float | None
@@ -119,14 +122,16 @@ class Scores:
 
     @property
     def by_class(self) -> dict[str, float]:
-        """Scores of the first classes as metrics of their own, by name; a tracker would drown in hundreds."""
+        """Scores of the first classes by metric name, limited for experiment tracking."""
         named = list(self.per_class.items())[:CLASSES_TRACKED]
-        return {f"student_{what}.{name}": one[what] for name, one in named for what in ("precision", "recall", "f1")}
+        return {
+            f"student_{what}.{name}": values[what] for name, values in named for what in ("precision", "recall", "f1")
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One synthetic text, as an example."""
+    """One example of a synthetic text."""
 
     plm: str
     label: str
@@ -136,7 +141,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """One computation on private rows without noise: what it was, where its result is, why it was asked for."""
+    """One computation on private rows without noise: name, location, reason."""
 
     what: str
     where: str
@@ -145,9 +150,9 @@ class Touched:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """What one PLM was sent. `destinations`: the hosts that received it, none for a model on this machine.
+    """Data sent to one language model; `destinations` is empty for a local model.
 
-    `prompts`: different prompts; `last`: the beginning of the last one. Prompts hold synthetic texts only.
+    `prompts`: number of distinct prompts; `last`: start of the last prompt. Prompts only contain synthetic texts.
     """
 
     plm: str
@@ -160,9 +165,10 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class MapPoints:
-    """Embeddings on a plane, of synthetic texts, test rows and examples of prompts, never of private rows.
+    """Embeddings of synthetic texts, test rows and prompt examples on a plane.
 
-    `by`: which plane.
+    The map never contains private rows.
+    `by`: name of the projection.
     """
 
     synthetic: tuple[Point, ...]
@@ -173,11 +179,12 @@ class MapPoints:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that the page of a run tells. `next` holds (command, what for); `places` holds name -> path;
-    `approval` says who approved the plan, '' where nobody was asked. `opens_rows`: whether it opened private rows;
-    `parties`: who held them and what travelled, where several did. `degraded`: texts, models and steps that are fewer
-    than configured; `warnings`: what the user should know about the configuration or the result, which takes nothing
-    from the run.
+    """The content of a run's page.
+
+    `next` contains (command, purpose); `places` maps names to paths; `approval` names the approver, empty without an
+    approval. `opens_rows`: True if the run opened private rows. `parties`: parties and traffic of a federated run.
+    `degraded`: texts, models or steps below the configured number. `warnings`: notes about configuration or result that
+    do not degrade the run.
     """
 
     run_id: str
@@ -207,19 +214,19 @@ class Report:
 
     @property
     def not_private(self) -> bool:
-        """Whether the run gave up protection as a whole."""
+        """True if the whole run has no privacy protection."""
         return math.isinf(self.plan.epsilon) or self.happened.epsilon is None or math.isinf(self.happened.epsilon)
 
     @property
     def unnoised(self) -> tuple[Touched, ...]:
-        """Everything that was computed on private rows without noise, what nobody listed included."""
-        found = list(self.touched)
-        listed = " ".join(one.what.lower() for one in found)
+        """All computations on private rows without noise, including implied ones."""
+        uses = list(self.touched)
+        listed = " ".join(use.what.lower() for use in uses)
         if self.not_private and "vote" not in listed and "student" not in listed and self._voted:
-            found.append(Touched("votes of the private rows", "every iteration of this run", "epsilon is infinite"))
+            uses.append(Touched("votes of the private rows", "every iteration of this run", "epsilon is infinite"))
         if any(facts.not_private for facts in self.iterations) and "fid" not in listed:
-            found.append(Touched("FID against private rows", "this page", "evaluation.fid_reference is private"))
-        return tuple(found)
+            uses.append(Touched("FID against private rows", "this page", "evaluation.fid_reference is private"))
+        return tuple(uses)
 
     @property
     def _voted(self) -> bool:
@@ -227,7 +234,7 @@ class Report:
 
     @property
     def usage(self) -> dict[str, Usage]:
-        """What each PLM cost over all iterations."""
+        """Usage of each language model over all iterations."""
         spent: dict[str, Usage] = {}
         for facts in self.iterations:
             for plm, usage in facts.usage.items():
@@ -236,30 +243,30 @@ class Report:
 
     @property
     def plms(self) -> tuple[str, ...]:
-        """The PLMs in the order in which they first wrote."""
+        """Language models in the order of their first texts."""
         return tuple(dict.fromkeys(plm for facts in self.iterations for plm in facts.new))
 
 
 def to_json(report: Report) -> dict[str, Any]:
-    """Return a report as plain JSON values (an infinite epsilon as Python's `Infinity`)."""
+    """Return a report as plain JSON values; infinite epsilon is `Infinity`."""
     return asdict(report)
 
 
 def from_json(values: Mapping[str, Any]) -> Report:
-    """Return the report that `to_json` turned into plain values."""
+    """Return the report from the plain values of `to_json`."""
     made = dict(values)
     made["plan"] = _plan(values["plan"])
     made["sections"] = tuple(_section(section) for section in values.get("sections", ()))
     charges = tuple(Charge(**charge) for charge in values["happened"]["charges"])
     made["happened"] = Happened(**{**values["happened"], "charges": charges})
-    made["iterations"] = tuple(_facts(one) for one in values["iterations"])
+    made["iterations"] = tuple(_facts(item) for item in values["iterations"])
     made["scores"] = _scores(values["scores"]) if values["scores"] else None
-    made["samples"] = tuple(Sample(**one) for one in values["samples"])
-    made["touched"] = tuple(Touched(**one) for one in values["touched"])
+    made["samples"] = tuple(Sample(**item) for item in values["samples"])
+    made["touched"] = tuple(Touched(**item) for item in values["touched"])
     made["map"] = MapPoints(**{k: _points(v) for k, v in values["map"].items()}) if values["map"] else None
-    made["outgoing"] = tuple(_outgoing(one) for one in values["outgoing"])
+    made["outgoing"] = tuple(_outgoing(item) for item in values["outgoing"])
     made["degraded"], made["warnings"] = tuple(values["degraded"]), tuple(values.get("warnings", ()))
-    made["balance"] = tuple(ClassShare(**one) for one in values.get("balance", ()))
+    made["balance"] = tuple(ClassShare(**item) for item in values.get("balance", ()))
     made["usefulness"] = usefulness_of(values.get("usefulness"))
     made["next"] = tuple((command, purpose) for command, purpose in values["next"])
     return Report(**made)

@@ -1,4 +1,4 @@
-"""The templates of pages that need nothing else: reports, tables, what an officer signs."""
+"""Jinja templates of self-contained pages: report, comparison, officer's page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def template(name: str) -> Template:
-    """Return a template; what it names and is not given is an error, and every value is escaped."""
+    """Return a template with strict undefined variables and automatic escaping."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

@@ -1,4 +1,4 @@
-"""How a report says things: numbers, and the privacy promise in plain words."""
+"""Text of reports: formatted numbers and the privacy guarantee in plain language."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ ABSENT = "not measured"
 NOT_RECORDED = "not recorded"
 _MINUTE, _HOUR = 60, 3600
 _EXAMPLE_PRIOR = 0.01
-_ELSEWHERE = "what the language models learned elsewhere: they may repeat texts of their own training"
+_TRAINING_DATA = "the training data of the language models, which the models may repeat"
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Return a number with so many digits after the point, 'not measured' for None."""
+    """Return a number with `digits` decimals, or 'not measured' for None."""
     if value is None or math.isnan(value):
         return ABSENT
     return "infinite" if math.isinf(value) else f"{value:,.{digits}f}"
 
 
 def count(value: int | None) -> str:
-    """Return a whole number with thousands apart."""
+    """Return an integer with thousands separators."""
     return ABSENT if value is None else f"{value:,}"
 
 
 def percent(value: float | None) -> str:
-    """Return a share in percent."""
+    """Return a share as a percentage."""
     return ABSENT if value is None or math.isnan(value) else f"{100 * value:.1f} %"
 
 
 def dollars(value: float | None) -> str:
-    """Return an amount of money; a tenth of a cent still shows."""
+    """Return an amount in dollars, with four decimals below 10 cents."""
     return ABSENT if value is None else f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.4f}"
 
 
 def money(usage: Usage) -> str:
-    """Return what calls cost, and the part whose tokens servers did not report."""
+    """Return the cost of calls and the estimated part of it."""
     estimated = f", of which {dollars(usage.estimated_dollars)} estimated" if usage.estimated_dollars else ""
     return dollars(usage.dollars) + estimated
 
 
 def unreported(usage: Mapping[str, Usage]) -> list[str]:
-    """Return one sentence per language model whose server did not report the tokens of every call."""
+    """Return one sentence per language model with estimated token counts."""
     return [
         f"{plm}: the server did not report the tokens of {count(cost.estimated_calls)} calls. Those tokens, and "
         f"{dollars(cost.estimated_dollars)} of the cost, are estimated from bytes."
@@ -54,7 +54,7 @@ def unreported(usage: Mapping[str, Usage]) -> list[str]:
 
 
 def epsilon(value: float | None) -> str:
-    """Return a privacy loss; without a bound it is infinite, never a blank."""
+    """Return a privacy loss; 'infinite' if it has no bound."""
     return "infinite" if value is None or math.isinf(value) else f"{value:.4g}"
 
 
@@ -64,14 +64,14 @@ def added(happened: Happened) -> str:
 
 
 def charged(happened: Happened) -> str:
-    """Return how many releases a run charged and how many of earlier runs it reused."""
+    """Return the number of releases that a run charged and reused."""
     if happened.charged is None:
         return NOT_RECORDED
     return f"{happened.charged} charged, {happened.releases - happened.charged} reused"
 
 
 def duration(seconds: float) -> str:
-    """Return a time as a person says it."""
+    """Return a duration in s, min or h."""
     if seconds < _MINUTE:
         return f"{seconds:.1f} s"
     if seconds < _HOUR:
@@ -80,7 +80,7 @@ def duration(seconds: float) -> str:
 
 
 def reasons(failures: Mapping[str, Mapping[str, int]]) -> str:
-    """Return why texts were left out, all PLMs together, the most frequent reason first."""
+    """Return the rejection reasons over all models, most frequent first."""
     total: dict[str, int] = {}
     for of_plm in failures.values():
         for reason, times in of_plm.items():
@@ -90,73 +90,73 @@ def reasons(failures: Mapping[str, Mapping[str, int]]) -> str:
 
 
 def certainty(loss: float, prior: float = 0.5) -> float:
-    """Return how sure somebody who was `prior` sure that a row took part can become: Bayes with odds times e^epsilon.
+    """Return the maximum posterior belief that a record is in the data, from a prior.
 
-    At a prior of one half this is e^epsilon / (1 + e^epsilon).
+    Bayes with odds times e^epsilon. For a prior of one half this is e^epsilon / (1 + e^epsilon).
     """
     odds = math.log(prior / (1 - prior)) + loss
     return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
 
 
 def promise(report: Report) -> list[str]:
-    """Return what this run promises, one thought per entry."""
+    """Return the privacy guarantee of a run, one topic per entry."""
     if not report.opens_rows:
         return [
-            "No private rows were opened: nothing of this run depends on anybody's private text, its epsilon is 0, and "
-            "the budget book holds no line of it.",
+            "No private rows were opened. The result does not depend on any private text, epsilon is 0, and the "
+            "privacy ledger has no entry for this run.",
         ]
     if report.not_private:
         return [
-            "This run drew no noise (epsilon is infinite). Nothing is promised: the texts, the weights and the "
+            "This run used no noise (epsilon is infinite). Nothing is promised: the texts, the weights and the "
             "student may reveal private rows. Do not share them.",
         ]
     loss, plan = report.happened.epsilon or 0.0, report.plan
     return [
-        f"Protected is {_unit(plan.protects)}. {_neighbours(plan.protects, plan.adjacency)}",
-        f"The privacy loss of this run's output is epsilon {epsilon(loss)}, all {report.happened.releases} releases "
-        f"that it depends on together; to the budget it added epsilon {added(report.happened)} "
-        f"({charged(report.happened)}). Think of somebody who knows every other private row, sees everything that "
-        f"this run shares, and holds it for equally likely (50 %) that a given {_short(plan.protects)} took part. That "
-        f"person can become at most {_shown(certainty(loss))} sure. Somebody who starts at 1 % ends at no more than "
-        f"{_shown(certainty(loss, _EXAMPLE_PRIOR))}.",
-        f"Delta {plan.delta:g}: the promise may fail with a probability of at most {_one_in(plan.delta)}.",
-        "The promise holds whatever else anybody knows or will learn, and for everything computed from "
-        f"{plan.affected}.",
+        f"The protected unit is {_unit(plan.protects)}. {_neighbours(plan.protects, plan.adjacency)}",
+        f"The privacy loss of this run's output is epsilon {epsilon(loss)}, the total of the "
+        f"{report.happened.releases} releases that it depends on. The run added epsilon {added(report.happened)} to "
+        f"the budget ({charged(report.happened)}). Assume an attacker who knows every other private row, sees "
+        f"everything that this run shares, and starts with a 50 % belief that a given {_short(plan.protects)} is in "
+        f"the data. The attacker can become at most {_shown(certainty(loss))} sure. An attacker who starts at 1 % "
+        f"reaches at most {_shown(certainty(loss, _EXAMPLE_PRIOR))}.",
+        f"Delta {plan.delta:g}: the guarantee can fail with a probability of at most {_one_in(plan.delta)}.",
+        "The guarantee holds against any additional knowledge, now or in the future. It covers everything computed "
+        f"from {plan.affected}.",
         *([f"The {plan.public_rows}, not about all rows of the source."] if plan.public_rows else []),
         *_among_parties(report),
     ]
 
 
 def _among_parties(report: Report) -> list[str]:
-    """Return against whom the promise holds where several parties hold the rows."""
+    """Return against whom the guarantee holds if several parties hold the rows."""
     if report.parties is None:
         return []
-    stated, number = report.parties["colluding"], report.parties["number"]
-    together = f", even together with {stated} of the parties" if stated else ", not against another party"
+    colluding, number = report.parties["colluding"], report.parties["number"]
+    readers = f", even together with {colluding} of the parties" if colluding else ", not against another party"
     return [
-        f"The rows lie with {number} parties, and nobody else saw them or the votes of one party: sums of all parties' "
-        f"masked votes were read. The promise holds against whoever reads the sums{together}."
+        f"The rows are distributed over {number} parties. Nobody else saw them or the votes of one party, only sums of "
+        f"all parties' masked votes. The guarantee holds against anyone who reads the sums{readers}."
     ]
 
 
 def uncovered(report: Report) -> list[str]:
-    """Return what the promise does not cover."""
+    """Return the limits of the guarantee."""
     if not report.opens_rows:
-        return [_ELSEWHERE, "test and public rows: they are used as they are"]
-    others = "other rows of the same person: each row is protected for itself"
+        return [_TRAINING_DATA, "test and public rows: they are used without protection"]
+    others = "other rows of the same person: each row is protected separately"
     if report.plan.protects == "person":
-        others = "rows of a person beyond the declared number per person: they are not used"
+        others = "rows of a person above the declared number per person: they are not used"
     declared = ["the declared number of private rows: it is public"] if "training" in report.plan.kinds else []
-    liars = ["parties that send made-up votes: the sum is then wrong, though no less private"] if report.parties else []
+    dishonest = ["parties that send made-up votes: the sum is then wrong, but still private"] if report.parties else []
     return [
         *declared,
-        *liars,
-        _ELSEWHERE,
-        "what is true of the whole group rather than of one member (for example how frequent a class is)",
+        *dishonest,
+        _TRAINING_DATA,
+        "facts about the whole group rather than one member (for example the frequency of a class)",
         others,
-        "the task description, the labels and the settings: whoever wrote them should not have read them off the rows",
-        "test and public rows: they are used as they are",
-        "other runs on the same dataset: losses add up, and the budget book keeps the sum",
+        "the task description, the labels and the settings: their author must not derive them from the rows",
+        "test and public rows: they are used without protection",
+        "other runs on the same dataset: losses add up, and the privacy ledger records the total",
     ]
 
 
@@ -171,8 +171,8 @@ def _short(protects: str) -> str:
 def _neighbours(protects: str, adjacency: str) -> str:
     whose = "that person's rows" if protects == "person" else "that row"
     if adjacency == "replace_one":
-        return f"What this run shares is nearly as likely had {whose} been exchanged for any other."
-    return f"What this run shares is nearly as likely with {whose} as without."
+        return f"The output of this run would be nearly as likely if {whose} were replaced by any other."
+    return f"The output of this run is nearly as likely with {whose} as without."
 
 
 def _shown(share: float) -> str:

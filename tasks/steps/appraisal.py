@@ -1,7 +1,7 @@
-"""How well a round was guided, measured against real rows that are not private: its examples and its weights.
+"""Step that measures the examples and weights of a round against public rows.
 
-The same mechanism is asked with these rows in place of the private ones and without noise; what it would have chosen is
-what noise, and a hundred rows instead of all, are held against.
+The step runs the same mechanism without noise on these rows in place of the private ones. The result is the reference
+that shows the effect of noise and of the small number of private records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tasks.private.voting.votes import clean_votes
 from tasks.selection.examples import select
 from tasks.selection.smoothing import select_smoothly, weigh_smoothly
 from tasks.selection.weights import Weighting, weigh
-from tasks.steps.density import Texts, among, chosen, features_of, mapped, weighed
+from tasks.steps.density import Texts, choose_examples, load_kernel, read_texts, relate_to_density, weigh_by_density
 from tasks.steps.selection import SelectJob, WeighJob, candidates
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AppraiseJob:
-    """Appraise a round: how examples and weights were asked for, of which `release`, the weights it got, real rows."""
+    """A round to measure: its settings, `release` and `weights`, and the `test` rows."""
 
     release: ArtifactRef
     select: SelectJob
@@ -48,31 +48,31 @@ class AppraiseJob:
 def appraise(
     tools: Tools, job: AppraiseJob, selection: ArtifactRef, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
-    """Write `picks`, `overlap`, `weights_tv` and `equal_tv` of a round, as appraisal.json.
+    """Write the measures of a round to appraisal.json.
 
-    `picks`: mean percentile (0 to 1, chance 0.5) of the good examples among the texts of their class by mean cosine
-    similarity to the real rows of that class. `overlap`: share of them that the mechanism takes by these rows without
-    noise. `weights_tv`, `equal_tv`: total variation between the weights that it gives then and those of the round, or
-    equal ones.
+    `picks`: mean percentile (0 to 1, chance 0.5) of the good examples among the texts of their class, by mean cosine
+    similarity to the real rows of that class. `overlap`: share of the good examples that the mechanism also selects
+    from the real rows without noise. `weights_tv`, `equal_tv`: total variation between the weights without noise and
+    the weights of the round, or equal weights.
     """
     path = f"runs/{tools.run_id}/iteration={job.select.iteration}/appraisal.json"
     parameters: dict[str, object] = {"weights": dict(job.weights), "test": job.test.content, "votes": _votes(job)}
     parameters |= {"embedder": tools.embedder.identity}
-    inputs = {"selection": selection.sha256, "texts": content([one.samples for one in written])}
+    inputs = {"selection": selection.sha256, "texts": content([entry.samples for entry in written])}
     key = step_key("appraise", parameters, inputs)
 
     def make() -> ArtifactRef:
         frame, real = reference_rows(tools, job.test)
-        ours = tools.artifacts.read_table(selection)
-        good = ours[ours["kind"] == "good"]
-        best, weights = _ideal(tools, job, written, frame["label"].to_numpy(dtype=str), real)
-        found = {
-            "picks": _percentile(features_of(tools, written), good, frame["label"].to_numpy(dtype=str), real),
+        selected = tools.artifacts.read_table(selection)
+        good = selected[selected["kind"] == "good"]
+        best, weights = _without_noise(tools, job, written, frame["label"].to_numpy(dtype=str), real)
+        values = {
+            "picks": _percentile(read_texts(tools, written), good, frame["label"].to_numpy(dtype=str), real),
             "overlap": float(good["sample_id"].isin(best).mean()) if len(good) else None,
-            "weights_tv": _apart(weights, job.weights),
-            "equal_tv": _apart(weights, dict.fromkeys(weights, 1 / len(weights))),
+            "weights_tv": _total_variation(weights, job.weights),
+            "equal_tv": _total_variation(weights, dict.fromkeys(weights, 1 / len(weights))),
         }
-        return tools.artifacts.write_json(path, found, key)
+        return tools.artifacts.write_json(path, values, key)
 
     return make_once(tools.artifacts, path, key, make)
 
@@ -82,17 +82,17 @@ def _votes(job: AppraiseJob) -> list[object]:
     return [job.noise.privacy.votes, name, job.select.examples]
 
 
-def _ideal(
+def _without_noise(
     tools: Tools, job: AppraiseJob, written: Sequence[Written], labels: np.ndarray, real: Matrix
 ) -> tuple[set[int], Weights]:
-    """Return the good examples and the weights that the mechanism gives by these rows without noise."""
+    """Return the good examples and weights that these rows give without noise."""
     weighting = Weighting("histogram", job.weigh.transform, job.weigh.temperature)
     if job.select.kernel is not None:
-        kernel = mapped(tools, job.select.kernel, job.release)
+        kernel = load_kernel(tools, job.select.kernel, job.release)
         features = kernel.features(real)
         sums = np.stack([features[labels == label].sum(axis=0) for label in job.labels])
-        texts = among(features_of(tools, written), kernel, Density(job.labels, sums, 0.0))
-        best, table = chosen(texts, job.select.examples), weighed(texts, job.weigh.plms, weighting)
+        texts = relate_to_density(read_texts(tools, written), kernel, Density(job.labels, sums, 0.0))
+        best, table = choose_examples(texts, job.select.examples), weigh_by_density(texts, job.weigh.plms, weighting)
     elif job.select.smooth:
         votes, samples = _by_votes(tools, job, written, labels, real), read_samples(tools, written)
         best = select_smoothly(votes, samples, read_vectors(tools, written), job.select.examples)
@@ -107,31 +107,31 @@ def _ideal(
 def _by_votes(
     tools: Tools, job: AppraiseJob, written: Sequence[Written], labels: np.ndarray, real: Matrix
 ) -> pd.DataFrame:
-    standing_for = replace(candidates(tools, written), writers=None, models=0)
+    texts = replace(candidates(tools, written), writers=None, models=0)
     privacy = replace(job.noise.privacy, choice_share=0.0)
     ballot = Ballot(np.asarray(real, dtype=np.float32), labels.tolist(), privacy.votes)
-    counts = clean_votes(ballot, standing_for, replace(job.noise, privacy=privacy)).counts
-    return pd.DataFrame({"sample_id": standing_for.ids, "near": counts[:, 0], "far": counts[:, 1]})
+    counts = clean_votes(ballot, texts, replace(job.noise, privacy=privacy)).counts
+    return pd.DataFrame({"sample_id": texts.ids, "near": counts[:, 0], "far": counts[:, 1]})
 
 
 def _percentile(texts: Texts, good: pd.DataFrame, labels: np.ndarray, real: Matrix) -> float | None:
-    """Return the mean rank of examples among the texts of their class by closeness to real rows."""
+    """Return the mean percentile of the examples by similarity to real rows."""
     units = [
         vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12) for vectors in (texts.vectors, real)
     ]
     ranks: list[float] = []
     for label, group in good.groupby("label"):
         own = np.flatnonzero(texts.labels == label)
-        wanted = units[1][labels == label]
-        if len(own) < 2 or not len(wanted):
+        targets = units[1][labels == label]
+        if len(own) < 2 or not len(targets):
             continue
-        place = (units[0][own] @ wanted.mean(axis=0)).argsort().argsort() / (len(own) - 1)
-        ranks += place[
+        percentiles = (units[0][own] @ targets.mean(axis=0)).argsort().argsort() / (len(own) - 1)
+        ranks += percentiles[
             pd.Index(texts.samples["sample_id"].to_numpy()[own]).get_indexer(pd.Index(group["sample_id"]))
         ].tolist()
     return float(np.mean(ranks)) if ranks else None
 
 
-def _apart(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    """Return the total variation between two weightings."""
-    return float(sum(abs(one[plm] - other.get(plm, 0.0)) for plm in one) / 2)
+def _total_variation(first: Mapping[str, float], second: Mapping[str, float]) -> float:
+    """Return the total variation distance between two weightings."""
+    return float(sum(abs(first[plm] - second.get(plm, 0.0)) for plm in first) / 2)

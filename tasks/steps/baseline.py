@@ -1,6 +1,7 @@
-"""The step that measures what the same models reach without private data: equally many zero-shot texts, same student.
+"""Step that measures the baseline without private data.
 
-Both arms are classifiers of one kind on equally many texts, so that a difference is not one of size or of student.
+The baseline trains the same student on zero-shot texts of the same models.
+Both arms use the same kind of classifier and the same number of texts. A difference therefore comes from the guidance.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tasks.core.refs import Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
 from tasks.metrics.usefulness import Accuracy, Baseline
-from tasks.steps.density import moved
+from tasks.steps.density import shift_vectors
 from tasks.steps.evaluation import TrainJob
 from tasks.steps.moments import unlabelled_of
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
@@ -35,9 +36,10 @@ TOO_FEW = "the zero-shot texts cover fewer than two classes"
 
 @dataclass(frozen=True, slots=True)
 class BaselineJob:
-    """Compare the texts that a student was trained on (`trained`) with `zero_shot` ones.
+    """The training texts of a student (`trained`) and the `zero_shot` texts.
 
-    `balanced`: take equally many zero-shot texts of each class, where noisy counts of private rows chose their shares.
+    `balanced`: use the same number of zero-shot texts per class, for runs whose class shares come from noisy counts of
+    private rows.
     """
 
     trained: TrainJob
@@ -46,13 +48,16 @@ class BaselineJob:
 
     @property
     def student(self) -> StudentSpec:
-        """The student of both arms: the run's own, a linear one on vectors in place of one that is fine-tuned."""
+        """Student of both arms: the run's student, or a linear one for fine-tuning."""
         student = self.trained.student
         return StudentSpec("linear", seed=student.seed) if student.kind == "finetune" else student
 
 
 def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
-    """Write the test accuracy of both arms to baseline.json; no model is called and no private row is opened."""
+    """Write the test accuracy of both arms to baseline.json.
+
+    The step makes no model calls and reads no private rows.
+    """
     path, trained = f"runs/{tools.run_id}/baseline.json", job.trained
     assert trained.test is not None
     parameters: dict[str, object] = {"student": settings(job.student), "labels": list(trained.labels)}
@@ -61,13 +66,13 @@ def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
     parameters["moments"] = trained.moments.release.sha256 if trained.moments else ""
     parameters["shift"] = trained.shift.release.sha256 if trained.shift else ""
     tables = {"samples": trained.written, "zero_shot": job.zero_shot}
-    inputs = {name: content([one.samples for one in written]) for name, written in tables.items()}
+    inputs = {name: content([entry.samples for entry in written]) for name, written in tables.items()}
     key = step_key("baseline", parameters, inputs)
     return make_once(tools.artifacts, path, key, lambda: tools.artifacts.write_json(path, _measured(tools, job), key))
 
 
 def read_baseline(values: dict[str, Any]) -> tuple[Baseline | None, str]:
-    """Return the two arms of baseline.json, or why they could not be measured."""
+    """Return the two arms of baseline.json, or the reason that they are not measured."""
     if values["unmeasured"]:
         return None, values["unmeasured"]
     arms = {name: Accuracy(values[name], values["rows"], values["texts"]) for name in ("zero_shot", "guided")}
@@ -76,23 +81,23 @@ def read_baseline(values: dict[str, Any]) -> tuple[Baseline | None, str]:
 
 def _measured(tools: Tools, job: BaselineJob) -> dict[str, Any]:
     trained, seed = job.trained, job.student.seed
-    without, guided = read_samples(tools, job.zero_shot), read_samples(tools, trained.written)
-    texts = min(_most(without, job.balanced), len(guided))
-    chosen = sampled(without["label"].to_numpy(dtype=str), texts, seed, job.balanced)
-    if without["label"].iloc[chosen].nunique() < 2:
+    zero_shot, guided = read_samples(tools, job.zero_shot), read_samples(tools, trained.written)
+    texts = min(_most(zero_shot, job.balanced), len(guided))
+    chosen = sample_indices(zero_shot["label"].to_numpy(dtype=str), texts, seed, job.balanced)
+    if zero_shot["label"].iloc[chosen].nunique() < 2:
         return {"unmeasured": TOO_FEW}
     plain = replace(trained, moments=None, shift=None, student=_unadapted(job))
     adapted = replace(trained, student=job.student)
     vectors = read_vectors(tools, job.zero_shot)
-    found = {"zero_shot": _right(tools, plain, without.iloc[chosen], vectors[chosen])}
+    correct = {"zero_shot": _correct(tools, plain, zero_shot.iloc[chosen], vectors[chosen])}
     vectors, labels = read_vectors(tools, trained.written), guided["label"].to_numpy(dtype=str)
     if trained.shift is not None:
-        vectors = moved(tools, trained.shift, trained.written, labels, vectors)
-    chosen = sampled(labels, texts, seed)
-    found["guided"] = _right(tools, adapted, guided.iloc[chosen], vectors[chosen])
+        vectors = shift_vectors(tools, trained.shift, trained.written, labels, vectors)
+    chosen = sample_indices(labels, texts, seed)
+    correct["guided"] = _correct(tools, adapted, guided.iloc[chosen], vectors[chosen])
     assert trained.test is not None
     rows = len(tools.read_rows(trained.test.where))
-    return found | {"texts": texts, "rows": rows, "student": job.student.kind, "unmeasured": ""}
+    return correct | {"texts": texts, "rows": rows, "student": job.student.kind, "unmeasured": ""}
 
 
 def _most(samples: pd.DataFrame, balanced: bool) -> int:
@@ -100,28 +105,28 @@ def _most(samples: pd.DataFrame, balanced: bool) -> int:
     return int(sizes.min()) * len(sizes) if balanced and len(sizes) else len(samples)
 
 
-def sampled(labels: NDArray[np.str_], count: int, seed: int, balanced: bool = False) -> NDArray[np.int64]:
-    """Return the places of `count` texts in rising order, drawn by `seed` within each class.
+def sample_indices(labels: NDArray[np.str_], count: int, seed: int, balanced: bool = False) -> NDArray[np.int64]:
+    """Return the sorted indices of `count` texts, drawn with `seed` within each class.
 
-    Classes keep their shares, or get equally many texts (`balanced`).
+    Classes keep their shares, or have the same number of texts (`balanced`).
     """
     draw, turns = np.random.default_rng(seed), np.empty(len(labels))
     for label in np.unique(labels):
-        places = np.flatnonzero(labels == label)
-        turn = draw.permutation(len(places)) + 0.5
-        turns[places] = turn if balanced else turn / len(places)
+        indices = np.flatnonzero(labels == label)
+        turn = draw.permutation(len(indices)) + 0.5
+        turns[indices] = turn if balanced else turn / len(indices)
     return np.sort(np.argsort(turns, kind="stable")[:count]).astype(np.int64)
 
 
 def _unadapted(job: BaselineJob) -> StudentSpec:
-    """Return the student of the zero-shot arm: what it adapts to may be public rows, never a release."""
+    """Return the student of the zero-shot arm, which never adapts to a release."""
     if job.trained.unlabelled is not None and job.trained.moments is None:
         return job.student
     return replace(job.student, adaptation="none")
 
 
-def _right(tools: Tools, job: TrainJob, samples: pd.DataFrame, vectors: Matrix) -> int:
-    """Return how many test rows a student of these texts gets right."""
+def _correct(tools: Tools, job: TrainJob, samples: pd.DataFrame, vectors: Matrix) -> int:
+    """Return the number of correct test rows of a student trained on the texts."""
     rows = TrainingRows(samples["text"].tolist(), samples["label"].tolist(), job.labels, vectors)
     if job.moments is not None:
         rows = replace(rows, unlabelled_vectors=unlabelled_of(tools, job.moments, vectors, job.student.seed))

@@ -1,6 +1,6 @@
-"""The steps of guidance by a released density: the release, then examples, weights and the final set from it.
+"""Steps of guidance by a density: release, examples, weights and final set.
 
-Private rows are opened once, in tasks/private/releases/density.py. Where rows vote instead, the steps of
+Only tasks/private/releases/density.py reads private rows, once. If the rows vote instead, the steps of
 tasks/steps/selection.py run.
 """
 
@@ -28,7 +28,7 @@ from tasks.selection.examples import concat_examples, example_table
 from tasks.selection.weights import Weighting, allocate, weigh
 from tasks.steps import selection
 from tasks.steps.generate import ROW_TYPES
-from tasks.steps.release_artifact import sums_told, write_release
+from tasks.steps.release_artifact import sums_table, write_release
 from tasks.steps.selection import SelectJob, WeighJob
 from tasks.steps.texts import content, read_samples, read_vectors
 from tasks.text.cleaning import normalised
@@ -37,16 +37,16 @@ from tasks.text.usable_texts import require_usable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-PARTING = 3
-"""Power of the PLMs' weights: on three data sets it lowered FID at epsilon 1, at 4 and without noise."""
+WEIGHT_EXPONENT = 3
+"""Exponent of the models' weights; on three datasets it lowered FID at epsilon 1, at epsilon 4 and without noise."""
 
 MATCHED = "matched"
-"""What stands in place of a PLM's name for texts of several that were kept as the final set."""
+"""Name in place of a language model for the final set, which mixes texts of several models."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuideSpec:
-    """The density of the private rows: its noise, its kernel, its classes; other fields as in VoteSpec."""
+    """The release of the density of the private rows; other fields as in VoteSpec."""
 
     dataset: str
     fingerprint: str
@@ -59,7 +59,10 @@ class GuideSpec:
 
 @dataclass(frozen=True, slots=True)
 class SettleJob:
-    """Keep the part `keep` of all texts, the set that matches the released density best; `seed` deals large classes."""
+    """The share `keep` of the texts that match the released density best.
+
+    `seed` partitions large classes.
+    """
 
     iteration: int
     kernel: Kernel
@@ -69,7 +72,7 @@ class SettleJob:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """Move vectors of texts, class by class, to where a released density (`release`, of `kernel`) expects rows."""
+    """A translation of the vectors of each class towards a released density."""
 
     release: ArtifactRef
     kernel: Kernel
@@ -77,7 +80,10 @@ class Shift:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Texts:
-    """Public texts, each once in its class: their rows and vectors and, beside a density, features and expectations."""
+    """Public texts without duplicates per class: rows and vectors.
+
+    With a density, `points` are their features and `expected` the expected means of the private rows.
+    """
 
     samples: pd.DataFrame
     vectors: Matrix
@@ -86,23 +92,23 @@ class Texts:
 
     @property
     def labels(self) -> NDArray[Any]:
-        """The class of each."""
+        """Class of each text."""
         return self.samples["label"].to_numpy(dtype=str)
 
     @property
-    def beside(self) -> tuple[Expected, NDArray[np.float64], NDArray[Any]]:
-        """What is expected of private rows, features of the texts, and their classes."""
+    def with_density(self) -> tuple[Expected, NDArray[np.float64], NDArray[Any]]:
+        """Expected means of the private rows, and features and classes of the texts."""
         assert self.points is not None
         assert self.expected is not None
         return self.expected, self.points, self.labels
 
 
 def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
-    """Release the density of the private rows once, and write it as guidance/release.parquet.
+    """Release the density of the private rows once to guidance/release.parquet.
 
-    `written`: the texts of the first round with vectors. A map that learns from them is part of what is released, bit
-    by bit; of others they tell how long vectors are and nothing else: the same rows, promise, embedder and kernel are
-    the same release whatever was written, in any run.
+    `written`: the texts of the first round with vectors. A kernel that learns from them is part of the release key.
+    Other kernels only need the dimension of the vectors. For these, the same rows, guarantee, embedder and kernel give
+    the same release in any run, independent of the texts.
     """
     privacy, where = spec.noise.privacy, tools.private.where
     kernel, basis = _learned(tools, spec.kernel, written)
@@ -133,27 +139,29 @@ def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) 
         respend=spec.respend,
     )
 
-    def told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
-        table, info = sums_told(output)
+    def read_output(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
+        table, info = sums_table(output)
         learned = {"basis": asdict(replace(basis, reused=False))} if basis else {}
         return table, info | {"labels": list(spec.labels)} | learned
 
     def draw() -> Release:
         return release_guidance(tools, job)
 
-    place = f"runs/{tools.run_id}/{GUIDANCE}/release.parquet", key
-    return write_release(tools, spec.dataset, place, draw, told, lambda: require_usable(tools, written, spec.needed))
+    target = f"runs/{tools.run_id}/{GUIDANCE}/release.parquet", key
+    return write_release(
+        tools, spec.dataset, target, draw, read_output, lambda: require_usable(tools, written, spec.needed)
+    )
 
 
 def _learned(tools: Tools, kernel: Kernel, written: Sequence[Written]) -> tuple[Kernel, ArtifactRef | None]:
-    """Return the map as public texts make it, and where what it learned lies; None where it learns nothing."""
+    """Return the kernel fitted to public texts and its basis, None if unfitted."""
     if not kernel.learns:
         return kernel, None
     path = f"runs/{tools.run_id}/{GUIDANCE}/basis.parquet"
     key = step_key("basis", {"map": kernel.name}, {"texts": _content(written)})
 
     def make() -> ArtifactRef:
-        basis = kernel.learn(features_of(tools, written).vectors).basis
+        basis = kernel.learn(read_texts(tools, written).vectors).basis
         assert basis is not None
         return tools.artifacts.write_matrix(path, basis.astype(np.float32), key)
 
@@ -161,8 +169,8 @@ def _learned(tools: Tools, kernel: Kernel, written: Sequence[Written]) -> tuple[
     return replace(kernel, basis=tools.artifacts.read_matrix(ref).astype(np.float64)), ref
 
 
-def mapped(tools: Tools, kernel: Kernel, release: ArtifactRef) -> Kernel:
-    """Return the map of a release, with what it learned."""
+def load_kernel(tools: Tools, kernel: Kernel, release: ArtifactRef) -> Kernel:
+    """Return the kernel of a release with its learned basis."""
     if not kernel.learns:
         return kernel
     basis = tools.artifacts.read_matrix(ArtifactRef(**tools.artifacts.info(release)["basis"]))
@@ -172,7 +180,7 @@ def mapped(tools: Tools, kernel: Kernel, release: ArtifactRef) -> Kernel:
 def select_examples(
     tools: Tools, job: SelectJob, release: ArtifactRef, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
-    """Write the examples of each class: by votes (Eq. 7), or such as are like private rows and unlike other texts."""
+    """Write the examples of each class: by votes (Eq. 7), or by the released density."""
     if job.kernel is None:
         return selection.select_examples(tools, job, release, written)
     kernel, path = job.kernel, f"runs/{tools.run_id}/iteration={job.iteration}/selection.parquet"
@@ -184,7 +192,7 @@ def select_examples(
 
     def make() -> ArtifactRef:
         return tools.artifacts.write_table(
-            path, chosen(_open(tools, kernel, release, written), job.examples, job.per_hub), key
+            path, choose_examples(_open(tools, kernel, release, written), job.examples, job.per_hub), key
         )
 
     return make_once(tools.artifacts, path, key, make)
@@ -193,7 +201,7 @@ def select_examples(
 def weigh_models(
     tools: Tools, job: WeighJob, release: ArtifactRef, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
-    """Write the weight of each PLM (Eq. 8): by votes, or by what its texts weigh in a set that matches the density."""
+    """Write the weight of each model (Eq. 8): by votes, or by a density match."""
     if job.kernel is None or not job.weighting:
         return selection.weigh_models(tools, job, release, written)
     kernel, path = job.kernel, f"runs/{tools.run_id}/iteration={job.iteration}/weights.parquet"
@@ -202,46 +210,51 @@ def weigh_models(
     key = step_key("weigh_matching", parameters, _inputs(release, written))
 
     def make() -> ArtifactRef:
-        table = weighed(_open(tools, kernel, release, written), job.plms, weighting)
+        table = weigh_by_density(_open(tools, kernel, release, written), job.plms, weighting)
         return tools.artifacts.write_table(path, table, key)
 
     return make_once(tools.artifacts, path, key, make)
 
 
 def settle(tools: Tools, job: SettleJob, release: ArtifactRef, written: Sequence[Written]) -> tuple[Written, str]:
-    """Write the final set: the part of all texts that matches the density best, classes in the proportions they had."""
+    """Write the final set: the texts that match the density best.
+
+    Class proportions do not change.
+    """
     path = f"runs/{tools.run_id}/{MATCHED}/samples.parquet"
     parameters: dict[str, object] = {"keep": job.keep, "kernel": job.kernel.name, "seed": job.seed}
     key = step_key("settle", parameters, _inputs(release, written))
-    beside = path.replace("samples", "vectors")
+    vectors_path = path.replace("samples", "vectors")
 
     def make() -> ArtifactRef:
         texts = _open(tools, job.kernel, release, written)
-        kept = matched(*texts.beside, _counts(texts.samples, job.keep), job.seed)
-        samples = texts.samples.iloc[kept].reset_index(drop=True)
-        tools.artifacts.write_matrix(beside, texts.vectors[kept], key)
+        selected = matched(*texts.with_density, _counts(texts.samples, job.keep), job.seed)
+        samples = texts.samples.iloc[selected].reset_index(drop=True)
+        tools.artifacts.write_matrix(vectors_path, texts.vectors[selected], key)
         return tools.artifacts.write_table(path, samples[list(ROW_TYPES)], key)
 
     def stale(_: ArtifactRef) -> str:
-        whole = tools.artifacts.find(beside, key)
-        return "" if whole else "computed again because the vectors of the final set are not whole"
+        vectors = tools.artifacts.find(vectors_path, key)
+        return "" if vectors else "recomputed because the vectors of the final set are incomplete"
 
     ref, why = make_once(tools.artifacts, path, key, make, stale)
-    return Written(MATCHED, job.iteration, ref, tools.artifacts.find(beside, key)), why
+    return Written(MATCHED, job.iteration, ref, tools.artifacts.find(vectors_path, key)), why
 
 
-def moved(tools: Tools, shift: Shift, written: Sequence[Written], labels: NDArray[Any], vectors: Matrix) -> Matrix:
-    """Return the vectors (n, d) of texts of the classes `labels`, each class moved as a whole to where rows lie.
+def shift_vectors(
+    tools: Tools, shift: Shift, written: Sequence[Written], labels: NDArray[Any], vectors: Matrix
+) -> Matrix:
+    """Return the vectors (n, d) of texts, moved per class towards private rows.
 
-    The way is that from the mean of its texts to the mean that the density makes one expect, in units of how long its
-    vectors are. What tells classes apart is where they lie; this is what texts by themselves get wrong.
+    Each class moves from the mean of its texts to the mean expected from the density, scaled by the mean length of its
+    vectors. Classes differ mainly in their means, and the means of synthetic texts are biased.
     """
-    expected, points, of_texts = _open(tools, shift.kernel, shift.release, written).beside
-    lengths, found = np.linalg.norm(vectors, axis=1), np.array(vectors, dtype=np.float64)
+    expected, points, of_texts = _open(tools, shift.kernel, shift.release, written).with_density
+    lengths, shifted = np.linalg.norm(vectors, axis=1), np.array(vectors, dtype=np.float64)
     for label in np.unique(labels):
         own = labels == label
-        found[own] += (expected.of(str(label)) - points[of_texts == label].mean(axis=0)) * lengths[own].mean()
-    return found.astype(np.float32)
+        shifted[own] += (expected.of(str(label)) - points[of_texts == label].mean(axis=0)) * lengths[own].mean()
+    return shifted.astype(np.float32)
 
 
 def _inputs(release: ArtifactRef, written: Sequence[Written]) -> dict[str, str]:
@@ -249,18 +262,18 @@ def _inputs(release: ArtifactRef, written: Sequence[Written]) -> dict[str, str]:
 
 
 def _content(written: Sequence[Written]) -> str:
-    return content([ref for one in written for ref in (one.samples, one.vectors) if ref is not None])
+    return content([ref for entry in written for ref in (entry.samples, entry.vectors) if ref is not None])
 
 
-def features_of(tools: Tools, written: Sequence[Written]) -> Texts:
-    """Read texts with their vectors, each once in its class."""
+def read_texts(tools: Tools, written: Sequence[Written]) -> Texts:
+    """Return texts with their vectors, without duplicates in a class."""
     samples = read_samples(tools, written)
     first = ~(samples["label"] + "\x00" + samples["text"].map(normalised)).duplicated().to_numpy()
     return Texts(samples[first].reset_index(drop=True), read_vectors(tools, written)[first])
 
 
-def among(texts: Texts, kernel: Kernel, density: Density) -> Texts:
-    """Return the texts beside a density."""
+def relate_to_density(texts: Texts, kernel: Kernel, density: Density) -> Texts:
+    """Return the texts with features and expected means of a density."""
     features = body(kernel.features(texts.vectors))
     expected = expect(density, features, texts.labels)
     if not kernel.learns:
@@ -269,41 +282,43 @@ def among(texts: Texts, kernel: Kernel, density: Density) -> Texts:
     return replace(texts, points=points, expected=map_expectations(expected, features, points, texts.labels))
 
 
-def chosen(texts: Texts, top: int, per_hub: int = 0) -> pd.DataFrame:
-    """Return the examples of each class, as `tasks.selection.examples.select` has them."""
-    expected, points, labels = texts.beside
-    missing, found = witness(expected, points, labels), []
+def choose_examples(texts: Texts, top: int, per_hub: int = 0) -> pd.DataFrame:
+    """Return the examples of each class, in the format of `select`."""
+    expected, points, labels = texts.with_density
+    missing, parts = witness(expected, points, labels), []
     for label in sorted(set(labels.tolist())):
         own = np.flatnonzero(labels == label)
         target = expected.of(label)
         good, bad = examples(points[own], target, -missing[own], top, per_hub)
-        for kind, places, score in (("good", good, points[own] @ target), ("bad", bad, -missing[own])):
-            found.append(example_table(texts.samples, own[places], kind, score[places]))
-    return concat_examples(found)
+        for kind, picked, score in (("good", good, points[own] @ target), ("bad", bad, -missing[own])):
+            parts.append(example_table(texts.samples, own[picked], kind, score[picked]))
+    return concat_examples(parts)
 
 
-def weighed(texts: Texts, plms: Sequence[str], weighting: Weighting) -> pd.DataFrame:
-    """Return the weights of PLMs (Eq. 8) by what their texts weigh in a set that matches the density.
+def weigh_by_density(texts: Texts, plms: Sequence[str], weighting: Weighting) -> pd.DataFrame:
+    """Return the model weights (Eq. 8) from the weights of texts in a density match.
 
-    Texts of one PLM are so unlike each other that these means lie close together; their power parts them.
+    Texts of one model differ so much that the models' means are close together; a power separates them.
     """
-    told = texts.samples[["sample_id"]].assign(near=tilted(*texts.beside))
-    table = weigh(told, texts.samples, plms, weighting)
-    powers = table["weight"] ** PARTING
+    scores = texts.samples[["sample_id"]].assign(near=tilted(*texts.with_density))
+    table = weigh(scores, texts.samples, plms, weighting)
+    powers = table["weight"] ** WEIGHT_EXPONENT
     return table.assign(weight=powers / powers.sum())
 
 
 def _open(tools: Tools, kernel: Kernel, release: ArtifactRef, written: Sequence[Written]) -> Texts:
-    """Read texts, and what the release makes one expect beside them."""
+    """Return texts with the features and expected means of a release."""
     info = tools.artifacts.info(release)
     labels, steps = tuple(info["labels"]), info["steps"]
     sums = tools.artifacts.read_table(release)["sum"].to_numpy(dtype=np.float64).reshape(len(labels), -1) / steps
-    return among(
-        features_of(tools, written), mapped(tools, kernel, release), Density(labels, sums, info["scale_int"] / steps)
+    return relate_to_density(
+        read_texts(tools, written),
+        load_kernel(tools, kernel, release),
+        Density(labels, sums, info["scale_int"] / steps),
     )
 
 
 def _counts(samples: pd.DataFrame, keep: float) -> dict[str, int]:
-    """Return how many texts of each class stay: the part `keep` of all, classes in proportion."""
+    """Return the number of texts to keep per class, in class proportions."""
     sizes = {str(label): float(size) for label, size in samples["label"].value_counts(sort=False).items()}
     return allocate(max(round(keep * len(samples)), min(len(sizes), len(samples))), sizes, floor=0.0)

@@ -1,4 +1,7 @@
-"""The step that trains a classifier by DP-SGD (tasks/private/training/tuned_classifier.py)."""
+"""Step that trains a classifier by DP-SGD.
+
+Only tasks/private/training/tuned_classifier.py reads private rows.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,10 @@ from tasks.text.usable_texts import require_usable
 
 @dataclass(frozen=True, slots=True)
 class ClassifySpec:
-    """One training of a classifier; `fingerprint`, `dataset` name the private rows (see VoteSpec).
+    """One training of a classifier; `fingerprint` and `dataset` as in VoteSpec.
 
-    `labels`: the task's classes, or none: then private rows are told from at most `against` generated texts.
+    `labels`: the task's classes. Without labels the classifier separates private rows from at most `against` generated
+    texts.
     """
 
     dataset: str
@@ -42,7 +46,7 @@ class ClassifySpec:
 
 
 def classify(tools: Tools, spec: ClassifySpec, written: Sequence[Written] = ()) -> tuple[Tuned, str]:
-    """Train a classifier on the private rows once; the ledger is charged once, as for a language model that learns."""
+    """Train a classifier on the private rows and charge the ledger, both once."""
     job = ClassifierJob(
         dataset=spec.dataset,
         fingerprint=spec.fingerprint,
@@ -65,14 +69,14 @@ def classify(tools: Tools, spec: ClassifySpec, written: Sequence[Written] = ()) 
 def test_classifier(
     tools: Tools, spec: ClassifySpec, trained: Tuned, test: Reference | None
 ) -> tuple[ArtifactRef, str]:
-    """Test a classifier of the task's classes on real rows, and write its scores as student.json."""
+    """Test a classifier on real rows and write its scores to student.json."""
     path = f"runs/{tools.run_id}/student.json"
     inputs = {"student": trained.model.sha256, "test": test.content if test else ""}
     key = step_key("test_classifier", {"labels": list(spec.labels), "embedder": _embedder(tools, spec)}, inputs)
 
     def make() -> ArtifactRef:
-        found: dict[str, Any] = {"student": trained.model.sha256}
-        return tools.artifacts.write_json(path, found | test_on(tools, test, spec.labels, trained.model), key)
+        scores: dict[str, Any] = {"student": trained.model.sha256}
+        return tools.artifacts.write_json(path, scores | test_on(tools, test, spec.labels, trained.model), key)
 
     return make_once(tools.artifacts, path, key, make)
 
@@ -81,9 +85,9 @@ def _against(tools: Tools, spec: ClassifySpec, written: Sequence[Written]) -> Pu
     require_usable(tools, written)
     samples = read_samples(tools, written)
     drawn = np.random.default_rng(seed_of("negatives", spec.student.seed, 0)).permutation(len(samples))
-    places = sorted(drawn[: spec.against].tolist())
-    vectors = read_vectors(tools, written)[places] if spec.student.kind != "finetune" else None
-    return PublicTexts(samples["text"].to_numpy()[places].tolist(), vectors)
+    rows = sorted(drawn[: spec.against].tolist())
+    vectors = read_vectors(tools, written)[rows] if spec.student.kind != "finetune" else None
+    return PublicTexts(samples["text"].to_numpy()[rows].tolist(), vectors)
 
 
 def _key(tools: Tools, spec: ClassifySpec, written: Sequence[Written], payment: int) -> StepKey:
@@ -100,7 +104,7 @@ def _key(tools: Tools, spec: ClassifySpec, written: Sequence[Written], payment: 
     }
     if payment:
         parameters["payment"] = payment
-    return step_key("classify", parameters, {"samples": content([one.samples for one in written])})
+    return step_key("classify", parameters, {"samples": content([entry.samples for entry in written])})
 
 
 def _embedder(tools: Tools, spec: ClassifySpec) -> str:

@@ -1,4 +1,7 @@
-"""The step that trains a language model by DP-SGD (tasks/private/training/tuned_writer.py): key, ledger, artifacts."""
+"""Step that trains a language model by DP-SGD: key, ledger entry, artifacts.
+
+Only tasks/private/training/tuned_writer.py reads private rows.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,14 @@ from tasks.students.recipe import Adapter, Recipe
 from tasks.text.prompts import TaskCard, zero_shot
 
 CONTROL = "Text about {label}:\n"
-"""What stands before each text while the model learns, and is asked afterwards: the class, in words."""
+"""Prefix of each training text, later used as the prompt; it names the class."""
 
 
 @dataclass(frozen=True, slots=True)
 class TuneSpec:
-    """One training of the language model `plm`; `fingerprint`, `dataset` name the private rows (see VoteSpec).
+    """One training of the model `plm`; `fingerprint` and `dataset` as in VoteSpec.
 
-    `tokens`: longest row, control text included. `seed` rules first values of LoRA, never noise or sampling.
+    `tokens`: maximum row length including the control text. `seed` initialises LoRA, never noise or sampling.
     """
 
     plm: str
@@ -44,7 +47,7 @@ class TuneSpec:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What a training left: `release` (release.parquet: what is public about it) and `model` (a folder)."""
+    """The result of a training: `release` (its public facts) and `model` (a folder)."""
 
     release: ArtifactRef
     model: ArtifactRef
@@ -56,15 +59,15 @@ def control_card(card: TaskCard) -> TaskCard:
 
 
 def controls_of(card: TaskCard) -> dict[str, str]:
-    """Return the control text of every class, as it is also asked."""
+    """Return the control text of every class, which is also its prompt."""
     return {label: zero_shot(control_card(card), label, "", 0).text for label in card.label_names}
 
 
 def tune(tools: Tools, spec: TuneSpec) -> tuple[Tuned, str]:
-    """Train a language model on the private rows once, and write its weights and what may be told of the training.
+    """Train a language model on private rows once; write weights and public facts.
 
-    The same training asked by another run is found by its content and costs nothing again. The ledger is asked even
-    when the weights exist: weights without an entry mean that the book was replaced.
+    Another run with the same training reuses it by content, without a charge. The ledger is queried even if the weights
+    exist: weights without an entry mean that the ledger was replaced.
     """
     base = tools.weights(spec.plm)
     job = _job(spec, base.folder)
@@ -84,50 +87,50 @@ def trained_once(
     key_of: Callable[[int], StepKey],
     train: Callable[[StepsTaken, Path], None],
 ) -> tuple[Tuned, str]:
-    """Return weights that are paid for once: found again, gone on with, or trained by `train` (see `tune`).
+    """Return weights that are charged once: reused, resumed, or trained by `train`.
 
     `key_of(n)`: the key of the n-th payment. `plan`: the noise and the steps.
     """
     key = key_of(0)
     model_path, path = f"models/{key.key[:32]}", f"runs/{tools.run_id}/training/release.parquet"
-    found = tools.artifacts.find(model_path, key)
+    model = tools.artifacts.find(model_path, key)
     why = tools.artifacts.why(model_path, key)
-    if found is not None and not tools.ledger.released(job.dataset, key.key):
+    if model is not None and not tools.ledger.released(job.dataset, key.key):
         raise LedgerError(
-            f"{model_path} holds finished weights, but the budget book of dataset '{job.dataset}' does not know their "
-            "training: the book was lost or replaced. Restore it from a backup; nothing was trained."
+            f"{model_path}: the ledger of dataset '{job.dataset}' has no entry for the training of these weights; the "
+            "ledger was lost or replaced. Restore it from a backup. Nothing was trained."
         )
-    told = tools.artifacts.find(path, key)
-    if found is not None and told is not None:
-        return Tuned(replace(told, reused=True), replace(found, reused=True)), why
+    release = tools.artifacts.find(path, key)
+    if model is not None and release is not None:
+        return Tuned(replace(release, reused=True), replace(model, reused=True)), why
 
     def keys(payment: int) -> str:
         return key_of(payment).key
 
-    if found is None:
+    if model is None:
         paid = pay(tools, job, keys)
-        found = tools.artifacts.write_folder(model_path, lambda folder: train(paid.taken, folder), key)
+        model = tools.artifacts.write_folder(model_path, lambda folder: train(paid.taken, folder), key)
         paid.taken.forget()
         entry = paid.entry
     else:
-        found, entry = replace(found, reused=True), payments(tools, job, keys)[-1].entry_hash
-    steps = json.loads((tools.artifacts.read_folder(found) / TOLD).read_text(encoding="utf-8"))
-    table = pd.DataFrame([_told(plan, steps)])
+        model, entry = replace(model, reused=True), payments(tools, job, keys)[-1].entry_hash
+    steps = json.loads((tools.artifacts.read_folder(model) / TOLD).read_text(encoding="utf-8"))
+    table = pd.DataFrame([_public_facts(plan, steps)])
     lost = steps["steps_begun"] - steps["steps_in_weights"]
     release = tools.artifacts.write_table(path, table, key, {"ledger_entry": entry, "lost": lost})
-    return Tuned(release, found), why
+    return Tuned(release, model), why
 
 
 def recipe_of(recipe: Recipe) -> dict[str, object]:
-    """Return what of a recipe changes the result, for a step's key."""
-    found = asdict(recipe)
+    """Return the settings of a recipe that change the result, for a step's key."""
+    settings = asdict(recipe)
     for name in ("rows_at_once", "checkpoint_every"):
-        found.pop(name)
-    return found
+        settings.pop(name)
+    return settings
 
 
-def _told(plan: tuple[TrainingNoise, Recipe], steps: Mapping[str, int]) -> dict[str, object]:
-    """Return what may be told: planned, begun and lost steps, and what those that began cost. Never a loss."""
+def _public_facts(plan: tuple[TrainingNoise, Recipe], steps: Mapping[str, int]) -> dict[str, object]:
+    """Return the public facts: step counts and epsilon, but never a training loss."""
     noise, training, begun = plan[0], plan[1].training, steps["steps_begun"]
     rate, sigma = training.sample_rate, noise.noise_multiplier
     delta = noise.own[1] if noise.own else noise.delta

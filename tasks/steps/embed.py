@@ -1,4 +1,4 @@
-"""Embed synthetic and other non-private texts: each different text once, and nothing unusable passed on."""
+"""Embedding of non-private texts: each distinct text once, with checks."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from connectors.interfaces.embedding import Matrix
 
 BLOCK = 8192
-"""Texts that are looked up, embedded and kept together: enough to form batches by length, and 12 MB of vectors."""
+"""Texts per block: enough to form batches by length, with 12 MB of vectors."""
 
 
 def embed_texts(
     embedder: Embedder, texts: Sequence[str], advance: Advance | None = None, kept: VectorStore | None = None
 ) -> Matrix:
-    """Return one vector per text, float32 of shape (texts, dimension), in order; equal texts are embedded once.
+    """Return one vector per text in order, float32 of shape (texts, dimension).
 
-    `advance` hears of every text. `kept`: texts whose vectors it has are not embedded again; never give it together
-    with private texts. FinalError when the embedder returns the wrong number or length of vectors, or numbers that are
-    not finite.
+    Equal texts are embedded once.
+    `advance` is called for every text. `kept`: a cache of vectors; never pass it together with private texts. Raises
+    FinalError if the embedder returns vectors of a wrong shape or with non-finite numbers.
     """
     vectors = np.empty((len(texts), embedder.dimension), dtype=np.float32)
     start = 0
@@ -38,43 +38,44 @@ def embed_texts(
 def embed_blocks(
     embedder: Embedder, texts: Sequence[str], advance: Advance | None = None, kept: VectorStore | None = None
 ) -> Iterator[Matrix]:
-    """Yield the same vectors in blocks of at most `BLOCK` texts, one with no rows for no texts.
+    """Yield the vectors of `embed_texts` in blocks of at most `BLOCK` texts.
 
-    No more is held than a block, and the vectors of texts that come again in a later one. What was embedded before a
-    crash is kept.
+    No texts yield one empty block.
+    Memory contains one block and the vectors of texts that recur in later blocks. The cache keeps the vectors computed
+    before a crash.
     """
-    last = {text: place // BLOCK for place, text in enumerate(texts)}
-    held: dict[str, Matrix] = {}
+    last = {text: index // BLOCK for index, text in enumerate(texts)}
+    recurring: dict[str, Matrix] = {}
     for number in range(max(1, -(-len(texts) // BLOCK))):
         block = texts[number * BLOCK : (number + 1) * BLOCK]
-        different = [text for text in dict.fromkeys(block) if text not in held]
-        vectors = dict(zip(different, _new(embedder, different, advance, kept), strict=True))
-        yield np.array([held[text] if text in held else vectors[text] for text in block], np.float32).reshape(
+        distinct = [text for text in dict.fromkeys(block) if text not in recurring]
+        vectors = dict(zip(distinct, _new(embedder, distinct, advance, kept), strict=True))
+        yield np.array([recurring[text] if text in recurring else vectors[text] for text in block], np.float32).reshape(
             len(block), embedder.dimension
         )
-        if advance is not None and len(block) > len(different):
-            advance(len(block) - len(different))
-        held |= {text: vectors[text].copy() for text in different if last[text] > number}
+        if advance is not None and len(block) > len(distinct):
+            advance(len(block) - len(distinct))
+        recurring |= {text: vectors[text].copy() for text in distinct if last[text] > number}
 
 
 def _new(embedder: Embedder, texts: list[str], advance: Advance | None, kept: VectorStore | None) -> Matrix:
-    known = kept.find(texts) if kept is not None else {}
-    unknown = [place for place in range(len(texts)) if place not in known]
+    cached = kept.find(texts) if kept is not None else {}
+    missing = [index for index in range(len(texts)) if index not in cached]
     vectors = np.empty((len(texts), embedder.dimension), dtype=np.float32)
-    for place, vector in known.items():
-        vectors[place] = vector
-    if known and advance is not None:
-        advance(len(known))
-    if unknown:
-        asked = [texts[place] for place in unknown]
-        vectors[unknown] = _checked(embedder, embedder.embed(asked, advance), len(asked))
+    for index, vector in cached.items():
+        vectors[index] = vector
+    if cached and advance is not None:
+        advance(len(cached))
+    if missing:
+        new = [texts[index] for index in missing]
+        vectors[missing] = _checked(embedder, embedder.embed(new, advance), len(new))
         if kept is not None:
-            kept.keep(asked, vectors[unknown])
+            kept.keep(new, vectors[missing])
     return vectors
 
 
-def _checked(embedder: Embedder, answer: Matrix, count: int) -> Matrix:
-    vectors, expected = np.asarray(answer, dtype=np.float32), (count, embedder.dimension)
+def _checked(embedder: Embedder, output: Matrix, count: int) -> Matrix:
+    vectors, expected = np.asarray(output, dtype=np.float32), (count, embedder.dimension)
     if vectors.shape != expected:
         raise FinalError(
             f"Embedder '{embedder.name}' returned vectors of shape {vectors.shape} instead of {expected}. "
@@ -84,6 +85,6 @@ def _checked(embedder: Embedder, answer: Matrix, count: int) -> Matrix:
     if len(broken):
         raise FinalError(
             f"Embedder '{embedder.name}' returned infinite or missing numbers for {len(broken)} of {count} texts, "
-            f"first at different text {broken[0]} (counted from 0). Check its weights, or its precision."
+            f"first at distinct text {broken[0]} (counted from 0). Check its weights, or its precision."
         )
     return vectors

@@ -1,4 +1,4 @@
-"""Steps that judge: FID and a quick probe after each iteration, the student at the end."""
+"""Steps that evaluate texts: FID and probe per iteration, student at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tasks.core.tools import Tools
 from tasks.metrics.metrics import NEIGHBOURS, fid, map_2d, null_fid, null_sizes, precision_recall
 from tasks.private.diagnostics.internal import fid_against_private
 from tasks.reporting.report_model import MapPoints
-from tasks.steps.density import Shift, moved
+from tasks.steps.density import Shift, shift_vectors
 from tasks.steps.moments import Moments, unlabelled_of
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.heads import probe_accuracy
@@ -27,9 +27,9 @@ from tasks.students.spec import StudentSpec, TrainingRows, settings
 from tasks.students.train import evaluate, load_student, train_student, units_of_work
 
 MAP_POINTS = 600
-"""Most points of each kind on the map; more hide each other."""
+"""Maximum number of points of each kind on the map; more points would overlap."""
 COVERED = 5000
-"""Most rows of each kind that precision and recall compare: every pair of them is looked at (Aug-PE takes as many)."""
+"""Maximum rows of each kind for precision and recall, which compare every pair (Aug-PE uses the same number)."""
 
 
 MOST_NULLS = 1000
@@ -38,10 +38,10 @@ _NULLS: dict[tuple[object, ...], float] = {}
 
 @dataclass(frozen=True, slots=True)
 class MeasureJob:
-    """Measure the texts of `written` against real rows.
+    """The texts of `written` and the real rows to measure them against.
 
-    `fid`: the reference of FID, test | public | private | none; `fingerprint` names the private dataset; `look` is what
-    the budget book is told when FID is taken against private rows, None else.
+    `fid`: the reference of FID, test | public | private | none; `fingerprint` names the private dataset; `look` is the
+    ledger entry for FID against private rows, otherwise None.
     """
 
     iteration: int
@@ -56,10 +56,10 @@ class MeasureJob:
 
 @dataclass(frozen=True, slots=True)
 class TrainJob:
-    """Train the student on all texts and test it on real rows.
+    """The texts that train the student and the real rows that test it.
 
-    `unlabelled`: public rows that it adapts to; `moments`: those of private rows, which it adapts to in their place.
-    `shift`: how the vectors that it learns from are moved.
+    `unlabelled`: public rows that the student adapts to; `moments`: moments of the private rows, used instead of public
+    rows. `shift`: how the training vectors are moved.
     """
 
     written: tuple[Written, ...]
@@ -72,30 +72,31 @@ class TrainJob:
 
 
 def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
-    """Write FID, precision and recall, and the test accuracy of a linear probe for all texts so far.
+    """Write FID, precision, recall and probe accuracy of all texts.
 
-    The probe stands in for the student between iterations: it takes a second, the student minutes. A number that was
-    computed on private rows without noise carries `not_private: true`.
+    The probe replaces the student between iterations because it takes a second and the student takes minutes. A value
+    computed from private rows without noise has `not_private: true`.
     """
     path = f"runs/{tools.run_id}/iteration={job.iteration}/measures.json"
     parameters: dict[str, object] = {"fid": job.fid, "seed": job.seed}
     parameters |= {"test": _content(job.test), "public": _content(job.public)}
     parameters |= {"embedder": tools.embedder.identity, "private": job.fingerprint if job.fid == "private" else ""}
-    key = step_key("measure", parameters, {"samples": content([one.samples for one in job.written])})
+    key = step_key("measure", parameters, {"samples": content([entry.samples for entry in job.written])})
 
     def make() -> ArtifactRef:
         vectors = read_vectors(tools, job.written)
-        found: dict[str, Any] = {"iteration": job.iteration, "rows": len(vectors)}
-        found |= _distance(tools, job, vectors) | _probe(tools, job, vectors)
-        return tools.artifacts.write_json(path, found, key)
+        values: dict[str, Any] = {"iteration": job.iteration, "rows": len(vectors)}
+        values |= _distance(tools, job, vectors) | _probe(tools, job, vectors)
+        return tools.artifacts.write_json(path, values, key)
 
     return make_once(tools.artifacts, path, key, make)
 
 
 def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
-    """Train the student (STM) on all texts, write it to student/, test it on real rows never used before.
+    """Train the student (STM) on all texts and test it on unused real rows.
 
-    Where its rows' weights are adjusted, student_weights.parquet holds what every text weighed in the end.
+    The student is written to student/.
+    If training adjusts the weights of its rows, student_weights.parquet contains the final weight of every text.
     """
     path, folder = f"runs/{tools.run_id}/student.json", f"runs/{tools.run_id}/student"
     parameters: dict[str, object] = {"student": settings(job.student), "labels": list(job.labels)}
@@ -108,17 +109,19 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
         parameters["shift"] = job.shift.release.sha256
     if job.student.kind != "finetune":
         parameters["embedder"] = tools.embedder.identity
-    key = step_key("train", parameters, {"samples": content([one.samples for one in job.written])})
+    key = step_key("train", parameters, {"samples": content([entry.samples for entry in job.written])})
 
     def make() -> ArtifactRef:
-        found: dict[str, Any] = {}
-        student = tools.artifacts.write_folder(folder, lambda place: found.update(_train(tools, job, place, key)), key)
+        scores: dict[str, Any] = {}
+        student = tools.artifacts.write_folder(
+            folder, lambda target: scores.update(_train(tools, job, target, key)), key
+        )
         return tools.artifacts.write_json(
-            path, found | {"student": student.sha256} | test_on(tools, job.test, job.labels, student), key
+            path, scores | {"student": student.sha256} | test_on(tools, job.test, job.labels, student), key
         )
 
     def stale(_: ArtifactRef) -> str:
-        return "" if tools.artifacts.find(folder, key) else "computed again because the student's folder is not whole"
+        return "" if tools.artifacts.find(folder, key) else "recomputed because the student's folder is incomplete"
 
     return make_once(tools.artifacts, path, key, make, stale)
 
@@ -141,7 +144,7 @@ def _distance(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
 
 
 def _null(real: Matrix, rows: int, seed: int) -> float:
-    """Return the null FID at these sizes, worked out once for all iterations and runs of a process that share them."""
+    """Return the null FID at these sizes, cached per process."""
     sizes = null_sizes(len(real), (rows, len(real)))
     key = (hashlib.blake2b(np.ascontiguousarray(real).data, digest_size=16).digest(), sizes, seed)
     if key not in _NULLS:
@@ -152,7 +155,7 @@ def _null(real: Matrix, rows: int, seed: int) -> float:
 
 
 def _covered(vectors: Matrix, real: Matrix, seed: int) -> dict[str, float]:
-    """Return how many texts lie among the real rows and the other way round; nothing where there are too few rows."""
+    """Return precision and recall of the texts; empty if there are too few rows."""
     if min(len(vectors), len(real)) <= NEIGHBOURS:
         return {}
     precision, recall = precision_recall(thin(vectors, COVERED, seed), thin(real, COVERED, seed))
@@ -171,11 +174,11 @@ def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str,
     samples = read_samples(tools, job.written)
     vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
     if job.shift is not None and vectors is not None:
-        vectors = moved(tools, job.shift, job.written, samples["label"].to_numpy(dtype=str), vectors)
+        vectors = shift_vectors(tools, job.shift, job.written, samples["label"].to_numpy(dtype=str), vectors)
     rows = TrainingRows(samples["text"].tolist(), samples["label"].tolist(), job.labels, vectors)
     if job.unlabelled is not None:
-        frame, found = reference_rows(tools, job.unlabelled)
-        rows = replace(rows, unlabelled=frame["text"].tolist(), unlabelled_vectors=np.asarray(found))
+        frame, unlabelled = reference_rows(tools, job.unlabelled)
+        rows = replace(rows, unlabelled=frame["text"].tolist(), unlabelled_vectors=np.asarray(unlabelled))
     if job.moments is not None and vectors is not None:
         rows = replace(rows, unlabelled_vectors=unlabelled_of(tools, job.moments, vectors, job.student.seed))
     with tools.progress("train student", units_of_work(job.student, len(samples))) as advance:
@@ -195,7 +198,7 @@ def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str,
 
 
 def test_on(tools: Tools, test: Reference | None, labels: Sequence[str], student: ArtifactRef) -> dict[str, Any]:
-    """Test a student on real rows: {"test": scores}, None without rows."""
+    """Test a student on real rows; return {"test": scores or None}."""
     if test is None:
         return {"test": None}
     frame, real = reference_rows(tools, test)
@@ -211,9 +214,9 @@ def map_points(
     seed: int,
     tsne: bool = False,
 ) -> MapPoints:
-    """Return synthetic texts and `real` ones (test rows, examples of prompts) on one plane; none of them is private.
+    """Return points of synthetic and `real` texts (test rows, prompt examples).
 
-    The plane is that of the two principal axes, or t-SNE's.
+    No text is private. The plane comes from the first two principal axes or from t-SNE.
     """
     vectors = thin(read_vectors(tools, written), MAP_POINTS, seed)
     parts = [vectors, *(_vectors(tools, rows, seed) if rows else vectors[:0] for rows in real)]
@@ -226,13 +229,13 @@ def map_points(
 
 
 def _vectors(tools: Tools, rows: Reference, seed: int) -> Matrix:
-    _, found = reference_rows(tools, rows)
-    return thin(found, MAP_POINTS, seed)
+    _, vectors = reference_rows(tools, rows)
+    return thin(vectors, MAP_POINTS, seed)
 
 
 def thin(vectors: Matrix, most: int, seed: int) -> Matrix:
-    """Return at most so many of the vectors, chosen by `seed`, in their order."""
+    """Return at most `most` vectors, sampled with `seed`, in their original order."""
     if len(vectors) <= most:
         return vectors
-    chosen: Matrix = vectors[np.sort(np.random.default_rng(seed).choice(len(vectors), most, replace=False))]
-    return chosen
+    sample: Matrix = vectors[np.sort(np.random.default_rng(seed).choice(len(vectors), most, replace=False))]
+    return sample

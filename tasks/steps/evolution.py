@@ -1,4 +1,4 @@
-"""Steps of private evolution: vectors that look ahead, and the survivors of a vote. Artifacts in, artifacts out."""
+"""Steps of private evolution: lookahead vectors and the survivors of a vote."""
 
 from __future__ import annotations
 
@@ -19,69 +19,75 @@ from tasks.steps.generate import ROW_TYPES
 from tasks.steps.texts import content, read_samples, read_vectors
 
 SURVIVORS = "survivors"
-"""What stands in place of a PLM's name for texts of several that were kept."""
+"""Name in place of a language model for survivors, which mix texts of several models."""
 
 
 @dataclass(frozen=True, slots=True)
 class SurviveJob:
-    """Choose the texts of a population that live on by the release of `iteration`."""
+    """Selection of the surviving texts of a population by the release of `iteration`."""
 
     iteration: int
     survival: Survival
 
 
-def look_ahead(tools: Tools, one: Written, ahead: Sequence[Written], with_own: bool) -> tuple[Written, str]:
-    """Give every text of `one` the mean vector of its variations `ahead`; a text without any keeps its own.
+def look_ahead(tools: Tools, texts: Written, ahead: Sequence[Written], with_own: bool) -> tuple[Written, str]:
+    """Replace each text's vector by the mean vector of its variations `ahead`.
 
-    `with_own`: its own vector counts as one more. The result stands for election, it measures nothing.
+    A text without variations keeps its vector.
+    `with_own`: include the text's own vector in the mean. The result is only for voting, not for measurements.
     """
     if not ahead:
-        return one, "nothing to vary"
+        return texts, "nothing to vary"
     path = f"runs/{tools.run_id}/iteration={ahead[0].iteration}/{ahead[0].part}/mean.parquet"
-    inputs = {"texts": content(_both(one)), "ahead": content([ref for some in ahead for ref in _both(some)])}
+    inputs = {
+        "texts": content(_both(texts)),
+        "ahead": content([ref for variations in ahead for ref in _both(variations)]),
+    }
     key = step_key("average", {"with_own": with_own}, inputs)
 
     def make() -> ArtifactRef:
-        means = _means(tools, one, ahead, with_own)
+        means = _means(tools, texts, ahead, with_own)
         return tools.artifacts.write_matrix(path, means, key)
 
     ref, why = make_once(tools.artifacts, path, key, make)
-    # Texts, not vectors: those are the same on every machine, and a lost cache must find the same vote again.
-    return replace(one, vectors=ref, stands_on=digest([with_own, *(some.samples.sha256 for some in ahead)])), why
+    # Hash texts, not vectors: texts are equal on every machine, and a run without its cache must find the same vote.
+    return replace(
+        texts, vectors=ref, stands_on=digest([with_own, *(variations.samples.sha256 for variations in ahead)])
+    ), why
 
 
 def survive(tools: Tools, job: SurviveJob, release: ArtifactRef, population: Sequence[Written]) -> tuple[Written, str]:
-    """Write the texts that live on, and their own vectors (not those that looked ahead)."""
+    """Write the surviving texts with their own vectors (not the lookahead means)."""
     folder = f"runs/{tools.run_id}/iteration={job.iteration}"
-    inputs = {"release": release.sha256, "texts": content([ref for one in population for ref in _both(one)])}
+    inputs = {"release": release.sha256, "texts": content([ref for entry in population for ref in _both(entry)])}
     key = step_key("survive", asdict(job.survival), inputs)
 
     def make() -> ArtifactRef:
         samples = read_samples(tools, population)
         sigma_int = float(tools.artifacts.info(release)["sigma_int"])
-        kept = survivors(tools.artifacts.read_table(release), samples, job.survival, sigma_int)
-        places = pd.Index(samples["sample_id"]).get_indexer(pd.Index(kept["sample_id"]))
+        chosen = survivors(tools.artifacts.read_table(release), samples, job.survival, sigma_int)
+        indices = pd.Index(samples["sample_id"]).get_indexer(pd.Index(chosen["sample_id"]))
         tools.artifacts.write_matrix(
-            f"{folder}/survivors.vectors.parquet", read_vectors(tools, population)[places], key
+            f"{folder}/survivors.vectors.parquet", read_vectors(tools, population)[indices], key
         )
-        return tools.artifacts.write_table(f"{folder}/survivors.parquet", kept, key)
+        return tools.artifacts.write_table(f"{folder}/survivors.parquet", chosen, key)
 
     def stale(_: ArtifactRef) -> str:
-        whole = tools.artifacts.find(f"{folder}/survivors.vectors.parquet", key)
-        return "" if whole else "computed again because the survivors' vectors are not whole"
+        vectors = tools.artifacts.find(f"{folder}/survivors.vectors.parquet", key)
+        return "" if vectors else "recomputed because the survivors' vectors are incomplete"
 
     ref, why = make_once(tools.artifacts, f"{folder}/survivors.parquet", key, make, stale)
     vectors = tools.artifacts.find(f"{folder}/survivors.vectors.parquet", key)
     return Written(SURVIVORS, job.iteration, ref, vectors), why
 
 
-def union(tools: Tools, kept: Sequence[Written]) -> tuple[ArtifactRef, str]:
-    """Write the survivors of several iterations as one selection, each text once (PrE-Text expands these)."""
+def union(tools: Tools, entries: Sequence[Written]) -> tuple[ArtifactRef, str]:
+    """Write the distinct survivors of several iterations for PrE-Text to expand."""
     path = f"runs/{tools.run_id}/seeds.parquet"
-    key = step_key("survive", {"union": True}, {"survivors": content([one.samples for one in kept])})
+    key = step_key("survive", {"union": True}, {"survivors": content([entry.samples for entry in entries])})
 
     def make() -> ArtifactRef:
-        tables = [tools.artifacts.read_table(one.samples) for one in kept]
+        tables = [tools.artifacts.read_table(entry.samples) for entry in entries]
         seeds = pd.concat(tables, ignore_index=True).drop_duplicates("sample_id", keep="last")
         columns = [*ROW_TYPES, "kind", "rank", "score"]
         return tools.artifacts.write_table(path, seeds.sort_values("sample_id", ignore_index=True)[columns], key)
@@ -89,20 +95,20 @@ def union(tools: Tools, kept: Sequence[Written]) -> tuple[ArtifactRef, str]:
     return make_once(tools.artifacts, path, key, make)
 
 
-def _both(one: Written) -> list[ArtifactRef]:
-    return [ref for ref in (one.samples, one.vectors) if ref is not None]
+def _both(entry: Written) -> list[ArtifactRef]:
+    return [ref for ref in (entry.samples, entry.vectors) if ref is not None]
 
 
-def _means(tools: Tools, one: Written, ahead: Sequence[Written], with_own: bool) -> Matrix:
-    assert one.vectors is not None
-    own = tools.artifacts.read_matrix(one.vectors).astype(np.float64)
-    ids = pd.Index(tools.artifacts.read_table(one.samples)["sample_id"])
+def _means(tools: Tools, texts: Written, ahead: Sequence[Written], with_own: bool) -> Matrix:
+    assert texts.vectors is not None
+    own = tools.artifacts.read_matrix(texts.vectors).astype(np.float64)
+    ids = pd.Index(tools.artifacts.read_table(texts.samples)["sample_id"])
     total, number = np.zeros_like(own), np.zeros(len(own))
-    for some in ahead:
-        assert some.vectors is not None
-        places = ids.get_indexer(pd.Index(tools.artifacts.read_table(some.samples)["parent_id"]))
-        np.add.at(total, places, tools.artifacts.read_matrix(some.vectors).astype(np.float64))
-        np.add.at(number, places, 1)
+    for variations in ahead:
+        assert variations.vectors is not None
+        indices = ids.get_indexer(pd.Index(tools.artifacts.read_table(variations.samples)["parent_id"]))
+        np.add.at(total, indices, tools.artifacts.read_matrix(variations.vectors).astype(np.float64))
+        np.add.at(number, indices, 1)
     alone = (number == 0) | with_own
     total[alone] += own[alone]
     number[alone] += 1

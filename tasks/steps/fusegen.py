@@ -1,4 +1,4 @@
-"""Steps of FuseGen: a student judges for each PLM, and what they say together chooses the next examples."""
+"""Steps of FuseGen: a student per language model scores texts to select examples."""
 
 from __future__ import annotations
 
@@ -32,11 +32,10 @@ if TYPE_CHECKING:
     from connectors.interfaces.progress import Advance
 
 VALIDATION = 0.1
-"""Share of each PLM's texts that its student does not see: influence is measured on them."""
+"""Share of each model's texts held out from its student; influence is measured on them."""
 
 JUDGED = {"sample_id": "int64", "probability": "float64", "part": "str", "weight": "float64"}
-"""Columns of a judgement: probability of the text's label; part of its own texts (train, validation), else empty."""
-
+"""Columns of a judgement: probability of the text's label; split of own texts (train, validation), otherwise empty."""
 
 POOL = {
     "sample_id": "int64",
@@ -49,12 +48,12 @@ POOL = {
     "variability": "float64",
     "influence": "float64",
 }
-"""Columns of the candidates: `shown_to` is the class whose prompts they are for, empty: all; kind easy, ambiguous."""
+"""Columns of the candidates: `shown_to` is the class of the prompts, empty for all; `kind` is easy or ambiguous."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeJob:
-    """Train a student on the texts of one PLM and let it judge those of all; `student` says how."""
+    """A student trained on the texts of one language model, which scores all texts."""
 
     plm: str
     iteration: int
@@ -65,10 +64,11 @@ class JudgeJob:
 
 @dataclass(frozen=True, slots=True)
 class FuseJob:
-    """Choose `examples` (S) texts among `pool` times as many candidates, of which the share `ambiguous` is ambiguous.
+    """Selection of `examples` (S) texts from `pool` times as many candidates.
 
-    `by_class`: for each class among its own texts; else once among all, shown to every class. `with_own`: whether the
-    student that was trained on a text has a say in its confidence and variability.
+    The share `ambiguous` of the candidates is ambiguous.
+    `by_class`: select within each class; otherwise select once among all texts, for the prompts of every class.
+    `with_own`: include the student that was trained on a text in the text's confidence and variability.
     """
 
     iteration: int
@@ -81,20 +81,21 @@ class FuseJob:
 
 
 def judge(tools: Tools, job: JudgeJob) -> tuple[ArtifactRef, str]:
-    """Train a student on nine tenths of a PLM's texts, its rows' weights adjusted, and judge all texts by it.
+    """Train a student on nine tenths of a model's texts and score all texts.
 
-    A PLM that has not written two classes yet judges nothing: its table is empty.
+    The training adjusts the row weights.
+    A model with texts of fewer than two classes gets an empty table.
     """
     path = f"runs/{tools.run_id}/iteration={job.iteration}/plm={job.plm}/judgement.parquet"
     parameters: dict[str, object] = {"plm": job.plm, "student": settings(job.student), "labels": list(job.labels)}
     if job.student.kind != "finetune":
         parameters["embedder"] = tools.embedder.identity
-    key = step_key("judge", parameters, {"samples": content([one.samples for one in job.written])})
+    key = step_key("judge", parameters, {"samples": content([entry.samples for entry in job.written])})
 
     def make() -> ArtifactRef:
         samples = read_samples(tools, job.written)
         vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
-        return tools.artifacts.write_table(path, judged(samples, vectors, job, tools.progress), key)
+        return tools.artifacts.write_table(path, score_texts(samples, vectors, job, tools.progress), key)
 
     return make_once(tools.artifacts, path, key, make)
 
@@ -102,7 +103,7 @@ def judge(tools: Tools, job: JudgeJob) -> tuple[ArtifactRef, str]:
 def fuse(
     tools: Tools, job: FuseJob, judgements: Sequence[ArtifactRef], written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
-    """Write the candidates (pool.parquet) and the examples that influence chose among them (selection.parquet)."""
+    """Write candidates (pool.parquet) and the most influential (selection.parquet)."""
     folder = f"runs/{tools.run_id}/iteration={job.iteration}"
     path = f"{folder}/selection.parquet"
     parameters: dict[str, object] = {
@@ -114,66 +115,68 @@ def fuse(
         "with_own": job.with_own,
         "embedder": tools.embedder.identity,
     }
-    samples = content([one.samples for one in written])
+    samples = content([entry.samples for entry in written])
     key = step_key("fuse", parameters, {"judgements": content(judgements), "samples": samples})
 
     def make() -> ArtifactRef:
-        tables = [tools.artifacts.read_table(one) for one in judgements]
-        pool = pooled(read_samples(tools, written), read_vectors(tools, written), tables, job)
+        tables = [tools.artifacts.read_table(judgement) for judgement in judgements]
+        pool = pool_candidates(read_samples(tools, written), read_vectors(tools, written), tables, job)
         tools.artifacts.write_table(f"{folder}/pool.parquet", pool, key)
-        return tools.artifacts.write_table(path, chosen(pool, job), key)
+        return tools.artifacts.write_table(path, choose_examples(pool, job), key)
 
     return make_once(tools.artifacts, path, key, make)
 
 
-def judged(
+def score_texts(
     samples: pd.DataFrame,
     vectors: Matrix | None,
     job: JudgeJob,
     progress: Callable[[str, int], AbstractContextManager[Advance]],
 ) -> pd.DataFrame:
-    """Return what a student of the texts of the job's PLM says of all `samples`, with the columns of JUDGED.
+    """Return the student's scores of all `samples`, with the columns of JUDGED.
 
-    `vectors`: of all samples, where the student learns from vectors; None where it is fine-tuned.
+    `vectors`: vectors of all samples if the student learns from vectors; None if it is fine-tuned.
     """
     own = np.flatnonzero((samples["plm"] == job.plm).to_numpy())
     if not len(own):
-        return _nothing(JUDGED)
+        return _empty(JUDGED)
     labels, texts = samples["label"].to_numpy(), samples["text"].tolist()
     number = {label: position for position, label in enumerate(job.labels)}
     targets = np.array([number[label] for label in labels], dtype=np.int64)
     train, held = (own[part] for part in split(targets[own], VALIDATION, seed_of("judge", job.student.seed, job.plm)))
     if len(set(targets[train].tolist())) < 2:
-        return _nothing(JUDGED)
+        return _empty(JUDGED)
     rows = TrainingRows(
         [texts[row] for row in train], labels[train].tolist(), job.labels, None if vectors is None else vectors[train]
     )
-    said, units = f"judge by {job.plm} t={job.iteration}", units_of_work(job.student, len(train))
-    with TemporaryDirectory() as folder, progress(said, units) as advance:
+    title, units = f"judge by {job.plm} t={job.iteration}", units_of_work(job.student, len(train))
+    with TemporaryDirectory() as folder, progress(title, units) as advance:
         trained = train_student(job.student, rows, Path(folder), advance)
-        likely = load_student(Path(folder))(texts, vectors).probabilities
+        probabilities = load_student(Path(folder))(texts, vectors).probabilities
     part = np.full(len(samples), "", dtype=object)
     part[train], part[held] = "train", "validation"
     weight = np.zeros(len(samples))
     weight[train] = 1.0 if trained.weights is None else trained.weights
-    told = {
+    columns = {
         "sample_id": samples["sample_id"],
-        "probability": likely[np.arange(len(samples)), targets],
+        "probability": probabilities[np.arange(len(samples)), targets],
         "part": part,
         "weight": weight,
     }
-    return pd.DataFrame(told).astype(JUDGED)
+    return pd.DataFrame(columns).astype(JUDGED)
 
 
-def _nothing(types: dict[str, str]) -> pd.DataFrame:
+def _empty(types: dict[str, str]) -> pd.DataFrame:
     return pd.DataFrame(columns=list(types)).astype(types)
 
 
-def pooled(samples: pd.DataFrame, vectors: Matrix, judgements: Sequence[pd.DataFrame], job: FuseJob) -> pd.DataFrame:
-    """Return the candidates of each class, or of all, with what the students say of them; none without a judgement."""
+def pool_candidates(
+    samples: pd.DataFrame, vectors: Matrix, judgements: Sequence[pd.DataFrame], job: FuseJob
+) -> pd.DataFrame:
+    """Return the candidates per class or overall with their scores."""
     tables = [table for table in judgements if len(table)]
     if not tables:
-        return _nothing(POOL)
+        return _empty(POOL)
     part, weight = _parts(tables)
     held = np.flatnonzero(part == "validation")
     distinct = ~(samples["label"] + "\x00" + samples["text"].map(normalised)).duplicated().to_numpy()
@@ -185,26 +188,26 @@ def pooled(samples: pd.DataFrame, vectors: Matrix, judgements: Sequence[pd.DataF
     checks = Labelled(vectors[held], targets[held], np.ones(len(held)))
     every = np.arange(len(shown))
     scores = influence(learned, checks, every, len(job.labels)) if len(held) else np.zeros(len(shown))
-    found = []
+    parts = []
     for group, members in _groups(targets[shown], job):
         size = job.examples * job.pool
         ends = candidates(confidence[members], variability[members], size, job.ambiguous)
         for kind, positions in zip(("easy", "ambiguous"), ends, strict=True):
-            places = members[positions]
-            found.append(
-                samples.iloc[shown[places]][["sample_id", "label", "plm", "text"]].assign(
+            members_of_kind = members[positions]
+            parts.append(
+                samples.iloc[shown[members_of_kind]][["sample_id", "label", "plm", "text"]].assign(
                     shown_to=group,
                     kind=kind,
-                    confidence=confidence[places],
-                    variability=variability[places],
-                    influence=scores[places],
+                    confidence=confidence[members_of_kind],
+                    variability=variability[members_of_kind],
+                    influence=scores[members_of_kind],
                 )
             )
-    return pd.concat(found, ignore_index=True)[list(POOL)].astype(POOL)
+    return pd.concat(parts, ignore_index=True)[list(POOL)].astype(POOL)
 
 
 def _groups(targets: NDArray[np.int64], job: FuseJob) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """Yield the texts that stand against each other: those of a class, or all of them."""
+    """Yield the groups of texts that compete: each class, or all texts."""
     if not job.by_class:
         yield "", np.arange(len(targets))
         return
@@ -215,7 +218,7 @@ def _groups(targets: NDArray[np.int64], job: FuseJob) -> Iterator[tuple[str, NDA
 
 
 def _parts(tables: Sequence[pd.DataFrame]) -> tuple[NDArray[np.object_], NDArray[np.float64]]:
-    """Return of each text the part that its PLM's student had it in, and its weight there; 1 where it was in none."""
+    """Return each text's split and weight in its student; weight 1 without a split."""
     part = tables[0]["part"].to_numpy(dtype=object).copy()
     weight = np.zeros(len(part))
     for table in tables:
@@ -226,19 +229,19 @@ def _parts(tables: Sequence[pd.DataFrame]) -> tuple[NDArray[np.object_], NDArray
 
 
 def _probabilities(tables: Sequence[pd.DataFrame], with_own: bool) -> NDArray[np.float64]:
-    """Return (students, texts); NaN where a student must not judge what it was trained on."""
-    found = np.stack([table["probability"].to_numpy(dtype=np.float64) for table in tables])
+    """Return probabilities (students, texts); NaN for a student's own training texts."""
+    probabilities = np.stack([table["probability"].to_numpy(dtype=np.float64) for table in tables])
     if not with_own and len(tables) > 1:
         for row, table in enumerate(tables):
-            found[row, (table["part"] == "train").to_numpy()] = np.nan
-    return found
+            probabilities[row, (table["part"] == "train").to_numpy()] = np.nan
+    return probabilities
 
 
-def chosen(pool: pd.DataFrame, job: FuseJob) -> pd.DataFrame:
-    """Return the candidates of most influence as the good examples of every class that they are shown to."""
-    found = []
+def choose_examples(pool: pd.DataFrame, job: FuseJob) -> pd.DataFrame:
+    """Return the most influential candidates as good examples per class."""
+    parts = []
     ranked = pool.sort_values(["influence", "sample_id"], ascending=[False, True], kind="stable")
     for label in job.labels:
         best = ranked[ranked["shown_to"].isin([label, ""])].head(job.examples)
-        found.append(best.assign(label=label, kind="good", rank=np.arange(1, len(best) + 1), score=best["influence"]))
-    return pd.concat(found, ignore_index=True)[COLUMNS]
+        parts.append(best.assign(label=label, kind="good", rank=np.arange(1, len(best) + 1), score=best["influence"]))
+    return pd.concat(parts, ignore_index=True)[COLUMNS]

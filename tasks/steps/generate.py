@@ -1,4 +1,7 @@
-"""One PLM writes its share of one iteration: exactly so many valid texts per class, or a recorded shortfall."""
+"""Generation of texts by one language model in one iteration.
+
+The result contains the requested number of valid texts per class, or records a shortfall.
+"""
 
 from __future__ import annotations
 
@@ -50,13 +53,13 @@ IDS_PER_ITERATION = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one PLM is to write in one iteration.
+    """The texts that one language model writes in one iteration.
 
-    `counts`: texts per class. `good`, `bad`: the selected samples per class, best first; a class without them gets
-    the zero-shot prompt. `examples` is S in the paper. `attempts`: rounds of topping up after the first.
-    `earlier`: the normalised texts (tasks.text.cleaning.normalised) of the data set so far. `manner`: what prompts
-    tell, and how texts are varied. `parents`: the texts of each class that are varied, in turn; none: new ones.
-    `seeding`: each prompt asks for phrases of its own instead. `words`: terms of which each prompt for a new text names
+    `counts`: texts per class. `good`, `bad`: the selected samples per class, best first; a class without samples uses
+    the zero-shot prompt. `examples` is S in the paper. `attempts`: number of top-up rounds after the first.
+    `earlier`: normalised texts (tasks.text.cleaning.normalised) already in the dataset. `manner`: the content of
+    prompts and the kind of variation. `parents`: the texts of each class to vary in turn; empty for new texts.
+    `seeding`: each prompt requests its own phrases instead. `words`: terms of which each prompt for a new text names
     `words_per_prompt`, drawn at random.
     """
 
@@ -81,9 +84,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """`rows` (ROW_TYPES) for the data set, `failures` (FAILURE_TYPES) with a reason each, usage, what is missing.
+    """Generated `rows` (ROW_TYPES), `failures` (FAILURE_TYPES), usage, shortfall.
 
-    Variations have a further column, parent_id. `prompts` (PROMPT_TYPES): everything that was asked, in order.
+    Variations have an additional column, parent_id. `prompts` (PROMPT_TYPES): all prompts in the order of the calls.
     """
 
     rows: pd.DataFrame
@@ -94,18 +97,18 @@ class Generated:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many answers were left out for each reason."""
+        """Number of rejected completions by reason."""
         return {str(reason): int(count) for reason, count in self.failures["reason"].value_counts().items()}
 
     @property
     def unusable(self) -> dict[str, dict[str, int]]:
-        """Numbers of answers that were left out, by class and reason."""
+        """Number of rejected completions by class and reason."""
         by_class = self.failures.groupby("label", sort=False)["reason"]
         return {str(label): dict(Counter(reasons.tolist())) for label, reasons in by_class}
 
 
 @dataclass(frozen=True, slots=True)
-class _Ask:
+class _Query:
     prompt: Prompt
     attempt: int
     label: str
@@ -114,11 +117,9 @@ class _Ask:
 
 @dataclass(slots=True)
 class _Progress:
-    """What has been asked and kept so far."""
-
     seen: set[str]
-    asked: Counter[str] = field(default_factory=Counter)
-    kept: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    requested: Counter[str] = field(default_factory=Counter)
+    accepted: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     failures: list[dict[str, Any]] = field(default_factory=list)
     prompts: list[dict[str, Any]] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
@@ -126,69 +127,80 @@ class _Progress:
 
 
 def generate(model: LanguageModel, request: Request, advance: Advance = lambda _: None) -> Generated:
-    """Ask a model for `request.counts` valid texts per class; failed, unusable and repeated answers are rows too.
+    """Generate `request.counts` valid texts per class.
 
-    The first round asks for as many as wanted, each further one for the shortfall times 1.25, rounded up. What is
-    still missing after the last is recorded and never filled with copies. All prompts of a round go out in one call.
-    The result depends on the request and the model's answers alone. `advance(1)` follows every answer, top-ups
-    included. Raises what `model.complete` raises, ConfigError for a request that cannot be written.
+    Failed and rejected completions are rows of `failures`.
+    The first round requests the full count. Each further round requests the shortfall times 1.25, rounded up. Texts
+    that are missing after the last round are recorded and never filled with copies. All prompts of a round are one
+    call. The result depends only on the request and the completions. `advance(1)` follows every completion, including
+    top-ups. Raises the errors of `model.complete`, and ConfigError for an invalid request.
     """
     _check(request)
     progress = _Progress(seen=set(request.earlier))
-    progress.kept = {label: [] for label in request.card.label_names if label in request.counts}
+    progress.accepted = {label: [] for label in request.card.label_names if label in request.counts}
     for attempt in range(request.attempts + 1):
-        asks = _round(request, progress, attempt)
-        if not asks:
+        queries = _round(request, progress, attempt)
+        if not queries:
             break
-        answers = model.complete([ask.prompt for ask in asks], lambda _, __: advance(1))
-        if len(answers) != len(asks):
-            raise FinalError(f"PLM '{request.plm}' returned {len(answers)} answers to {len(asks)} prompts.")
-        for ask, answer in zip(asks, answers, strict=True):
-            progress.prompts.append({**_named(ask), "text": ask.prompt.text})
-            _take(request, progress, ask, answer)
-        progress.exhausted |= _silent(asks, answers)
+        completions = model.complete([query.prompt for query in queries], lambda _, __: advance(1))
+        if len(completions) != len(queries):
+            raise FinalError(
+                f"Model '{request.plm}': it returned {len(completions)} completions for {len(queries)} prompts. "
+                "Check its connector."
+            )
+        for query, completion in zip(queries, completions, strict=True):
+            progress.prompts.append({**_named(query), "text": query.prompt.text})
+            _record(request, progress, query, completion)
+        progress.exhausted |= _exhausted(queries, completions)
     return _finished(request, progress)
 
 
 def nothing(request: Request) -> Generated:
-    """Return what a PLM that cannot write has generated: no row, all of its texts missing."""
-    return _finished(request, _Progress(seen=set(), kept={label: [] for label in request.counts}))
+    """Return the result of a model that is down: no rows, and all texts missing."""
+    return _finished(request, _Progress(seen=set(), accepted={label: [] for label in request.counts}))
 
 
 def first_prompts(request: Request) -> list[Prompt]:
-    """Return the prompts of a request's first round, in the order in which they are asked."""
+    """Return the prompts of a request's first round, in the order of the calls."""
     _check(request)
-    progress = _Progress(seen=set(), kept={label: [] for label in request.card.label_names if label in request.counts})
-    return [ask.prompt for ask in _round(request, progress, 0)]
+    progress = _Progress(
+        seen=set(), accepted={label: [] for label in request.card.label_names if label in request.counts}
+    )
+    return [query.prompt for query in _round(request, progress, 0)]
 
 
 def _check(request: Request) -> None:
     for label, count in request.counts.items():
         request.card.label(label)
         if count < 0:
-            raise ConfigError(f"PLM '{request.plm}' is asked for {count} texts of class '{label}'.")
+            raise ConfigError(
+                f"Model '{request.plm}': invalid count of {count} texts for class '{label}'. Set 0 or more."
+            )
     if not 0 <= request.plm_index < IDS_PER_ITERATION // IDS_PER_PLM or sum(request.counts.values()) > IDS_PER_PLM:
-        raise ConfigError("A run holds at most 100 PLMs, and each writes at most 10 million texts per iteration.")
+        raise ConfigError(
+            f"Model '{request.plm}': a run supports at most 100 models and 10 million texts per model and iteration. "
+            "Reduce the models or the texts."
+        )
 
 
-def _round(request: Request, progress: _Progress, attempt: int) -> list[_Ask]:
-    """Return this round's prompts, classes in turn, so that an interrupted round is balanced."""
-    asks: list[tuple[int, int, _Ask]] = []
-    for position, label in enumerate(progress.kept):
-        missing = 0 if label in progress.exhausted else request.counts[label] - len(progress.kept[label])
-        wanted = missing if attempt == 0 else math.ceil(missing * TOP_UP)
-        start = progress.asked[label]
-        for ordinal in range(start, start + wanted):
-            asks.append((ordinal, position, _ask(request, label, ordinal, attempt)))
-        progress.asked[label] += wanted
-    return [ask for _, _, ask in sorted(asks, key=lambda item: item[:2])]
+def _round(request: Request, progress: _Progress, attempt: int) -> list[_Query]:
+    """Return the prompts of a round; classes alternate for a balanced interruption."""
+    queries: list[tuple[int, int, _Query]] = []
+    for position, label in enumerate(progress.accepted):
+        missing = 0 if label in progress.exhausted else request.counts[label] - len(progress.accepted[label])
+        needed = missing if attempt == 0 else math.ceil(missing * TOP_UP)
+        start = progress.requested[label]
+        for ordinal in range(start, start + needed):
+            queries.append((ordinal, position, _query(request, label, ordinal, attempt)))
+        progress.requested[label] += needed
+    return [query for _, _, query in sorted(queries, key=lambda item: item[:2])]
 
 
-def _ask(request: Request, label: str, ordinal: int, attempt: int) -> _Ask:
+def _query(request: Request, label: str, ordinal: int, attempt: int) -> _Query:
     parents = request.parents.get(label, ())
     parent = parents[ordinal % len(parents)] if parents else None
     prompt = _prompt(request, _call(request, label, ordinal, attempt), parent)
-    return _Ask(prompt, attempt, label, parent.sample_id if parent else -1)
+    return _Query(prompt, attempt, label, parent.sample_id if parent else -1)
 
 
 def _call(request: Request, label: str, ordinal: int, attempt: int) -> Call:
@@ -209,24 +221,24 @@ def _call(request: Request, label: str, ordinal: int, attempt: int) -> Call:
 def _prompt(request: Request, call: Call, parent: Parent | None) -> Prompt:
     if request.seeding is not None:
         return seeded(request.card, call, request.seeding)
-    attribute = "" if parent else _drawn_words(request, call) or _attribute(request, call.label, call.ordinal)
+    attribute = "" if parent else _drawn_terms(request, call) or _attribute(request, call.label, call.ordinal)
     if parent is None and request.manner.usual:
         return prompt_for(request.card, call, attribute)
-    said = keyword(request.card, call.label, request.manner, call.ordinal + request.plm_index + request.iteration)
-    return generation_prompt(request.card, call, request.manner, attribute or said, parent)
+    phrase = keyword(request.card, call.label, request.manner, call.ordinal + request.plm_index + request.iteration)
+    return generation_prompt(request.card, call, request.manner, attribute or phrase, parent)
 
 
-def _drawn_words(request: Request, call: Call) -> str:
-    """Draw the words that a prompt names; empty where there are none to draw from."""
+def _drawn_terms(request: Request, call: Call) -> str:
+    """Draw the terms that a prompt names; empty if the request has none."""
     if not request.words:
         return ""
     generator = np.random.default_rng(seed_of("words", *place_of(call)))
     order = generator.permutation(len(request.words))[: request.words_per_prompt]
-    return ", ".join(request.words[place] for place in order)
+    return ", ".join(request.words[index] for index in order)
 
 
 def _attribute(request: Request, label: str, ordinal: int) -> str:
-    """Go round the values of the attribute; classes, PLMs and iterations start at different ones."""
+    """Cycle through the attribute values; class, model and iteration set the start."""
     values = request.card.values
     if not values:
         return ""
@@ -234,59 +246,63 @@ def _attribute(request: Request, label: str, ordinal: int) -> str:
     return values[(start + ordinal) % len(values)]
 
 
-def _named(ask: _Ask) -> dict[str, Any]:
-    return {"prompt_key": ask.prompt.key, "label": ask.label, "attempt": ask.attempt}
+def _named(query: _Query) -> dict[str, Any]:
+    return {"prompt_key": query.prompt.key, "label": query.label, "attempt": query.attempt}
 
 
-def _take(request: Request, progress: _Progress, ask: _Ask, answer: Completion) -> None:
-    """Keep an answer or note why not."""
-    progress.usage += answer.usage
-    text, reason = _judged(request, progress, ask, answer)
+def _record(request: Request, progress: _Progress, query: _Query, completion: Completion) -> None:
+    """Accept a completion or record the reason for its rejection."""
+    progress.usage += completion.usage
+    text, reason = _classified(request, progress, query, completion)
     row = {
         "text": text,
-        "label": ask.label,
+        "label": query.label,
         "plm": request.plm,
         "iteration": request.iteration,
-        "prompt_key": ask.prompt.key,
+        "prompt_key": query.prompt.key,
     }
     if reason:
-        progress.failures.append({**row, "reason": reason, "attempt": ask.attempt})
+        progress.failures.append({**row, "reason": reason, "attempt": query.attempt})
         return
     progress.seen.add(normalised(text))
     details = {
-        "attribute": ask.prompt.attribute,
-        "finish_reason": answer.finish_reason,
-        "tokens_in": answer.tokens_in,
-        "tokens_out": answer.tokens_out,
+        "attribute": query.prompt.attribute,
+        "finish_reason": completion.finish_reason,
+        "tokens_in": completion.tokens_in,
+        "tokens_out": completion.tokens_out,
     }
     if request.manner.way:
-        details["parent_id"] = ask.parent_id
-    progress.kept[ask.label].append({**row, **details})
+        details["parent_id"] = query.parent_id
+    progress.accepted[query.label].append({**row, **details})
 
 
-def _judged(request: Request, progress: _Progress, ask: _Ask, answer: Completion) -> tuple[str, str | None]:
-    label = ask.label
-    cleaned = clean(answer.text, ask.prompt, request.card.language)
-    if answer.finish_reason not in FINISHED:
-        return cleaned.text, "refusal" if answer.finish_reason == "refused" else answer.finish_reason
+def _classified(request: Request, progress: _Progress, query: _Query, completion: Completion) -> tuple[str, str | None]:
+    label = query.label
+    cleaned = clean(completion.text, query.prompt, request.card.language)
+    if completion.finish_reason not in FINISHED:
+        return cleaned.text, "refusal" if completion.finish_reason == "refused" else completion.finish_reason
     if cleaned.reason:
         return cleaned.text, cleaned.reason
     if normalised(cleaned.text) in progress.seen:
         return cleaned.text, "duplicate"
-    return cleaned.text, "surplus" if len(progress.kept[label]) >= request.counts[label] else None
+    return cleaned.text, "surplus" if len(progress.accepted[label]) >= request.counts[label] else None
 
 
-def _silent(asks: list[_Ask], answers: list[Completion]) -> set[str]:
-    """Return the classes for which the model had nothing left to say at all."""
-    spoke = {ask.label for ask, answer in zip(asks, answers, strict=True) if answer.finish_reason != "exhausted"}
-    return {ask.label for ask in asks} - spoke
+def _exhausted(queries: list[_Query], completions: list[Completion]) -> set[str]:
+    """Return the classes for which every completion was exhausted."""
+    active = {
+        query.label
+        for query, completion in zip(queries, completions, strict=True)
+        if completion.finish_reason != "exhausted"
+    }
+    return {query.label for query in queries} - active
 
 
 def _finished(request: Request, progress: _Progress) -> Generated:
-    rows = [row for of_class in progress.kept.values() for row in of_class]
+    rows = [row for of_class in progress.accepted.values() for row in of_class]
     first = request.iteration * IDS_PER_ITERATION + request.plm_index * IDS_PER_PLM
     numbered = [{"sample_id": first + ordinal, **row} for ordinal, row in enumerate(rows)]
-    missing = {label: request.counts[label] - len(of_class) for label, of_class in progress.kept.items()}
+    missing = {label: request.counts[label] - len(of_class) for label, of_class in progress.accepted.items()}
     types = ROW_TYPES | ({"parent_id": "int64"} if request.manner.way else {})
     return Generated(
         rows=pd.DataFrame(numbered, columns=list(types)).astype(types),

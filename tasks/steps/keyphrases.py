@@ -1,6 +1,6 @@
-"""The steps of DP-KPS: two releases (tasks/private/releases/keyphrases.py) and the texts made from them.
+"""Steps of DP-KPS: two releases and the sequences drawn from them.
 
-Nagesh et al. 2025: vocabulary -> density -> sequences. Between and after the releases nothing costs privacy.
+Nagesh et al. 2025: vocabulary -> density -> sequences. All other steps post-process the releases and cost no privacy.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from tasks.keyphrases.phrases import Vocabulary, vocabulary_of
 from tasks.keyphrases.sequences import Choice, draw_sequences
 from tasks.private.releases.keyphrases import PartJob, release_density, release_vocabulary
 from tasks.steps.embed import embed_texts
-from tasks.steps.release_artifact import sums_told, write_release
+from tasks.steps.release_artifact import sums_table, write_release
 from tasks.text.prompts import seed_of
 
 
 @dataclass(frozen=True, slots=True)
 class VocabularySpec:
-    """The release of a private vocabulary; `fingerprint`, `dataset` name the private rows (see VoteSpec).
+    """The release of a vocabulary; `fingerprint` and `dataset` as in VoteSpec.
 
-    `where`: the public vocabulary. `kept`: terms at most (N of them in the paper); `threshold`: standard deviations of
-    the noise that a count must reach.
+    `where`: the public vocabulary. `kept`: maximum number of terms (N in the paper); `threshold`: minimum count in
+    standard deviations of the noise.
     """
 
     dataset: str
@@ -47,9 +47,9 @@ class VocabularySpec:
 
 @dataclass(frozen=True, slots=True)
 class DensitySpec:
-    """The densities of one run of DP-KPS, and the sequences that are drawn from them.
+    """The densities of one run of DP-KPS and the sequences drawn from them.
 
-    `count`: sequences of each class. `seed` rules frequencies and draws, never noise.
+    `count`: sequences per class. `seed` controls frequencies and draws, never noise.
     """
 
     dataset: str
@@ -72,27 +72,27 @@ class Terms:
 
 
 def public_vocabulary(tools: Tools, where: TermsRef) -> Vocabulary:
-    """Open a public vocabulary; InputError for one that cannot be used."""
+    """Read a public vocabulary; raise InputError if it is unusable."""
     terms = tools.read_terms(where)
     banned = [*terms[: where.skip], *_common(where)]
-    found = vocabulary_of(terms[where.skip :], banned, where.shortest)
-    return found if where.most is None else found.taken(range(min(where.most, len(found.terms))))
+    vocabulary = vocabulary_of(terms[where.skip :], banned, where.shortest)
+    return vocabulary if where.most is None else vocabulary.taken(range(min(where.most, len(vocabulary.terms))))
 
 
 def count_terms(tools: Tools, spec: VocabularySpec) -> tuple[ArtifactRef, str]:
-    """Release in how many documents each public term stands, and write it as vocabulary/release.parquet."""
+    """Release the document counts of public terms to vocabulary/release.parquet."""
     vocabulary = public_vocabulary(tools, spec.where)
     key = _release_key(tools, spec, {"vocabulary": vocabulary.content}, {})
-    place = f"runs/{tools.run_id}/vocabulary/release.parquet", key
+    target = f"runs/{tools.run_id}/vocabulary/release.parquet", key
 
     def draw() -> Release:
         return release_vocabulary(tools, _job(spec, key), vocabulary)
 
-    return write_release(tools, spec.dataset, place, draw, sums_told)
+    return write_release(tools, spec.dataset, target, draw, sums_table)
 
 
 def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> tuple[Terms, str]:
-    """Take the terms with the highest noisy counts as the private vocabulary, and turn them into vectors."""
+    """Select the terms with the highest noisy counts and embed them."""
     path = f"runs/{tools.run_id}/vocabulary/terms.parquet"
     parameters: dict[str, object] = {"kept": spec.kept, "threshold": spec.threshold}
     key = step_key("choose_terms", parameters, {"release": release.sha256})
@@ -105,22 +105,22 @@ def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> tu
 
 
 def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> tuple[ArtifactRef, str]:
-    """Release how close the documents of each class come to sequences of terms, as density/release.parquet."""
+    """Release the term densities of each class to density/release.parquet."""
     chosen = _private_vocabulary(tools, terms)
     public = {"shape": asdict(spec.shape), "labels": list(spec.labels), "seed": spec.seed}
     public["embedder"] = tools.term_embedder.identity
     key = _release_key(tools, spec, {"terms": chosen.content}, public)
-    place = f"runs/{tools.run_id}/density/release.parquet", key
+    target = f"runs/{tools.run_id}/density/release.parquet", key
 
     def draw() -> Release:
         members = _members(tools, spec, terms)
         return release_density(tools, _job(spec, key), chosen, members, spec.labels)
 
-    return write_release(tools, spec.dataset, place, draw, sums_told)
+    return write_release(tools, spec.dataset, target, draw, sums_table)
 
 
 def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: ArtifactRef) -> tuple[ArtifactRef, str]:
-    """Draw sequences of phrases for each class from the densities, as sequences.parquet."""
+    """Draw sequences of phrases per class and write sequences.parquet."""
     path = f"runs/{tools.run_id}/sequences.parquet"
     parameters: dict[str, object] = {"shape": asdict(spec.shape), "choice": asdict(spec.choice), "count": spec.count}
     parameters |= {"labels": list(spec.labels), "seed": spec.seed, "embedder": tools.term_embedder.identity}
@@ -137,7 +137,6 @@ def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: Artifac
     return make_once(tools.artifacts, path, key, make)
 
 
-# --- inside
 def _common(where: TermsRef) -> list[str]:
     if not where.stop_words:
         return []
@@ -177,8 +176,8 @@ def _chosen(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> pd.Data
     best = best[counts[best] >= least] if spec.threshold else best
     if not len(best):
         raise InputError(
-            f"No term of the vocabulary reached {least:.1f} documents (method.threshold x noise), so that nothing can "
-            "be asked for; lower method.threshold, or take a vocabulary that fits the texts. What was released is paid"
+            f"method.threshold: no term of the vocabulary reached {least:.1f} documents (threshold x noise). Lower it "
+            "or use a vocabulary that fits the texts. The release is charged."
         )
     terms = [vocabulary.terms[number] for number in best]
     return pd.DataFrame({"number": best, "term": terms, "count": counts[best]})

@@ -1,6 +1,6 @@
-"""The step of the tutor: noisy label counts, and what the releases beside a method's own have in common.
+"""Step of the tutor (noisy label counts) and the key of additional releases.
 
-Song et al. 2024, Eq. 3. What is private happens in tasks/private/releases/label_counts.py.
+Song et al. 2024, Eq. 3. Only tasks/private/releases/label_counts.py reads private rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tasks.core.reuse import step_key
 from tasks.core.tools import Tools
 from tasks.private.releases.label_counts import release_labels
 from tasks.private.releases.parts import PartJob
-from tasks.steps.release_artifact import sums_told, write_release
+from tasks.steps.release_artifact import sums_table, write_release
 from tasks.text.class_balance import Shares, shares_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LabelSpec:
-    """The release of label counts; `fingerprint`, `dataset` name the private rows (see VoteSpec)."""
+    """The release of label counts; `fingerprint` and `dataset` as in VoteSpec."""
 
     dataset: str
     fingerprint: str
@@ -32,15 +32,15 @@ class LabelSpec:
 
 
 def count_labels(tools: Tools, spec: LabelSpec) -> tuple[ArtifactRef, str]:
-    """Release how many private rows each class has, and write it as labels/release.parquet."""
+    """Release the number of private rows per class to labels/release.parquet."""
     key = release_key(tools, spec.fingerprint, spec.noise, {"labels": list(spec.labels)}, {})
-    place = f"runs/{tools.run_id}/labels/release.parquet", key
+    target = f"runs/{tools.run_id}/labels/release.parquet", key
     job = PartJob(spec.dataset, spec.fingerprint, key.key, spec.noise, spec.respend)
-    return write_release(tools, spec.dataset, place, lambda: release_labels(tools, job, spec.labels), sums_told)
+    return write_release(tools, spec.dataset, target, lambda: release_labels(tools, job, spec.labels), sums_table)
 
 
 def read_shares(tools: Tools, release: ArtifactRef) -> Shares:
-    """Return the tutor's shares of a release of label counts."""
+    """Return the tutor's class shares from a release of label counts."""
     return shares_of(tools.artifacts.read_table(release)["sum"].to_numpy())
 
 
@@ -51,7 +51,7 @@ def release_key(
     more: dict[str, object],
     inputs: dict[str, str],
 ) -> StepKey:
-    """Return the key of a release: its noise, its rows, and what `more` it depends on."""
+    """Return the key of a release from its noise, its rows and the parameters `more`."""
     where = tools.private.where
     parameters: dict[str, object] = {
         "event": noise.event,

@@ -1,4 +1,4 @@
-"""The step that pays for adapting a student to the private rows: directions, a release, what is drawn from it."""
+"""Step that releases moments of the private rows for the adaptation of a student."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tasks.accounting.moments import MomentsNoise, Plane, gaussian_of, plane_of,
 from tasks.core.refs import Written
 from tasks.core.reuse import make_once, step_key
 from tasks.private.releases.moments import MomentsJob, release_moments
-from tasks.steps.release_artifact import sums_told, write_release
+from tasks.steps.release_artifact import sums_table, write_release
 from tasks.steps.texts import content, read_vectors
 from tasks.students.coral import SHARE
 from tasks.text.usable_texts import require_usable
@@ -35,7 +35,7 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class MomentsSpec:
-    """The release of the private rows' second moments; `fingerprint`, `dataset` name the rows (see VoteSpec)."""
+    """The release of second moments; `fingerprint` and `dataset` as in VoteSpec."""
 
     dataset: str
     fingerprint: str
@@ -44,7 +44,7 @@ class MomentsSpec:
 
 
 def estimate_moments(tools: Tools, spec: MomentsSpec, written: Sequence[Written]) -> tuple[Moments, str]:
-    """Release the moments of the private rows along the directions of the synthetic ones, as adaptation/*.parquet."""
+    """Release moments of the private rows along directions of synthetic texts."""
     require_usable(tools, written)
     plane = _plane(tools, spec, written)
     privacy, where = spec.noise.privacy, tools.private.where
@@ -63,34 +63,34 @@ def estimate_moments(tools: Tools, spec: MomentsSpec, written: Sequence[Written]
         job = MomentsJob(spec.dataset, spec.fingerprint, key.key, spec.noise, spec.respend)
         return release_moments(tools, job, _read_plane(tools, plane))
 
-    place = f"runs/{tools.run_id}/adaptation/release.parquet", key
-    release, why = write_release(tools, spec.dataset, place, draw, sums_told)
+    target = f"runs/{tools.run_id}/adaptation/release.parquet", key
+    release, why = write_release(tools, spec.dataset, target, draw, sums_table)
     return Moments(release, plane, spec.noise), why
 
 
 def unlabelled_of(tools: Tools, moments: Moments, vectors: Matrix, seed: int) -> Matrix:
-    """Return vectors that stand in for the private rows, half as many as synthetic ones.
+    """Return substitute vectors for the private rows, half as many as synthetic ones.
 
-    None are drawn where the noise was louder than the rows: the student is then trained without adaptation.
+    If the noise exceeds the signal, the result is empty and the student trains without adaptation.
     """
     sums = tools.artifacts.read_table(moments.release)["sum"].to_numpy()
-    found, public = gaussian_of(sums, moments.noise), np.asarray(vectors, dtype=np.float64)
-    if found is None:
+    gaussian, public = gaussian_of(sums, moments.noise), np.asarray(vectors, dtype=np.float64)
+    if gaussian is None:
         return np.asarray(vectors[:0], dtype=np.float32)
     count = max(2, int(len(vectors) * SHARE))
-    return stand_ins(public, _read_plane(tools, moments.plane), found, count, seed)
+    return stand_ins(public, _read_plane(tools, moments.plane), gaussian, count, seed)
 
 
 def _plane(tools: Tools, spec: MomentsSpec, written: Sequence[Written]) -> ArtifactRef:
     path = f"runs/{tools.run_id}/adaptation/plane.parquet"
-    wanted = spec.noise.privacy.directions
-    parameters: dict[str, object] = {"directions": wanted, "embedder": tools.embedder.identity}
-    key = step_key("plane", parameters, {"samples": content([one.samples for one in written])})
+    directions = spec.noise.privacy.directions
+    parameters: dict[str, object] = {"directions": directions, "embedder": tools.embedder.identity}
+    key = step_key("plane", parameters, {"samples": content([entry.samples for entry in written])})
 
     def make() -> ArtifactRef:
-        found = plane_of(np.asarray(read_vectors(tools, written), dtype=np.float64), wanted)
-        rows = np.zeros((wanted + 1, len(found.center)), dtype=np.float32)
-        rows[0], rows[1 : 1 + len(found.across)] = found.center, found.across
+        plane = plane_of(np.asarray(read_vectors(tools, written), dtype=np.float64), directions)
+        rows = np.zeros((directions + 1, len(plane.center)), dtype=np.float32)
+        rows[0], rows[1 : 1 + len(plane.across)] = plane.center, plane.across
         return tools.artifacts.write_matrix(path, rows, key)
 
     return make_once(tools.artifacts, path, key, make)[0]

@@ -1,4 +1,7 @@
-"""Sequences of phrases as texts: what DP-KPS is worth without a language model (the paper's ablation)."""
+"""Step that writes phrase sequences as texts: DP-KPS without a language model.
+
+This is the ablation of the paper.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,12 @@ from tasks.text.class_balance import Shares, texts_per_class
 from tasks.text.keyphrase_prompts import read_sequences
 
 WRITER = "phrases"
-"""Who wrote them, in the column of language models."""
+"""Value of the language model column for these texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class PhraseRows:
-    """Take `count` of the sequences as texts, balanced over the classes, or dealt by `shares`."""
+    """The `count` sequences to write as texts, balanced or by `shares`."""
 
     sequences: ArtifactRef
     labels: tuple[str, ...]
@@ -31,7 +34,7 @@ class PhraseRows:
 
 
 def write(tools: Tools, job: PhraseRows) -> tuple[Written, str]:
-    """Write the sequences as samples.parquet of iteration 0; equal ones of a class stand there once."""
+    """Write the sequences as texts of iteration 0, without duplicates in a class."""
     path = f"runs/{tools.run_id}/iteration=0/plm={WRITER}/samples.parquet"
     parameters: dict[str, object] = {"labels": list(job.labels), "count": job.count}
     if job.shares:
@@ -57,6 +60,6 @@ def _table(tools: Tools, job: PhraseRows, counts: dict[str, int]) -> pd.DataFram
         for label, count in counts.items()
         for text in dict.fromkeys(as_text(phrases) for phrases in sequences[label][:count])
     ]
-    told = {"finish_reason": "stop", "tokens_in": 0, "tokens_out": 0}
-    numbered = [{"sample_id": number, **row, **told} for number, row in enumerate(rows)]
+    defaults = {"finish_reason": "stop", "tokens_in": 0, "tokens_out": 0}
+    numbered = [{"sample_id": number, **row, **defaults} for number, row in enumerate(rows)]
     return pd.DataFrame(numbered, columns=list(ROW_TYPES)).astype(ROW_TYPES)

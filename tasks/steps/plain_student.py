@@ -1,4 +1,4 @@
-"""The step that trains a student on the private records themselves: no noise, marked "not private".
+"""Step that trains a student on private records without noise ("not private").
 
 OnlyPrivate of the WASP paper (Zou et al. 2025, Tables 1, 2 and 10): an upper bound. The ledger records the exposure
 before a record is opened.
@@ -23,7 +23,7 @@ from tasks.students.spec import StudentSpec, settings
 
 @dataclass(frozen=True, slots=True)
 class PlainJob:
-    """Train `student` on the private records and test it on `test`; the ledger records `charge` as an exposure."""
+    """A student to train on private records; `charge` is its exposure."""
 
     dataset: str
     fingerprint: str
@@ -34,16 +34,16 @@ class PlainJob:
 
 
 def student_folder(run_id: str) -> str:
-    """Return where the student of a run lies, below the state folder."""
+    """Return the path of a run's student, relative to the state folder."""
     return f"private/students/{run_id}"
 
 
 def train_on_rows(tools: Tools, job: PlainJob) -> tuple[ArtifactRef, str]:
-    """Train a student on the private rows, keep it in the private zone, and write its scores, which are not private.
+    """Train a student on the private rows in the private zone and write its scores.
 
-    Neither the number of rows nor anything about the share that is held back is written down or shown. Raises
-    BudgetError where the dataset has a cap (no cap allows what has no bound), and PrivateInputError, whose details are
-    in the private zone, for whatever goes wrong with the rows.
+    The scores are marked as not private. The number of rows and any detail of the validation split are never written or
+    shown. Raises BudgetError if the dataset has a cap, because the loss has no bound. Raises PrivateInputError for any
+    error in the rows; its details are in the private zone.
     """
     path, folder = f"runs/{tools.run_id}/student.json", student_folder(tools.run_id)
     key = _key(tools, job)
@@ -54,14 +54,14 @@ def train_on_rows(tools: Tools, job: PlainJob) -> tuple[ArtifactRef, str]:
         return train_on_private_rows(tools, job.fingerprint, job.student, job.labels, target)
 
     def make() -> ArtifactRef:
-        found: dict[str, Any] = {"not_private": True, "ledger_entry": exposure.entry_hash}
-        student = tools.artifacts.write_folder(folder, lambda path: found.update(train(path)), key)
+        scores: dict[str, Any] = {"not_private": True, "ledger_entry": exposure.entry_hash}
+        student = tools.artifacts.write_folder(folder, lambda path: scores.update(train(path)), key)
         return tools.artifacts.write_json(
-            path, found | {"student": student.sha256} | test_on(tools, job.test, job.labels, student), key
+            path, scores | {"student": student.sha256} | test_on(tools, job.test, job.labels, student), key
         )
 
     def stale(_: ArtifactRef) -> str:
-        return "" if tools.artifacts.find(folder, key) else "computed again because the student is not here"
+        return "" if tools.artifacts.find(folder, key) else "recomputed because the student is missing"
 
     return make_once(tools.artifacts, path, key, make, stale)
 

@@ -1,4 +1,4 @@
-"""A release as a step sees it: found again, drawn or read back, and written as a table."""
+"""Release artifacts: find, draw or reuse a release and write it as a table."""
 
 from __future__ import annotations
 
@@ -18,43 +18,44 @@ from tasks.private.voting.votes import NoisyVotes
 if TYPE_CHECKING:
     import pandas as pd
 
-READ_BACK = "reused because the budget book holds this release: no noise drawn, no charge"
+READ_BACK = "reused because the ledger contains this release: no noise drawn, no charge"
 
 
 def write_release(
     tools: Tools,
     dataset: str,
-    place: tuple[str, StepKey],
+    target: tuple[str, StepKey],
     release: Callable[[], Release],
-    told: Callable[[bytes], tuple[pd.DataFrame, Mapping[str, Any]]],
+    read_output: Callable[[bytes], tuple[pd.DataFrame, Mapping[str, Any]]],
     check: Callable[[], None] = lambda: None,
 ) -> tuple[ArtifactRef, str]:
-    """Write what a release gives out to `place` (path, key), once; `told` makes a table of it and what stands beside.
+    """Write the output of a release once to `target` (path, key).
 
-    The ledger is asked even when the file exists: a file without its entry means that the book was replaced, and
-    drawing again would spend what nobody counts. `check` runs before a release that is not in the ledger yet and raises
-    where it must not be paid for.
+    `read_output` converts the output to a table and its info.
+    The ledger is queried even if the file exists. A file without an entry means that the ledger was replaced, and
+    drawing again would be an uncounted loss. `check` runs before a release that is not in the ledger and raises an
+    error to prevent it.
     """
-    path, key = place
+    path, key = target
     why = tools.artifacts.why(path, key)
-    found = tools.artifacts.find(path, key)
-    if found is not None:
+    existing = tools.artifacts.find(path, key)
+    if existing is not None:
         if not tools.ledger.released(dataset, key.key):
             raise LedgerError(
-                f"{path} is a finished release, but the budget book of dataset '{dataset}' does not know it: the "
-                "book was lost or replaced. Restore it from a backup; nothing was drawn."
+                f"{path}: the ledger of dataset '{dataset}' has no entry for this finished release; the ledger was "
+                "lost or replaced. Restore it from a backup. No noise was drawn."
             )
-        return replace(found, reused=True), why
+        return replace(existing, reused=True), why
     if not tools.ledger.released(dataset, key.key):
         check()
     drawn = release()
-    table, info = told(drawn.output)
+    table, info = read_output(drawn.output)
     ref = tools.artifacts.write_table(path, table, key, {**info, "ledger_entry": drawn.entry_hash})
     return (replace(ref, reused=True), READ_BACK) if drawn.reused else (ref, why)
 
 
-def sums_told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the table of a release of noisy sums, and what stands beside it."""
+def sums_table(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return the table and the info of a release of noisy sums."""
     import pandas as pd
 
     sums = NoisySums.from_bytes(output)
@@ -62,7 +63,7 @@ def sums_told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def table_of(output: bytes) -> pd.DataFrame | None:
-    """Return the table (release.parquet) of what a release gave out; None where the table is about it alone."""
+    """Return the table of a release's output, None for other formats."""
     import pandas as pd
 
     if output.startswith(VOTES):

@@ -1,4 +1,4 @@
-"""Steps between the votes and the next texts: who stands for election, who is shown, who writes how much."""
+"""Steps between votes and next texts: candidates, examples, model weights."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from tasks.text.cleaning import normalised
 
 @dataclass(frozen=True, slots=True)
 class SelectJob:
-    """Take `examples` (S) good and bad texts per class from the release of `iteration`.
+    """Selection of `examples` (S) good and bad texts per class from a release.
 
-    `kernel`: of the density that was released; None where rows voted. `smooth`: neighbours tell of a text's votes too.
-    `per_hub`: so many bad examples, at most, lie close together; 0: any number.
+    `kernel`: kernel of the released density; None for votes. `smooth`: smooth the votes over neighbouring texts.
+    `per_hub`: maximum number of bad examples that are close together; 0 means no limit.
     """
 
     iteration: int
@@ -39,8 +39,9 @@ class SelectJob:
 
 @dataclass(frozen=True, slots=True)
 class WeighJob:
-    """Turn the release of `iteration` into weights; `previous` stay if the noisy votes say nothing.
+    """Conversion of the release of `iteration` to weights.
 
+    The `previous` weights apply if the noisy votes are not informative.
     `transform`, `temperature`: linear, or softmax(w / temperature). `kernel`, `smooth` as in SelectJob.
     """
 
@@ -55,22 +56,22 @@ class WeighJob:
 
 
 def candidates(tools: Tools, written: Sequence[Written]) -> Candidates:
-    """Return the texts that stand for election: all of `written`, exact duplicates within a class only once.
+    """Return the candidates of a vote: `written` without duplicates in a class.
 
-    A duplicate would split votes and let the choice between equal texts hang on rounding (design: batch effects);
-    the lowest sample id stays.
+    Duplicates would split votes, and rounding would decide between equal texts (design: batch effects). The lowest
+    sample id remains.
     """
     samples = read_samples(tools, written)
     key = samples["label"] + "\x00" + samples["text"].map(normalised)
     first = ~key.duplicated().to_numpy()
     writers = pd.Index(tools.plms).get_indexer(pd.Index(samples["plm"])).astype(np.int64)
-    known = bool((writers >= 0).all())  # texts may be by a model that only varies, whose first choices are not counted
+    writers_known = bool((writers >= 0).all())  # a model that only varies texts has no count of first choices
     return Candidates(
         ids=samples["sample_id"].to_numpy(dtype=np.int64)[first],
         labels=samples["label"].to_numpy(dtype=str)[first],
         vectors=read_vectors(tools, written)[first],
-        writers=writers[first] if known else None,
-        models=len(tools.plms) if known else 0,
+        writers=writers[first] if writers_known else None,
+        models=len(tools.plms) if writers_known else 0,
     )
 
 
@@ -81,7 +82,7 @@ def select_examples(
     path = f"runs/{tools.run_id}/iteration={job.iteration}/selection.parquet"
     inputs = {"release": release.sha256}
     if job.smooth or job.per_hub:
-        inputs["vectors"] = content([one.vectors for one in written if one.vectors is not None])
+        inputs["vectors"] = content([entry.vectors for entry in written if entry.vectors is not None])
     step = "select_smoothed" if job.smooth else "select_spaced" if job.per_hub else "select"
     parameters: dict[str, object] = {"examples": job.examples, **({"per_hub": job.per_hub} if job.per_hub else {})}
     key = step_key(step, parameters, inputs)
@@ -102,34 +103,34 @@ def select_examples(
 def weigh_models(
     tools: Tools, job: WeighJob, release: ArtifactRef, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
-    """Write the weight of each PLM (Eq. 8)."""
+    """Write the weight of each language model (Eq. 8)."""
     path = f"runs/{tools.run_id}/iteration={job.iteration}/weights.parquet"
-    counted = tools.artifacts.info(release).get("choices") if job.weighting else None
-    source: Source = "uniform" if not job.weighting else "histogram" if counted is None else "choices"
+    choice_counts = tools.artifacts.info(release).get("choices") if job.weighting else None
+    source: Source = "uniform" if not job.weighting else "histogram" if choice_counts is None else "choices"
     weighting = Weighting(source, job.transform, job.temperature)
     parameters: dict[str, object] = {"weighting": asdict(weighting), "previous": dict(job.previous)}
     smooth = job.smooth and source == "histogram"
     key = step_key("weigh_smoothed" if smooth else "weigh", parameters, {"release": release.sha256})
 
     def make() -> ArtifactRef:
-        noisy = tools.artifacts.read_table(release)
+        votes = tools.artifacts.read_table(release)
         if smooth:
             sigma = float(tools.artifacts.info(release)["sigma_int"])
-            table = weigh_smoothly(noisy, read_samples(tools, written), job.plms, weighting, sigma)
+            table = weigh_smoothly(votes, read_samples(tools, written), job.plms, weighting, sigma)
             return tools.artifacts.write_table(path, table, key)
-        choices = dict(zip(tools.plms, counted, strict=True)) if counted is not None else None
-        table = weigh(noisy, read_writers(tools, written), job.plms, weighting, job.previous, choices)
+        choices = dict(zip(tools.plms, choice_counts, strict=True)) if choice_counts is not None else None
+        table = weigh(votes, read_writers(tools, written), job.plms, weighting, job.previous, choices)
         return tools.artifacts.write_table(path, table, key)
 
     return make_once(tools.artifacts, path, key, make)
 
 
 def read_weights(tools: Tools, ref: ArtifactRef) -> Weights:
-    """Return the weights of a weights table by PLM."""
+    """Return the weights of a weights table by language model."""
     table = tools.artifacts.read_table(ref)
     return dict(zip(table["plm"].tolist(), table["weight"].tolist(), strict=True))
 
 
 def shares(total: int, weights: Weights) -> dict[str, int]:
-    """Return how many of `total` texts each PLM writes: largest remainder, nobody below 5 % of an equal share."""
+    """Return the texts per model by largest remainder, at least 5 % of equal shares."""
     return allocate(total, weights)

@@ -1,4 +1,4 @@
-"""Steps that make texts: generate, embed, collect. Each reads and writes artifacts and nothing else."""
+"""Steps that generate, embed and collect texts, from artifacts to artifacts."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from tasks.text.variation import USUAL, Manner, Parent
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """What prompts are seeded with: a table of sequences (label, phrases), real texts that are shown in prompts.
+    """Seeds of prompts: a table of sequences (label, phrases) and real texts.
 
-    `shown`: rows that their owner gave away for prompts; `examples` of them in each. `disclose`: the class is named.
-    `first`, `models`: the place of the PLM among those that share the sequences, and how many they are.
+    `shown`: rows whose owner released them for use in prompts; each prompt shows `examples` of them. `disclose`: the
+    prompt names the class. `first`, `models`: index and number of the language models that share the sequences.
     """
 
     sequences: ArtifactRef
@@ -45,15 +45,18 @@ class Seeds:
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """One PLM writes `count` texts in one iteration, balanced over the classes of `card`, or dealt by `shares`.
+    """The texts that one language model writes in one iteration.
 
-    `offset`: texts dealt to classes before, so that spare ones rotate. `examples`: the selection of the iteration
-    before, None for zero-shot; `examples_per_prompt` of them (S) per prompt. `earlier`: what must not be repeated.
+    The `count` texts are balanced over the classes of `card` or divided by `shares`.
+    `offset`: number of texts assigned to classes before; remainders rotate from there. `examples`: the selection of the
+    previous iteration, None for zero-shot; each prompt shows `examples_per_prompt` (S). `earlier`: texts that must not
+    be repeated.
 
-    `manner`: what prompts tell, and how texts are varied. With `parents` the PLM varies texts of these tables, those
-    of the PLM `only` if one is named: `copies` of each (as often as its column `times` says), or, without copies,
-    `count` in all, parents in turn. `part`: a folder of its own within the iteration. With `seeds` each prompt asks for
-    phrases of its own; with `words`, a table of terms, each for a new text names some, drawn at random.
+    `manner`: the content of prompts and the kind of variation. With `parents` the model varies texts of these tables,
+    only those of the model `only` if it is set. It writes `copies` of each text (times its column `times`), or without
+    copies `count` in total, cycling through the parents. `part`: a separate folder within the iteration. With `seeds`
+    each prompt requests its own phrases. With `words`, a table of terms, each prompt for a new text names randomly
+    drawn terms.
     """
 
     plm: str
@@ -79,11 +82,13 @@ class WriteJob:
 
 
 def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
-    """Let one PLM write its texts of one iteration (WASP Algorithm 1, generation; Algorithm 3 for the prompt).
+    """Generate the texts of one language model in one iteration.
 
-    A PLM that is down leaves an empty table that says why, and the run goes on with the rest. It is asked again when
-    the run is resumed, unless the private rows have voted on that iteration since: texts cannot join a vote afterwards.
-    The same holds for a model of which too few texts were usable: each stop of the run adds rounds of requests.
+    Implements generation of WASP Algorithm 1, and Algorithm 3 for the prompt.
+
+    If a model is down, its table is empty and contains the reason; the run continues with the other models. Resuming
+    the run calls the model again, unless the private records have voted on that iteration: texts cannot join a finished
+    vote. The same applies if too few texts of a model were usable: each stop of the run adds rounds of requests.
     """
     model = tools.model(job.plm)
     key = step_key(
@@ -110,9 +115,9 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
     def make() -> ArtifactRef:
         request = _request(tools, job)
         request = replace(request, attempts=(request.attempts + 1) * (stops + 1) - 1)
-        did = "vary" if job.parents else "write"
+        verb = "vary" if job.parents else "write"
         try:
-            with tools.progress(f"{did} {job.plm} t={job.iteration}", sum(request.counts.values())) as advance:
+            with tools.progress(f"{verb} {job.plm} t={job.iteration}", sum(request.counts.values())) as advance:
                 made, down = generate(model, request, advance), ""
         except (FinalError, TemporaryError) as error:
             made, down = nothing(request), str(error)
@@ -126,14 +131,14 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
         if tools.artifacts.exists(f"runs/{tools.run_id}/iteration={job.iteration}/release.parquet"):
             return ""
         if info["shortfall"] and info.get("stops", 0) < stops:
-            return "computed again because too few texts were usable"
-        return "computed again because the model was down" if info["down"] else ""
+            return "recomputed because too few texts were usable"
+        return "recomputed because the model was down" if info["down"] else ""
 
     return make_once(tools.artifacts, f"{folder}/samples.parquet", key, make, stale)
 
 
 def embed_samples(tools: Tools, samples: ArtifactRef) -> tuple[ArtifactRef, str]:
-    """Embed one table of synthetic texts (phi in the paper); kept by content, whichever run wrote it."""
+    """Embed one table of synthetic texts (phi in the paper), shared by content."""
     key = step_key("embed", {"embedder": tools.embedder.identity}, {"samples": samples.sha256})
     path = f"embeddings/{digest(tools.embedder.identity)[:16]}/{samples.sha256[:32]}.parquet"
 
@@ -147,7 +152,7 @@ def embed_samples(tools: Tools, samples: ArtifactRef) -> tuple[ArtifactRef, str]
 
 
 def reference_rows(tools: Tools, reference: Reference) -> tuple[pd.DataFrame, Matrix]:
-    """Return real rows to measure against, with their embeddings; the latter stay in the private zone."""
+    """Return reference rows with their embeddings from the private zone."""
     frame = tools.read_rows(reference.where)
     if reference.terms is not None:
         vocabulary = Vocabulary(tuple(tools.artifacts.read_table(reference.terms)["term"].tolist()))
@@ -165,23 +170,23 @@ def reference_rows(tools: Tools, reference: Reference) -> tuple[pd.DataFrame, Ma
 
 
 def collect(tools: Tools, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
-    """Put all texts of a run into one table, synthetic.parquet."""
+    """Write all texts of a run to one table, synthetic.parquet."""
     path = f"runs/{tools.run_id}/synthetic.parquet"
-    key = step_key("collect", {}, {"samples": content([one.samples for one in written])})
+    key = step_key("collect", {}, {"samples": content([entry.samples for entry in written])})
     return make_once(
         tools.artifacts, path, key, lambda: tools.artifacts.write_table(path, read_samples(tools, written), key)
     )
 
 
 def read_samples(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
-    """Return the texts of several tables as one, by rising sample id."""
-    frames = [tools.artifacts.read_table(one.samples)[list(ROW_TYPES)] for one in written]
+    """Return the texts of several tables as one table, ordered by sample id."""
+    frames = [tools.artifacts.read_table(entry.samples)[list(ROW_TYPES)] for entry in written]
     return _by_id(pd.concat(frames, ignore_index=True))
 
 
 def read_writers(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
-    """Return who wrote each of the texts of several tables: sample_id, plm (as categories), by rising sample id."""
-    frames = [tools.artifacts.read_table(one.samples)[["sample_id", "plm"]] for one in written]
+    """Return sample_id and plm (categorical) of several tables, by sample id."""
+    frames = [tools.artifacts.read_table(entry.samples)[["sample_id", "plm"]] for entry in written]
     return _by_id(pd.concat(frames, ignore_index=True).astype({"plm": "category"}))
 
 
@@ -191,16 +196,16 @@ def _by_id(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_vectors(tools: Tools, written: Sequence[Written]) -> Matrix:
-    """Return the embeddings of several tables in the order of `read_samples`, shape (texts, dimension)."""
-    ids = [tools.artifacts.read_table(one.samples)["sample_id"].to_numpy() for one in written]
-    parts = [tools.artifacts.read_matrix(one.vectors) for one in written if one.vectors is not None]
+    """Return the embeddings (texts, dimension) in the order of `read_samples`."""
+    ids = [tools.artifacts.read_table(entry.samples)["sample_id"].to_numpy() for entry in written]
+    parts = [tools.artifacts.read_matrix(entry.vectors) for entry in written if entry.vectors is not None]
     order = np.argsort(np.concatenate(ids), kind="stable")
     vectors: Matrix = np.concatenate(parts)[order]
     return vectors
 
 
 def content(refs: Sequence[ArtifactRef]) -> str:
-    """Return one content key of several artifacts, in order."""
+    """Return one content key for an ordered sequence of artifacts."""
     return digest([ref.sha256 for ref in refs])
 
 
@@ -238,34 +243,34 @@ def _seeding(tools: Tools, seeds: Seeds) -> Seeding:
 
 
 def _parents(tools: Tools, job: WriteJob) -> dict[str, tuple[Parent, ...]]:
-    """Return the texts of each class that are varied; one that was drawn several times stands there as often."""
-    found: dict[str, list[Parent]] = {}
+    """Return the texts of each class to vary; a text drawn several times is repeated."""
+    parents: dict[str, list[Parent]] = {}
     for ref in job.parents:
         table = tools.artifacts.read_table(ref)
         table = table[table["plm"] == job.only] if job.only else table
         times = table["times"].tolist() if "times" in table else [1] * len(table)
         columns = (table[name].tolist() for name in ("sample_id", "text", "label"))
-        for number, text, label, often in zip(*columns, times, strict=True):
-            found.setdefault(label, []).extend([Parent(number, text)] * often)
-    return {label: tuple(found[label]) for label in job.card.label_names if label in found}
+        for sample_id, text, label, repeats in zip(*columns, times, strict=True):
+            parents.setdefault(label, []).extend([Parent(sample_id, text)] * repeats)
+    return {label: tuple(parents[label]) for label in job.card.label_names if label in parents}
 
 
 def _in_manner(job: WriteJob) -> dict[str, object]:
-    """Return what a key holds beyond that of plain writing."""
-    found: dict[str, object] = {} if job.manner == USUAL else {"manner": asdict(job.manner)}
+    """Return the key parameters beyond those of the default manner."""
+    parameters: dict[str, object] = {} if job.manner == USUAL else {"manner": asdict(job.manner)}
     if job.parents:
-        found |= {"parents": content(job.parents), "copies": job.copies, "only": job.only, "part": job.part}
+        parameters |= {"parents": content(job.parents), "copies": job.copies, "only": job.only, "part": job.part}
     if job.words:
-        found["words"] = [job.words.sha256, job.words_per_prompt]
+        parameters["words"] = [job.words.sha256, job.words_per_prompt]
     if job.shares:
-        found["shares"] = list(job.shares)
+        parameters["shares"] = list(job.shares)
     if job.seeds:
-        told = {"shown": job.seeds.shown.content if job.seeds.shown else "", "sequences": job.seeds.sequences.sha256}
-        kept = (job.seeds.examples, job.seeds.disclose, job.seeds.first, job.seeds.models)
-        found["seeds"] = {**told, "manner": list(kept)}
-    return found
+        sources = {"shown": job.seeds.shown.content if job.seeds.shown else "", "sequences": job.seeds.sequences.sha256}
+        settings = (job.seeds.examples, job.seeds.disclose, job.seeds.first, job.seeds.models)
+        parameters["seeds"] = {**sources, "manner": list(settings)}
+    return parameters
 
 
 def _info(made: Generated) -> dict[str, object]:
-    left_out = {"failures": made.reasons, "unusable": made.unusable}
-    return {"usage": asdict(made.usage), **left_out, "shortfall": dict(made.shortfall)}
+    rejected = {"failures": made.reasons, "unusable": made.unusable}
+    return {"usage": asdict(made.usage), **rejected, "shortfall": dict(made.shortfall)}

@@ -1,7 +1,7 @@
-"""The student of the teachers, and the texts that it takes for private; nothing here costs privacy.
+"""Steps of the student discriminator: training and selection of texts.
 
-Song et al. 2024, Eq. 2: tutor -> texts -> teachers -> noisy answers -> student -> texts that it takes for private, as
-many of each class as the tutor says.
+Song et al. 2024, Eq. 2: tutor -> texts -> teachers -> noisy answers -> student -> selected texts, with the tutor's
+number of texts per class. These steps only post-process releases and cost no privacy.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from tasks.students.train import load_student, train_student
 from tasks.text.class_balance import Shares, texts_per_class
 from tasks.text.prompts import seed_of
 
-TOLD = "told.json"
-"""Beside the student: how many queries it learned from, and how many of them were answered 'private'."""
+COUNTS_FILE = "told.json"
+"""File in the student's folder: the number of training queries, and how many had the answer 'private'."""
 
 SELECTED = "selected"
-"""Folder of the texts that were chosen, in an iteration."""
+"""Folder of the selected texts in an iteration."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectSpec:
-    """Keep `count` of the texts, of each class its part by `shares`.
+    """Selection of `count` texts, divided over the classes by `shares`.
 
-    `best`: those that the student takes for private most surely; else any of those that it takes for private, drawn by
-    `seed`. Where a class has too few of them the next likely ones follow.
+    `best`: select the texts with the highest probability of being private. Otherwise select texts that the student
+    classifies as private, drawn with `seed`. If a class has too few of them, the next most likely texts follow.
     """
 
     iteration: int
@@ -54,21 +54,21 @@ class SelectSpec:
 def train_discriminator(
     tools: Tools, spec: TeacherSpec, written: Sequence[Written], answers: ArtifactRef, checks: ArtifactRef | None
 ) -> tuple[ArtifactRef, str]:
-    """Train the student discriminator on queries and their noisy labels (Eq. 2), and write it to discriminator/."""
+    """Train the student discriminator on noisy labels of queries (Eq. 2)."""
     folder = f"runs/{tools.run_id}/discriminator"
-    inputs = {"answers": answers.sha256, "samples": content([one.samples for one in written])}
+    inputs = {"answers": answers.sha256, "samples": content([entry.samples for entry in written])}
     key = step_key("distill", {"student": settings(spec.student), "embedder": embedder_of(tools, spec)}, inputs)
 
     def make() -> ArtifactRef:
         samples = read_samples(tools, written)
         queries = shown_to(len(samples), 0, spec).queries
         if checks is not None:
-            queries = tuple(queries[place] for place in sure_of(tools, spec, checks))
+            queries = tuple(queries[index] for index in sure_of(tools, spec, checks))
         table = tools.artifacts.read_table(answers)["sum"].to_numpy().reshape(-1, len(CLASSES))
         labels = [CLASSES[int(second > first)] for first, second in table]
         texts = texts_of(tools, spec, written, samples, queries)
         rows = TrainingRows(texts.texts, labels, CLASSES, texts.vectors)
-        return tools.artifacts.write_folder(folder, lambda place: _distill(spec, rows, place), key)
+        return tools.artifacts.write_folder(folder, lambda target: _distill(spec, rows, target), key)
 
     return make_once(tools.artifacts, folder, key, make)
 
@@ -76,84 +76,83 @@ def train_discriminator(
 def select_texts(
     tools: Tools, spec: SelectSpec, written: Sequence[Written], discriminator: ArtifactRef | None
 ) -> tuple[list[Written], str]:
-    """Keep the texts that the student takes for private, as many of each class as `spec` says.
+    """Select texts that the student classifies as private, per class of `spec`.
 
-    Writes selection.parquet (sample_id, score, kept) and a table of the kept texts for every table of `written`.
-    Without a discriminator texts are drawn by the seed.
+    Writes selection.parquet (sample_id, score, kept) and a table of the selected texts for every table of `written`.
+    Without a discriminator the seed draws the texts.
     """
     path = f"runs/{tools.run_id}/selection.parquet"
-    inputs = {"samples": content([one.samples for one in written])}
+    inputs = {"samples": content([entry.samples for entry in written])}
     inputs["discriminator"] = discriminator.sha256 if discriminator else "none"
     key = step_key("select_texts", asdict(spec) | {"labels": list(spec.labels), "shares": list(spec.shares)}, inputs)
 
     def make() -> ArtifactRef:
         samples = read_samples(tools, written)
         scores = _scores(tools, written, samples, discriminator)
-        kept = chosen(samples["label"].tolist(), scores, spec)
-        columns = {"sample_id": samples["sample_id"], "score": scores, "kept": kept}
+        mask = choose_mask(samples["label"].tolist(), scores, spec)
+        columns = {"sample_id": samples["sample_id"], "score": scores, "kept": mask}
         return tools.artifacts.write_table(path, pd.DataFrame(columns), key)
 
     selection, why = make_once(tools.artifacts, path, key, make)
     table = tools.artifacts.read_table(selection)
     ids = set(table.loc[table["kept"], "sample_id"].tolist())
-    return [_kept(tools, one, ids, key) for one in written], why
+    return [_selected_table(tools, entry, ids, key) for entry in written], why
 
 
-def chosen(labels: Sequence[str], scores: np.ndarray[Any, Any], spec: SelectSpec) -> np.ndarray[Any, Any]:
-    """Say of each text whether it is kept; `scores`: how likely the student thinks that it is private."""
+def choose_mask(labels: Sequence[str], scores: np.ndarray[Any, Any], spec: SelectSpec) -> np.ndarray[Any, Any]:
+    """Return a mask of the selected texts; `scores` are probabilities of private."""
     drawn = np.random.default_rng(seed_of("select", spec.seed)).permutation(len(labels))
     order = np.lexsort((drawn, -scores)) if spec.best else np.lexsort((drawn, -scores * (scores < 0.5), scores < 0.5))
     counts = texts_per_class(spec.count, spec.labels, shares=spec.shares)
-    kept = np.zeros(len(labels), dtype=bool)
-    for place in order:
-        if counts[labels[place]] > 0:
-            counts[labels[place]] -= 1
-            kept[place] = True
-    return kept
+    mask = np.zeros(len(labels), dtype=bool)
+    for index in order:
+        if counts[labels[index]] > 0:
+            counts[labels[index]] -= 1
+            mask[index] = True
+    return mask
 
 
-# --- inside
 def _distill(spec: TeacherSpec, rows: TrainingRows, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     private = sum(label == CLASSES[1] for label in rows.labels)
-    told = {"queries": len(rows.labels), "private": private}
+    counts = {"queries": len(rows.labels), "private": private}
     if 0 < private < len(rows.labels):
         train_student(spec.student, rows, folder)
-    (folder / TOLD).write_text(json.dumps(told), encoding="utf-8")
+    (folder / COUNTS_FILE).write_text(json.dumps(counts), encoding="utf-8")
 
 
 def _scores(
     tools: Tools, written: Sequence[Written], samples: pd.DataFrame, discriminator: ArtifactRef | None
 ) -> np.ndarray[Any, Any]:
-    """Return how likely the student thinks that each text is private; one half where it learned nothing."""
+    """Return the student's probability of private per text; 0.5 if untrained."""
     nothing = np.full(len(samples), 0.5)
     if discriminator is None:
         return nothing
     folder = tools.artifacts.read_folder(discriminator)
-    # a classifier that learned from the rows by DP-SGD tells of no queries
-    told = (
+    # A classifier trained on the rows by DP-SGD has no query counts.
+    counts = (
         {"private": 1, "queries": 2}
-        if not (folder / TOLD).exists()
-        else json.loads((folder / TOLD).read_text(encoding="utf-8"))
+        if not (folder / COUNTS_FILE).exists()
+        else json.loads((folder / COUNTS_FILE).read_text(encoding="utf-8"))
     )
-    if not 0 < told["private"] < told["queries"]:
+    if not 0 < counts["private"] < counts["queries"]:
         return nothing
-    vectors = read_vectors(tools, written) if all(one.vectors is not None for one in written) else None
-    found: np.ndarray[Any, Any] = load_student(folder)(samples["text"].tolist(), vectors).probabilities[:, 1]
-    return found
+    vectors = read_vectors(tools, written) if all(entry.vectors is not None for entry in written) else None
+    probabilities: np.ndarray[Any, Any] = load_student(folder)(samples["text"].tolist(), vectors).probabilities[:, 1]
+    return probabilities
 
 
-def _kept(tools: Tools, one: Written, ids: set[int], key: StepKey) -> Written:
-    """Write the kept texts of one table; who wrote them stays."""
-    parts = [f"runs/{tools.run_id}/iteration={one.iteration}", SELECTED, *([one.part] if one.part else [])]
-    path = f"{'/'.join(parts)}/plm={one.plm}/samples.parquet"
-    mine = step_key("select_texts", {"selection": key.key}, {"samples": one.samples.sha256})
+def _selected_table(tools: Tools, entry: Written, ids: set[int], key: StepKey) -> Written:
+    """Write the selected texts of one table; their language model is unchanged."""
+    parts = [f"runs/{tools.run_id}/iteration={entry.iteration}", SELECTED, *([entry.part] if entry.part else [])]
+    path = f"{'/'.join(parts)}/plm={entry.plm}/samples.parquet"
+    own_key = step_key("select_texts", {"selection": key.key}, {"samples": entry.samples.sha256})
 
     def make() -> ArtifactRef:
-        table = tools.artifacts.read_table(one.samples)
-        info = {"usage": asdict(Usage()), "failures": {}, "shortfall": {}, "down": one.down}
-        kept = table[table["sample_id"].isin(ids)].reset_index(drop=True)
-        return tools.artifacts.write_table(path, kept, mine, info)
+        table = tools.artifacts.read_table(entry.samples)
+        info = {"usage": asdict(Usage()), "failures": {}, "shortfall": {}, "down": entry.down}
+        selected = table[table["sample_id"].isin(ids)].reset_index(drop=True)
+        return tools.artifacts.write_table(path, selected, own_key, info)
 
-    samples, _ = make_once(tools.artifacts, path, mine, make)
-    return replace(one, samples=samples, vectors=None, part="/".join(parts[1:]))
+    samples, _ = make_once(tools.artifacts, path, own_key, make)
+    return replace(entry, samples=samples, vectors=None, part="/".join(parts[1:]))

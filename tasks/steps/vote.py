@@ -1,4 +1,7 @@
-"""The step around the release: key, ledger, artifact. What is private happens in tasks/private/voting/release.py."""
+"""Step that releases noisy votes: key, ledger entry and artifact.
+
+Only tasks/private/voting/release.py reads private rows.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +29,10 @@ from tasks.text.usable_texts import require_usable
 
 @dataclass(frozen=True, slots=True)
 class VoteSpec:
-    """One vote of the private rows: its noise, Q, and what of the texts so far stands for election.
+    """One vote of the private rows: noise, votes per record (Q) and candidates.
 
-    `fingerprint`: keyed name of the private dataset; `dataset`: its name in the budget book. `needed`: usable texts of
-    each class without which nothing is released (`tasks.text.usable_texts`).
+    `fingerprint`: keyed name of the private dataset; `dataset`: its name in the ledger. `needed`: the minimum number of
+    usable texts per class for a release (`tasks.text.usable_texts`).
     """
 
     iteration: int
@@ -42,11 +45,11 @@ class VoteSpec:
 
 
 def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
-    """Release the noisy votes for `written` once; write release.parquet (tasks/steps/release_artifact.py)."""
+    """Release the noisy votes for `written` once and write them to release.parquet."""
     path = f"runs/{tools.run_id}/iteration={spec.iteration}/release.parquet"
     key = _key(tools, spec, written)
 
-    def told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
+    def read_output(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
         votes = NoisyVotes.from_bytes(output)
         info: dict[str, Any] = {"scale": votes.scale, "sigma_int": votes.sigma_int}
         if votes.choices is not None:
@@ -57,7 +60,7 @@ def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[Arti
         return release_votes(tools, _job(spec, key), candidates(tools, written))
 
     return write_release(
-        tools, spec.dataset, (path, key), draw, told, lambda: require_usable(tools, written, spec.needed)
+        tools, spec.dataset, (path, key), draw, read_output, lambda: require_usable(tools, written, spec.needed)
     )
 
 
@@ -70,7 +73,7 @@ def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
 
 
 def vote_key(step: str, tools: Tools, spec: VoteSpec, written: Sequence[Written], more: Mapping[str, Any]) -> StepKey:
-    """Return the key of a vote on `written`: its noise, its texts, its rows, and what `more` the step depends on."""
+    """Return the key of a vote from noise, texts, rows and parameters `more`."""
     noise = spec.noise
     parameters = {
         "event": noise.event,
@@ -85,10 +88,10 @@ def vote_key(step: str, tools: Tools, spec: VoteSpec, written: Sequence[Written]
         "embedder": tools.embedder.identity,
         **more,
     }
-    inputs = {"candidates": content([one.samples for one in written])}
-    stands_on = [one.stands_on for one in written]
-    if any(stands_on):
-        inputs["stands on"] = digest(stands_on)
+    inputs = {"candidates": content([entry.samples for entry in written])}
+    sources = [entry.stands_on for entry in written]
+    if any(sources):
+        inputs["stands on"] = digest(sources)
     return step_key(step, parameters, inputs)
 
 

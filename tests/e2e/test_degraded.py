@@ -87,5 +87,5 @@ def test_what_was_asked_is_kept_and_told(api: str, tmp_path: Path) -> None:
     assert len(asked) >= 3
     assert asked["prompt_key"].is_unique
     page = Path(summary["report"]).read_text(encoding="utf-8")
-    assert "What left this machine" in page
-    assert "nobody: it runs here" in page
+    assert "Data sent to language models" in page
+    assert "none (local model)" in page

@@ -1,1 +1,1 @@
-"""Steps of a federated round."""
+"""Steps of a federated vote."""

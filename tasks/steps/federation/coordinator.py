@@ -1,7 +1,7 @@
-"""The rounds of one vote as the coordinator holds them: attempts, stages, who is waited for, who is given up.
+"""Coordinator of one federated vote: attempts, stages, timeouts, dropped parties.
 
-The exchange holds how far a round is, so that a coordinator that was killed goes on with the same attempt. Before all
-parties are ready an attempt can be given up at no cost to anybody; afterwards it is gone on with.
+The exchange stores the state of a round, and a coordinator that was killed resumes the same attempt. Aborting an
+attempt is free until all parties are ready. After that, the coordinator only resumes it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tasks.federation.messages import (
 from tasks.private.voting.ballot import Candidates
 from tasks.private.voting.votes import NoisyVotes
 from tasks.steps.federation.party import REFUSED
-from tasks.steps.federation.round_plans import Opening, end_run, facts, last_plan, measured, publish
+from tasks.steps.federation.round_plans import Opening, end_run, facts, last_plan, measure_traffic, publish
 from tasks.steps.selection import candidates
 
 if TYPE_CHECKING:
@@ -44,23 +44,23 @@ if TYPE_CHECKING:
 
     from tasks.steps.federation.vote import FederatedVote
 
-LATE: Final = "did not answer in time"
-SILENT: Final = "ended without an answer"
+LATE: Final = "no response before the timeout"
+SILENT: Final = "ended without a response"
 STAGES: Final = {KEYS: "joined", READY: "ready", UPLOADS: "masked"}
-"""What people are shown of a party that left a message of this kind."""
+"""Displayed state of a party after its message of this kind."""
 
 
 class Caller(Protocol):
-    """How the coordinator reaches parties outside the exchange, and tells people how a round stands."""
+    """Starts parties from outside the exchange and displays the state of a round."""
 
     def call(self, parties: Sequence[str], at: RoundId) -> dict[str, str]:
-        """Start the parties' parts of a round on their own machines; return who cannot be reached, and why."""
+        """Start the parties' parts of a round; return unreachable parties and reasons."""
 
     def over(self, at: RoundId) -> set[str]:
-        """Return the parties whose part was started and has ended, in whatever state."""
+        """Return the parties whose part was started and has ended in any state."""
 
     def drop(self, parties: Mapping[str, str], at: RoundId) -> None:
-        """Note that parties were given up, and why."""
+        """Record the dropped parties and the reasons."""
 
     def show(self, at: RoundId, rows: Sequence[Mapping[str, Any]]) -> None:
         """Show the state of each party of a round."""
@@ -68,13 +68,13 @@ class Caller(Protocol):
 
 @dataclass(slots=True)
 class Dropped:
-    """Parties that this process has given up for its run, and why: they are asked again when the run is resumed."""
+    """Parties that this process dropped from its run; a resumed run retries them."""
 
     parties: dict[str, str] = field(default_factory=dict)
 
 
 class DropOutError(Exception):
-    """Parties that an attempt cannot go on with, by name, and why."""
+    """Parties without which an attempt cannot continue, by name, with reasons."""
 
     def __init__(self, gone: Mapping[str, str]) -> None:
         super().__init__(", ".join(gone))
@@ -82,8 +82,8 @@ class DropOutError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What a round gave: the votes of all, and what is written beside them: who took part, what travelled."""
+class RoundResult:
+    """The result of a round: the summed votes and the facts stored with them."""
 
     votes: NoisyVotes
     facts: Mapping[str, Any]
@@ -91,7 +91,7 @@ class Held:
 
 @dataclass(slots=True)
 class Coordinator:
-    """Holds attempts of one vote until one gives a sum."""
+    """Runs attempts of one vote until one yields a sum."""
 
     tools: Tools
     job: FederatedVote
@@ -102,8 +102,8 @@ class Coordinator:
     stale: dict[str, bytes] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
 
-    def hold(self, written: Sequence[Written]) -> Held:
-        """Return the sum of the votes of all parties that are left, from the attempt that is open or the next ones."""
+    def collect_sum(self, written: Sequence[Written]) -> RoundResult:
+        """Return the summed votes from the open attempt or a later one."""
         texts = candidates(self.tools, written)
         while True:
             plan = self._open_attempt(written, texts)
@@ -111,15 +111,14 @@ class Coordinator:
             try:
                 total = self._attempt(plan)
             except DropOutError as error:
-                self._give_up(plan, error.gone)
+                self._drop(plan, error.gone)
                 continue
             near, *far = total.reshape(plan.privacy.sides, -1)
             noise = self.job.noise
             sigma = 0.0 if noise.total.non_private else noise.sum_int(len(plan.parties))
             votes = NoisyVotes(texts.ids, near, far[0] if far else None, noise.total.scale, sigma)
-            return Held(votes, facts(plan, measured(self.tools.exchange, plan), self.dropped.parties))
+            return RoundResult(votes, facts(plan, measure_traffic(self.tools.exchange, plan), self.dropped.parties))
 
-    # --- one attempt
     def _attempt(self, plan: RoundPlan) -> NDArray[np.int64]:
         at, files = plan.id, self.tools.exchange
         self.stale = self._read(f"{at.folder}/{REFUSALS}")
@@ -128,49 +127,49 @@ class Coordinator:
         if unreached:
             raise DropOutError(unreached)
         self._show(at)
-        transcript = self._agreed(plan)
+        transcript = self._agreed_transcript(plan)
         if not files.exists(f"{at.folder}/{GO}"):
             for party, data in self._gather(plan, READY).items():
                 if self._opened(plan, READY, party, data)[0].get("transcript") != transcript.hex():
-                    raise DropOutError({party: "checked other round keys than the others"})
+                    raise DropOutError({party: "checked different round keys than the other parties"})
             files.write(f"{at.folder}/{GO}", b'{"go": true}\n')
         values = {}
         for party, data in self._gather(plan, UPLOADS).items():
-            said, payload = self._opened(plan, UPLOADS, party, data)
-            values[party] = self._checked(said, payload, plan.length, party)
+            message, payload = self._opened(plan, UPLOADS, party, data)
+            values[party] = self._checked(message, payload, plan.length, party)
         return unmasked(plan.round, values)
 
-    def _agreed(self, plan: RoundPlan) -> bytes:
-        """Publish what all parties announced; return its transcript."""
-        place = f"{plan.id.folder}/{LIST}"
-        data = self.tools.exchange.read(place)
+    def _agreed_transcript(self, plan: RoundPlan) -> bytes:
+        """Publish the announcements of all parties and return their transcript."""
+        path = f"{plan.id.folder}/{LIST}"
+        data = self.tools.exchange.read(path)
         try:
             if data is None:
-                found = self._gather(plan, KEYS)
-                announced = [Announcement.from_json(_text(found[party]), party) for party in plan.parties]
+                messages = self._gather(plan, KEYS)
+                announced = [Announcement.from_json(_text(messages[party]), party) for party in plan.parties]
                 transcript = check_announcements(plan.round, announced, self.job.registry)
-                data = json.dumps([json.loads(one.to_json()) for one in announced]).encode()
-                self.tools.exchange.write(place, data)
+                data = json.dumps([json.loads(announcement.to_json()) for announcement in announced]).encode()
+                self.tools.exchange.write(path, data)
             else:
-                announced = [Announcement.from_json(json.dumps(one)) for one in json.loads(data)]
+                announced = [Announcement.from_json(json.dumps(announcement)) for announcement in json.loads(data)]
                 transcript = check_announcements(plan.round, announced, self.job.registry)
         except PartyError as error:
             raise DropOutError({error.party: error.problem}) from None
         return transcript
 
     def _gather(self, plan: RoundPlan, kind: str) -> dict[str, bytes]:
-        """Wait until every party has left its message of a kind; DropOutError for those that refuse or stay away."""
-        at, deadline, found = plan.id, time.monotonic() + 60 * self.job.minutes, dict[str, bytes]()
+        """Wait for every party's message of a kind; raise DropOutError otherwise."""
+        at, deadline, messages = plan.id, time.monotonic() + 60 * self.job.minutes, dict[str, bytes]()
         while True:
-            over = self.caller.over(at)  # asked before the messages are read: a party ends after it has left its own
-            new = self._read(f"{at.folder}/{kind}", without=found)
-            if new:
-                found |= {party: data for party, data in new.items() if party in plan.parties}
-                self.stages |= dict.fromkeys(found, STAGES[kind])
+            over = self.caller.over(at)  # before reading messages: a party ends after it has written its message
+            arrived = self._read(f"{at.folder}/{kind}", without=messages)
+            if arrived:
+                messages |= {party: data for party, data in arrived.items() if party in plan.parties}
+                self.stages |= dict.fromkeys(messages, STAGES[kind])
                 self._show(at)
-            missing = [party for party in plan.parties if party not in found]
+            missing = [party for party in plan.parties if party not in messages]
             if not missing:
-                return found
+                return messages
             gone = dict.fromkeys((party for party in missing if party in over), SILENT)
             gone |= self._refused(plan, missing)
             if time.monotonic() > deadline:
@@ -194,27 +193,26 @@ class Coordinator:
         except PartyError as error:
             raise DropOutError({party: error.problem}) from None
 
-    def _checked(self, said: Mapping[str, Any], payload: bytes, length: int, party: str) -> NDArray[np.uint32]:
+    def _checked(self, message: Mapping[str, Any], payload: bytes, length: int, party: str) -> NDArray[np.uint32]:
         try:
-            return values_of(said, payload, length, party)
+            return values_of(message, payload, length, party)
         except PartyError as error:
             raise DropOutError({party: error.problem}) from None
 
     def _read(self, folder: str, without: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
         """Return the messages of a folder by party."""
         names = self.tools.exchange.below(folder)
-        wanted = [name for name in names if name.rsplit("/", 1)[1] not in (without or {})]
-        found = self.tools.exchange.read_all(wanted)
-        return {name.rsplit("/", 1)[1]: data for name, data in found.items()}
+        unread = [name for name in names if name.rsplit("/", 1)[1] not in (without or {})]
+        messages = self.tools.exchange.read_all(unread)
+        return {name.rsplit("/", 1)[1]: data for name, data in messages.items()}
 
     def _show(self, at: RoundId) -> None:
-        why = self.dropped.parties
-        rows = [{"party": name, "state": stage, "why": why.get(name, "")} for name, stage in self.stages.items()]
+        reasons = self.dropped.parties
+        rows = [{"party": name, "state": stage, "why": reasons.get(name, "")} for name, stage in self.stages.items()]
         self.caller.show(at, sorted(rows, key=lambda row: row["party"]))
 
-    # --- attempts
     def _open_attempt(self, written: Sequence[Written], texts: Candidates) -> RoundPlan:
-        """Return the plan of the attempt that is open, or publish the next one."""
+        """Return the plan of the open attempt, or publish the next one."""
         files = self.tools.exchange
         plan = last_plan(files, self.tools.run_id, self.job.spec.iteration)
         if plan is None or plan.step != self.step or files.exists(f"{plan.id.folder}/{ABORT}"):
@@ -225,19 +223,19 @@ class Coordinator:
             plan = publish(self.tools, self.job, Opening(self.step, attempt, left), written, texts)
         return plan
 
-    def _give_up(self, plan: RoundPlan, gone: Mapping[str, str]) -> None:
-        """Abort an attempt that parties dropped out of; FinalError where there can be no other."""
+    def _drop(self, plan: RoundPlan, gone: Mapping[str, str]) -> None:
+        """Abort an attempt after dropouts; raise FinalError if it is the last one."""
         names = "; ".join(f"{party}: {why}" for party, why in sorted(gone.items()))
         if self.tools.exchange.exists(f"{plan.id.folder}/{GO}") and not self.job.spec.respend:
             raise FinalError(
-                f"Parties did not send their masked votes after all were ready ({names}). Nothing was summed. Parties "
-                f"that sent theirs have paid and stay charged. When these answer again: wasp resume {plan.run_id}, "
-                "which goes on with the same round; with --respend a new round is held, and those pay again."
+                f"Parties: no masked votes after all parties were ready ({names}). Nothing was summed. Parties that "
+                f"sent votes remain charged. When the others respond: wasp resume {plan.run_id} continues the same "
+                "round. With --respend it starts a new round, which charges those parties again."
             )
         self.caller.drop(gone, plan.id)
-        again = {party for party in gone if party in self.lost}
-        self.lost -= again
-        self.dropped.parties |= {party: why for party, why in gone.items() if party not in again}
+        retried = {party for party in gone if party in self.lost}
+        self.lost -= retried
+        self.dropped.parties |= {party: why for party, why in gone.items() if party not in retried}
         self.stages |= dict.fromkeys(self.dropped.parties, "dropped")
         self._show(plan.id)
         left = len(self.job.registry) - len(self.dropped.parties)
@@ -251,9 +249,9 @@ class Coordinator:
         self._abort(plan)
         self.tools.ledger.finish(self.job.spec.dataset, plan.run_id)
         raise FinalError(
-            f"{left} parties are left, {self.job.noise.parties.minimum} are needed ({names}). Nothing was released in "
-            f"iteration {plan.iteration}; what was set aside for the rest of the run is returned everywhere. When they "
-            f"answer again: wasp resume {plan.run_id}"
+            f"Parties: {left} remain, {self.job.noise.parties.minimum} are required ({names}). Iteration "
+            f"{plan.iteration} released nothing, and every party returns its reservation for this run. When they "
+            f"respond: wasp resume {plan.run_id}"
         )
 
     def _abort(self, plan: RoundPlan) -> None:

@@ -1,4 +1,4 @@
-"""A party of a federation: who it is, what it insists on, and what it tells others when it does not take part."""
+"""A party of a federation: identity, requirements and refusal codes."""
 
 from __future__ import annotations
 
@@ -24,44 +24,44 @@ from tasks.federation.messages import RoundPlan
 
 REFUSED: Final[dict[str, str]] = {
     "CAP": "its own budget cap does not allow this run",
-    "ROWS": "its rows were refused; their owner finds why in the party's state folder",
-    "PLAN": "it does not agree with the plan of the round",
-    "PAID": "it has paid for this vote before, under other keys or for other texts",
-    "BOOK": "its budget book cannot be used",
-    "KEY-LOST": "it was started again and has no key of this round any more",
-    "ALONE": "the coordinator did not go on in time",
-    "OTHER": "a step failed there; its own log says which",
+    "ROWS": "its rows were rejected; the party's state folder contains the reason",
+    "PLAN": "it rejected the plan of the round",
+    "PAID": "it already paid for this vote with other keys or texts",
+    "BOOK": "its ledger cannot be used",
+    "KEY-LOST": "it restarted and lost its key of this round",
+    "ALONE": "it timed out waiting for the coordinator",
+    "OTHER": "one of its steps failed; see the party's log",
 }
-"""What a coordinator is told of a party's trouble: no number, and of the rows only that they are in trouble."""
+"""Messages for the codes that a party sends to the coordinator; they contain no numbers and nothing about rows."""
 
 BUSY: Final = frozenset({500, 504})
-"""What a Prefect server answers that has more to do than it can, beside what its client asks again by itself."""
+"""HTTP status codes of an overloaded Prefect server, in addition to those that its client retries."""
 
 
 class KeyLostError(WaspError):
-    """The key that was announced for the round is not in this process, so it cannot mask."""
+    """The process does not have the announced key of the round and cannot mask."""
 
     def __init__(self) -> None:
-        super().__init__("The round's key was made by a process that has ended; a new attempt makes a new one.")
+        super().__init__("Round key: the process that created it has ended. A new attempt creates a new key.")
 
 
 class CoordinatorGoneError(WaspError):
-    """The coordinator did not go on with the round in time."""
+    """The coordinator did not continue the round before the timeout."""
 
     def __init__(self) -> None:
-        super().__init__("The coordinator did not go on with the round in time; nothing was sent by this party.")
+        super().__init__("Coordinator: it did not continue the round before the timeout. This party sent nothing.")
 
 
-def _as_it_is(dataset: str) -> None:
-    """Leave the budget book as it is."""
+def _no_settings(dataset: str) -> None:
+    """Leave the ledger unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One party: its name, its long-term key (32 bytes), everybody's public keys (PEM), and what it insists on.
+    """One party: name, long-term key (32 bytes), public keys (PEM), requirements.
 
-    `colluding`: a plan that protects against fewer colluding parties is refused. `settle` writes cap and group of its
-    rows into its budget book; `who` is who reserves.
+    `colluding`: the party rejects plans that protect against fewer colluding parties. `settle` writes the cap and group
+    of its rows to its ledger; `who` is the user of its reservations.
     """
 
     name: str
@@ -69,40 +69,40 @@ class Member:
     registry: Mapping[str, bytes]
     colluding: int = 0
     who: str = ""
-    settle: Callable[[str], None] = _as_it_is
+    settle: Callable[[str], None] = _no_settings
 
 
 def registry_digest(registry: Mapping[str, bytes], parties: Sequence[str]) -> str:
-    """Return what coordinator and parties compare: the digest of the keys of those that take part."""
+    """Return the digest of the participants' public keys."""
     return digest({name: registry.get(name, b"").decode() for name in parties})
 
 
 def check_plan(tools: RowTools, member: Member, plan: RoundPlan) -> None:
-    """Raise ConfigError with what is wrong unless this party agrees with a round's plan."""
+    """Raise ConfigError with all problems if this party rejects a round's plan."""
     where, privacy = tools.private.where, plan.privacy
     require_enough(Parties(plan.number, plan.minimum, plan.colluding), len(plan.parties))
     wrong = {
-        "this party is not in it": member.name not in plan.parties,
-        "its registry of parties is another one": plan.registry != registry_digest(member.registry, plan.parties),
-        f"it reckons with {plan.colluding} colluding parties, too few": plan.colluding < member.colluding,
-        f"its embedder is {plan.embedder}, here {tools.embedder.identity}": plan.embedder != tools.embedder.identity,
+        "it does not include this party": member.name not in plan.parties,
+        "it has a different registry of parties": plan.registry != registry_digest(member.registry, plan.parties),
+        f"it only protects against {plan.colluding} colluding parties": plan.colluding < member.colluding,
+        f"its embedder is {plan.embedder}, not {tools.embedder.identity}": plan.embedder != tools.embedder.identity,
         "it protects persons and private.person is empty": privacy.protects == "person" and where.person is None,
-        "private.rows without private.of needs adjacency replace_one": where.lets_rows_in
+        "private.rows without private.of requires adjacency replace_one": where.lets_rows_in
         and privacy.adjacency == "add_remove",
     }
-    found = [what for what, holds in wrong.items() if holds]
-    if found:
-        raise ConfigError(f"The plan of round {plan.id.folder} is refused: {'; '.join(found)}. Nothing was sent.")
+    problems = [problem for problem, applies in wrong.items() if applies]
+    if problems:
+        raise ConfigError(f"Plan of round {plan.id.folder}: {'; '.join(problems)}. Nothing was sent.")
 
 
-def key_in_book(plan: RoundPlan, announcements: Sequence[Announcement]) -> str:
-    """Return the key of a party's release: one for each attempt and set of round keys."""
+def ledger_key(plan: RoundPlan, announcements: Sequence[Announcement]) -> str:
+    """Return the ledger key of a party's release per attempt and round keys."""
     transcript = transcript_of(plan.round, announcements).hex() if announcements else ""
     return step_key("party_vote", {"step": plan.step}, {"transcript": transcript}).key
 
 
-def code_of(error: Exception) -> str:
-    """Return the code that a coordinator may be told for an error of the party."""
+def error_code(error: Exception) -> str:
+    """Return the code that is safe to send to a coordinator for an error of the party."""
     kinds: tuple[tuple[type[WaspError], str], ...] = (
         (KeyLostError, "KEY-LOST"),
         (CoordinatorGoneError, "ALONE"),

@@ -1,8 +1,8 @@
-"""What a party does in one round of a federation: WASP, Algorithm 2, seen from a party.
+"""One party's part in a round of a federation (WASP, Algorithm 2).
 
-Announce a key, look at everybody's, rank the texts, say "ready"; only when all are ready pay, mask and send. Until then
-nothing of the vote has left the party and nothing is charged. Whatever goes wrong here is told to the coordinator as a
-code: its words may speak of rows, and stay with the party.
+The party announces a key, checks all keys, ranks the texts and reports "ready". When all parties are ready, it pays,
+masks its votes and sends them. Before that, no vote leaves the party and nothing is charged. The coordinator receives
+errors only as codes, because error messages can describe private rows.
 """
 
 from __future__ import annotations
@@ -53,61 +53,61 @@ from tasks.steps.federation.party import (
     KeyLostError,
     Member,
     check_plan,
-    code_of,
-    key_in_book,
+    error_code,
+    ledger_key,
 )
 
-PATIENCE: Final = 2.0
-"""A party waits so many times as long for the coordinator as the coordinator waits for parties."""
+TIMEOUT_FACTOR: Final = 2.0
+"""A party's timeout for the coordinator, as a multiple of the coordinator's timeout for parties."""
 
-Tell = Callable[[str], None]
-"""Told how far a party is: joined, ready, masked."""
+ReportState = Callable[[str], None]
+"""Callback with the state of a party: joined, ready or masked."""
 
 
 class AbortedError(Exception):
-    """The coordinator gave the attempt up; this party sent nothing in it."""
+    """The coordinator aborted the attempt, and this party sent no votes in it."""
 
 
 @dataclass(slots=True)
 class Keys:
-    """The keys of the rounds that this process is in: they are nowhere else, and gone when it ends."""
+    """The keys of the rounds of this process; they exist only in memory."""
 
     held: dict[RoundId, RoundKey] = field(default_factory=dict)
     _busy: dict[RoundId, threading.Lock] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def alone(self, at: RoundId) -> threading.Lock:
-        """Return what is held while a round is carried out: whoever is called to it twice waits, and finds it done."""
+    def lock(self, at: RoundId) -> threading.Lock:
+        """Return the lock of a round, which serialises calls for the same round."""
         with self._lock:
             return self._busy.setdefault(at, threading.Lock())
 
 
 @dataclass(frozen=True, slots=True)
 class PartyRound:
-    """A party in one round; `keys` outlives it within the process."""
+    """A party in one round; `keys` are shared by all rounds of the process."""
 
     tools: RowTools
     exchange: Exchange
     member: Member
     at: RoundId
     keys: Keys
-    tell: Tell
+    report_state: ReportState
 
     def take_part(self) -> str:
-        """Carry the round out: 'masked', 'sent before' or 'aborted'.
+        """Run the round and return 'masked', 'sent before' or 'aborted'.
 
-        Raises PartyError with the words of a code; what really happened is told in the party's state folder alone.
+        Raises PartyError with the message of a code. The details are only in the party's state folder.
         """
-        with self.keys.alone(self.at):
+        with self.keys.lock(self.at):
             try:
                 return self._take_part()
             except AbortedError:
                 self.keys.held.pop(self.at, None)
                 return "aborted"
-            except Exception as error:  # noqa: BLE001  (its words, and those of its causes, may speak of rows)
-                code = code_of(error)
+            except Exception as error:  # noqa: BLE001  (the error and its causes can describe rows)
+                code = error_code(error)
                 write_error_for_owner(self.tools.zone.folder, error)
-        # out of the block above, so that no cause travels with it to the coordinator's server
+        # Outside the except block: the error sent to the coordinator's server must not have a cause.
         self._leave(REFUSALS, {"code": code, "time": time.time_ns()})
         raise PartyError(self.member.name, f"does not take part: {REFUSED[code]}.")
 
@@ -116,7 +116,7 @@ class PartyRound:
         self._stop_if_aborted()
         check_plan(self.tools, self.member, plan)
         dataset, fingerprint = self._join(plan)
-        self.tell("joined")
+        self.report_state("joined")
         announcements = self._listed()
         job = self._job(plan, dataset, fingerprint, announcements)
         if announcements is not None:
@@ -129,11 +129,11 @@ class PartyRound:
         output = release_masked(self.tools, job, candidates, mask).output
         self.keys.held.pop(self.at, None)
         if plan.iteration + 1 == plan.privacy.releases:
-            give_back(self.tools, plan.run_id)  # the run's last vote: nothing more will be asked
+            return_reservation(self.tools, plan.run_id)  # the last vote of the run
         return self._send(output, "masked")
 
     def _agree(self, plan: RoundPlan, job: PartyJob, candidates: Candidates) -> tuple[Mask, PartyJob]:
-        """Announce, prepare, check what everybody announced, say that this party is ready."""
+        """Announce a key, prepare votes, check all announcements and report "ready"."""
         key = self._key(plan)
         prepare(self.tools, job, candidates)
         self._wait(f"{self.at.folder}/{LIST}", plan)
@@ -143,11 +143,11 @@ class PartyRound:
             raise KeyLostError
         job = self._job(plan, job.dataset, job.fingerprint, announcements)
         self._leave(READY, {"transcript": transcript.hex()})
-        self.tell("ready")
+        self.report_state("ready")
         return Mask(key, transcript, announcements), job
 
     def _key(self, plan: RoundPlan) -> RoundKey:
-        """Return the key of the round, made and announced now unless this process has announced it before."""
+        """Return the key of the round; create and announce it if this process has not."""
         key = self.keys.held.get(self.at)
         if key is None:
             if self.exchange.exists(f"{self.at.folder}/{LIST}"):
@@ -158,7 +158,7 @@ class PartyRound:
         return key
 
     def _join(self, plan: RoundPlan) -> tuple[str, str]:
-        """Look up whose budget the rows have and set the whole run aside in it; BudgetError over its cap."""
+        """Register the rows and reserve the whole run; raise BudgetError over the cap."""
         tools, member = self.tools, self.member
         identity = identify(tools.zone, tools.private, plan.labels, (), may_be_none=True)
         dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
@@ -174,48 +174,49 @@ class PartyRound:
             round=plan.round,
             dataset=dataset,
             fingerprint=fingerprint,
-            step_key=key_in_book(plan, announcements or ()),
+            step_key=ledger_key(plan, announcements or ()),
             noise=plan.noise,
             charge=shared_charge(plan.noise),
             respend=plan.respend,
         )
 
-    # --- the exchange
     def _plan(self) -> RoundPlan:
         data = self.exchange.read(f"{self.at.folder}/{PLAN}")
         if data is None:
-            raise ConfigError(f"There is no plan of round {self.at.folder} in the exchange; nothing was done.")
+            raise ConfigError(f"Plan of round {self.at.folder}: missing from the exchange. Nothing was done.")
         plan = RoundPlan.from_json(data)
         if plan.id != self.at:
-            raise ConfigError("The plan in the exchange is that of another round; nothing was done.")
+            raise ConfigError(
+                f"Plan of round {self.at.folder}: the exchange contains the plan of another round. Nothing was done."
+            )
         return plan
 
     def _candidates(self, plan: RoundPlan) -> Candidates:
         texts = join_pieces([self._piece(plan, piece) for piece in plan.pieces])
         if len(texts.ids) * plan.privacy.sides != plan.length:
-            raise ConfigError("The texts of the round are not as many as its plan says; nothing was sent.")
+            raise ConfigError(f"Texts of round {self.at.folder}: their number differs from the plan. Nothing was sent.")
         return texts
 
     def _piece(self, plan: RoundPlan, piece: Piece) -> Candidates:
-        """Read vectors from the exchange, once: what came with an earlier round is kept."""
+        """Read vectors from the cache, or once from the exchange."""
         name = f"private/rounds/{plan.run_id}/{piece.sha256[:32]}.npz"
-        kept = self.tools.artifacts.read_private_arrays(name)
-        if kept is None:
+        arrays = self.tools.artifacts.read_private_arrays(name)
+        if arrays is None:
             data = self.exchange.read(f"{run_folder(plan.run_id)}/{piece.name}")
             if data is None:
-                raise ConfigError("Vectors that the plan names are not in the exchange; nothing was sent.")
+                raise ConfigError(f"Vectors {piece.name}: missing from the exchange. Nothing was sent.")
             texts = unpack(piece, data)
-            kept = {"ids": texts.ids, "labels": texts.labels.astype(str), "vectors": texts.vectors}
-            self.tools.artifacts.write_private_arrays(name, kept)
-        return Candidates(kept["ids"], kept["labels"], kept["vectors"])
+            arrays = {"ids": texts.ids, "labels": texts.labels.astype(str), "vectors": texts.vectors}
+            self.tools.artifacts.write_private_arrays(name, arrays)
+        return Candidates(arrays["ids"], arrays["labels"], arrays["vectors"])
 
     def _listed(self) -> list[Announcement] | None:
         data = self.exchange.read(f"{self.at.folder}/{LIST}")
-        return None if data is None else [Announcement.from_json(json.dumps(one)) for one in json.loads(data)]
+        return None if data is None else [Announcement.from_json(json.dumps(values)) for values in json.loads(data)]
 
     def _wait(self, name: str, plan: RoundPlan) -> None:
         started = time.monotonic()
-        deadline = started + PATIENCE * 60 * plan.minutes
+        deadline = started + TIMEOUT_FACTOR * 60 * plan.minutes
         while not self.exchange.exists(name):
             self._stop_if_aborted()
             if time.monotonic() > deadline:
@@ -225,14 +226,14 @@ class PartyRound:
     def _stop_if_aborted(self) -> None:
         if self.exchange.exists(f"{self.at.folder}/{ABORT}"):
             if self.exchange.exists(f"{run_folder(self.at.run_id)}/{ENDED}"):
-                give_back(self.tools, self.at.run_id)
+                return_reservation(self.tools, self.at.run_id)
             raise AbortedError
 
     def _send(self, output: bytes, outcome: str) -> str:
         if not self.exchange.exists(self._mine(UPLOADS)):
             facts, payload = upload_of(np.frombuffer(output, dtype="<u4"))
             self._leave(UPLOADS, facts, payload)
-        self.tell("masked")
+        self.report_state("masked")
         return outcome
 
     def _leave(self, kind: str, facts: dict[str, object], payload: bytes = b"") -> None:
@@ -243,16 +244,16 @@ class PartyRound:
         return f"{self.at.folder}/{kind}/{self.member.name}"
 
 
-def give_back(tools: RowTools, run_id: str) -> None:
-    """Return what this party has set aside for a run that ended; nothing happens where nothing is."""
+def return_reservation(tools: RowTools, run_id: str) -> None:
+    """Return this party's reservation for a finished run, if there is one."""
     dataset = tools.ledger.known(tools.private.name)
     if dataset is not None:
         tools.ledger.finish(dataset, run_id)
 
 
 def give_back_ended(tools: RowTools, exchange: Exchange) -> list[str]:
-    """Return what is set aside for runs that the coordinator has ended; their ids."""
+    """Return the reservations of ended runs, and list the run ids."""
     ended = [name.split("/")[1] for name in exchange.below("rounds") if name.endswith(f"/{ENDED}")]
     for run_id in ended:
-        give_back(tools, run_id)
+        return_reservation(tools, run_id)
     return ended

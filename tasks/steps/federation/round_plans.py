@@ -1,4 +1,4 @@
-"""What the coordinator publishes for a round, and what it finds of earlier ones in the exchange."""
+"""Plans and texts of rounds in the exchange: publication and lookup."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from tasks.steps.federation.vote import FederatedVote
 
 
-WITHOUT: Final = "was not in the round that was summed"
-"""All that is known later of why a party was dropped."""
+WITHOUT: Final = "not part of the summed round"
+"""Reason for a dropped party when the original reason is no longer available."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A new attempt: the key of the coordinator's release, its number, and the parties that are left."""
+    """A new attempt: release key (`step`), attempt number and remaining parties."""
 
     step: str
     attempt: int
@@ -50,7 +50,7 @@ class Opening:
 def publish(
     tools: Tools, job: FederatedVote, opening: Opening, written: Sequence[Written], texts: Candidates
 ) -> RoundPlan:
-    """Leave texts and plan of a new attempt in the exchange; `texts`: what of `written` stands for election."""
+    """Publish plan and texts of an attempt; `texts` are the candidates of `written`."""
     noise, parties, files = job.noise.total, job.noise.parties, tools.exchange
     plan = RoundPlan(
         run_id=tools.run_id,
@@ -65,7 +65,7 @@ def publish(
         colluding=parties.colluding,
         labels=job.labels,
         embedder=tools.embedder.identity,
-        pieces=tuple(_put(tools, job, one, texts) for one in written),
+        pieces=tuple(_put(tools, job, entry, texts) for entry in written),
         minutes=job.minutes,
         registry=registry_digest(job.registry, opening.parties),
         step=opening.step,
@@ -76,14 +76,14 @@ def publish(
     return plan
 
 
-def _put(tools: Tools, job: FederatedVote, one: Written, texts: Candidates) -> Piece:
-    """Leave the vectors of one table in the exchange; they stay the same in later rounds, and travel once."""
-    ids = tools.artifacts.read_table(one.samples)["sample_id"].to_numpy()
+def _put(tools: Tools, job: FederatedVote, entry: Written, texts: Candidates) -> Piece:
+    """Publish the vectors of one table once; later rounds reuse them."""
+    ids = tools.artifacts.read_table(entry.samples)["sample_id"].to_numpy()
     data = packed(texts.take(np.flatnonzero(np.isin(texts.ids, ids))), job.form)
     piece = piece_of(data)
-    place = f"{run_folder(tools.run_id)}/{piece.name}"
-    if not tools.exchange.exists(place):
-        tools.exchange.write(place, data)
+    path = f"{run_folder(tools.run_id)}/{piece.name}"
+    if not tools.exchange.exists(path):
+        tools.exchange.write(path, data)
     return piece
 
 
@@ -96,14 +96,14 @@ def last_plan(files: Exchange, run_id: str, iteration: int) -> RoundPlan | None:
 
 
 def fresh_pieces(files: Exchange, plan: RoundPlan) -> list[Piece]:
-    """Return what of a plan's texts parties do not keep from the iteration before."""
+    """Return the pieces of a plan that the previous iteration did not publish."""
     before = last_plan(files, plan.run_id, plan.iteration - 1) if plan.iteration else None
-    known = {piece.sha256 for piece in before.pieces} if before is not None else set()
-    return [piece for piece in plan.pieces if piece.sha256 not in known]
+    published = {piece.sha256 for piece in before.pieces} if before is not None else set()
+    return [piece for piece in plan.pieces if piece.sha256 not in published]
 
 
-def measured(files: Exchange, plan: RoundPlan) -> Traffic:
-    """Return what each party of a round got and sent, in bytes of the files that lie in the exchange."""
+def measure_traffic(files: Exchange, plan: RoundPlan) -> Traffic:
+    """Return the traffic of each party of a round, in bytes of exchange files."""
     traffic, folder = Traffic(), plan.id.folder
     listed = len(files.read(f"{folder}/{LIST}") or b"")
     down = {PLAN: len(plan.to_json()), "texts": sum(piece.size for piece in fresh_pieces(files, plan))}
@@ -118,25 +118,25 @@ def measured(files: Exchange, plan: RoundPlan) -> Traffic:
 
 
 def facts(plan: RoundPlan, traffic: Traffic, dropped: Mapping[str, str]) -> dict[str, Any]:
-    """Return what is written beside the sum of a round: names, attempt and bytes."""
-    found = {"parties": list(plan.parties), "dropped": dict(dropped), "attempt": plan.attempt}
-    return found | {"bytes": traffic.to_json()}
+    """Return the facts stored with the sum of a round: parties, attempt and bytes."""
+    values = {"parties": list(plan.parties), "dropped": dict(dropped), "attempt": plan.attempt}
+    return values | {"bytes": traffic.to_json()}
 
 
-def facts_again(files: Exchange, step: str, iteration: int, registry: Sequence[str]) -> dict[str, Any]:
-    """Return the facts of a sum that is read back, from the round that gave it; only that, where it is gone.
+def stored_facts(files: Exchange, step: str, iteration: int, registry: Sequence[str]) -> dict[str, Any]:
+    """Return the facts of a reused sum from its original round, if it exists.
 
-    `step`: the key of the release; whichever run drew it, its round lies in the exchange until somebody cleans that.
+    `step`: the key of the release. Its round can belong to another run and remains in the exchange until cleanup.
     """
     for name in files.match(f"rounds/*/iteration={iteration}/attempt=*/{PLAN}"):
         data = files.read(name)
         plan = RoundPlan.from_json(data) if data is not None else None
         if plan is not None and plan.step == step and not files.exists(f"{plan.id.folder}/{ABORT}"):
             dropped = {party: WITHOUT for party in registry if party not in plan.parties}
-            return facts(plan, measured(files, plan), dropped) | {"read_back": True}
+            return facts(plan, measure_traffic(files, plan), dropped) | {"read_back": True}
     return {"read_back": True}
 
 
 def end_run(exchange: Exchange, run_id: str) -> None:
-    """Tell all parties that a run has ended: what they set aside for it goes back."""
+    """Publish that a run has ended, which makes all parties return their reservations."""
     exchange.write(f"{run_folder(run_id)}/{ENDED}", b'{"ended": true}\n')

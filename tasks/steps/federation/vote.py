@@ -1,7 +1,7 @@
-"""The vote of a federation: key, parties' sum, budget book, artifact. WASP, Algorithm 2, the server's side.
+"""Step that releases a federated vote (WASP, Algorithm 2, server side).
 
-The coordinator sees round keys, that parties are ready, and masked integers: of the votes of one party nothing. It
-forms the sum of all, which stands in its own budget book from then on.
+The coordinator sees round keys, ready messages and masked integers, but never the votes of one party. It records the
+sum over all parties in its own ledger.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tasks.core.refs import Written
 from tasks.core.tools import Tools
 from tasks.private.voting.release import never_draw
 from tasks.private.voting.votes import NoisyVotes
-from tasks.steps.federation.round_plans import facts_again
+from tasks.steps.federation.round_plans import stored_facts
 from tasks.steps.release_artifact import write_release
 from tasks.steps.vote import VoteSpec, vote_key
 from tasks.text.usable_texts import require_usable
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FederatedVote:
-    """A vote held by several parties.
+    """A vote of several parties.
 
-    `registry`: every party's long-term public key (PEM) by name; `noise`: shared by them; `labels`: the classes;
-    `form`: how vectors of texts travel; `minutes`: how long a party is waited for.
+    `registry`: long-term public key (PEM) of every party by name; `noise`: shared by the parties; `labels`: the
+    classes; `form`: transfer format of text vectors; `minutes`: timeout for a party.
     """
 
     spec: VoteSpec
@@ -49,10 +49,10 @@ class FederatedVote:
 def vote(
     tools: Tools, job: FederatedVote, written: Sequence[Written], caller: Caller, dropped: Dropped
 ) -> tuple[ArtifactRef, str]:
-    """Release the noisy sum of all parties' votes for `written` once, and write it as release.parquet.
+    """Release the noisy sum of all parties' votes for `written` once.
 
-    Raises FinalError with the names of the parties that failed when too few are left, or when some failed after all
-    were ready; nothing was summed then.
+    Raises FinalError with the names of the failed parties if too few remain, or if some failed after all were ready.
+    Nothing is summed in this case.
     """
     from tasks.steps.federation.coordinator import Coordinator
 
@@ -66,18 +66,18 @@ def vote(
 
     def draw() -> Release:
         if tools.ledger.released(spec.dataset, key.key):
-            facts.update(facts_again(tools.exchange, key.key, spec.iteration, sorted(job.registry)))
+            facts.update(stored_facts(tools.exchange, key.key, spec.iteration, sorted(job.registry)))
             return tools.ledger.release_once(request, never_draw)
-        held = Coordinator(tools, job, key.key, caller, dropped).hold(written)
-        facts.update(held.facts)
-        return tools.ledger.release_once(request, held.votes.to_bytes)
+        result = Coordinator(tools, job, key.key, caller, dropped).collect_sum(written)
+        facts.update(result.facts)
+        return tools.ledger.release_once(request, result.votes.to_bytes)
 
-    def told(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
+    def read_output(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
         votes = NoisyVotes.from_bytes(output)
         return pd.DataFrame(votes.columns()), {"scale": votes.scale, "sigma_int": votes.sigma_int} | facts
 
     return write_release(
-        tools, spec.dataset, (path, key), draw, told, lambda: require_usable(tools, written, spec.needed)
+        tools, spec.dataset, (path, key), draw, read_output, lambda: require_usable(tools, written, spec.needed)
     )
 
 

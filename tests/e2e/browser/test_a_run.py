@@ -73,7 +73,7 @@ def test_the_report_is_a_page_without_complaints(story: Story, finished: str) ->
     window = story.window
     window.complaints()
     window.open(f"file://{story.site.manifest(finished)['summary']['report']}")
-    window.see("epsilon", "FID", "What left this machine")
+    window.see("epsilon", "FID", "Data sent to language models")
     window.shot("report", whole=True)
     assert window.complaints() == []
     pictures = window.driver.execute_script("return [...document.images].every(i => i.complete && i.naturalWidth > 0)")

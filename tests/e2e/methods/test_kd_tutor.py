@@ -105,7 +105,7 @@ def test_wasp_takes_the_tutor_and_the_filter_and_pays_for_both_out_of_one_epsilo
     wanted = 36 * shares(folder)
     counts = pipeline.synthetic(summary["run_id"])["label"].value_counts()
     assert sorted(counts.tolist()) == pytest.approx(sorted(wanted[wanted >= 0.5].round().tolist()), abs=2)
-    assert "Released beside that" in (folder / "report.html").read_text()
+    assert "Also released" in (folder / "report.html").read_text()
 
 
 @pytest.mark.slow

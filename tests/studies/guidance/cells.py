@@ -28,7 +28,7 @@ from tasks.private.voting.votes import noisy_votes
 from tasks.selection.examples import select
 from tasks.selection.smoothing import select_smoothly, weigh_smoothly
 from tasks.selection.weights import Weighting, allocate, per_class, weigh
-from tasks.steps.density import Texts, among, chosen, weighed
+from tasks.steps.density import Texts, choose_examples, relate_to_density, weigh_by_density
 from tests.studies.guidance.corpora import Corpus
 from tests.studies.guidance.fusegen import fused, self_boosted
 from tests.studies.guidance.measures import accuracy, appraised, of_a_random_part, of_all, of_the_final_set
@@ -179,8 +179,8 @@ class Guide:
 
     def _by_density(self, texts: Texts) -> tuple[pd.DataFrame, dict[str, float]]:
         beside = self.beside(texts)
-        table = weighed(beside, self.world.corpus.plms, Weighting())
-        selection = chosen(beside, self.world.cell.examples)
+        table = weigh_by_density(beside, self.world.corpus.plms, Weighting())
+        selection = choose_examples(beside, self.world.cell.examples)
         return selection, dict(zip(table["plm"], table["weight"], strict=True))
 
     def beside(self, texts: Texts) -> Texts:
@@ -192,13 +192,13 @@ class Guide:
             if self.mechanism == "central" and math.isfinite(self.epsilon):
                 width = self.kernel.width(vectors.shape[1])
                 self.density = Density(classes, np.zeros((len(classes), width)), SILENT)
-                return among(texts, self.kernel, self.density)
+                return relate_to_density(texts, self.kernel, self.density)
             noise = density_noise(self.epsilon, self.world.cell.adjacency)
             ballot = Ballot(np.ascontiguousarray(vectors), labels, 1, sides=1)
             drawn = noisy_density(ballot, classes, self.kernel, noise)
             sums = drawn.sums.reshape(len(classes), -1) / drawn.steps
             self.density = Density(classes, sums, drawn.scale_int / drawn.steps)
-        return among(texts, self.kernel, self.density)
+        return relate_to_density(texts, self.kernel, self.density)
 
 
 @cache

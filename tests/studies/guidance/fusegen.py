@@ -17,7 +17,7 @@ import numpy as np
 
 from flows.methods.fusegen.config import FuseGenMethod
 from flows.methods.fusegen.run import boosted, fusing
-from tasks.steps.fusegen import JudgeJob, chosen, judged, pooled
+from tasks.steps.fusegen import JudgeJob, choose_examples, pool_candidates, score_texts
 from tasks.students.spec import StudentSpec, TrainingRows
 from tasks.students.train import train_student
 
@@ -37,9 +37,9 @@ def fused(texts: Texts, corpus: Corpus, examples: int, iteration: int, seed: int
     """Return the examples of each class after a round, all of them good."""
     spec = boosted(StudentSpec("linear", seed=seed), METHOD.boosts)
     jobs = [JudgeJob(plm, iteration, (), spec, corpus.labels) for plm in corpus.plms]
-    tables = [judged(texts.samples, texts.vectors, job, _unseen) for job in jobs]
+    tables = [score_texts(texts.samples, texts.vectors, job, _unseen) for job in jobs]
     job = fusing(METHOD.model_copy(update={"examples": examples}), iteration, corpus.labels)
-    return chosen(pooled(texts.samples, texts.vectors, tables, job), job)
+    return choose_examples(pool_candidates(texts.samples, texts.vectors, tables, job), job)
 
 
 def self_boosted(texts: Texts, corpus: Corpus, seed: int) -> NDArray[np.float64]:

@@ -68,18 +68,18 @@ def of_the_final_set(corpus: Corpus, texts: Texts, seed: int) -> dict[str, float
     sizes = texts.samples["label"].value_counts()
     part = round(PART * len(texts.samples))
     counts = allocate(part, {str(label): float(size) for label, size in sizes.items()}, floor=0.0)
-    kept = matched(*texts.beside, counts, seed)
+    kept = matched(*texts.with_density, counts, seed)
     return {
         "matched_fid": fid(texts.vectors[kept], corpus.test),
         "matched_accuracy": accuracy(corpus, texts, kept),
-        "weighted_accuracy": accuracy(corpus, texts, weights=tilted(*texts.beside)),
+        "weighted_accuracy": accuracy(corpus, texts, weights=tilted(*texts.with_density)),
         "shifted_accuracy": accuracy(corpus, moved(texts)),
     }
 
 
 def moved(texts: Texts) -> Texts:
     """Return texts with the vectors of each class moved so that their mean is that which the density tells."""
-    expected, points, labels = texts.beside
+    expected, points, labels = texts.with_density
     vectors = points.copy()
     for label in np.unique(labels):
         own = labels == label

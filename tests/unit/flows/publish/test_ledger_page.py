@@ -147,8 +147,8 @@ def test_the_pages_of_a_party_and_of_its_coordinator_say_whose_book_it_is_and_ag
         said[name] = render(page)
         for language in LANGUAGES:
             assert wording(language)["parties"] in render(page, language)
-    assert "This is the book of one party" in said["party"]
-    assert "This is the book of the coordinator" in said["coordinator"]
+    assert "This is the ledger of one party" in said["party"]
+    assert "This is the ledger of the coordinator" in said["coordinator"]
     assert all("together with up to 1 of the parties" in text for text in said.values())
 
 

@@ -16,7 +16,7 @@ from flows.methods.wasp.config import WaspConfig
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import step_key
 from tasks.metrics.usefulness import Accuracy, Baseline, Usefulness, usefulness_of
-from tasks.steps.baseline import TOO_FEW, BaselineJob, measure_baseline, read_baseline, sampled
+from tasks.steps.baseline import TOO_FEW, BaselineJob, measure_baseline, read_baseline, sample_indices
 from tasks.steps.evaluation import TrainJob
 from tasks.steps.texts import embed_samples
 from tasks.students.spec import StudentSpec
@@ -79,13 +79,13 @@ def test_it_survives_json_and_an_older_report_has_none() -> None:
 
 def test_a_sample_keeps_the_shares_of_classes_or_makes_them_equal() -> None:
     labels = np.array(["a"] * 60 + ["b"] * 30 + ["c"] * 10)
-    chosen = sampled(labels, 20, seed=1)
+    chosen = sample_indices(labels, 20, seed=1)
     assert sorted(pd.Series(labels[chosen]).value_counts().to_dict().items()) == [("a", 12), ("b", 6), ("c", 2)]
-    equal = sampled(labels, 15, seed=1, balanced=True)
+    equal = sample_indices(labels, 15, seed=1, balanced=True)
     assert set(pd.Series(labels[equal]).value_counts()) == {5}
-    assert list(sampled(labels, 100, seed=1)) == list(range(100))
-    assert list(sampled(labels, 20, seed=1)) == list(chosen)
-    assert list(sampled(labels, 20, seed=2)) != list(chosen)
+    assert list(sample_indices(labels, 100, seed=1)) == list(range(100))
+    assert list(sample_indices(labels, 20, seed=1)) == list(chosen)
+    assert list(sample_indices(labels, 20, seed=2)) != list(chosen)
 
 
 class Desk:

@@ -66,7 +66,7 @@ def test_every_element_of_the_page_is_closed_and_every_anchor_leads_somewhere(pa
 def test_the_page_says_where_prompts_went_and_shows_the_last_one(page):
     said = Page(page).said
     assert "api.vendor.example" in said
-    assert "nobody: it runs here" in said
+    assert "none (local model)" in said
     assert "Write one item & more" in said
 
 
@@ -219,7 +219,7 @@ def test_the_parts_of_classes_are_drawn_where_a_tutor_said_them():
     report = made_up_report(balance=shares)
     assert from_json(json.loads(json.dumps(to_json(report)))).balance == shares
     assert "a &amp; b" in plots.balance_plot(report).decode()
-    assert "How many texts each class has" in render(report)
+    assert "Class balance" in render(report)
 
 
 def test_a_figure_takes_the_ink_of_the_page_and_leaves_no_settings_behind():

@@ -33,7 +33,7 @@ TOLD = {
 def test_the_page_shows_rounds_bytes_and_what_holds_when_parties_collude() -> None:
     told = replace(report(), parties=TOLD)
     page = render(from_json(to_json(told)))
-    for words in ("123,456", "789", "4,321", "west: did not answer in time", "is not kept", "5.7"):
+    for words in ("123,456", "789", "4,321", "west: did not answer in time", "does not hold", "5.7"):
         assert words in page, words
     assert "<h2>Parties</h2>" not in render(report())
 

@@ -251,7 +251,7 @@ def test_a_model_that_loses_answers_is_stopped():
         def complete(self, prompts, keep=keep_nothing):
             return super().complete(prompts, keep)[:-1]
 
-    with pytest.raises(FinalError, match="28 answers to 29 prompts"):
+    with pytest.raises(FinalError, match="28 completions for 29 prompts"):
         generate(Careless(), request())
 
 

@@ -39,7 +39,7 @@ def taught(run: KdRun) -> tuple[teaching.TeacherSpec, list[Written]]:
 
 
 def answers_of(run: KdRun, spec: teaching.TeacherSpec, written: list[Written]) -> list[np.ndarray[Any, Any]]:
-    places = [teaching._answers_place(run.tools, spec, number, written) for number in range(spec.teachers)]
+    places = [teaching._answers_path(run.tools, spec, number, written) for number in range(spec.teachers)]
     found = [run.tools.artifacts.read_private_arrays(place) for place in places]
     return [one["answers"] for one in found if one is not None]
 
@@ -113,7 +113,7 @@ def test_answers_and_counts_are_charged_once_and_read_back_ever_after(tmp_path: 
     assert "no noise drawn" in why
     assert teaching.teach(run.tools, spec, 0, written) == (
         None,
-        "not needed: the answers of all teachers were released before",
+        "not needed: the answers of all teachers are already released",
     )
     assert len(releases(run)) == 2
 
@@ -149,7 +149,7 @@ def test_only_sure_queries_are_answered_and_both_looks_are_paid(tmp_path: Path) 
     spec, written = taught(nobody)
     checks, _ = teaching.check(nobody.tools, spec, written)
     if not teaching.sure_of(nobody.tools, spec, checks):
-        with pytest.raises(InputError, match=r"lower discriminator\.sure"):
+        with pytest.raises(InputError, match=r"discriminator\.sure"):
             teaching.answer(nobody.tools, spec, written, checks)
 
 
@@ -181,7 +181,7 @@ def test_teachers_and_their_student_can_be_transformers(tmp_path: Path) -> None:
 def test_lost_answers_stop_the_release_before_it_is_paid(tmp_path: Path) -> None:
     run = opened(tmp_path)
     spec, written = taught(run)
-    place = teaching._answers_place(run.tools, spec, 2, written)
+    place = teaching._answers_path(run.tools, spec, 2, written)
     (run.tools.home / place).unlink()
     with pytest.raises(ArtifactError, match="nothing was spent"):
         teaching.answer(run.tools, spec, written, None)
@@ -210,7 +210,7 @@ def test_teachers_never_learn_from_what_they_are_asked_about() -> None:
         assert len(one.negatives) == 12
         assert not set(one.queries) & set(one.negatives)
     assert len({one.negatives for one in shown}) == 4
-    with pytest.raises(InputError, match="none is left for the teachers"):
+    with pytest.raises(InputError, match=r"discriminator\.queries"):
         teaching.shown_to(20, 0, spec)
 
 
@@ -224,14 +224,14 @@ def test_the_texts_taken_for_private_are_kept_of_each_class_its_part(best: bool)
     labels = ["a"] * 6 + ["b"] * 6
     scores = np.array([0.9, 0.8, 0.7, 0.2, 0.3, 0.6, 0.1, 0.2, 0.3, 0.4, 0.45, 0.05])
     spec = SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, 3)
-    kept = tutor_student.chosen(labels, scores, spec)
+    kept = tutor_student.choose_mask(labels, scores, spec)
     assert [int(kept[:6].sum()), int(kept[6:].sum())] == [3, 2]
     assert set(np.flatnonzero(kept[6:]) + 6) == {9, 10}, "none of b is taken for private: the likeliest follow"
     assert (scores[:6][kept[:6]] >= 0.5).all()
     if best:
         assert set(np.flatnonzero(kept[:6])) == {0, 1, 2}
     again = {
-        tuple(tutor_student.chosen(labels, scores, SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, s)))
+        tuple(tutor_student.choose_mask(labels, scores, SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, s)))
         for s in range(20)
     }
     assert (len(again) == 1) == best

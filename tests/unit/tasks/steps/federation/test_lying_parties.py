@@ -100,7 +100,7 @@ def test_a_party_that_checked_other_keys_is_refused_by_name(tmp_path: Path) -> N
     def change(name: str, data: bytes) -> bytes:
         return resigned(found, "ready", b"", {"transcript": "00" * 32}) if "/ready/" in name else data
 
-    with pytest.raises(FinalError, match=f"{LIAR}: checked other round keys"):
+    with pytest.raises(FinalError, match=f"{LIAR}: checked different round keys"):
         found.vote(lying(LIAR, change), minutes=SHORT)
     assert set(found.releases().values()) == {0}
 
