@@ -2,7 +2,7 @@
 
 Smoothing is post-processing of one release. The votes of a row go to texts that are close together, and each count has
 independent noise. The sum over a neighbourhood therefore has a higher signal-to-noise ratio than any single count
-(measured in `results_guidance_here.md`). Sums are divided by the length of their weights: all of them have the same
+(measured in `docs/results/guidance.md`). Sums are divided by the length of their weights: all of them have the same
 noise, and dense regions do not win by noise alone. Models' weights are shrunk towards equal ones as far as noise
 explains their differences.
 """
