@@ -77,7 +77,7 @@ class Recording:
         call = _Call(prompts, keep)
         first = True
         while call.open:
-            self._answer_from_store(call, count=first)
+            self._deliver_stored(call, count=first)
             first = False
             with self._lock:
                 own = [key for key in call.open if key not in self._in_flight]
@@ -90,10 +90,10 @@ class Recording:
                 own = [key for key in own if key not in landed]
                 self._in_flight.update(own)
             if own:
-                self._ask(call, own)
+                self._request_missing(call, own)
         return [call.answers[key] for key in call.keys]
 
-    def _answer_from_store(self, call: _Call, count: bool) -> None:
+    def _deliver_stored(self, call: _Call, count: bool) -> None:
         stored = self.store.lookup_many(self.store_key, list(call.open))
         for key in [key for key in call.open if key in stored]:
             if count:
@@ -101,14 +101,14 @@ class Recording:
                     self.reused += len(call.positions[key])
             call.deliver(key, stored[key])
 
-    def _ask(self, call: _Call, keys: Sequence[str]) -> None:
+    def _request_missing(self, call: _Call, keys: Sequence[str]) -> None:
         """Request the keys in waves that the remaining money can surely pay for."""
         open_keys = list(keys)
         try:
             while open_keys:
                 wave, reserved = self._affordable(call, open_keys)
                 try:
-                    self._ask_wave(call, wave)
+                    self._request_wave(call, wave)
                 finally:
                     if self.purse is not None:
                         self.purse.release(reserved)
@@ -126,7 +126,7 @@ class Recording:
         fitting = self.purse.reserve(costs)
         return keys[:fitting], sum(costs[:fitting])
 
-    def _ask_wave(self, call: _Call, keys: Sequence[str]) -> None:
+    def _request_wave(self, call: _Call, keys: Sequence[str]) -> None:
         prompts = [call.prompts[key] for key in keys]
         received: set[int] = set()
 

@@ -56,7 +56,7 @@ def _without_reasoning(text: str) -> str:
     return "".join(parts) if open_tag else "".join([*parts, text[start:]])
 
 
-def ask_for_several(text: str, count: int) -> str:
+def request_several(text: str, count: int) -> str:
     """Return a prompt that requests `count` completions of `text` as JSON."""
     return (
         f"{text}\n\nDo this {count} times, each time with other words and other details. Answer with JSON alone: "
@@ -65,7 +65,7 @@ def ask_for_several(text: str, count: int) -> str:
 
 
 def several_texts(raw: str, count: int) -> list[str]:
-    """Return up to `count` texts of a response to `ask_for_several`.
+    """Return up to `count` texts of a response to `request_several`.
 
     Accepted are the requested object and a bare list, also in a fence or within text, and the complete strings of a
     truncated list.

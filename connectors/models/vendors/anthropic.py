@@ -64,8 +64,8 @@ class AnthropicModel(VendorModel[AnthropicOptions]):
         shared = client_arguments(anthropic, secret.reveal(), self.options.timeout)
         return anthropic.AsyncAnthropic(base_url=address.url, **shared)
 
-    async def ask(self, client: Any, prompt: Prompt, count: int) -> Completion:
-        """Send one request; see `VendorModel.ask`."""
+    async def send(self, client: Any, prompt: Prompt, count: int) -> Completion:
+        """Send one request; see `VendorModel.send`."""
         # The SDK's typed methods would spend more time on type checks than on the call.
         body = self.request(prompt, count)
         return read_message(await client.post("/v1/messages", cast_to=object, body=body), body)

@@ -17,7 +17,7 @@ from connectors.interfaces.errors import FinalError, MissingPackageError, Tempor
 from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothing
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
-from connectors.models.vendors.answers import ask_for_several, plain_text, several_texts
+from connectors.models.vendors.answers import plain_text, request_several, several_texts
 from connectors.models.vendors.client import request_bytes
 from connectors.models.vendors.errors import NOT_ACCEPTED, Target, classify_failure, read_failure, unreachable
 from connectors.models.vendors.event_loop import run_here
@@ -119,10 +119,10 @@ class VendorModel(ABC, Generic[Options]):
 
     @abstractmethod
     def request(self, prompt: Prompt, count: int = 1) -> dict[str, Any]:
-        """Return the body of a request; `count` as in `ask`."""
+        """Return the body of a request; `count` as in `send`."""
 
     @abstractmethod
-    async def ask(self, client: Any, prompt: Prompt, count: int) -> Completion:
+    async def send(self, client: Any, prompt: Prompt, count: int) -> Completion:
         """Send one request; return the raw text with finish reason and tokens.
 
         `count` > 1: the prompt requests this many texts as JSON. SDK errors pass through, see `failures`.
@@ -172,7 +172,7 @@ class _Work(Generic[Options]):
         target, secret = self.model.targets[endpoint], self.secrets[endpoint]
         try:
             async with asyncio.timeout(self.model.options.timeout):
-                return await self.model.ask(self.clients[endpoint], prompt, count)
+                return await self.model.send(self.clients[endpoint], prompt, count)
         except TimeoutError:
             return SlowDown(f"{target}: no response within {self.model.options.timeout:g} seconds.")
         except self.model.failures as error:
@@ -187,7 +187,7 @@ class _Work(Generic[Options]):
         limit = self.model.options.max_tokens or prompt.max_tokens
         return replace(
             prompt,
-            text=ask_for_several(text, size) if size > 1 else text,
+            text=request_several(text, size) if size > 1 else text,
             max_tokens=limit if size == 1 else size * (limit + 16),
             seed=(prompt.seed + shift) % 2**31,
         )

@@ -99,8 +99,8 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
             )
         return openai.AsyncOpenAI(base_url=address.url, **shared)
 
-    async def ask(self, client: Any, prompt: Prompt, count: int) -> Completion:
-        """Send one request; see `VendorModel.ask`."""
+    async def send(self, client: Any, prompt: Prompt, count: int) -> Completion:
+        """Send one request; see `VendorModel.send`."""
         used = self._limit_field
         try:
             return await self._send(client, prompt, count, used)

@@ -1,6 +1,6 @@
 import pytest
 
-from connectors.models.vendors.answers import ask_for_several, plain_text, several_texts
+from connectors.models.vendors.answers import plain_text, request_several, several_texts
 
 PLAIN = {
     "A text.": "A text.",
@@ -52,7 +52,7 @@ def test_no_more_texts_than_asked_for():
 
 
 def test_the_question_for_several_holds_the_prompt_and_the_number():
-    asked = ask_for_several("Write a letter.", 4)
+    asked = request_several("Write a letter.", 4)
     assert asked.startswith("Write a letter.")
     assert "4" in asked
 
