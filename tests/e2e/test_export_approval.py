@@ -55,7 +55,7 @@ def test_whoever_asks_cannot_approve(finished: Finished, tmp_path: Path) -> None
     assert resume(finished[0].api, run["id"], approved=True, by=f" {who().upper()} ") == "ACCEPT"
     out, _ = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 5
-    assert "cannot approve it: somebody else has to" in last_json(out)["message"]
+    assert "cannot approve it. A second person must approve" in last_json(out)["message"]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -69,7 +69,7 @@ def test_a_bundle_says_how_its_texts_were_chosen(finished: tuple[Pipeline, dict[
     assert done.returncode == 0, done.stderr
     card = (tmp_path / "bundle" / "README.md").read_text()
     assert "chosen with private records under differential privacy" in card
-    assert "teachers learned from them in private" in card
+    assert "teachers were trained on them privately" in card
     assert "they only voted" not in card
 
 
