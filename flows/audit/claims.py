@@ -1,4 +1,4 @@
-"""Select the mechanisms that an audit attacks, and compare their claims with the findings."""
+"""Select the attacked mechanisms and compare their claims with the findings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ from tasks.audit.bounds import likely_bound
 
 
 def attacks_of(config: AuditConfig) -> list[Attack]:
-    """Return the attacks of an audit; ConfigError if there is no noisy release to attack."""
+    """Return the attacks of an audit.
+
+    Raises ConfigError if there is no noisy release to attack.
+    """
     promise = promise_of(config)
     if promise.releases == 0 or math.isinf(promise.epsilon):
         raise ConfigError(
@@ -81,7 +84,7 @@ def _parties(config: AuditConfig, noise: Noise) -> Parties:
 
 
 def promise_of(config: AuditConfig) -> VotePrivacy:
-    """Return the audited guarantee of the named configuration, else of the audit's own numbers."""
+    """Return the audited guarantee of `wasp_config`, else of the audit's own numbers."""
     if config.wasp_config is None:
         return vote_privacy(config.privacy, Casting(config.iterations - 1, config.votes, 2))
     return vote_privacy_of(load_config(WaspConfig, Path(config.wasp_config)))
@@ -124,7 +127,10 @@ def _teachers(config: AuditConfig, promise: VotePrivacy) -> dict[str, PartNoise]
 
 
 def likely(attack: Attack) -> float:
-    """Return the epsilon expected from these trials for a sound mechanism; the canary is added, not replaced."""
+    """Return the epsilon expected from these trials for a sound mechanism.
+
+    The canary is added, not replaced.
+    """
     noise = attack.noise
     if isinstance(noise, KeyphraseNoise):
         from tasks.audit.keyphrases import likely_epsilon
@@ -141,7 +147,7 @@ def likely(attack: Attack) -> float:
 
 
 def claims(attack: Attack) -> dict[str, Any]:
-    """Return the claims of a mechanism: `epsilon_stated` is requested, `epsilon_claimed` is accounted."""
+    """Return the claims: `epsilon_stated` is requested, `epsilon_claimed` accounted."""
     noise = attack.noise
     values = {
         "mechanism": attack.name,

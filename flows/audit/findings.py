@@ -22,7 +22,7 @@ ATTACKS = 3
 
 
 def planned_pipeline(config: AuditConfig) -> dict[str, Any]:
-    """Return size, claims and cost of the attack on a whole run, which uses only public rows."""
+    """Return size, claims and cost of the attack on a whole run with public rows."""
     from flows.config.task_files import load_task
     from flows.engine.plan import plan_of
     from flows.engine.prepare import check_numbers
@@ -48,7 +48,10 @@ def planned_pipeline(config: AuditConfig) -> dict[str, Any]:
 
 
 def findings(config: AuditConfig, planted: Planted) -> dict[str, Any]:
-    """Attack a run with canaries through its votes and texts; return claimed and proven epsilon."""
+    """Attack a run with canaries through its votes and texts.
+
+    Return claimed and proven epsilon.
+    """
     from connectors.models.ngram.likelihood import fit_likelihood
     from flows.engine.tools import RunTools
 
@@ -83,7 +86,10 @@ def _claims(config: AuditConfig, wasp: Any) -> dict[str, Any]:
 
 
 def _highest_bound(attack: PipelineAttack, delta: float) -> float:
-    """Return the bound if every guess is correct; this many guesses cannot refute a larger claim."""
+    """Return the bound if every guess is correct.
+
+    This many guesses cannot refute a larger claim.
+    """
     error = (1 - attack.confidence) / ATTACKS
     return one_run_bound(attack.canaries, attack.guesses, attack.guesses, delta, 1 - error)
 

@@ -1,4 +1,4 @@
-"""Audit flow: compare the claimed epsilon with the epsilon that attacks on all releases prove.
+"""Audit flow: compare the claimed epsilon with the epsilon that attacks prove.
 
 The attacks use a canary of known direction on the noisy releases of each mechanism. Lower bounds are in terms of
 Gaussian differential privacy (Dong, Roth and Su 2022) or of epsilon; error rates follow Clopper and Pearson.
@@ -21,7 +21,9 @@ from tasks.reporting.audit_plots import pictures
 
 @flow(name="audit", flow_run_name=audit_name, validate_parameters=True)
 def audit(config: AuditConfig) -> dict[str, Any]:
-    """Attack noisy releases, and optionally a whole run; compare proven with claimed epsilon.
+    """Attack noisy releases, and optionally a whole run.
+
+    Compare proven with claimed epsilon.
 
     Args:
         config: audited guarantee, mechanisms, trials, confidence and the optional attack on a whole run.

@@ -1,7 +1,7 @@
 """Execute one whole WASP run with canaries in a temporary state folder.
 
 The run uses the real command `wasp run` in a separate process, which cannot access the auditor's privacy ledger,
-artifacts, tracking or Prefect server. The stand-ins for private rows are synthetic or public.
+artifacts, tracking or Prefect server. The substitutes for private rows are synthetic or public.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _RUNNING: dict[Path, subprocess.Popen[str]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A finished run with canaries: its folder, configuration, canaries and other rows."""
+    """A finished run with canaries: folder, configuration, canaries and other rows."""
 
     folder: Path
     config: WaspConfig
@@ -65,10 +65,10 @@ class Planted:
 
 
 def pipeline_config(config: AuditConfig) -> WaspConfig:
-    """Return the configuration of the attacked run, with public rows instead of private ones.
+    """Return the configuration of the attacked run, with public rows.
 
     Evaluation, fine-tuning and approval are off because they are not attacked. A configured sample of private rows
-    becomes all stand-in rows, with the noise of the sample.
+    becomes all substitute rows, with the noise of the sample.
     """
     if config.wasp_config is None:
         values = EMBEDDED | {"privacy": config.privacy.model_dump(mode="json")}
@@ -91,7 +91,7 @@ def pipeline_config(config: AuditConfig) -> WaspConfig:
 
 
 def _stand_ins(attack: PipelineAttack, wasp: WaspConfig) -> dict[str, Any]:
-    """Return the stand-in rows; ConfigError if they are private or missing."""
+    """Return the substitute rows; ConfigError if they are private or missing."""
     person = {"person": "person"} if wasp.privacy.protects == "person" else {}
     if attack.rows is None:
         if wasp.task != SHIPPED:
@@ -112,7 +112,10 @@ def _address(path: str) -> str:
 
 @contextmanager
 def scratch(home: Path) -> Iterator[Path]:
-    """Yield a temporary folder in the private zone; `wasp clean` removes it if this process is killed."""
+    """Yield a temporary folder in the private zone.
+
+    `wasp clean` removes it if this process is killed.
+    """
     zone = home / "private"
     zone.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".audit-", suffix=".tmp", dir=zone, ignore_cleanup_errors=True) as folder:
@@ -127,7 +130,7 @@ def scratch(home: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True, slots=True)
 class PipelineTrial:
-    """A planned attack on one whole run: its configuration and a folder in the private zone."""
+    """A planned attack on a whole run, with a folder in the private zone."""
 
     config: AuditConfig
     folder: Path
@@ -138,7 +141,7 @@ class PipelineTrial:
         return pipeline_config(self.config).method.iterations + 2
 
     def carry_out(self, advance: Advance) -> dict[str, Any]:
-        """Run the pipeline with canaries, attack its outputs, and return claims and findings."""
+        """Run the pipeline with canaries, attack it and return claims and findings."""
         from flows.audit.findings import findings
 
         started = time.monotonic()
@@ -148,7 +151,10 @@ class PipelineTrial:
 
 
 def run_with_canaries(config: AuditConfig, folder: Path, advance: Advance) -> Planted:
-    """Insert canaries, execute the run and return its folder; AuditError with its message if it fails."""
+    """Insert canaries, execute the run and return its folder.
+
+    Raises AuditError with its message if it fails.
+    """
     from flows.engine.tools import RunTools
 
     attack = config.pipeline or PipelineAttack()
@@ -213,7 +219,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _wait(run: subprocess.Popen[str], runs: Path, rounds: int, advance: Advance) -> str:
-    """Wait for the run, report each finished iteration as progress, and return the output."""
+    """Wait for the run, report its progress and return the output."""
     reported = 0
     while True:
         try:

@@ -36,7 +36,7 @@ CANARY_SIDES = 2
 
 
 def audit_name() -> str:
-    """Return the name of a flow run: flow, epsilon or file, trials and `pipeline` for a whole run."""
+    """Return the flow run name from epsilon or file, trials and pipeline attack."""
     values = runtime.flow_run.parameters["config"]
     config = values if isinstance(values, AuditConfig) else AuditConfig.model_validate(values)
     what = Path(config.wasp_config).stem if config.wasp_config else f"eps{config.privacy.epsilon:g}"
@@ -44,7 +44,10 @@ def audit_name() -> str:
 
 
 def planned(config: AuditConfig) -> dict[str, Any]:
-    """Return the plan of an audit: mechanisms, claims and draws; it opens no private rows and spends no budget."""
+    """Return the plan of an audit: mechanisms, claims and draws.
+
+    It opens no private rows and spends no budget.
+    """
     attacks = attacks_of(config)
     whole = planned_pipeline(config) if config.pipeline else None
     return {
@@ -71,7 +74,10 @@ def _draws(attack: Attack) -> int:
 
 
 class AuditRun:
-    """The attacks of one audit and its manifest; `trial`: the optional attack on a whole run."""
+    """The attacks of one audit and its manifest.
+
+    `trial`: the optional attack on a whole run.
+    """
 
     def __init__(self, config: AuditConfig, artifacts: Artifacts, run_id: str, trial: PipelineTrial | None) -> None:
         self.config = config
@@ -90,7 +96,7 @@ class AuditRun:
         return f"runs/{self.run_id}/audit.json"
 
     def finish(self, attacked: Sequence[Attacked], whole: dict[str, Any] | None) -> dict[str, Any]:
-        """Write findings and figures, close the manifest and return the findings, passed or red."""
+        """Write findings and figures, close the manifest and return the findings."""
         mechanisms = [mechanism_of(result) for result in attacked]
         passed = all(mechanism["passed"] for mechanism in (*mechanisms, *([whole] if whole else [])))
         result = {
@@ -117,7 +123,10 @@ class AuditRun:
 
 
 def require_sound(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the findings; AuditError if more is proven than claimed, noise is reused or releases are added."""
+    """Return the findings.
+
+    Raises AuditError if more is proven than claimed, noise is reused or releases are added.
+    """
     if not result["passed"]:
         raise AuditError(text.red(result))
     return result

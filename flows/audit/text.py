@@ -1,4 +1,4 @@
-"""Format the plan, table and verdict of an audit for the terminal and the run page."""
+"""Format the plan and results of an audit for the terminal and the run page."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _guess(attack: dict[str, Any]) -> str:
 
 
 def notes(value: dict[str, Any]) -> list[str]:
-    """Return the mechanisms whose printed epsilon is no guarantee: the accounted epsilon is larger."""
+    """Return notes on mechanisms whose accounted epsilon exceeds the stated one."""
     return [
         f"{mechanism['mechanism']}: the printed epsilon {epsilon(mechanism['epsilon_stated'])} is no guarantee for one "
         f"{mechanism['protects']}, which can cost {epsilon(mechanism['epsilon_claimed'])}; at least "

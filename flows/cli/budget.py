@@ -52,7 +52,7 @@ def budget_group(
     datasets: Annotated[list[str], typer.Argument(help="Datasets about the same people.")],
     json_: Json = False,
 ) -> None:
-    """Group datasets about the same people: each release is charged to all. This cannot be undone."""
+    """Charge each release of a dataset to its whole group. This cannot be undone."""
     from flows.cli import budget_commands, budget_text
 
     _answer(budget_commands.group(name, datasets), json_, budget_text.budgets)
@@ -68,7 +68,7 @@ def budget_history(dataset: str, json_: Json = False) -> None:
 
 @budget.command("backup")
 def budget_backup(file: Path, json_: Json = False) -> None:
-    """Copy the ledger (a SQLite file) to a new file and verify the copy; runs may continue."""
+    """Copy the SQLite ledger to a new file and verify it; runs may continue."""
     from flows.storage import ledger_backup
 
     _answer(ledger_backup.backup(file), json_, lambda value: f"{value['file']}: {value['lines']} lines, sound. {KEY}")
@@ -76,7 +76,7 @@ def budget_backup(file: Path, json_: Json = False) -> None:
 
 @budget.command("restore")
 def budget_restore(file: Path, json_: Json = False) -> None:
-    """Replace the ledger with a backup; refuse a backup older than the state folder's releases."""
+    """Replace the ledger with a backup; refuse an outdated backup."""
     from flows.storage import ledger_backup
 
     _answer(ledger_backup.restore(file), json_, _restored)
@@ -89,7 +89,7 @@ def budget_report(
     out: Annotated[Path | None, typer.Option(help="File to write. Default: officer/ in the state folder.")] = None,
     json_: Json = False,
 ) -> None:
-    """Write the page that a privacy officer signs: ledger, remaining budget, releases and their meaning."""
+    """Write the ledger page that a privacy officer signs."""
     from flows.publish.ledger_page import write_page
 
     result = write_page(dataset, language, out)
@@ -100,7 +100,7 @@ def budget_report(
 
 @budget.command("verify")
 def budget_verify(dataset: str | None = typer.Argument(None), json_: Json = False) -> None:
-    """Verify the hash chain, every total and the release files; exit with code 1 on a mismatch."""
+    """Verify hash chain, totals and release files; exit with code 1 on a mismatch."""
     from flows.cli import budget_commands, budget_text
 
     result = budget_commands.verify(dataset)

@@ -21,7 +21,10 @@ def show(dataset: str | None) -> dict[str, Any]:
 def cap(
     dataset: str, epsilon: float, delta: float, reason: str, declare: bool = False, protects: str = "record"
 ) -> dict[str, Any]:
-    """Set the cap of a dataset for the unit `protects`; `declare` registers its name before the first run."""
+    """Set the cap of a dataset for the unit `protects`.
+
+    `declare` registers its name before the first run.
+    """
     from flows.config.privacy import check_delta
 
     if not epsilon > 0:
@@ -60,7 +63,7 @@ def history(dataset: str) -> dict[str, Any]:
 
 
 def verify(dataset: str | None) -> dict[str, Any]:
-    """Verify the hash chain, the totals (with a second accountant) and the release files.
+    """Verify hash chain, release files and, with a second accountant, the totals.
 
     `missing`: release files that do not exist; they do not make the ledger invalid.
     """

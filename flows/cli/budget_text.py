@@ -47,6 +47,6 @@ def history(value: dict[str, Any]) -> str:
 
 
 def verified(value: dict[str, Any]) -> str:
-    """Return the problems of the ledger, or that it is sound, and the missing release files."""
+    """Return the problems of the ledger and the missing release files as text."""
     problems = [f"PROBLEM  {problem}" for problem in value["problems"]] or ["the privacy ledger is sound"]
     return "\n".join([*problems, *(f"missing  {path}" for path in value["missing"])])

@@ -23,7 +23,7 @@ def export(
     ] = False,
     json_: Json = False,
 ) -> None:
-    """Write a signed bundle (synthetic rows, student, card) of a run that passes the release gate."""
+    """Write a signed bundle of a run that passes the release gate."""
     from flows.cli import commands
     from flows.publish import bundle
 
@@ -36,7 +36,7 @@ def verify_bundle(
     key: Annotated[Path | None, typer.Option(help="The sender's public key, obtained through another channel.")] = None,
     json_: Json = False,
 ) -> None:
-    """Check the signature and every file of a bundle; list differences and exit with code 1."""
+    """Check signature and files of a bundle; exit with code 1 on a difference."""
     from flows.cli import commands
     from flows.publish import bundle
 

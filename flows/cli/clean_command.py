@@ -1,4 +1,4 @@
-"""Implement `wasp clean`: list the state folder, select files by retention rules, remove them on request."""
+"""Implement `wasp clean`: list the state folder and apply retention rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flows.storage.retention import AGE, Choice, Going, Retention, choose, now
 
 
 def clean(rules: Retention, apply: bool) -> dict[str, Any]:
-    """Return the files of the state folder by kind, which are removed and why, and which are retained.
+    """Return the files by kind, the removed files and the retained files.
 
     Files are removed only with `apply`. New runs wait until this finishes.
     """
@@ -35,7 +35,10 @@ def clean(rules: Retention, apply: bool) -> dict[str, Any]:
 
 
 def rules_of(values: Mapping[str, str | None]) -> Retention:
-    """Return the retention rules of the command's options; ConfigError names the option of an invalid age."""
+    """Return the retention rules of the command's options.
+
+    ConfigError names the option of an invalid age.
+    """
     for name, age in values.items():
         if age is not None and not re.fullmatch(AGE, age):
             option = f"--{name.replace('_', '-')}"

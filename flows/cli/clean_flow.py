@@ -1,4 +1,7 @@
-"""Run `wasp clean` as a flow to schedule retention; the run page shows what was removed and why."""
+"""Run `wasp clean` as a flow to schedule retention.
+
+The run page shows what was removed and why.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ from flows.storage.retention import Retention
 
 @flow(name="clean", validate_parameters=True)
 def clean(rules: Retention | None = None, remove: bool = False) -> dict[str, Any]:
-    """Remove files of the state folder by rule; keep releases, privacy ledger and reports.
+    """Remove files of the state folder by rule.
+
+    Keep releases, privacy ledger and reports.
 
     Args:
         rules: maximum ages; without a rule only unusable files are selected.

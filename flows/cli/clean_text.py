@@ -8,7 +8,7 @@ from flows.engine.text import table
 
 
 def cleaned(value: dict[str, Any]) -> str:
-    """Return the contents of the state folder by kind, the removed files and the retained files."""
+    """Return the files by kind, the removed files and the retained files as text."""
     action = "removed" if value["applied"] else "to remove"
     rows = [
         [kind["kind"], kind["files"], size(kind["bytes"]), kind["going"] or "-", size(kind["going_bytes"])]

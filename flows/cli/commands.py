@@ -1,4 +1,7 @@
-"""Implement each command. Each returns one JSON-serialisable value, which `flows.cli.main` formats and prints."""
+"""Implement each command.
+
+Each returns one JSON-serialisable value, which `flows.cli.main` formats and prints.
+"""
 
 from __future__ import annotations
 
@@ -54,13 +57,19 @@ def _run_flow(entry: FlowEntry, config: Any, resumes: str | None = None) -> dict
 
 
 def plan(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
-    """Return what a run would spend and, under `problems`, its errors; call no model and reserve nothing."""
+    """Return what a run would spend and, under `problems`, its errors.
+
+    Call no model and reserve nothing.
+    """
     entry = find_flow(flow)
     return entry.plan(load_config(entry.config_class(), path, changes))
 
 
 def preview(path: Path, changes: Sequence[str], rows: int, flow: str = "wasp") -> dict[str, Any]:
-    """Return `rows` texts per model and class without reading private rows; cache the completions for the run."""
+    """Return `rows` texts per model and class without reading private rows.
+
+    Cache the completions for the run.
+    """
     from flows.engine.preview import preview_rows
 
     home = state_folder()
@@ -69,7 +78,7 @@ def preview(path: Path, changes: Sequence[str], rows: int, flow: str = "wasp") -
 
 
 def doctor(path: Path | None, changes: Sequence[str], flow: str = "wasp") -> dict[str, Any]:
-    """Check this machine and, with a configuration, the needs of its run and each language model."""
+    """Check this machine and, with a configuration, its run and language models."""
     from flows.cli.doctor import examine
 
     if path is None:
@@ -94,7 +103,10 @@ LISTED = ("epsilon_added", "releases_charged", "epsilon_spent", "accuracy", "fid
 
 
 def runs() -> dict[str, Any]:
-    """Return all runs of the state folder, newest last; unreadable manifests have the state 'damaged'."""
+    """Return all runs of the state folder, newest last.
+
+    Unreadable manifests have the state 'damaged'.
+    """
     home, rows = state_folder(), []
     artifacts = open_artifacts(home)
     for manifest in artifacts.list_runs():
@@ -108,7 +120,7 @@ def runs() -> dict[str, Any]:
 
 
 def show(run_id: str) -> dict[str, Any]:
-    """Return the manifest of a run, its summary if finished, and what `wasp clean` removed."""
+    """Return manifest, summary if finished, and files removed by `wasp clean`."""
     from flows.storage.removal import lost
 
     manifest, home = _manifest(run_id), state_folder()
@@ -130,7 +142,7 @@ def report(run_id: str) -> dict[str, Any]:
 def export(
     run_id: str, folder: Path, license_: str = "other", overlap_check: bool = True, approval: bool = False
 ) -> dict[str, Any]:
-    """Write the signed bundle of a run into a new folder if it passes the release gate.
+    """Write the signed bundle of a run that passes the release gate.
 
     With `approval`, or if the run's configuration requires it, a second person must first approve it in Prefect.
     """
@@ -160,7 +172,10 @@ def verify_bundle(folder: Path, key: Path | None) -> dict[str, Any]:
 
 
 def abandon(run_id: str) -> dict[str, Any]:
-    """Abandon a run; return its unspent reservation to the dataset, and to the parties if there are any."""
+    """Abandon a run.
+
+    Return its unspent reservation to the dataset, and to the parties if there are any.
+    """
     home, manifest = state_folder(), _resumable_manifest(run_id)
     ledger = open_ledger(home)
     if is_held(home, run_id, ledger):

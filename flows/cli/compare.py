@@ -1,4 +1,4 @@
-"""Define `wasp compare`, which runs the matrix of a configuration file or shows its cost (--plan)."""
+"""Define `wasp compare`, which runs a matrix or shows its cost (--plan)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def compare(
     set_: Annotated[list[str] | None, typer.Option("--set", "-s", help="Change one value: seeds=[0,1,2].")] = None,
     json_: Json = False,
 ) -> None:
-    """Run a matrix of methods, settings and seeds; compare the results with published figures in one table."""
+    """Run a matrix of methods, settings and seeds; compare with published figures."""
     from flows.cli import commands
 
     wording = find_flow("compare").wording()

@@ -1,4 +1,4 @@
-"""Check whether the pipeline can run on this machine, and report how to fix what fails."""
+"""Check whether the pipeline can run on this machine, and suggest fixes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ def examine(config: AnyConfig | None = None) -> dict[str, Any]:
 
 
 def _with_configuration(config: AnyConfig, checks: dict[str, Callable[[Path], str]], home: Path) -> dict[str, Any]:
-    """Check a configuration; call its models, which may cost money, only if it has no problem."""
+    """Check a configuration.
+
+    Call its models, which may cost money, only if it has no problem.
+    """
     from flows.engine.checks import problems_of
 
     problems = [str(problem) for problem in problems_of(config, home)]
@@ -71,7 +74,7 @@ def _with_configuration(config: AnyConfig, checks: dict[str, Callable[[Path], st
 
 
 def examine_party(party: Party) -> dict[str, Any]:
-    """Run every check of a party's machine in its own state folder, without revealing its rows."""
+    """Check a party's machine in its own state folder, without revealing its rows."""
     checks: dict[str, Callable[[Path], str]] = {
         "python": _python,
         "state folder": _folder,

@@ -1,4 +1,7 @@
-"""Define the `wasp` command line. With --json the last line on standard output is one JSON object."""
+"""Define the `wasp` command line.
+
+With --json the last line on standard output is one JSON object.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +95,7 @@ def resume(
 
 @app.command()
 def plan(flow: FlowName, config: Config, set_: Changes = None, json_: Json = False) -> None:
-    """Show sigma, epsilon, calls, tokens, minutes and problems of a run (exit code 2); spend nothing."""
+    """Show privacy, cost and problems (exit code 2) of a run; spend nothing."""
     from flows.cli import commands
 
     answer_plan(commands.plan(flow, config, set_ or []), json_, find_flow(flow).wording().plan)
@@ -151,7 +154,7 @@ app.command("party-leave")(party_leave)
 
 @app.command()
 def answers(file: Path, json_: Json = False) -> None:
-    """Export all cached completions to a Parquet file that a `recorded` model replays at no cost."""
+    """Export all cached completions to a Parquet file for `recorded` models."""
     from flows.cli import commands
 
     _answer(commands.answers(file), json_, lambda value: f"{value['answers']} completions in {value['file']}")
@@ -194,7 +197,7 @@ def clean(  # noqa: PLR0913  one option per rule
     yes: Annotated[bool, typer.Option("--yes", help="Remove the files. Default: only show them.")] = False,
     json_: Json = False,
 ) -> None:
-    """Show the contents of the state folder and what the rules would remove; --yes removes it.
+    """Show the state folder and the files to remove; --yes removes them.
 
     Releases, the privacy ledger, its key, manifests, summaries and reports are never removed.
     """
@@ -223,7 +226,7 @@ def doctor(
     flow: Annotated[str, typer.Option(help="Flow of the configuration.")] = "wasp",
     party_: Annotated[Path | None, typer.Option("--party", help="Check the party of this file (party.yaml).")] = None,
 ) -> None:
-    """Check this machine: packages, state folder, privacy ledger, encoder, tracking; --config: a run's needs."""
+    """Check this machine and, with --config, the needs of a run."""
     if party_ is not None:
         checks = look_at(party_)
     else:
@@ -241,7 +244,7 @@ def doctor(
 def serve(
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent runs.")] = 4,
 ) -> None:
-    """Execute runs that are started in the UI of a Prefect server; one process serves all flows."""
+    """Execute runs that are started in the Prefect UI; one process for all flows."""
     from importlib.metadata import entry_points
 
     # Deployments import flows, so the command finds them by entry point.

@@ -29,7 +29,7 @@ def partition(  # noqa: PLR0913  one option per setting
     ] = "sentence_transformers:embedded",
     json_: Json = False,
 ) -> None:
-    """Split rows among parties by a Dirichlet draw per class, for experiments; each gets a private folder."""
+    """Split rows among parties by a Dirichlet draw per class, for experiments."""
     from connectors.interfaces.rows import RowsRef
     from flows.federation.partition import PartyFile
     from flows.federation.partition import partition as split_rows

@@ -1,4 +1,4 @@
-"""Define the commands of a federated party: `wasp party`, `wasp party-keys`, `wasp party-leave`."""
+"""Define `wasp party`, `wasp party-keys` and `wasp party-leave`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Config = Annotated[Path, typer.Option("--config", "-c", help="The party's file (
 
 
 def party(config: Config) -> None:
-    """Start a worker that votes with this party's rows in federated runs until it is interrupted."""
+    """Start a worker that votes with this party's rows until interrupted."""
     from flows.runtime.state_folder import ended_in_order
 
     member = _open_party(config)
@@ -32,7 +32,7 @@ def party(config: Config) -> None:
 
 
 def party_keys(config: Config, json_: Json = False) -> None:
-    """Print the party's line for the registry of parties; create its long-term key if it has none."""
+    """Print the party's registry line; create its long-term key if missing."""
     from flows.federation.party import load_party
 
     member = load_party(config)
@@ -41,7 +41,7 @@ def party_keys(config: Config, json_: Json = False) -> None:
 
 
 def party_leave(config: Config, json_: Json = False) -> None:
-    """Remove the party's work pool and deployment from the coordinator's server; keep its rows and ledger."""
+    """Remove the party from the coordinator's server; keep its rows and ledger."""
     member = _open_party(config)
     from flows.federation.worker import leave
 
@@ -53,7 +53,7 @@ def party_leave(config: Config, json_: Json = False) -> None:
 
 
 def look_at(config: Path) -> dict[str, Any]:
-    """Check a party of a federation: its file, key, registry, rows, cap, exchange and server."""
+    """Check a party: its file, key, registry, rows, cap, exchange and server."""
     member = _open_party(config)
     from flows.cli.doctor import examine_party
 

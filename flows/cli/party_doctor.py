@@ -1,4 +1,4 @@
-"""Checks of `wasp doctor` for federated runs, on the coordinator's machine and on a party's machine."""
+"""Checks of `wasp doctor` for coordinators and parties of federated runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ MOST_NAMES = 5
 
 # --- the coordinator
 def coordinator_checks(config: AnyConfig) -> Checks:
-    """Return the checks of a federated run in addition to its models; empty without parties."""
+    """Return the checks of a federated run in addition to its models.
+
+    Empty without parties.
+    """
     choice = config.parties
     if choice is None:
         return {}
@@ -54,7 +57,10 @@ def _describe_parties(federation: Federation) -> str:
 
 
 def _exchange(files: RemoteFiles) -> str:
-    """Write, list, read and remove a file; ArtifactError if the exchange does not respond."""
+    """Write, list, read and remove a file.
+
+    Raises ArtifactError if the exchange does not respond.
+    """
     if files.is_folder and not Path(files.address).is_dir():
         raise ConfigError(f"{files.address}: folder does not exist. Create it, or mount the shared folder.")
     name, content = f"doctor/{uuid4().hex}", b"written by wasp doctor\n"
@@ -68,7 +74,10 @@ def _exchange(files: RemoteFiles) -> str:
 
 
 def _workers(federation: Federation) -> str:
-    """Check that every party's worker polls this Prefect server; ConfigError lists the others."""
+    """Check that every party's worker polls this Prefect server.
+
+    ConfigError lists the others.
+    """
     from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_API_URL
 
@@ -97,7 +106,10 @@ def _first_states(states: Mapping[str, str]) -> str:
 
 # --- a party
 def party_checks(party: Party) -> Checks:
-    """Return the checks of a party; about its rows they report only that they can be used."""
+    """Return the checks of a party.
+
+    About its rows they report only that they can be used.
+    """
     return {
         "key": lambda _: party.public_line,
         "registry": partial(_registry, party),

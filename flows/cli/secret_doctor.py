@@ -40,7 +40,10 @@ Stored = tuple[str, Any]
 
 
 def check_stored_secrets(home: Path) -> str:
-    """Return how much was searched; ConfigError names the locations of secrets and how to remove them."""
+    """Return how much was searched.
+
+    ConfigError names the locations of secrets and how to remove them.
+    """
     stored = list(_in_prefect())
     findings = [f"{location} ({finding})" for location, parameters in stored for finding in find_secrets(parameters)]
     files = list(_state_files(home))
@@ -60,7 +63,7 @@ def _names() -> list[str]:
 
 
 def _in_prefect() -> Iterator[Stored]:
-    """Yield the parameters that Prefect stores for our flows, on the server or else in the local database."""
+    """Yield the parameters that Prefect stores, on the server or else locally."""
     from prefect.settings import PREFECT_API_URL, get_current_settings
 
     if PREFECT_API_URL.value():
@@ -99,7 +102,10 @@ def _on_server() -> Iterator[Stored]:
 
 
 def _in_database(address: str) -> Iterator[Stored]:
-    """Yield parameters from Prefect's database, opened read-only; yield nothing if it does not exist."""
+    """Yield parameters from Prefect's database, opened read-only.
+
+    Yield nothing if it does not exist.
+    """
     import sqlalchemy
 
     from connectors.rows.databases import read_sql
@@ -134,7 +140,7 @@ def _state_files(home: Path) -> Iterator[Path]:
 
 
 def _in_file(path: Path) -> Iterator[str]:
-    """Yield the locations of secrets in a file: the field of a JSON value, else the line."""
+    """Yield the locations of secrets in a file: JSON field, else line."""
     text = path.read_text(encoding="utf-8", errors="replace")
     if path.suffix in (".json", ".jsonl"):
         try:

@@ -1,4 +1,4 @@
-"""Cells of a comparison: one flow and configuration each, identified by content so that results are reused."""
+"""Cells of a comparison, identified by content to reuse results."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ class Cell:
 
 
 def cells_of(config: CompareConfig) -> list[Cell]:
-    """Return the matrix, row by row; ConfigError names the row and column of an invalid configuration."""
+    """Return the matrix, row by row.
+
+    ConfigError names the row and column of an invalid configuration.
+    """
     return [
         _cell(config, row, column, seed) for row in config.rows for column in config.columns for seed in config.seeds
     ]
@@ -68,7 +71,10 @@ def split_cells(artifacts: Artifacts, cells: Sequence[Cell]) -> tuple[dict[str, 
 
 
 def load_answer(artifacts: Artifacts, cell: Cell) -> Answer | None:
-    """Return the stored answer of a finished cell; None if its run does not exist or is incomplete."""
+    """Return the stored answer of a finished cell.
+
+    None if its run does not exist or is incomplete.
+    """
     run_id = artifacts.read_text(_pointer(cell))
     text = artifacts.read_text(f"runs/{run_id}/summary.json") if run_id else None
     if text is None:
@@ -83,7 +89,7 @@ def store_run_id(artifacts: Artifacts, cell: Cell, run_id: str) -> None:
 
 
 def relabel(cell: Cell, other: Answer) -> Answer:
-    """Return the answer of an identical cell under this cell's labels: a method may ignore a setting."""
+    """Return the answer of an identical cell under this cell's labels."""
     return replace(other, row=cell.row, column=cell.column, seed=cell.seed)
 
 
@@ -147,7 +153,7 @@ def _file(name: str) -> Path:
 
 
 def _stamps(config: RunConfig) -> list[list[Any]]:
-    """Return size and modification time of every input file: changed rows make another cell."""
+    """Return size and time of every input file: changed rows make another cell."""
     from flows.runtime.paths import place
 
     paths = [rows.path for rows in (config.private, config.test, config.public) if rows is not None]

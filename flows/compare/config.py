@@ -1,4 +1,4 @@
-"""Typed parameters of a comparison: methods in rows, settings in columns, repeated with seeds."""
+"""Typed parameters of a comparison: rows, columns and seeds."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class CompareConfig(Strict):
 
     @property
     def execution(self) -> Execution:
-        """Execution settings: cells run in threads of one process, their steps as each configuration specifies."""
+        """Execution settings: cells run in threads of one process."""
         return Execution(max_workers=self.workers)
 
     @property

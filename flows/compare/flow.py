@@ -1,4 +1,4 @@
-"""Comparison flow: run a matrix of methods and settings and compare the results with published figures.
+"""Comparison flow: run a matrix and compare it with published figures.
 
 Finished cells are reused; a failed cell does not stop the others.
 """
@@ -17,7 +17,7 @@ from tasks.prefect.runtime import now
 
 @flow(name="compare", flow_run_name=compare_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
 def compare(config: CompareConfig) -> dict[str, Any]:
-    """Run every cell of a matrix and compare the results with each other and with published figures.
+    """Run every cell of a matrix and compare the results with published figures.
 
     Args:
         config: rows, columns, seeds, the reference row, metrics and workers.

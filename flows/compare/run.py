@@ -81,7 +81,10 @@ class CompareRun:
         return answer(cell, summary)
 
     def finish(self, completed: Sequence[Answer]) -> dict[str, Any]:
-        """Write and track tables and plots; return the summary, which includes failed cells."""
+        """Write and track tables and plots.
+
+        Return the summary, which includes failed cells.
+        """
         by_key = self.known | dict(zip([cell.key for cell in self.open], completed, strict=True))
         answers = [relabel(cell, by_key[cell.key]) for cell in self.cells]
         folder = f"runs/{self.run_id}"
@@ -104,7 +107,7 @@ class CompareRun:
         return summary
 
     def _made_before(self, folder: str) -> str | None:
-        """Return the time of the stored tables if this comparison reuses all cells, else None."""
+        """Return the time of the stored tables if all cells are reused, else None."""
         stored = None if self.open else self.artifacts.read_text(f"{folder}/summary.json")
         return json.loads(stored).get("made") if stored else None
 
@@ -143,7 +146,7 @@ class CompareRun:
 
 @contextmanager
 def comparing(config: CompareConfig) -> Iterator[CompareRun]:
-    """Open a comparison: check its configurations and record its end or error in the manifest."""
+    """Open a comparison: check its configurations and record how it ends."""
     story, home = Story(), state_folder()
     with told(story), beating():
         check_room(home)

@@ -32,7 +32,7 @@ def plan(value: dict[str, Any]) -> str:
 
 
 def summary(value: dict[str, Any]) -> str:
-    """Return cells, verdicts on published claims and table paths of a finished comparison as text."""
+    """Return cells, verdicts and table paths of a finished comparison as text."""
     heads = ("row", "column", "seed", "state", "accuracy", "fid", "epsilon of output", "added to budget", "seconds")
     lines = [table([_result_row(cell) for cell in value["cells"] if not cell["not_private"]], heads), ""]
     lines += _unnoised(value)

@@ -23,7 +23,9 @@ ADDED = ("calls", "tokens_in", "tokens_out", "dollars_about", "dollars_estimated
 
 
 def planned(config: CompareConfig) -> dict[str, Any]:
-    """Return calls, cost and budget of all open cells; open no rows and reserve nothing.
+    """Return calls, cost and budget of all open cells.
+
+    Open no rows and reserve nothing.
 
     Budgets are per dataset name in the ledger: the total epsilon of all releases under adaptive composition.
     """
@@ -77,7 +79,7 @@ def summary_of(comparison: Comparison, run_id: str, folder: str) -> dict[str, An
 
 
 def _problems(cells: Sequence[Cell]) -> list[str]:
-    """Return the problems of the open cells without duplicates, each with the first cell that has it."""
+    """Return the problems of open cells, each with the first cell that has it."""
     home, memo, problems = state_folder(), Memo(), dict[str, str]()
     for cell in cells:
         for problem in problems_of(cell.config, home, memo):
@@ -86,7 +88,7 @@ def _problems(cells: Sequence[Cell]) -> list[str]:
 
 
 def _datasets(plans: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Return the planned charges of each private dataset: runs, releases and total epsilon."""
+    """Return runs, releases and total epsilon of each private dataset."""
     from flows.runtime.paths import default_name
 
     events: dict[tuple[str, float], list[Mapping[str, Any]]] = defaultdict(list)

@@ -1,4 +1,7 @@
-"""Flow that a party executes in each round of a coordinator; its parameters identify the round."""
+"""Flow that a party executes in each round of a coordinator.
+
+Its parameters identify the round.
+"""
 
 # No postponed annotations: Prefect sends a served flow to another process and needs their values.
 from typing import Any
@@ -25,7 +28,7 @@ def set_party(party: Party) -> None:
 
 @flow(name="party_round", validate_parameters=True, persist_result=False, log_prints=False)
 def party_round(run_id: str, iteration: int, attempt: int) -> Any:
-    """Vote on the texts of a round with this party's rows, mask the votes and send them.
+    """Vote on the texts of a round with this party's rows; send masked votes.
 
     Args:
         run_id: the coordinator's run.

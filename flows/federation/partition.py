@@ -31,7 +31,7 @@ embedder: {connector: <connector>, model: <model>}      # same as the coordinato
 
 @dataclass(frozen=True, slots=True)
 class PartyFile:
-    """Contents of every party's file: cap, exchange, the coordinator's server and the embedder."""
+    """Contents of every party's file: cap, exchange, server and embedder."""
 
     epsilon: str = "4"
     delta: float = 1e-5
@@ -60,7 +60,7 @@ class PartyFile:
 
 
 def partition(source: RowsRef, folder: Path, settings: Partition, file: PartyFile) -> dict[str, Any]:
-    """Split the rows and return the parties without their row counts, which are private.
+    """Split the rows and return the parties without their private row counts.
 
     Each party gets its file, rows and long-term key; the registry of all keys is next to their folders.
     """

@@ -1,4 +1,4 @@
-"""A party in its own process: configuration, connectors and identity in the federation."""
+"""A party in its own process: configuration, connectors and identity."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Party:
-    """A party that opens each connector on first use (implements tasks.core.tools.RowTools)."""
+    """A party that opens connectors on first use (implements RowTools)."""
 
     def __init__(self, config: PartyConfig, folder: Path) -> None:
         check_name(config.name)
@@ -93,7 +93,10 @@ class Party:
 
     @cached_property
     def member(self) -> Member:
-        """The party's identity in the federation; ConfigError if the registry has another key for it."""
+        """The party's identity in the federation.
+
+        Raises ConfigError if the registry has another key for it.
+        """
         from connectors.security.signing import public_pem
 
         path = Path(place(self.config.registry, str(self.folder))).expanduser()
@@ -152,7 +155,10 @@ def load_party(path: Path) -> Party:
 
 
 def party_at_home(path: Path) -> Party:
-    """Load a party and store Prefect's files in its state folder; call before Prefect is imported."""
+    """Load a party and store Prefect's files in its state folder.
+
+    Call before Prefect is imported.
+    """
     party = load_party(path)
     if os.environ.get("PREFECT_HOME") == str(state_place() / "prefect"):
         os.environ["PREFECT_HOME"] = str(party.home / "prefect")

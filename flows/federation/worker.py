@@ -1,4 +1,4 @@
-"""Prefect worker of `wasp party`, which executes its party's rounds in its own process.
+"""Prefect worker of `wasp party`, which executes rounds in its own process.
 
 It creates its work pool and deployment on the coordinator's server, so a party needs no server.
 """
@@ -58,7 +58,7 @@ class PartyResult(BaseWorkerResult):
 
 
 class PartyWorker(BaseWorker[BaseJobConfiguration, BaseVariables, PartyResult]):
-    """Worker that executes this party's flow runs in threads, so rows and vectors stay loaded."""
+    """Worker that runs this party's rounds in threads, so rows stay loaded."""
 
     type = TYPE
     job_configuration = BaseJobConfiguration
@@ -80,7 +80,10 @@ class PartyWorker(BaseWorker[BaseJobConfiguration, BaseVariables, PartyResult]):
 
 
 def serve_party(party: Party) -> None:
-    """Execute this party's rounds until interrupted; ConfigError if the server is unusable."""
+    """Execute this party's rounds until interrupted.
+
+    Raises ConfigError if the server is unusable.
+    """
     assert party.member.name  # raises an error if the registry lacks the key
     set_party(party)
     give_back_ended(party, party.exchange)
@@ -101,7 +104,7 @@ def serve_party(party: Party) -> None:
 
 
 def was_away(error: BaseException) -> bool:
-    """Return whether a worker stopped because the server did not respond or was too busy."""
+    """Return whether a worker stopped because the server was down or too busy."""
     if isinstance(error, BaseExceptionGroup):
         return all(was_away(nested) for nested in error.exceptions)
     if isinstance(error, HTTPStatusError):
@@ -116,7 +119,7 @@ def refusal(client: SyncPrefectClient, error: PrefectHTTPStatusError) -> str:
 
 
 def party_states(client: SyncPrefectClient, parties: Sequence[str]) -> dict[str, str]:
-    """Return for each party `waiting` if its worker polls this server, else a description of its state."""
+    """Return `waiting` for each party that polls this server, else its state."""
     pools = {f"{POOL}{party}": party for party in parties}
     states = dict.fromkeys(parties, "never started with this server")
     for names in chunks(list(pools), PAGE):
@@ -127,7 +130,10 @@ def party_states(client: SyncPrefectClient, parties: Sequence[str]) -> dict[str,
 
 
 def leave(party: Party) -> dict[str, Any]:
-    """Remove this party's deployment and work pool; return the unspent reservations of ended runs."""
+    """Remove this party's deployment and work pool.
+
+    Return the unspent reservations of ended runs.
+    """
     ended = give_back_ended(party, party.exchange)
     with temporary_settings(party.settings()), get_client(sync_client=True) as client:
         _wait_for_server(client, TIMEOUT_SECONDS)
@@ -165,7 +171,7 @@ def _retry_while_busy(work: Callable[[], None], seconds: float, pause: float = 2
 
 
 def _register(client: SyncPrefectClient, party: Party) -> None:
-    """Create missing work pool and deployment, and reschedule unfinished runs of an earlier process."""
+    """Create work pool and deployment; reschedule runs of an earlier process."""
     try:
         client.create_work_pool(
             WorkPoolCreate(

@@ -1,4 +1,4 @@
-"""Find the audits about the noise of a run, for the release gate, the dataset card and the ledger page."""
+"""Find the audits about a run's noise, for gate, dataset card and ledger page."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ part or of a density apply to no vote.
 
 
 def audits_of(artifacts: Artifacts, claim: Mapping[str, Any]) -> tuple[AuditLine, ...]:
-    """Return the newest audit of each kind (vote, party sums, whole run) with the noise of `claim`.
+    """Return the newest vote, party-sum and whole-run audits of `claim`'s noise.
 
     `claim`: the values of `SAME`, the `sides` of the run's vote, and `shared`: several parties voted. A passed audit of
     one kind does not replace an older failed audit of another kind. ArtifactError if findings are damaged.
@@ -53,7 +53,9 @@ def audits_of(artifacts: Artifacts, claim: Mapping[str, Any]) -> tuple[AuditLine
 
 
 def audits_of_parts(artifacts: Artifacts, charges: Sequence[tuple[str, Charge]]) -> tuple[AuditLine, ...]:
-    """Return the newest audit of each non-vote release with the noise of its charge; `charges`: (slot, charge).
+    """Return the newest audit of each non-vote release with the noise of its charge.
+
+    `charges`: (slot, charge).
 
     An audit attacks few terms and frequencies, and its result holds for any number of them: only the ratio of noise
     scale to the contribution of a document matters.
@@ -77,7 +79,10 @@ def _same_part(finding: Mapping[str, Any], charge: Charge) -> bool:
 def _newest(
     artifacts: Artifacts, kind_of: Callable[[Mapping[str, Any]], str | None], kinds: Sequence[str]
 ) -> tuple[AuditLine, ...]:
-    """Return the newest finding of each kind; `kind_of` returns None for findings about other noise."""
+    """Return the newest finding of each kind.
+
+    `kind_of` returns None for findings about other noise.
+    """
     newest: dict[str, AuditLine] = {}
     audits = [run for run in artifacts.list_runs() if run.get("flow") == "audit" and run.get("ended")]
     for audit in sorted(audits, key=lambda run: str(run["ended"])):
@@ -96,7 +101,10 @@ def _newest(
 
 
 def require_no_red_audit(artifacts: Artifacts, manifest: Mapping[str, Any]) -> tuple[AuditLine, ...]:
-    """Return the newest audits of a run's noise, possibly none; AuditError if one of them failed."""
+    """Return the newest audits of a run's noise, possibly none.
+
+    Raises AuditError if one of them failed.
+    """
     from flows.audit.claims import claims
     from flows.config.files import check_config
     from flows.engine.prepare import make_noise
@@ -149,7 +157,10 @@ def same_noise(claim: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _mechanisms(artifacts: Artifacts, run_id: str) -> list[dict[str, Any]]:
-    """Return the findings of one audit, the whole run last; empty for an audit that stopped early."""
+    """Return the findings of one audit, the whole run last.
+
+    Empty for an audit that stopped early.
+    """
     path = f"runs/{run_id}/audit.json"
     text = artifacts.read_text(path)
     if text is None:

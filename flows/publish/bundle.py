@@ -18,7 +18,9 @@ FORMAT = "wasp bundle 1"
 
 
 def seal(folder: Path, secret: bytes, facts: Mapping[str, Any]) -> str:
-    """Write public key, manifest and signature into a bundle; return the fingerprint of the key.
+    """Write public key, manifest and signature into a bundle.
+
+    Return the fingerprint of the key.
 
     `facts`: manifest fields in addition to the hashes. manifest.sig is the Ed25519 signature of manifest.json, base64.
     """
@@ -35,7 +37,9 @@ def seal(folder: Path, secret: bytes, facts: Mapping[str, Any]) -> str:
 
 
 def verify_bundle(folder: Path, home: Path, key: Path | None = None) -> dict[str, Any]:
-    """Check signature and hashes of a bundle; return its problems, key fingerprint and whether the key is trusted.
+    """Check signature and hashes of a bundle.
+
+    Return its problems, key fingerprint and whether the key is trusted.
 
     `key`: the sender's public key; default: the key of this state folder, else the key in the bundle. The latter
     proves only that the files did not change after signing. ConfigError if the folder is not a bundle.

@@ -1,4 +1,7 @@
-"""Describe a bundle in Croissant 1.0 (MLCommons; docs.mlcommons.org/croissant/docs/croissant-spec-1.0.html)."""
+"""Describe a bundle in Croissant 1.0 (MLCommons.
+
+Docs.mlcommons.org/croissant/docs/croissant-spec-1.0.html).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _TERMS: Final = (
 
 
 def croissant(facts: BundleFacts, folder: Path) -> dict[str, Any]:
-    """Return croissant.json (files, record set and fields) of a bundle that contains its rows."""
+    """Return croissant.json (files, record set, fields) of a bundle with rows."""
     return {
         "@context": _context(),
         "@type": "sc:Dataset",

@@ -1,4 +1,4 @@
-"""Write the dataset card of a bundle: README.md with the YAML header of the Hugging Face Hub."""
+"""Write the dataset card: README.md with the YAML header of the Hub."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000
 
 @dataclass(frozen=True, slots=True)
 class BundleFacts:
-    """Facts about the run of a bundle. `overlap` is None without a search for copies; `unsearched` has the reason.
+    """Facts about the run of a bundle.
+
+    `overlap` is None without a search for copies; `unsearched` has the reason.
 
     `approved`: the requester of the bundle and the approval by a second person; None if none was required.
     `audits`: the newest audits of its noise, all passed; possibly empty.
@@ -75,12 +77,12 @@ class BundleFacts:
 
     @property
     def chosen(self) -> bool:
-        """Whether private records only trained the teachers that select texts and set the number per class."""
+        """True if private records only trained teachers and set the class sizes."""
         return bool(self.report.plan.beside) and not self.report.plan.sigma
 
     @property
     def copies(self) -> str:
-        """Result of the search for private passages in the texts, without any number computed on private rows."""
+        """Result of the search for private passages, without private numbers."""
         if self.overlap is None:
             return f"Texts were not searched for passages of private rows: {self.unsearched}."
         return (
@@ -92,7 +94,7 @@ class BundleFacts:
 
 
 def audited(audits: Sequence[AuditLine]) -> str:
-    """Return a sentence about the newest audits of a run's noise, or about their absence."""
+    """Return a sentence about the newest audits of a run's noise or their absence."""
     if not audits:
         return "Not audited: the state folder of the run contains no audit of this noise."
     results = "; ".join(
@@ -119,7 +121,7 @@ def dataset_card(facts: BundleFacts) -> str:
 
 
 def front_matter(facts: BundleFacts) -> dict[str, Any]:
-    """Return the YAML header of the card (dataset card metadata of the Hugging Face Hub)."""
+    """Return the YAML header of the card (Hugging Face Hub metadata)."""
     values: dict[str, Any] = {
         "pretty_name": facts.title,
         "license": facts.license,
@@ -137,7 +139,7 @@ def front_matter(facts: BundleFacts) -> dict[str, Any]:
 
 
 def mechanisms(report: Report) -> list[str]:
-    """Return one line per kind of noise in the run's output, with scale and sensitivity."""
+    """Return one line per kind of noise in the output: scale and sensitivity."""
     lines: dict[str, int] = {}
     for charge in report.happened.charges:
         name = charge.mechanism.replace("_", " ").replace("gaussian", "Gaussian")

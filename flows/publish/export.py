@@ -1,4 +1,4 @@
-"""Write the signed bundle of a run: synthetic rows, student and card, all covered by noise."""
+"""Write the signed bundle of a run: synthetic rows, student and card."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ExportOptions:
 def export_run(
     home: Path, artifacts: Artifacts, manifest: dict[str, Any], folder: Path, options: ExportOptions | None = None
 ) -> dict[str, Any]:
-    """Write the bundle of a finished run atomically into `folder`, which must be new or empty.
+    """Write the bundle of a finished run atomically into a new or empty folder.
 
     Raises ApprovalError if a required approval is missing; ConfigError for an unfinished or not private run, and if
     texts repeat long passages of private rows; LedgerError if the privacy ledger does not verify; AuditError if the
@@ -128,7 +128,7 @@ def check_student(folder: Path) -> None:
 
 
 def _ledger_entry(facts: BundleFacts, manifest: str) -> Entry:
-    """Return the ledger entry of an export: the user, and the bundle's content by its manifest hash."""
+    """Return the ledger entry of an export with user and manifest hash."""
     detail: dict[str, Any] = {"manifest": manifest, "license": facts.license, "overlap_check": _searched(facts)}
     if facts.approved:
         detail["approval"] = _approved(facts)

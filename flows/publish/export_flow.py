@@ -1,4 +1,4 @@
-"""Export with approval: a flow run that pauses in Prefect until a second person approves."""
+"""Export flow that pauses in Prefect until a second person approves."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ExportAnswer(Answer):
 
 @flow(name="export", flow_run_name="export-{run_id}", persist_result=False, retries=0)
 def export(run_id: str, folder: str, license_: str = "other", overlap_check: bool = True) -> dict[str, Any]:
-    """Write the signed bundle of a run if it passes the release gate and a second person approves.
+    """Write the signed bundle of a run after the release gate and an approval.
 
     Args:
         run_id: the finished run.

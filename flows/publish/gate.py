@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 
 def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[dict[str, Any], Report]:
-    """Return summary and report; ConfigError or ArtifactError if a run is unfinished, not private or incomplete."""
+    """Return summary and report.
+
+    Raises ConfigError or ArtifactError if a run is unfinished, not private or incomplete.
+    """
     run_id = manifest["run_id"]
     summary, report = (artifacts.read_text(f"runs/{run_id}/{name}.json") for name in ("summary", "report"))
     if manifest["state"] != "done" or summary is None or report is None:
@@ -52,7 +55,9 @@ def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[dict[str,
 
 
 def ledger_head(home: Path, artifacts: Artifacts, dataset: str) -> str:
-    """Return the hash of a dataset's newest ledger entry; LedgerError if ledger or releases do not verify.
+    """Return the hash of a dataset's newest ledger entry.
+
+    Raises LedgerError if ledger or releases do not verify.
 
     Empty for a run that used no private rows, because it has no ledger entry.
     """
@@ -66,7 +71,9 @@ def ledger_head(home: Path, artifacts: Artifacts, dataset: str) -> str:
 
 
 def search(home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd.DataFrame) -> Overlap | None:
-    """Search the texts for passages of the run's private rows; None for a run without a release.
+    """Search the texts for passages of the run's private rows.
+
+    None for a run without a release.
 
     The ledger records the access before the rows are opened. Raises ConfigError if there are such passages
     (PRIVATE-OVERLAP), and if the rows changed or cannot be opened.
@@ -104,7 +111,10 @@ def search(home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd
 
 
 def _fingerprint(artifacts: Artifacts, run_id: str) -> str | None:
-    """Return the fingerprint of the private rows, None if none were used; ArtifactError if it is unreadable."""
+    """Return the fingerprint of the private rows, None if none were used.
+
+    Raises ArtifactError if it is unreadable.
+    """
     releases = artifacts.finished(RELEASES.replace("*", run_id, 1))
     fingerprints = {str(release.get("parameters", {}).get("private") or "") for release in releases.values()}
     if len(fingerprints) > 1 or "" in fingerprints:
@@ -113,7 +123,7 @@ def _fingerprint(artifacts: Artifacts, run_id: str) -> str | None:
 
 
 def _public(tools: RunTools, card: TaskCard) -> Iterator[str]:
-    """Yield all public texts: task descriptions, their prompts, vocabulary, test and public rows."""
+    """Yield all public texts: task, prompts, vocabulary, test and public rows."""
     yield from (card.zero_shot, card.contrastive, card.good_only, card.item, card.attribute)
     for label in card.labels:
         yield from (label.name, label.description, " ".join(label.words))

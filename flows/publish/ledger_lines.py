@@ -45,7 +45,7 @@ def shared(entries: Sequence[Entry]) -> tuple[Shared, ...]:
 
 
 def touched(entries: Sequence[Entry], runs: Sequence[RunLine]) -> tuple[Touch, ...]:
-    """Return every access to private rows without noise: ledger entries first, then accesses only in reports."""
+    """Return accesses to private rows without noise, from ledger then reports."""
     touches = [
         Touch(entry.at, entry.who, entry.flow, entry.run_id, *_access(entry), entry.detail.get("of", ""))
         for entry in entries

@@ -1,4 +1,4 @@
-"""Collect the page that a privacy officer signs from one dataset's ledger and its run files."""
+"""Collect the page that a privacy officer signs from ledger and run files."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def write_page(dataset: str, language: str, path: Path | None = None) -> dict[st
 
 
 def collect(ledger: BudgetBook, home: Path, dataset: str) -> OfficerPage:
-    """Return the contents of a dataset's page; LedgerError if the ledger has no such dataset."""
+    """Return the contents of a dataset's page.
+
+    Raises LedgerError if the ledger has no such dataset.
+    """
     name = ledger.find(dataset)
     problems = tuple(verify(open_artifacts(home), ledger, name).problems)
     if problems:
@@ -94,7 +97,7 @@ def collect(ledger: BudgetBook, home: Path, dataset: str) -> OfficerPage:
 
 
 def _unit(status: Status) -> str:
-    """Return the unit of the totals: person only if every release, or the cap, protects persons."""
+    """Return the unit of the totals: person if all releases or the cap protect it."""
     persons = bool(status.units) and all(unit.startswith("person/") for unit in status.units)
     return "person" if persons or status.cap_protects == "person" else "record"
 
@@ -136,12 +139,15 @@ def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> R
 
 
 def _epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float | None:
-    """Return the total epsilon of the events, 0 without events, None if one has no noise."""
+    """Return the total epsilon of the events; None if one has no noise."""
     return finite(epsilon_of(list(events), delta)) if events else 0.0
 
 
 def _audits(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditLine, ...]:
-    """Return the newest audits of all released parts; votes with different noise have no audit."""
+    """Return the newest audits of all released parts.
+
+    Votes with different noise have no audit.
+    """
     parts = [(entry.slot, _charge(entry)) for entry in released if entry.slot in PARTS]
     of_parts = audits_of_parts(open_artifacts(home), parts) if parts else ()
     votes = [entry for entry in released if entry.slot not in PARTS]
@@ -182,7 +188,7 @@ def _state(status: Status, run_id: str, own: Sequence[Entry], released: Sequence
 
 
 def _sure(epsilon: float | None) -> tuple[float, float]:
-    """Return the highest certainty of an attacker with a prior belief of 1/2 and of 1/100."""
+    """Return an attacker's maximum certainty for prior beliefs 1/2 and 1/100."""
     return (1.0, 1.0) if epsilon is None else (certainty(epsilon, EVEN), certainty(epsilon, LOW))
 
 
