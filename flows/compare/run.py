@@ -52,7 +52,7 @@ class CompareRun:
         self.artifacts = artifacts
         self.run_id = run_id
         self.started = time.monotonic()
-        self.known, self.open = split_cells(artifacts, cells)
+        self.stored, self.open = split_cells(artifacts, cells)
         self.tables = ""
         self.tracker = self._open_tracker()
         manifest = begun(run_id, "compare", None, config.model_dump(mode="json"))
@@ -85,7 +85,7 @@ class CompareRun:
 
         Return the summary, which includes failed cells.
         """
-        by_key = self.known | dict(zip([cell.key for cell in self.open], completed, strict=True))
+        by_key = self.stored | dict(zip([cell.key for cell in self.open], completed, strict=True))
         answers = [relabel(cell, by_key[cell.key]) for cell in self.cells]
         folder = f"runs/{self.run_id}"
         comparison = self._comparison(answers, self._made_before(folder) or now())

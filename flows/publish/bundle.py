@@ -45,8 +45,8 @@ def verify_bundle(folder: Path, home: Path, key: Path | None = None) -> dict[str
     proves only that the files did not change after signing. ConfigError if the folder is not a bundle.
     """
     content, pem = _read(folder, MANIFEST), _read(folder, PUBLIC_KEY)
-    known = read_public(key) if key is not None else own_public(home)
-    trusted = known is not None and key_mark(known) == key_mark(pem)
+    expected = read_public(key) if key is not None else own_public(home)
+    trusted = expected is not None and key_mark(expected) == key_mark(pem)
     problems = []
     if key is not None and not trusted:
         problems.append(f"{PUBLIC_KEY}: differs from the key in {key}")

@@ -166,7 +166,7 @@ def _manifest(facts: BundleFacts) -> dict[str, Any]:
         },
         "overlap_check": _searched(facts),
         "approval": _approved(facts),
-        "audit": {"done": bool(facts.audits), "newest": [asdict(one) for one in facts.audits]},
+        "audit": {"done": bool(facts.audits), "newest": [asdict(audit) for audit in facts.audits]},
         "versions": dict(report.versions),
     }
 
