@@ -52,9 +52,9 @@ def check_stored_secrets(home: Path) -> str:
         return f"none in {len(stored)} flow runs, deployments and schedules of Prefect, and in {len(files)} files"
     more = f" and {len(findings) - _MOST_NAMED} more" if len(findings) > _MOST_NAMED else ""
     raise ConfigError(
-        f"a key or password is stored in {'; '.join(findings[:_MOST_NAMED])}{more}. Replace it at its issuer, because "
-        "others may have read it. Then delete the flow run (prefect flow-run delete ID), correct the deployment's "
-        "parameters, and remove the value from the file."
+        f"a key or password is stored in {'; '.join(findings[:_MOST_NAMED])}{more}. Replace it where it was issued, "
+        "because others may have read it. Then delete the flow run (prefect flow-run delete ID), correct the "
+        "deployment's parameters, and remove the value from the file."
     )
 
 

@@ -83,5 +83,5 @@ def test_without_a_server_there_is_nobody_to_ask(finished: Finished, tmp_path: P
     alone = Pipeline(finished[0].home)
     done = alone.call("export", finished[1], str(tmp_path / "out"))
     assert done.returncode == 2
-    assert "PREFECT_API_URL. Nothing was exported." in done.stderr
+    assert "PREFECT_API_URL: not set" in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -211,7 +211,7 @@ def test_twelve_words_of_a_private_row_stop_the_export_and_only_the_owner_reads_
     plant(copy, finished[1], words)
     refused = copy.call("export", finished[1], str(tmp_path / "out"))
     assert refused.returncode == 2
-    assert "PRIVATE-OVERLAP; this answer is not private" in refused.stderr
+    assert "PRIVATE-OVERLAP; this result is not private" in refused.stderr
     assert words not in refused.stdout + refused.stderr
     assert not (tmp_path / "out").exists()
     assert list(tmp_path.glob(".out*")) == []
