@@ -1,4 +1,4 @@
-"""Which mechanisms an audit attacks, and what each claims and was found to keep."""
+"""Select the attacked mechanisms and compare their claims with the findings."""
 
 from __future__ import annotations
 
@@ -22,29 +22,32 @@ from tasks.accounting.keyphrase_budget import split_epsilon
 from tasks.accounting.keyphrases import PARTS, KeyphraseNoise, PartPrivacy, calibrate_part
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.teachers import PartNoise, epsilon_share, remaining_epsilon
-from tasks.accounting.teachers import PartPrivacy as BesidePrivacy
-from tasks.accounting.teachers import calibrate_part as calibrate_beside
+from tasks.accounting.teachers import PartPrivacy as TeacherPrivacy
+from tasks.accounting.teachers import calibrate_part as calibrate_teachers
 from tasks.accounting.votes import Noise, calibrate
 from tasks.audit.attacks import Attack, AttackResult, claim_of
 from tasks.audit.bounds import likely_bound
 
 
 def attacks_of(config: AuditConfig) -> list[Attack]:
-    """Return the mechanisms that are attacked; ConfigError where a promise has nothing to attack."""
+    """Return the attacks of an audit.
+
+    Raises ConfigError if there is no noisy release to attack.
+    """
     promise = promise_of(config)
     if promise.releases == 0 or math.isinf(promise.epsilon):
         raise ConfigError(
             f"{config.wasp_config}: releases no noisy vote (method.iterations is 1, or privacy.epsilon is infinite), "
-            "so there is nothing to audit; name another file"
+            "so there is nothing to audit. Name another file."
         )
     noises: dict[str, Noise | KeyphraseNoise | PartNoise] = {}
     dense = guides_by_density(config)
     if "guidance" in config.mechanisms or ("wasp" in config.mechanisms and dense):
         noises["guidance density"] = _density(promise)
     if "wasp" in config.mechanisms and not dense:
-        for one in config.calibrations:  # the noise of the paper counts no first choices
-            share = promise.choice_share if one == "tight" else 0.0
-            noises[f"wasp {one}"] = calibrate(replace(promise, calibration=one, choice_share=share))
+        for calibration in config.calibrations:  # the paper's noise does not cover first choices
+            share = promise.choice_share if calibration == "tight" else 0.0
+            noises[f"wasp {calibration}"] = calibrate(replace(promise, calibration=calibration, choice_share=share))
     if "pe" in config.mechanisms:
         evolution = replace(
             promise, votes=1, sides=1, releases=promise.releases + 1, calibration="tight", choice_share=0.0
@@ -54,13 +57,13 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
         noises |= _keyphrases(config, promise)
     if "kd" in config.mechanisms:
         noises |= _teachers(config, promise)
-    found = [Attack(name, noise, config.trials, config.confidence) for name, noise in noises.items()]
+    attacks = [Attack(name, noise, config.trials, config.confidence) for name, noise in noises.items()]
     if config.method is not None:
-        found += _own_attacks(config, config.method)
+        attacks += _own_attacks(config, config.method)
     if "federated" in config.mechanisms:
         noise = calibrate(replace(promise, calibration="tight", choice_share=0.0))
-        found.append(Attack("federated", noise, config.trials, config.confidence, _parties(config, noise)))
-    return found
+        attacks.append(Attack("federated", noise, config.trials, config.confidence, _parties(config, noise)))
+    return attacks
 
 
 def _own_attacks(config: AuditConfig, choice: AuditedMethod) -> list[Attack]:
@@ -76,7 +79,7 @@ def _own_attacks(config: AuditConfig, choice: AuditedMethod) -> list[Attack]:
 
 
 def guides_by_density(config: AuditConfig) -> bool:
-    """Say whether the configuration that is named releases a density in place of votes."""
+    """Return whether the named configuration releases a density instead of votes."""
     return config.wasp_config is not None and (
         load_config(WaspConfig, Path(config.wasp_config)).method.density is not None
     )
@@ -85,7 +88,7 @@ def guides_by_density(config: AuditConfig) -> bool:
 def _density(promise: VotePrivacy) -> GuidanceNoise:
     if promise.protects == "person" and promise.aggregation != "mean":
         raise ConfigError(
-            "mechanisms: guidance averages a person's rows; set privacy.joined_by to mean, or take it out"
+            "mechanisms: guidance averages a person's rows. Set privacy.joined_by to mean, or remove guidance."
         )
     single = replace(promise, calibration="tight", releases=1, votes=1, sides=1, choice_share=0.0)
     return calibrate_density(single)
@@ -97,7 +100,7 @@ def _parties(config: AuditConfig, noise: Noise) -> Parties:
 
 
 def promise_of(config: AuditConfig) -> VotePrivacy:
-    """Return the promise that is audited: of the configuration that is named, else of the audit's own numbers."""
+    """Return the audited guarantee of `wasp_config`, else of the audit's own numbers."""
     if config.wasp_config is None:
         return vote_privacy(config.privacy, Casting(config.iterations - 1, config.votes, 2))
     return vote_privacy_of(load_config(WaspConfig, Path(config.wasp_config)))
@@ -105,12 +108,12 @@ def promise_of(config: AuditConfig) -> VotePrivacy:
 
 def _keyphrases(config: AuditConfig, promise: VotePrivacy) -> dict[str, KeyphraseNoise]:
     if promise.protects == "person":
-        raise ConfigError("mechanisms: dp_kps protects documents; take it out, or set privacy.protects to record")
-    parts, found = config.keyphrases, {}
+        raise ConfigError("mechanisms: dp_kps protects documents. Remove it, or set privacy.protects to record.")
+    parts, noises = config.keyphrases, {}
     for setting in parts.settings:
         epsilons = split_epsilon(promise.epsilon, promise.delta, setting, parts.vocabulary_epsilon)
         for part, epsilon in zip(PARTS, epsilons, strict=True):
-            found[f"dp_kps {part} {setting}"] = calibrate_part(
+            noises[f"dp_kps {part} {setting}"] = calibrate_part(
                 PartPrivacy(
                     part=part,
                     epsilon=epsilon,
@@ -122,25 +125,28 @@ def _keyphrases(config: AuditConfig, promise: VotePrivacy) -> dict[str, Keyphras
                     adjacency=promise.adjacency,
                 )
             )
-    return found
+    return noises
 
 
 def _teachers(config: AuditConfig, promise: VotePrivacy) -> dict[str, PartNoise]:
     if promise.protects == "person":
-        raise ConfigError("mechanisms: kd protects rows; take it out, or set privacy.protects to record")
-    asked, epsilon, delta = config.teachers, promise.epsilon, promise.delta
-    tutor = min(asked.tutor_epsilon, epsilon / 2)
-    labels = BesidePrivacy("labels", tutor, delta, 1, adjacency=promise.adjacency)
+        raise ConfigError("mechanisms: kd protects rows. Remove it, or set privacy.protects to record.")
+    choice, epsilon, delta = config.teachers, promise.epsilon, promise.delta
+    tutor = min(choice.tutor_epsilon, epsilon / 2)
+    labels = TeacherPrivacy("labels", tutor, delta, 1, adjacency=promise.adjacency)
     left = remaining_epsilon(epsilon, delta, [tutor])
-    answers = BesidePrivacy("answers", left, delta, asked.queries, adjacency=promise.adjacency)
+    answers = TeacherPrivacy("answers", left, delta, choice.queries, adjacency=promise.adjacency)
     pure = replace(answers, kind="laplace", epsilon=epsilon - tutor)
-    sure = replace(answers, part="checks", epsilon=epsilon_share(left, delta, asked.checks_share))
+    sure = replace(answers, part="checks", epsilon=epsilon_share(left, delta, choice.checks_share))
     parts = {"labels gaussian": labels, "answers gaussian": answers, "answers laplace": pure, "checks gaussian": sure}
-    return {f"kd {name}": calibrate_beside(part) for name, part in parts.items()}
+    return {f"kd {name}": calibrate_teachers(part) for name, part in parts.items()}
 
 
 def likely(attack: Attack) -> float:
-    """Return the epsilon that a sound mechanism lets these trials prove; the canary is added, never exchanged."""
+    """Return the epsilon expected from these trials for a sound mechanism.
+
+    The canary is added, not replaced.
+    """
     noise = attack.noise
     if isinstance(noise, KeyphraseNoise):
         from tasks.audit.keyphrases import likely_epsilon
@@ -150,16 +156,16 @@ def likely(attack: Attack) -> float:
         from tasks.audit.teachers import likely_epsilon as likely_of_teachers
 
         return likely_of_teachers(noise, attack.trials, attack.confidence)
-    half = 0.25 if isinstance(noise, GuidanceNoise) else 0.5  # features have both signs, votes one
+    half = 0.25 if isinstance(noise, GuidanceNoise) else 0.5  # features have both signs, votes only one
     reach = math.sqrt(half) if noise.privacy.adjacency == "replace_one" else 1.0
     bound = likely_bound(reach * claim_of(noise), attack.trials, attack.confidence)
     return gaussian_epsilon(bound, noise.delta) if bound > 0 else 0.0
 
 
 def claims(attack: Attack) -> dict[str, Any]:
-    """Return what a mechanism claims: `epsilon_stated` is what was asked for, `epsilon_claimed` what is accounted."""
+    """Return the claims: `epsilon_stated` is requested, `epsilon_claimed` accounted."""
     noise = attack.noise
-    found = {
+    values = {
         "mechanism": attack.name,
         "adjacency": noise.privacy.adjacency,
         "delta": noise.delta,
@@ -169,7 +175,7 @@ def claims(attack: Attack) -> dict[str, Any]:
     }
     if isinstance(noise, KeyphraseNoise):
         kind = "gaussian" if noise.gaussian else "laplace"
-        return found | {
+        return values | {
             "calibration": noise.privacy.setting,
             "protects": "record",
             "noise": kind,
@@ -177,7 +183,7 @@ def claims(attack: Attack) -> dict[str, Any]:
             "releases": 1,
         }
     if isinstance(noise, PartNoise):
-        return found | {
+        return values | {
             "calibration": "tight",
             "protects": "record",
             "noise": noise.privacy.kind,
@@ -185,8 +191,8 @@ def claims(attack: Attack) -> dict[str, Any]:
             "releases": 1,
         }
     if attack.parties is not None:
-        found |= {"parties": attack.parties.number, "colluding": attack.parties.colluding}
-    return found | {
+        values |= {"parties": attack.parties.number, "colluding": attack.parties.colluding}
+    return values | {
         "calibration": noise.calibration,
         "protects": noise.privacy.protects,
         "noise": "gaussian",
@@ -196,20 +202,25 @@ def claims(attack: Attack) -> dict[str, Any]:
 
 
 def mechanism_of(attacked: AttackResult) -> dict[str, Any]:
-    """Return what was claimed and what was found about one mechanism."""
+    """Return the claims and the findings of one mechanism."""
     attack, strongest = attacked.attack, attacked.strongest
     claimed, delta = claims(attack), attack.noise.delta
     proven = strongest.epsilons(delta)[1]
     return claimed | {
         "epsilon_proven": proven,
         "stated_holds": claimed["epsilon_claimed"] <= claimed["epsilon_stated"],
-        "sound": all(one.passed for one in attacked.strengths),
+        "sound": all(strength.passed for strength in attacked.strengths),
         "fresh": attacked.freshness.passed,
         "number_kept": attacked.number.passed,
         "passed": attacked.passed,
         "findings": [
-            {"what": one.what, "passed": one.passed, "epsilon_proven": one.epsilons(delta)[1], "remark": one.remark}
-            for one in attacked.strengths
+            {
+                "what": strength.what,
+                "passed": strength.passed,
+                "epsilon_proven": strength.epsilons(delta)[1],
+                "remark": strength.remark,
+            }
+            for strength in attacked.strengths
         ],
         "freshness": attacked.freshness.remark,
         "number": attacked.number.remark,

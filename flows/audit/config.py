@@ -1,4 +1,4 @@
-"""Typed parameters of the audit: the promise that is attacked, and how often."""
+"""Typed parameters of the audit: the attacked guarantee and the number of trials."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flows.config.rows import Rows
 
 
 class KeyphraseParts(Strict):
-    """How DP-KPS is attacked. Its promise holds for any number of terms and frequencies; with few, more is proven."""
+    """Attack on DP-KPS. Its guarantee holds for any number of terms and frequencies; few give stronger bounds."""
 
     settings: list[Literal["gaussian", "pure", "paper"]] = Field(
         ["gaussian", "pure", "paper"],
@@ -22,42 +22,44 @@ class KeyphraseParts(Strict):
         json_schema_extra={"uniqueItems": True},
         description="gaussian; pure (Laplace noise, delta 0); paper: as printed, no guarantee for whole documents.",
     )
-    terms: int = Field(1, ge=1, le=50, description="Most vocabulary terms of a document (S).")
-    keyphrases: int = Field(10, ge=1, le=100, description="Most keyphrases of a document (M).")
+    terms: int = Field(1, ge=1, le=50, description="Maximum vocabulary terms of a document (S).")
+    keyphrases: int = Field(10, ge=1, le=100, description="Maximum keyphrases of a document (M).")
     frequencies: int = Field(1, ge=1, le=500, description="Random frequencies of the density (D).")
     vocabulary_epsilon: float | None = Field(
         None,
         gt=0,
-        description="Epsilon of the vocabulary, as in the run that is meant; empty: the same budget for both.",
+        description="Epsilon of the vocabulary, as in the audited run; empty: the same budget for both.",
     )
 
     @model_validator(mode="after")
-    def _each_once(self) -> Self:
+    def _settings_are_unique(self) -> Self:
         if len(set(self.settings)) < len(self.settings):
             raise ValueError("settings: each of gaussian, pure and paper at most once")
         return self
 
 
 class TeacherParts(Strict):
-    """How teachers and label counts are attacked. Their promise holds for any number of queries."""
+    """Attack on teachers and label counts. Their guarantee holds for any number of queries."""
 
     queries: int = Field(12, ge=1, le=1000, description="Queries whose answers are released together.")
     tutor_epsilon: float = Field(
-        0.4, gt=0, description="Epsilon of the label counts, as in the run that is meant; the teachers have the rest."
+        0.4, gt=0, description="Epsilon of the label counts, as in the audited run; the teachers get the rest."
     )
     checks_share: float = Field(
-        0.3, gt=0, lt=1, description="Part of the teachers' budget for the look how sure they are."
+        0.3, gt=0, lt=1, description="Part of the teachers' budget for checking their confidence."
     )
 
 
 class FederationParts(Strict):
-    """Whose sums are attacked where several parties vote: who reads them has the shares of those that collude."""
+    """Attack on the sums of several parties; the attacker knows the shares of the colluding ones."""
 
-    parties: int = Field(3, ge=2, le=20, description="Parties whose sum is released; as many as noise is made for.")
-    colluding: int = Field(1, ge=0, le=18, description="Parties that tell the attacker what they sent.")
+    parties: int = Field(
+        3, ge=2, le=20, description="Parties whose sum is released; the noise is scaled for this number."
+    )
+    colluding: int = Field(1, ge=0, le=18, description="Parties that share their messages with the attacker.")
 
     @model_validator(mode="after")
-    def _somebody_is_left(self) -> Self:
+    def _honest_parties_remain(self) -> Self:
         if self.colluding >= self.parties:
             raise ValueError(f"colluding ({self.colluding}) must be less than parties ({self.parties})")
         return self
@@ -71,20 +73,25 @@ class AuditedMethod(Strict):
 
 
 class PipelineAttack(Strict):
-    """One whole run of WASP with made-up records planted among its rows, and attacks on what it gives out."""
+    """Attack on the outputs of one complete WASP run with synthetic canary records among its rows."""
 
     rows: Rows | None = Field(
         None,
-        description="Rows that play the private ones: made up, or public. Never your private rows. Empty: those that "
-        "ship with the task support_desk.",
+        description="Stand-ins for the private rows: synthetic or public, never your private rows. Empty: the rows "
+        "shipped with the task support_desk.",
     )
     canaries: int = Field(
-        600, ge=20, le=5000, description="Made-up records, each planted if a coin says so. More of them prove more."
+        600,
+        ge=20,
+        le=5000,
+        description="Canary records, each inserted with probability 1/2. More canaries give stronger bounds.",
     )
     guesses: int = Field(
-        250, ge=10, le=5000, description="Canaries that each attack decides about, the most extreme; fixed beforehand."
+        250, ge=10, le=5000, description="Number of most extreme canaries that each attack guesses; fixed in advance."
     )
-    confidence: float = Field(0.95, ge=0.9, lt=1, description="Of the lower bounds of all three attacks together.")
+    confidence: float = Field(
+        0.95, ge=0.9, lt=1, description="Joint confidence of the lower bounds of all three attacks."
+    )
 
     @model_validator(mode="after")
     def _enough_canaries(self) -> Self:
@@ -94,18 +101,18 @@ class PipelineAttack(Strict):
 
 
 class AuditConfig(Strict):
-    """What one audit attacks: the releases of a run with these numbers. No private row is opened, nothing is spent."""
+    """Attacks of an audit on the releases of a run with these numbers. Opens no private row and spends no budget."""
 
     is_whole = True
 
     wasp_config: str | None = Field(
         None,
-        description="Configuration file of the flow wasp: its privacy, iterations and votes are audited, in place of "
+        description="Configuration file of the flow wasp: its privacy, iterations and votes are audited instead of "
         "those below.",
     )
-    privacy: Promise = Field(Promise(), description="What is promised about the private rows.")
+    privacy: Promise = Field(Promise(), description="Privacy guarantee for the private rows.")
     iterations: int = Field(
-        5, ge=2, le=100, description="Rounds of writing (T). WASP has T - 1 releases, private evolution T."
+        5, ge=2, le=100, description="Generation iterations (T). WASP has T - 1 releases, private evolution T."
     )
     votes: int = Field(8, ge=1, le=32, description="Nearest and furthest texts that each private row votes for (Q).")
     mechanisms: list[Literal["wasp", "pe", "dp_kps", "kd", "federated", "guidance"]] = Field(
@@ -114,38 +121,36 @@ class AuditConfig(Strict):
         json_schema_extra={"uniqueItems": True},
         description="wasp: near and far votes; pe: private evolution's histogram of nearest votes; dp_kps: vocabulary "
         "and density of keyphrases; kd: label counts and teachers' answers; federated: sums of several parties' votes; "
-        "guidance: the density of method.guidance: kernel. A file of wasp_config that guides so is attacked there in "
-        "place of wasp.",
+        "guidance: the density of method.guidance: kernel. If wasp_config uses it, it is attacked instead "
+        "of wasp.",
     )
     calibrations: list[Calibration] = Field(
         ["tight", "paper"],
         min_length=1,
         max_length=2,
         json_schema_extra={"uniqueItems": True},
-        description="Which noise of wasp is audited: tight, the least that keeps epsilon; paper, that of the paper's "
+        description="Audited noise of wasp: tight, the least noise that keeps epsilon; paper, the noise of the paper's "
         "formula.",
     )
-    keyphrases: KeyphraseParts = Field(KeyphraseParts(), description="How dp_kps is attacked.")
-    teachers: TeacherParts = Field(TeacherParts(), description="How kd is attacked.")
-    federation: FederationParts = Field(FederationParts(), description="How federated is attacked.")
+    keyphrases: KeyphraseParts = Field(KeyphraseParts(), description="Attack on dp_kps.")
+    teachers: TeacherParts = Field(TeacherParts(), description="Attack on kd releases.")
+    federation: FederationParts = Field(FederationParts(), description="Attack on federated sums.")
     trials: int = Field(
         1000,
         ge=50,
         le=20_000,
-        description="Runs with and as many without the record that is looked for. More trials prove more.",
+        description="Number of runs with and of runs without the target record. More trials give stronger bounds.",
     )
-    confidence: float = Field(
-        0.999, ge=0.9, lt=1, description="Of each lower bound: how sure it is that epsilon is at least that."
-    )
+    confidence: float = Field(0.999, ge=0.9, lt=1, description="Confidence level of each lower bound on epsilon.")
     method: AuditedMethod | None = Field(
         None, description="A method of another package: the attacks that its releases bring run as well. Empty: none."
     )
     pipeline: PipelineAttack | None = Field(
-        None, description="Attack a whole run of WASP as well, from its rows to its texts; minutes. Empty: not."
+        None, description="Also attack a complete run of WASP (takes minutes); empty: no."
     )
 
     @model_validator(mode="after")
-    def _one_promise(self) -> Self:
+    def _is_consistent(self) -> Self:
         if len(set(self.calibrations)) < len(self.calibrations):
             raise ValueError("calibrations: each of tight and paper at most once")
         if not self.mechanisms and self.method is None:
@@ -153,9 +158,9 @@ class AuditConfig(Strict):
         if len(set(self.mechanisms)) < len(self.mechanisms):
             raise ValueError("mechanisms: each of wasp, pe, dp_kps, kd, federated and guidance at most once")
         if math.isinf(self.privacy.epsilon):
-            raise ValueError("privacy.epsilon is infinite: that promises nothing, so there is nothing to audit")
-        usual = [(name, type(self).model_fields[name].default) for name in ("privacy", "iterations", "votes")]
-        changed = [name for name, default in usual if getattr(self, name) != default]
+            raise ValueError("privacy.epsilon is infinite: there is no guarantee and nothing to audit")
+        defaults = [(name, type(self).model_fields[name].default) for name in ("privacy", "iterations", "votes")]
+        changed = [name for name, default in defaults if getattr(self, name) != default]
         if self.wasp_config is not None and changed:
-            raise ValueError(f"wasp_config names the file whose numbers are audited; leave out {', '.join(changed)}")
+            raise ValueError(f"wasp_config provides the audited numbers; remove {', '.join(changed)}")
         return self

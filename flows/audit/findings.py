@@ -1,4 +1,4 @@
-"""What attacks on one whole run with canaries found, beside what the run claims."""
+"""Compare the findings of attacks on one whole run with the claims of the run."""
 
 from __future__ import annotations
 
@@ -18,33 +18,40 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ATTACKS = 3
-"""Attacks that share the doubt of one confidence."""
+"""Number of attacks that share one error probability."""
 
 
 def planned_pipeline(config: AuditConfig) -> dict[str, Any]:
-    """Return what the attack on a whole run will do, claim and cost; it is carried out on rows that anybody may see."""
+    """Return size, claims and cost of the attack on a whole run with public rows."""
     from flows.config.task_files import load_task
     from flows.engine.plan import plan_of
     from flows.engine.prepare import check_numbers
 
     attack, wasp = config.pipeline or PipelineAttack(), pipeline_config(config)
     if wasp.method.density is not None:
-        raise ConfigError("pipeline: whole runs are attacked by their votes; this one releases a density, leave it out")
+        raise ConfigError(
+            "pipeline: whole runs are attacked by their votes; this one releases a density. Remove pipeline."
+        )
     card = load_task(wasp.task)
     check_numbers(wasp, card)
     plan = plan_of(wasp, card, releases_of(wasp))
     if plan.releases == 0 or not plan.private:
-        raise ConfigError("pipeline: the configuration releases no noisy vote, so there is nothing to attack")
-    return _asked(config, wasp) | {
+        raise ConfigError(
+            "pipeline: the configuration releases no noisy vote, so there is nothing to attack. Remove pipeline."
+        )
+    return _claims(config, wasp) | {
         "samples": plan.samples,
         "dollars_about": plan.dollars_about,
-        "epsilon_most": _most(attack, plan.delta),
+        "epsilon_most": _highest_bound(attack, plan.delta),
         "models": plan.models,
     }
 
 
 def findings(config: AuditConfig, planted: Planted) -> dict[str, Any]:
-    """Attack a run with canaries by its votes and by its texts, and return what it claims and what is proven."""
+    """Attack a run with canaries through its votes and texts.
+
+    Return claimed and proven epsilon.
+    """
     from connectors.models.ngram.likelihood import fit_likelihood
     from flows.engine.tools import RunTools
 
@@ -59,33 +66,36 @@ def findings(config: AuditConfig, planted: Planted) -> dict[str, Any]:
         embedder=RunTools(wasp, planted.folder.parents[1]).embedder,
         fit=fit_likelihood,
     )
-    doubt = (1 - attack.confidence) / ATTACKS
-    question = Question(evidence.included, attack.guesses, noise.delta, 1 - doubt)
-    guessed = attack_run(evidence, noise.scale, wasp.method.votes, question)
-    proven = max(one.bound for one in guessed)
-    found = _asked(config, wasp)
-    return found | {
-        "epsilon_most": _most(attack, noise.delta),
+    error = (1 - attack.confidence) / ATTACKS
+    question = Question(evidence.included, attack.guesses, noise.delta, 1 - error)
+    results = attack_run(evidence, noise.scale, wasp.method.votes, question)
+    proven = max(result.bound for result in results)
+    values = _claims(config, wasp)
+    return values | {
+        "epsilon_most": _highest_bound(attack, noise.delta),
         "epsilon_proven": proven,
-        "passed": proven <= found["epsilon_claimed"],
-        "attacks": [asdict(one) for one in guessed],
+        "passed": proven <= values["epsilon_claimed"],
+        "attacks": [asdict(result) for result in results],
     }
 
 
-def _asked(config: AuditConfig, wasp: Any) -> dict[str, Any]:
+def _claims(config: AuditConfig, wasp: Any) -> dict[str, Any]:
     attack = config.pipeline or PipelineAttack()
     claimed = claims(Attack("whole run", make_noise(wasp), 1, attack.confidence))
     return claimed | {"canaries": attack.canaries, "guesses": attack.guesses, "confidence": attack.confidence}
 
 
-def _most(attack: PipelineAttack, delta: float) -> float:
-    """Return what is proven if every guess is right: a claim above it cannot be refuted by so many guesses."""
-    doubt = (1 - attack.confidence) / ATTACKS
-    return one_run_bound(attack.canaries, attack.guesses, attack.guesses, delta, 1 - doubt)
+def _highest_bound(attack: PipelineAttack, delta: float) -> float:
+    """Return the bound if every guess is correct.
+
+    This many guesses cannot refute a larger claim.
+    """
+    error = (1 - attack.confidence) / ATTACKS
+    return one_run_bound(attack.canaries, attack.guesses, attack.guesses, delta, 1 - error)
 
 
 def _read(planted: Planted) -> tuple[pd.DataFrame, list[pd.DataFrame]]:
-    """Return the synthetic texts of a run and its releases, in order."""
+    """Return the synthetic texts of a run and its releases in order."""
     import pandas as pd
 
     texts = pd.read_parquet(planted.folder / "synthetic.parquet", partitioning=None)

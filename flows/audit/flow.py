@@ -1,9 +1,9 @@
-"""The audit: what somebody can prove about one record who sees every release, beside what the run claims.
+"""Audit flow: compare the claimed epsilon with the epsilon that attacks prove.
 
-Attacks with a canary of known direction on the noisy releases of each mechanism; lower bounds in terms of Gaussian
-differential privacy (Dong, Roth and Su 2022) or of epsilon itself, error rates by Clopper and Pearson. If asked, one
-whole run of WASP with many planted canaries is attacked as well (Steinke, Nasr and Jagielski 2023). Records are made
-up: no private row is opened and no budget spent.
+The attacks use a canary of known direction on the noisy releases of each mechanism. Lower bounds are in terms of
+Gaussian differential privacy (Dong, Roth and Su 2022) or of epsilon; error rates follow Clopper and Pearson.
+Optionally, one whole run of WASP with many canaries is attacked (Steinke, Nasr and Jagielski 2023). All records are
+synthetic or public: an audit opens no private row and spends no budget.
 """
 
 from typing import Any
@@ -21,19 +21,22 @@ from tasks.reporting.audit_plots import pictures
 
 @flow(name="audit", flow_run_name=audit_name, validate_parameters=True)
 def audit(config: AuditConfig) -> dict[str, Any]:
-    """Attack noisy releases, and a whole run if asked, and compare what is proven with what is claimed.
+    """Attack noisy releases, and optionally a whole run.
+
+    Compare proven with claimed epsilon.
 
     Args:
-        config: the promise that is audited, mechanisms, trials and confidence, and whether a whole run is attacked.
+        config: audited guarantee, mechanisms, trials, confidence and the optional attack on a whole run.
 
     Returns:
-        What audit.json holds and `wasp run audit --json` prints. AuditError where it is red: more is proven.
+        The content of audit.json, as printed by `wasp run audit --json`. Raises AuditError if more is proven than
+        claimed.
     """
     with auditing(config) as run:
-        # each mechanism runs many times with the canary and as often without it; who took part is guessed each time
-        attacks = [attack.submit(shown, job) for job in run.attacks]
-        # one whole run with many canaries: who took part is guessed by its votes, and by its texts alone
+        # each mechanism runs equally often with and without the canary; the attack guesses its membership each time
+        futures = [attack.submit(shown, job) for job in run.attacks]
+        # one whole run with many canaries; attacks guess membership from the votes, and from the texts alone
         whole = now(attack_pipeline, shown, run.trial) if run.trial else None
-        result = run.finish([one.result() for one in attacks], whole)
+        result = run.finish([future.result() for future in futures], whole)
         now(show_findings, text.rows(result), text.verdict(result), pictures(result))
     return require_sound(result)

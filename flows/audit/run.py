@@ -1,4 +1,4 @@
-"""One audit as its flow sees it: the mechanisms that it attacks, its manifest, and what it found."""
+"""State of one audit: attacked mechanisms, manifest and findings."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from tasks.audit.attacks import Attack, AttackResult
 
 CANARY_SIDES = 2
-"""A mechanism runs with the canary, and as often without it."""
+"""A mechanism runs equally often with and without the canary."""
 
 
 def audit_name() -> str:
-    """Name a flow run after what it does: flow, epsilon or file, trials, whether a whole run is attacked."""
+    """Return the flow run name from epsilon or file, trials and pipeline attack."""
     values = runtime.flow_run.parameters["config"]
     config = values if isinstance(values, AuditConfig) else AuditConfig.model_validate(values)
     what = Path(config.wasp_config).stem if config.wasp_config else f"eps{config.privacy.epsilon:g}"
@@ -44,7 +44,10 @@ def audit_name() -> str:
 
 
 def planned(config: AuditConfig) -> dict[str, Any]:
-    """Return what an audit does before it does it: mechanisms, claims, draws; it opens and spends nothing private."""
+    """Return the plan of an audit: mechanisms, claims and draws.
+
+    It opens no private rows and spends no budget.
+    """
     attacks = attacks_of(config)
     whole = planned_pipeline(config) if config.pipeline else None
     return {
@@ -62,7 +65,7 @@ def planned(config: AuditConfig) -> dict[str, Any]:
 
 
 def _problems(config: AuditConfig) -> list[WaspError]:
-    """Return what the whole run that is attacked would stop on; nothing where none is."""
+    """Return the problems of the attacked whole run; empty without one."""
     return problems_of(pipeline_config(config), state_folder()) if config.pipeline else []
 
 
@@ -71,7 +74,10 @@ def _draws(attack: Attack) -> int:
 
 
 class AuditRun:
-    """The attacks of one audit and its manifest; `trial`: the attack on a whole run, if one is asked for."""
+    """The attacks of one audit and its manifest.
+
+    `trial`: the optional attack on a whole run.
+    """
 
     def __init__(self, config: AuditConfig, artifacts: Artifacts, run_id: str, trial: PipelineTrial | None) -> None:
         self.config = config
@@ -85,14 +91,14 @@ class AuditRun:
         self.book = RunBook(artifacts, manifest | {"prefect_run_id": prefect_run})
 
     @property
-    def place(self) -> str:
-        """Where the findings are kept, relative to the artifact store."""
+    def path(self) -> str:
+        """Path of the findings in the artifact store."""
         return f"runs/{self.run_id}/audit.json"
 
     def finish(self, attacked: Sequence[AttackResult], whole: dict[str, Any] | None) -> dict[str, Any]:
-        """Write findings and figures, close the manifest and return what was found, red or not."""
-        mechanisms = [mechanism_of(one) for one in attacked]
-        passed = all(one["passed"] for one in (*mechanisms, *([whole] if whole else [])))
+        """Write findings and figures, close the manifest and return the findings."""
+        mechanisms = [mechanism_of(result) for result in attacked]
+        passed = all(mechanism["passed"] for mechanism in (*mechanisms, *([whole] if whole else [])))
         result = {
             "run_id": self.run_id,
             "flow": "audit",
@@ -106,18 +112,21 @@ class AuditRun:
             "ended": now(),
             "seconds": round(time.monotonic() - self.started, 1),
             "prefect_run_id": self.book.values["prefect_run_id"],
-            "audit": self.artifacts.where(self.place),
+            "audit": self.artifacts.where(self.path),
         }
         for name, picture in pictures(result).items():
             self.artifacts.write_bytes(f"runs/{self.run_id}/{name}.png", picture)
-        self.artifacts.write_text(self.place, json.dumps(result, indent=2, allow_nan=False))
+        self.artifacts.write_text(self.path, json.dumps(result, indent=2, allow_nan=False))
         error = None if passed else text.red(result)
         self.book.update(state="done" if passed else "failed", ended=now(), error=error)
         return result
 
 
 def require_sound(result: dict[str, Any]) -> dict[str, Any]:
-    """Return what was found; AuditError where more is proven than claimed, noise is reused or releases are added."""
+    """Return the findings.
+
+    Raises AuditError if more is proven than claimed, noise is reused or releases are added.
+    """
     if not result["passed"]:
         raise AuditError(text.red(result))
     return result
@@ -125,7 +134,7 @@ def require_sound(result: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def auditing(config: AuditConfig) -> Iterator[AuditRun]:
-    """Open an audit: every one is a run of its own, since its noise is drawn anew."""
+    """Open an audit; every audit is a new run because it draws fresh noise."""
     story, home = Story(), state_folder()
     with told(story), beating(), ExitStack() as stack:
         check_room(home)

@@ -1,4 +1,4 @@
-"""What an audit says: its plan, its table and its verdict, in the terminal and on the run's page."""
+"""Format the plan and results of an audit for the terminal and the run page."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ HEADS = ("mechanism", "protects", "stated", "claimed", "proven at least", "fresh
 
 
 def plan(value: dict[str, Any]) -> str:
-    """Say what an audit will do."""
+    """Return the plan of an audit as text."""
     lines = [
-        "opens         nothing private: all records are made up, or public",
+        "opens         nothing private: all records are synthetic or public",
         f"spends        no budget; {_money(value['dollars_about'])}",
-        f"draws         {value['draws']} noisy releases: {value['trials']} runs with and as many without the canary "
-        f"for each of {len(value['mechanisms'])} mechanisms",
+        f"draws         {value['draws']} noisy releases: {value['trials']} runs with and {value['trials']} without the "
+        f"canary for each of {len(value['mechanisms'])} mechanisms",
         f"bounds        hold with confidence {value['confidence']:g}",
     ]
-    width = max(len(one["mechanism"]) for one in value["mechanisms"]) + 1
-    for one in value["mechanisms"]:
+    width = max(len(mechanism["mechanism"]) for mechanism in value["mechanisms"]) + 1
+    for mechanism in value["mechanisms"]:
         lines.append(
-            f"{one['mechanism']:<{width}} {one['noise']} noise of scale {one['noise_scale']:.4f}, {one['releases']} "
-            f"release(s), epsilon stated {epsilon(one['epsilon_stated'])}, claimed {epsilon(one['epsilon_claimed'])}, "
-            f"delta {one['delta']:g}, one {one['protects']}, {one['adjacency']}; about {one['epsilon_likely']:.2f} "
-            "will be proven if it is sound"
+            f"{mechanism['mechanism']:<{width}} {mechanism['noise']} noise of scale {mechanism['noise_scale']:.4f}, "
+            f"{mechanism['releases']} release(s), epsilon stated {epsilon(mechanism['epsilon_stated'])}, claimed "
+            f"{epsilon(mechanism['epsilon_claimed'])}, "
+            f"delta {mechanism['delta']:g}, one {mechanism['protects']}, {mechanism['adjacency']}; expected bound "
+            f"if sound: {mechanism['epsilon_likely']:.2f}"
         )
     whole = value["pipeline"]
     if whole is not None:
@@ -42,8 +43,8 @@ def _money(dollars: float) -> str:
 
 
 def rows(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return one row per mechanism, and one for the whole run, by the heads of the table."""
-    return [dict(zip(HEADS, _cells(one), strict=True)) for one in _all(value)]
+    """Return one table row per mechanism, and one for the whole run."""
+    return [dict(zip(HEADS, _cells(mechanism), strict=True)) for mechanism in _all(value)]
 
 
 def _all(value: dict[str, Any]) -> list[dict[str, Any]]:
@@ -51,7 +52,7 @@ def _all(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def summary(value: dict[str, Any]) -> str:
-    """Show a finished audit: its table, its verdict and where it is."""
+    """Return table, verdict and path of a finished audit as text."""
     lines = [table([list(row.values()) for row in rows(value)], HEADS), "", sentence(value)]
     lines += [f"canaries    {line}" for line in guessed(value)]
     lines += [f"note        {line}" for line in notes(value)]
@@ -60,90 +61,93 @@ def summary(value: dict[str, Any]) -> str:
 
 
 def verdict(value: dict[str, Any]) -> str:
-    """Return the verdict in Markdown, with what each attack found."""
+    """Return the verdict and the finding of each attack in Markdown."""
     lines = [f"**{sentence(value)}**", "", *(f"- RED: {line}" for line in reasons(value))]
     lines += [f"- NOTE: {line}" for line in notes(value)] + [f"- {line}" for line in guessed(value)]
-    for one in value["mechanisms"]:
-        lines += [f"- {one['mechanism']}, {found['what']}: at least {_epsilon(found)}; {found['remark']}"
-                  for found in one["findings"]]  # fmt: skip
-        lines += [f"- {one['mechanism']}: {one['freshness']}; {one['number']}"]
+    for mechanism in value["mechanisms"]:
+        lines += [
+            f"- {mechanism['mechanism']}, {finding['what']}: at least {_epsilon(finding)}; {finding['remark']}"
+            for finding in mechanism["findings"]
+        ]
+        lines += [f"- {mechanism['mechanism']}: {mechanism['freshness']}; {mechanism['number']}"]
     return "\n".join([*lines, "", "A passed attack proves nothing beyond itself.", f"Findings: `{value['audit']}`"])
 
 
 def sentence(value: dict[str, Any]) -> str:
-    """Say the verdict, what it rests on and what it cost."""
+    """Return the verdict, its basis and its cost as a sentence."""
     head = "No attack proves more than is claimed" if value["passed"] else "Audit is RED"
     return (
-        f"{head}; {value['trials']} runs with and as many without the canary per mechanism, confidence "
+        f"{head}; {value['trials']} runs each with and without the canary per mechanism, confidence "
         f"{value['confidence']:g}; epsilon spent 0; {value['seconds']:.0f} s"
     )
 
 
 def guessed(value: dict[str, Any]) -> list[str]:
-    """Return what each attack on a whole run found, if one was attacked."""
+    """Return the finding of each attack on a whole run, if one was attacked."""
     whole = value["pipeline"]
-    return [] if whole is None else [_guess(one) for one in whole["attacks"]]
+    return [] if whole is None else [_guess(attack) for attack in whole["attacks"]]
 
 
-def _guess(one: dict[str, Any]) -> str:
-    low, high = one["interval"]
+def _guess(attack: dict[str, Any]) -> str:
+    low, high = attack["interval"]
     return (
-        f"whole run, by {one['what']}: AUC {one['auc']:.3f} (95 % interval {low:.3f} to {high:.3f}), "
-        f"{one['hits']:.1%} found at 1 % false alarms, {one['correct']} of {one['guesses']} guesses right, at least "
-        f"epsilon {one['bound']:.4f}"
+        f"whole run, by {attack['what']}: AUC {attack['auc']:.3f} (95 % interval {low:.3f} to {high:.3f}), "
+        f"TPR {attack['hits']:.1%} at 1 % FPR, {attack['correct']} of {attack['guesses']} guesses correct, at least "
+        f"epsilon {attack['bound']:.4f}"
     )
 
 
 def notes(value: dict[str, Any]) -> list[str]:
-    """Return where a printed epsilon is no guarantee: more is accounted for than was stated."""
+    """Return notes on mechanisms whose accounted epsilon exceeds the stated one."""
     return [
-        f"{one['mechanism']}: the printed epsilon {epsilon(one['epsilon_stated'])} is no guarantee for one "
-        f"{one['protects']}, which can cost {epsilon(one['epsilon_claimed'])}; at least {_epsilon(one)} is proven"
-        for one in value["mechanisms"]
-        if not one["stated_holds"]
+        f"{mechanism['mechanism']}: the printed epsilon {epsilon(mechanism['epsilon_stated'])} is no guarantee for one "
+        f"{mechanism['protects']}, which can cost {epsilon(mechanism['epsilon_claimed'])}; at least "
+        f"{_epsilon(mechanism)} is proven"
+        for mechanism in value["mechanisms"]
+        if not mechanism["stated_holds"]
     ]
 
 
 def red(value: dict[str, Any]) -> str:
-    """Say what is wrong and what to do, for whoever must act on it."""
+    """Return the problem and the required action as a message."""
     return (
-        f"The audit is red: {'; '.join(reasons(value))}. Share nothing that was released with this mechanism, and find "
-        f"what weakens its noise; findings: {value['audit']}"
+        f"The audit is red: {'; '.join(reasons(value))}. Share nothing that was released with this mechanism and "
+        f"fix its noise. Findings: {value['audit']}"
     )
 
 
 def reasons(value: dict[str, Any]) -> list[str]:
-    """Return why an audit is red, empty if it is not."""
-    found = []
-    for one in value["mechanisms"]:
-        name = one["mechanism"]
-        found += [] if one["sound"] else [_too_much(one)]
-        found += [] if one["fresh"] else [f"{name}: noise is not fresh ({one['freshness']})"]
-        found += [] if one["number_kept"] else [f"{name}: more releases than planned ({one['number']})"]
+    """Return the reasons for a red audit, empty if it passed."""
+    problems = []
+    for mechanism in value["mechanisms"]:
+        name = mechanism["mechanism"]
+        problems += [] if mechanism["sound"] else [_too_much(mechanism)]
+        problems += [] if mechanism["fresh"] else [f"{name}: noise is not fresh ({mechanism['freshness']})"]
+        problems += [] if mechanism["number_kept"] else [f"{name}: more releases than planned ({mechanism['number']})"]
     whole = value["pipeline"]
-    return found if whole is None or whole["passed"] else [*found, _too_much(whole)]
+    return problems if whole is None or whole["passed"] else [*problems, _too_much(whole)]
 
 
-def _too_much(one: dict[str, Any]) -> str:
+def _too_much(mechanism: dict[str, Any]) -> str:
     return (
-        f"{one['mechanism']}: epsilon {epsilon(one['epsilon_claimed'])} is claimed, at least {_epsilon(one)} is proven "
-        f"at delta {one['delta']:g}"
+        f"{mechanism['mechanism']}: epsilon {epsilon(mechanism['epsilon_claimed'])} is claimed, at least "
+        f"{_epsilon(mechanism)} is proven at delta {mechanism['delta']:g}"
     )
 
 
-def _epsilon(one: dict[str, Any]) -> str:
-    return f"epsilon {one['epsilon_proven']:.4f}"
+def _epsilon(finding: dict[str, Any]) -> str:
+    return f"epsilon {finding['epsilon_proven']:.4f}"
 
 
-def _cells(one: dict[str, Any]) -> list[Any]:
-    verdict_ = "passed" if one["passed"] else "RED"
+def _cells(mechanism: dict[str, Any]) -> list[Any]:
+    verdict_ = "passed" if mechanism["passed"] else "RED"
     return [
-        one["mechanism"],
-        f"{one['protects']}, {one['adjacency']}",
-        epsilon(one["epsilon_stated"]),
-        epsilon(one["epsilon_claimed"]),
-        epsilon(one["epsilon_proven"]),
-        "yes" if one.get("fresh", True) else "NO",
-        one["releases"],
-        verdict_ if one.get("stated_holds", True) else f"{verdict_}, stated is no guarantee",
+        mechanism["mechanism"],
+        f"{mechanism['protects']}, {mechanism['adjacency']}",
+        epsilon(mechanism["epsilon_stated"]),
+        epsilon(mechanism["epsilon_claimed"]),
+        epsilon(mechanism["epsilon_proven"]),
+        "yes" if mechanism.get("fresh", True) else "NO",
+        mechanism["releases"],
+        verdict_ if mechanism.get("stated_holds", True) else f"{verdict_}, stated is no guarantee",
     ]

@@ -1,4 +1,4 @@
-"""The commands of the budget book: `wasp budget ...`."""
+"""Define `wasp budget ...`, the commands of the privacy ledger."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import typer
 from flows.cli.common import Commands, Json
 from flows.cli.common import answer as _answer
 
-KEY = "Keep private/ledger.key of the state folder with it, in another place: without it no row is recognised."
+KEY = "Also back up private/ledger.key of the state folder, in another location: without it no row is recognised."
 
 budget = typer.Typer(
     cls=Commands,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="The budget book: what is spent, what is left, is it sound.",
+    help="Show, cap, back up and verify the privacy ledger.",
 )
 
 
 @budget.command("show")
 def budget_show(dataset: str | None = typer.Argument(None), json_: Json = False) -> None:
-    """Show cap, spent and left of a dataset, or of all."""
+    """Show cap, spent and remaining budget of one dataset or of all."""
     from flows.cli import budget_commands, budget_text
 
     _answer(budget_commands.show(dataset), json_, budget_text.budgets)
@@ -31,16 +31,16 @@ def budget_show(dataset: str | None = typer.Argument(None), json_: Json = False)
 @budget.command("cap")
 def budget_cap(  # noqa: PLR0913 - the options of a command
     dataset: str,
-    epsilon: Annotated[float, typer.Option(help="Most epsilon that all runs together may spend.")],
-    delta: Annotated[float, typer.Option(help="Chance that the promise fails.")] = 1e-5,
-    reason: Annotated[str, typer.Option(help="Why; kept in the book.")] = "",
-    declare: Annotated[bool, typer.Option("--declare", help="Make it known by name before its first run.")] = False,
-    protects: Annotated[str, typer.Option(help="record, or person: runs that protect records only are refused.")] = (
+    epsilon: Annotated[float, typer.Option(help="Maximum total epsilon of all runs.")],
+    delta: Annotated[float, typer.Option(help="Probability that the guarantee fails.")] = 1e-5,
+    reason: Annotated[str, typer.Option(help="Reason, recorded in the ledger.")] = "",
+    declare: Annotated[bool, typer.Option("--declare", help="Register the dataset before its first run.")] = False,
+    protects: Annotated[str, typer.Option(help="record or person; person refuses runs that protect only records.")] = (
         "record"
     ),
     json_: Json = False,
 ) -> None:
-    """Set the cap of a dataset; every change stays in the book."""
+    """Set the cap of a dataset; the ledger records every change."""
     from flows.cli import budget_commands, budget_text
 
     _answer(budget_commands.cap(dataset, epsilon, delta, reason, declare, protects), json_, budget_text.budgets)
@@ -49,10 +49,10 @@ def budget_cap(  # noqa: PLR0913 - the options of a command
 @budget.command("group")
 def budget_group(
     name: str,
-    datasets: Annotated[list[str], typer.Argument(help="Datasets that hold the same people.")],
+    datasets: Annotated[list[str], typer.Argument(help="Datasets about the same people.")],
     json_: Json = False,
 ) -> None:
-    """Declare that datasets hold the same people: what one releases is charged to all. It cannot be taken back."""
+    """Charge each release of a dataset to its whole group. This cannot be undone."""
     from flows.cli import budget_commands, budget_text
 
     _answer(budget_commands.group(name, datasets), json_, budget_text.budgets)
@@ -68,7 +68,7 @@ def budget_history(dataset: str, json_: Json = False) -> None:
 
 @budget.command("backup")
 def budget_backup(file: Path, json_: Json = False) -> None:
-    """Copy the book (a SQLite file) into a new file while runs go on, and verify the copy."""
+    """Copy the SQLite ledger to a new file and verify it; runs may continue."""
     from flows.storage import ledger_backup
 
     _answer(ledger_backup.backup(file), json_, lambda value: f"{value['file']}: {value['lines']} lines, sound. {KEY}")
@@ -76,7 +76,7 @@ def budget_backup(file: Path, json_: Json = False) -> None:
 
 @budget.command("restore")
 def budget_restore(file: Path, json_: Json = False) -> None:
-    """Put a backup in the place of the book; refused if it is older than what this state folder knows."""
+    """Replace the ledger with a backup; refuse an outdated backup."""
     from flows.storage import ledger_backup
 
     _answer(ledger_backup.restore(file), json_, _restored)
@@ -86,30 +86,30 @@ def budget_restore(file: Path, json_: Json = False) -> None:
 def budget_report(
     dataset: str,
     language: Annotated[str, typer.Option(help="Language of the page: en, de or zh.")] = "en",
-    out: Annotated[Path | None, typer.Option(help="File to write; else officer/ in the state folder.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write. Default: officer/ in the state folder.")] = None,
     json_: Json = False,
 ) -> None:
-    """Write the page that a privacy officer signs: the book, what is left, what was released and what it means."""
+    """Write the ledger page that a privacy officer signs."""
     from flows.publish.ledger_page import write_page
 
-    found = write_page(dataset, language, out)
-    _answer(found, json_, lambda value: value["page"])
-    if found["problems"]:
+    result = write_page(dataset, language, out)
+    _answer(result, json_, lambda value: value["page"])
+    if result["problems"]:
         raise SystemExit(1)
 
 
 @budget.command("verify")
 def budget_verify(dataset: str | None = typer.Argument(None), json_: Json = False) -> None:
-    """Recompute the chain and every total, compare the files of releases; exit 1 if anything does not fit."""
+    """Verify hash chain, totals and release files; exit with code 1 on a mismatch."""
     from flows.cli import budget_commands, budget_text
 
-    found = budget_commands.verify(dataset)
-    _answer(found, json_, budget_text.verified)
-    if found["problems"]:
+    result = budget_commands.verify(dataset)
+    _answer(result, json_, budget_text.verified)
+    if result["problems"]:
         raise SystemExit(1)
 
 
 def _restored(value: dict[str, Any]) -> str:
-    kept = f"; the book that was here: {value['kept']}" if value["kept"] else ""
-    unread = "" if value["compared"] else ". That one could not be read, so only the releases were compared"
-    return f"{value['book']}: {value['lines']} lines{kept}{unread}"
+    previous = f"; previous ledger: {value['kept']}" if value["kept"] else ""
+    warning = "" if value["compared"] else ". The previous ledger was unreadable; only the releases were compared"
+    return f"{value['book']}: {value['lines']} lines{previous}{warning}"

@@ -1,4 +1,4 @@
-"""The commands of the budget book."""
+"""Implement the commands of the privacy ledger."""
 
 from __future__ import annotations
 
@@ -12,63 +12,66 @@ from flows.runtime.stores import open_artifacts, open_ledger
 
 
 def show(dataset: str | None) -> dict[str, Any]:
-    """Return where the budget of one dataset stands, or of all."""
-    book = open_ledger(state_folder())
-    names = [book.find(dataset)] if dataset else book.datasets()
-    return {"datasets": [_plain(asdict(book.status(name))) for name in names]}
+    """Return the budget status of one dataset or of all."""
+    ledger = open_ledger(state_folder())
+    names = [ledger.find(dataset)] if dataset else ledger.datasets()
+    return {"datasets": [_plain(asdict(ledger.status(name))) for name in names]}
 
 
 def cap(
     dataset: str, epsilon: float, delta: float, reason: str, declare: bool = False, protects: str = "record"
 ) -> dict[str, Any]:
-    """Set the cap of a dataset; `declare` makes it known by name before its first run, `protects` says whose cap."""
+    """Set the cap of a dataset for the unit `protects`.
+
+    `declare` registers its name before the first run.
+    """
     from flows.config.privacy import check_delta
 
     if not epsilon > 0:
-        raise ConfigError(f"--epsilon {epsilon:g}: is not above 0; write a number such as 4")
+        raise ConfigError(f"--epsilon: {epsilon:g} is not greater than 0. Write a number such as 4.")
     try:
         check_delta(delta)
     except ValueError as error:
         raise ConfigError(f"--delta: {error}") from None
     if protects not in ("record", "person"):
-        raise ConfigError(f"--protects {protects}: write record or person")
-    book = open_ledger(state_folder())
+        raise ConfigError(f"--protects: '{protects}' is unknown. Write record or person.")
+    ledger = open_ledger(state_folder())
     if declare:
-        book.register(dataset, f"declared {dataset}", [], who())
+        ledger.register(dataset, f"declared {dataset}", [], who())
     try:
-        name = book.find(dataset)
+        name = ledger.find(dataset)
     except LedgerError as unknown:
-        raise ConfigError(f"{unknown} To set a cap before its first run, add --declare") from None
-    book.set_cap(name, epsilon, delta, who(), reason, protects)
+        raise ConfigError(f"{unknown} To set a cap before its first run, add --declare.") from None
+    ledger.set_cap(name, epsilon, delta, who(), reason, protects)
     return show(dataset)
 
 
 def group(name: str, datasets: Sequence[str]) -> dict[str, Any]:
-    """Put datasets into one group and return where the budgets of all its members stand."""
-    book = open_ledger(state_folder())
-    members = [book.find(dataset) for dataset in datasets]
-    book.join(name, members, who())
-    joined = book.status(members[0])
-    return {"datasets": [_plain(asdict(book.status(one))) for one in sorted({joined.dataset, *joined.members})]}
+    """Add datasets to one group and return the budget status of all its members."""
+    ledger = open_ledger(state_folder())
+    members = [ledger.find(dataset) for dataset in datasets]
+    ledger.join(name, members, who())
+    joined = ledger.status(members[0])
+    return {"datasets": [_plain(asdict(ledger.status(member))) for member in sorted({joined.dataset, *joined.members})]}
 
 
 def history(dataset: str) -> dict[str, Any]:
     """Return every entry of a dataset, oldest first."""
-    book = open_ledger(state_folder())
-    name = book.find(dataset)
-    return {"dataset": name, "entries": [_plain(asdict(entry)) for entry in book.history(name)]}
+    ledger = open_ledger(state_folder())
+    name = ledger.find(dataset)
+    return {"dataset": name, "entries": [_plain(asdict(entry)) for entry in ledger.history(name)]}
 
 
 def verify(dataset: str | None) -> dict[str, Any]:
-    """Recompute chain and totals, the latter also with a second accountant, and compare the files of releases.
+    """Verify hash chain, release files and, with a second accountant, the totals.
 
-    `missing`: files of releases that are not there, which is no fault of the book.
+    `missing`: release files that do not exist; they do not make the ledger invalid.
     """
     from flows.storage.release_check import verify as verify_all
 
     home = state_folder()
-    book = open_ledger(home)
-    return asdict(verify_all(open_artifacts(home), book, book.find(dataset) if dataset else None))
+    ledger = open_ledger(home)
+    return asdict(verify_all(open_artifacts(home), ledger, ledger.find(dataset) if dataset else None))
 
 
 def _plain(value: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the commands of the budget book print without --json."""
+"""Format the output of the ledger commands for the terminal."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from flows.engine.text import epsilon, table
 
 
 def budgets(value: dict[str, Any]) -> str:
-    """Show where the budgets of datasets stand."""
+    """Return the budget status of datasets as a table."""
     rows = [
         [
-            one["dataset"],
-            "none set" if one["cap"] is None else f"{one['cap']:g} per {one['cap_protects']}",
-            epsilon(one["spent"]),
-            f"{one['reserved']:.4f}",
-            "no limit" if one["left"] is None else f"{one['left']:.4f}",
-            "-" if one["delta"] is None else f"{one['delta']:g}",
-            one["releases"],
-            ", ".join(one["units"]) or "-",
-            "yes: something left without noise" if one["exposed"] else "no",
-            f"{one['group']} (with {', '.join(one['members'])})" if one["members"] else one["group"] or "-",
+            status["dataset"],
+            "none set" if status["cap"] is None else f"{status['cap']:g} per {status['cap_protects']}",
+            epsilon(status["spent"]),
+            f"{status['reserved']:.4f}",
+            "no limit" if status["left"] is None else f"{status['left']:.4f}",
+            "-" if status["delta"] is None else f"{status['delta']:g}",
+            status["releases"],
+            ", ".join(status["units"]) or "-",
+            "yes: released without noise" if status["exposed"] else "no",
+            f"{status['group']} (with {', '.join(status['members'])})" if status["members"] else status["group"] or "-",
         ]
-        for one in value["datasets"]
+        for status in value["datasets"]
     ]
     heads = ["dataset", "cap", "spent", "reserved", "left", "delta", "releases", "protected", "exposed", "group"]
-    return table(rows, heads) if rows else "the budget book is empty"
+    return table(rows, heads) if rows else "the privacy ledger is empty"
 
 
 def history(value: dict[str, Any]) -> str:
-    """List the entries of a dataset."""
+    """Return the entries of a dataset as a table."""
     rows = [
         [
             entry["number"],
@@ -47,6 +47,6 @@ def history(value: dict[str, Any]) -> str:
 
 
 def verified(value: dict[str, Any]) -> str:
-    """Say what does not hold in the budget book, or that it is sound; and which files of releases are not there."""
-    problems = [f"PROBLEM  {one}" for one in value["problems"]] or ["the budget book is sound"]
-    return "\n".join([*problems, *(f"missing  {one}" for one in value["missing"])])
+    """Return the problems of the ledger and the missing release files as text."""
+    problems = [f"PROBLEM  {problem}" for problem in value["problems"]] or ["the privacy ledger is sound"]
+    return "\n".join([*problems, *(f"missing  {path}" for path in value["missing"])])

@@ -1,4 +1,4 @@
-"""The commands of what leaves: `wasp export` and `wasp verify-bundle`."""
+"""Define `wasp export` and `wasp verify-bundle`."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ from flows.cli.common import Json, answer
 def export(
     run_id: str,
     folder: Path,
-    license_: Annotated[str, typer.Option("--license", help="Licence identifier for the card.")] = "other",
+    license_: Annotated[str, typer.Option("--license", help="Licence identifier for the dataset card.")] = "other",
     overlap_check: Annotated[
-        bool, typer.Option("--overlap-check/--no-overlap-check", help="Look for passages of private rows (not private)")
+        bool,
+        typer.Option("--overlap-check/--no-overlap-check", help="Search for copied private passages (not private)."),
     ] = True,
     approval: Annotated[
-        bool, typer.Option("--approval", help="Wait until a second person approves it on a page of the Prefect server.")
+        bool, typer.Option("--approval", help="Wait until a second person approves the export in the Prefect UI.")
     ] = False,
     json_: Json = False,
 ) -> None:
-    """Write what may leave, signed: synthetic rows, student, card; refused for a run that does not pass the gate."""
+    """Write a signed bundle of a run that passes the release gate."""
     from flows.cli import commands
     from flows.publish import bundle
 
-    found = commands.export(run_id, folder, license_, overlap_check, approval)
-    answer(found, json_, bundle.exported_words)
+    result = commands.export(run_id, folder, license_, overlap_check, approval)
+    answer(result, json_, bundle.format_export)
 
 
 def verify_bundle(
     folder: Path,
-    key: Annotated[Path | None, typer.Option(help="The sender's public key, had by another way.")] = None,
+    key: Annotated[Path | None, typer.Option(help="The sender's public key, obtained through another channel.")] = None,
     json_: Json = False,
 ) -> None:
-    """Check the signature and every file of a bundle; exit 1 and name what differs."""
+    """Check signature and files of a bundle; exit with code 1 on a difference."""
     from flows.cli import commands
     from flows.publish import bundle
 
-    found = commands.verify_bundle(folder, key)
-    answer(found, json_, bundle.verified_words)
-    if found["problems"]:
+    result = commands.verify_bundle(folder, key)
+    answer(result, json_, bundle.format_verification)
+    if result["problems"]:
         raise SystemExit(1)

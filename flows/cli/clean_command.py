@@ -1,4 +1,4 @@
-"""`wasp clean`: says what the state folder holds and what a rule removes; removes it when told to."""
+"""Implement `wasp clean`: list the state folder and apply retention rules."""
 
 from __future__ import annotations
 
@@ -15,47 +15,51 @@ from flows.storage.retention import AGE, Choice, Going, Retention, choose, now
 
 
 def clean(rules: Retention, apply: bool) -> dict[str, Any]:
-    """Return what lies in the state folder by kind, what goes and why, what stays although a rule names it.
+    """Return the files by kind, the removed files and the retained files.
 
-    Nothing is removed unless `apply`. Runs that want to start meanwhile wait.
+    Files are removed only with `apply`. New runs wait until this finishes.
     """
     home = state_folder()
     with alone(home) as free:
         choice = choose(home, rules, now(), free)
-        gone = remove(home, choice.going) if apply else choice.going
+        removed = remove(home, choice.going) if apply else choice.going
     return {
         "folder": str(home),
         "applied": apply,
         "rules": rules.model_dump(exclude_none=True),
-        "kinds": _by_kind(choice, gone),
-        "going": [_shown(one) for one in gone],
+        "kinds": _by_kind(choice, removed),
+        "going": [_row(file) for file in removed],
         "staying": list(choice.staying),
-        "bytes": sum(one.bytes for one in gone if one.kind not in UNTOLD),
+        "bytes": sum(file.bytes for file in removed if file.kind not in UNTOLD),
     }
 
 
 def rules_of(values: Mapping[str, str | None]) -> Retention:
-    """Return the rules that options of the command name; ConfigError with the option for an age that is none."""
+    """Return the retention rules of the command's options.
+
+    ConfigError names the option of an invalid age.
+    """
     for name, age in values.items():
         if age is not None and not re.fullmatch(AGE, age):
             option = f"--{name.replace('_', '-')}"
-            raise ConfigError(f"{option} {age}: an age is a number and m, h, d or w: 90m, 12h, 30d, 4w")
+            raise ConfigError(f"{option}: '{age}' is not an age. Write an age such as 90m, 12h, 30d or 4w.")
     return Retention(**values)
 
 
-def _by_kind(choice: Choice, gone: Sequence[Going]) -> list[dict[str, Any]]:
-    found = []
+def _by_kind(choice: Choice, removed: Sequence[Going]) -> list[dict[str, Any]]:
+    rows = []
     for kind in KINDS:
-        files = [one for one in choice.files if one.kind == kind]
-        going = [one for one in gone if one.kind == kind]
-        sizes = {"bytes": _told(kind, files), "going": len(going), "going_bytes": _told(kind, going)}
-        found += [{"kind": kind, "files": len(files)} | sizes] if files else []
-    return found
+        files = [file for file in choice.files if file.kind == kind]
+        going = [file for file in removed if file.kind == kind]
+        sizes = {"bytes": _size_of(kind, files), "going": len(going), "going_bytes": _size_of(kind, going)}
+        rows += [{"kind": kind, "files": len(files)} | sizes] if files else []
+    return rows
 
 
-def _told(kind: str, sized: Sequence[StateFile | Going]) -> int | None:
-    return None if kind in UNTOLD else sum(one.bytes for one in sized)
+def _size_of(kind: str, files: Sequence[StateFile | Going]) -> int | None:
+    return None if kind in UNTOLD else sum(file.bytes for file in files)
 
 
-def _shown(one: Going) -> dict[str, Any]:
-    return {"path": one.path, "kind": one.kind, "bytes": _told(one.kind, [one]), "why": one.why, "run_id": one.run_id}
+def _row(file: Going) -> dict[str, Any]:
+    size = _size_of(file.kind, [file])
+    return {"path": file.path, "kind": file.kind, "bytes": size, "why": file.why, "run_id": file.run_id}

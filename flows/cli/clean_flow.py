@@ -1,4 +1,7 @@
-"""`wasp clean` as a flow, so that retention can be scheduled: its run page says what went and why."""
+"""Run `wasp clean` as a flow to schedule retention.
+
+The run page shows what was removed and why.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,20 @@ from flows.storage.retention import Retention
 
 @flow(name="clean", validate_parameters=True)
 def clean(rules: Retention | None = None, remove: bool = False) -> dict[str, Any]:
-    """Remove from the state folder what the rules name; releases, budget book and reports always stay.
+    """Remove files of the state folder by rule.
+
+    Keep releases, privacy ledger and reports.
 
     Args:
-        rules: what goes by age; without a rule only what nobody can use any more.
-        remove: remove it; off: only say what would go.
+        rules: maximum ages; without a rule only unusable files are selected.
+        remove: remove the selected files; off: only show them.
 
     Returns:
-        What `wasp clean --json` prints.
+        The JSON object of `wasp clean --json`.
     """
-    done = clean_folder(rules or Retention(), remove)
-    create_markdown_artifact(f"`{state_folder()}`\n```\n{cleaned(done)}\n```", key="clean", description="What went")
-    create_table_artifact(done["kinds"], key="state-folder", description="What the state folder holds")
-    return done
+    result = clean_folder(rules or Retention(), remove)
+    create_markdown_artifact(
+        f"`{state_folder()}`\n```\n{cleaned(result)}\n```", key="clean", description="Removed files"
+    )
+    create_table_artifact(result["kinds"], key="state-folder", description="Contents of the state folder")
+    return result

@@ -1,4 +1,4 @@
-"""What `wasp clean` prints: what the state folder holds by kind, what goes and what stays."""
+"""Format the output of `wasp clean`."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from flows.engine.text import table
 
 
 def cleaned(value: dict[str, Any]) -> str:
-    """Show what the state folder holds by kind, what goes or went, and what stays although a rule names it."""
-    did = "removed" if value["applied"] else "would go"
+    """Return the files by kind, the removed files and the retained files as text."""
+    action = "removed" if value["applied"] else "to remove"
     rows = [
-        [one["kind"], one["files"], size(one["bytes"]), one["going"] or "-", size(one["going_bytes"])]
-        for one in value["kinds"]
+        [kind["kind"], kind["files"], size(kind["bytes"]), kind["going"] or "-", size(kind["going_bytes"])]
+        for kind in value["kinds"]
     ]
-    lines = [table(rows, ["kind", "files", "size", did, "of size"]), ""]
-    lines += [f"stays       {reason}" for reason in value["staying"]]
+    lines = [table(rows, ["kind", "files", "size", action, "freed"]), ""]
+    lines += [f"kept        {reason}" for reason in value["staying"]]
     groups: dict[tuple[str, str, str], list[int | None]] = {}
-    for one in value["going"]:
-        groups.setdefault((one["kind"], one["run_id"], one["why"]), []).append(one["bytes"])
+    for file in value["going"]:
+        groups.setdefault((file["kind"], file["run_id"], file["why"]), []).append(file["bytes"])
     for (kind, run_id, why), sizes in groups.items():
-        told = "size not told" if None in sizes else size(sum(each for each in sizes if each is not None))
-        lines.append(f"{did:<10}  {kind}{' of ' if run_id else ''}{run_id}: {len(sizes)}, {told}; {why}")
+        total = "size hidden" if None in sizes else size(sum(count for count in sizes if count is not None))
+        lines.append(f"{action:<10}  {kind}{' of ' if run_id else ''}{run_id}: {len(sizes)}, {total}; {why}")
     if value["applied"]:
         return "\n".join([*lines, f"{size(value['bytes'])} removed"])
-    return "\n".join([*lines, "nothing was removed; to do it: the same with --yes" if groups else "nothing would go"])
+    return "\n".join([*lines, "Nothing was removed. To remove, add --yes." if groups else "Nothing to remove."])
 
 
 def size(count: int | None) -> str:
-    """Return a number of bytes for people; None is not told."""
+    """Return a readable byte count; None means the size is hidden."""
     if count is None:
-        return "not told"
+        return "hidden"
     if count < 1000:
         return f"{count} B"
     unit = "kB" if count < 1e6 else "MB" if count < 1e9 else "GB"

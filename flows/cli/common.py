@@ -1,4 +1,4 @@
-"""What all commands have in common: the option --json, and how a command gives its answer."""
+"""Share the --json option, result printing and help formatting among all commands."""
 
 from __future__ import annotations
 
@@ -16,33 +16,35 @@ from connectors.interfaces.redaction import redact
 Json = Annotated[bool, typer.Option("--json", help="Last line on standard output: one JSON object.")]
 
 
-def answer(value: Any, as_json: bool, words: Callable[[Any], str]) -> None:
-    """Print an answer: as one JSON object, or in words."""
-    print(json.dumps(value, allow_nan=False) if as_json else words(value))
+def answer(value: Any, as_json: bool, to_text: Callable[[Any], str]) -> None:
+    """Print a result as one JSON object or as text."""
+    print(json.dumps(value, allow_nan=False) if as_json else to_text(value))
 
 
-def answer_plan(value: dict[str, Any], as_json: bool, words: Callable[[Any], str]) -> None:
-    """Print a plan; what its run would stop on follows on standard error, and the exit code is then 2."""
-    answer(value, as_json, words)
+def answer_plan(value: dict[str, Any], as_json: bool, to_text: Callable[[Any], str]) -> None:
+    """Print a plan; print its problems to standard error and exit with code 2."""
+    answer(value, as_json, to_text)
     if value["problems"]:
         print_problems(value["problems"])
         raise SystemExit(ConfigError.exit_code)
 
 
 def print_problems(problems: Sequence[str]) -> None:
-    """Print a line for each problem on standard error."""
+    """Print each problem as one line on standard error."""
     for problem in problems:
         print(f"wasp: {redact(problem)}", file=sys.stderr)
 
 
 class Commands(TyperGroup):
-    """A group whose help is plain text, with every command's sentence as a whole.
+    """A command group whose plain-text help does not truncate sentences.
 
-    Typer's own plain help cuts sentences off; its boxes take four times as long as the rest of `wasp --help`.
+    Typer's plain help truncates sentences; its rich help takes four times as long as the rest of `wasp --help`.
     """
 
     def format_commands(self, _: Any, formatter: Any) -> None:
-        """Write what each command does."""
-        shown = [(name, one.get_short_help_str(1000)) for name, one in self.commands.items() if not one.hidden]
+        """Write the name and help of each command."""
+        rows = [
+            (name, command.get_short_help_str(1000)) for name, command in self.commands.items() if not command.hidden
+        ]
         with formatter.section("Commands"):
-            formatter.write_dl(shown)
+            formatter.write_dl(rows)

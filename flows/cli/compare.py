@@ -1,4 +1,4 @@
-"""`wasp compare`: the matrix of a file; --plan says first what it would cost."""
+"""Define `wasp compare`, which runs a matrix or shows its cost (--plan)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from flows.cli.common import Json, answer, answer_plan
 
 def compare(
     config: Annotated[Path, typer.Option("--config", "-c", help="Configuration file (YAML) of the comparison.")],
-    plan: Annotated[bool, typer.Option("--plan", help="Only say calls, dollars, epsilon and minutes.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Only show calls, dollars, epsilon and minutes.")] = False,
     set_: Annotated[list[str] | None, typer.Option("--set", "-s", help="Change one value: seeds=[0,1,2].")] = None,
     json_: Json = False,
 ) -> None:
-    """Carry out methods, settings and seeds as a matrix; one table with published figures beside ours."""
+    """Run a matrix of methods, settings and seeds; compare with published figures."""
     from flows.cli import commands
 
     wording = find_flow("compare").text()

@@ -1,4 +1,4 @@
-"""Looks at this machine: can the pipeline run here, and what to do where it cannot."""
+"""Check whether the pipeline can run on this machine, and suggest fixes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ LEAST_FREE_BYTES = 2 * 1024**3
 
 
 def examine(config: AnyConfig | None = None) -> dict[str, Any]:
-    """Run every check; each says what was found, or what is wrong and what to type.
+    """Run every check; each reports its result, or the problem and its fix.
 
-    With a configuration everything that its run needs is checked, and then each PLM is called for one text, which is
-    kept for the run; where it names parties, registry, exchange and the parties' workers are looked at. `ready`: the
-    configuration itself has no problem.
+    With a configuration, check everything that its run needs, then request one text from each language model and
+    cache it for the run. With parties, also check registry, exchange and workers. `ready`: the configuration itself
+    has no problem.
     """
     home = state_folder()
     checks: dict[str, Callable[[Path], str]] = {
@@ -42,7 +42,7 @@ def examine(config: AnyConfig | None = None) -> dict[str, Any]:
         "free disk": _disk,
         "prefect server": _prefect,
         "exact noise": _noise,
-        "budget book": _ledger,
+        "privacy ledger": _ledger,
         "artifacts": _artifacts,
         "sentence encoder": _encoder,
         "tracking": _tracking,
@@ -54,43 +54,46 @@ def examine(config: AnyConfig | None = None) -> dict[str, Any]:
 
 
 def _with_configuration(config: AnyConfig, checks: dict[str, Callable[[Path], str]], home: Path) -> dict[str, Any]:
-    """Check a configuration; its models are called only if it has no problem, so that none is paid for nothing."""
+    """Check a configuration.
+
+    Call its models, which may cost money, only if it has no problem.
+    """
     from flows.engine.checks import problems_of
 
     problems = [str(problem) for problem in problems_of(config, home)]
     checks["task runner"] = partial(_runner, config.execution)
     if not problems:
-        checks["configuration"] = lambda _: "rows, models and packages of its run are there"
+        checks["configuration"] = lambda _: "rows, models and packages are available"
         checks |= {f"PLM {plm.name}": partial(_model, config, plm.name) for plm in config.models}
-    found = _results(checks | coordinator_checks(config), home)
+    report = _results(checks | coordinator_checks(config), home)
     if problems:
-        found["checks"] += [{"what": "configuration", "ok": False, "found": redact(problem)} for problem in problems]
-        not_called = "not called: correct the configuration first"
-        found["checks"] += [{"what": f"PLM {plm.name}", "ok": False, "found": not_called} for plm in config.models]
-    return found | {"healthy": found["healthy"] and not problems, "ready": not problems}
+        report["checks"] += [{"what": "configuration", "ok": False, "found": redact(problem)} for problem in problems]
+        not_called = "not called. Correct the configuration first."
+        report["checks"] += [{"what": f"PLM {plm.name}", "ok": False, "found": not_called} for plm in config.models]
+    return report | {"healthy": report["healthy"] and not problems, "ready": not problems}
 
 
 def examine_party(party: Party) -> dict[str, Any]:
-    """Run every check of a party's machine, in its own state folder; nothing is told of its rows."""
+    """Check a party's machine in its own state folder, without revealing its rows."""
     checks: dict[str, Callable[[Path], str]] = {
         "python": _python,
         "state folder": _folder,
         "free disk": _disk,
         "exact noise": _noise,
-        "budget book": partial(_sound, open_ledger(party.home)),
+        "privacy ledger": partial(_sound, open_ledger(party.home)),
     }
     return _results(checks | party_checks(party), party.home) | {"ready": True}
 
 
 def _results(checks: Mapping[str, Callable[[Path], str]], home: Path) -> dict[str, Any]:
     results = [_check(name, check, home) for name, check in checks.items()]
-    return {"healthy": all(one["ok"] for one in results), "checks": results}
+    return {"healthy": all(result["ok"] for result in results), "checks": results}
 
 
 def _check(name: str, check: Callable[[Path], str], home: Path) -> dict[str, Any]:
     try:
         return {"what": name, "ok": True, "found": check(home)}
-    except Exception as error:  # noqa: BLE001  (a doctor reports every failure, whatever it is)
+    except Exception as error:  # noqa: BLE001  (a doctor reports every failure)
         return {"what": name, "ok": False, "found": redact(str(error)) or type(error).__name__}
 
 
@@ -106,12 +109,12 @@ def _folder(home: Path) -> str:
 def _disk(home: Path) -> str:
     free = shutil.disk_usage(home).free
     if free < LEAST_FREE_BYTES:
-        raise RuntimeError(f"{free / 1e9:.1f} GB free in {home}; a run wants 2 GB")
+        raise RuntimeError(f"{home}: {free / 1e9:.1f} GB free. Free at least 2 GB.")
     return f"{free / 1e9:.0f} GB"
 
 
 def _prefect(_: Path) -> str:
-    import prefect.server.api.server  # noqa: F401  (this import is what a too new fastapi breaks)
+    import prefect.server.api.server  # noqa: F401  (fails if fastapi is too new)
 
     return f"prefect {importlib.metadata.version('prefect')}, fastapi {importlib.metadata.version('fastapi')}"
 
@@ -123,7 +126,7 @@ def _noise(_: Path) -> str:
 
     drawn = add_discrete_gaussian(np.zeros(1000, dtype=np.int64), 452.0)
     if not drawn.any():
-        raise RuntimeError("the sampler gave no noise; reinstall opendp")
+        raise RuntimeError("opendp: the sampler returned no noise. Reinstall opendp.")
     return f"opendp {importlib.metadata.version('opendp')}"
 
 
@@ -131,13 +134,13 @@ def _ledger(home: Path) -> str:
     return _sound(open_ledger(home), home)
 
 
-def _sound(book: BudgetBook, home: Path) -> str:
+def _sound(ledger: BudgetBook, home: Path) -> str:
     from flows.storage.release_check import verify
 
-    problems = verify(open_artifacts(home), book).problems
+    problems = verify(open_artifacts(home), ledger).problems
     if problems:
         raise RuntimeError("; ".join(problems))
-    return f"sound, {len(book.datasets())} datasets"
+    return f"sound, {len(ledger.datasets())} datasets"
 
 
 def _artifacts(home: Path) -> str:
@@ -171,11 +174,13 @@ def _model(config: AnyConfig, plm: str, home: Path) -> str:
     from flows.engine.tools import RunTools
 
     tools = RunTools(config, home)
-    answer = tools.model(plm).complete(sample_prompts(tools, load_task(config.task), plm, 1)[:1])[0]
-    if answer.finish_reason not in ("stop", "length"):
-        raise RuntimeError(f"answered '{answer.finish_reason}': {answer.error or 'no text'}")
-    unreported = ", both estimated from bytes because this server reports no usage" if answer.estimated else ""
-    return f"{answer.tokens_out} tokens, {answer.dollars:.4f} dollars{unreported}: {answer.text[:60]}"
+    completion = tools.model(plm).complete(sample_prompts(tools, load_task(config.task), plm, 1)[:1])[0]
+    if completion.finish_reason not in ("stop", "length"):
+        raise RuntimeError(
+            f"{plm}: completion ended with '{completion.finish_reason}' ({completion.error or 'no text'})"
+        )
+    unreported = " (both estimated from bytes; the server reports no usage)" if completion.estimated else ""
+    return f"{completion.tokens_out} tokens, {completion.dollars:.4f} dollars{unreported}: {completion.text[:60]}"
 
 
 def _tracking(home: Path) -> str:
@@ -183,8 +188,8 @@ def _tracking(home: Path) -> str:
     from flows.runtime.stores import tracking_store
 
     if importlib.util.find_spec("mlflow") is None:
-        raise RuntimeError(f"mlflow is not installed; runs keep a journal. Type: {install_command('tracking')}")
+        raise RuntimeError(f"mlflow is not installed; runs write a journal. Install it: {install_command('tracking')}")
     uri, _ = tracking_store(None, home)
     if not reachable(uri):
-        raise RuntimeError(f"{redact(uri)} does not answer; runs keep a journal, send it later: wasp push RUN_ID")
+        raise RuntimeError(f"{redact(uri)}: no response; runs write a journal. Send it later: wasp push RUN_ID")
     return redact(uri)

@@ -1,4 +1,7 @@
-"""The `wasp` command. Every command takes --json: its last line on standard output is then one JSON object."""
+"""Define the `wasp` command line.
+
+With --json the last line on standard output is one JSON object.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,8 @@ Changes = Annotated[
 ]
 AGE = "Age like 90m, 12h, 30d, 4w"
 COLLECTED_AFTER = 10_000, 20, 50
-"""New objects, rounds, and rounds of these before Python looks for garbage: what imports leave is none, and looking
-through it at the usual 700, 10 and 10 takes an eighth of a short run."""
+"""Thresholds of the garbage collector. Imports create no garbage, and scanning their objects with the defaults
+(700, 10, 10) takes an eighth of a short run."""
 
 app = typer.Typer(
     cls=Commands,
@@ -38,13 +41,13 @@ app = typer.Typer(
     rich_markup_mode=None,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="From a few hundred private texts to a training set that may be shared, under differential privacy.",
+    help="Turn a few hundred private texts into a shareable synthetic training set under differential privacy.",
 )
 app.add_typer(budget, name="budget")
 
 
 def main() -> None:
-    """Run the command; errors that a user can act on end with their exit code and one message."""
+    """Run the command; print a WaspError as a message and exit with its code."""
     gc.set_threshold(*COLLECTED_AFTER)
     prepare_environment()
     try:
@@ -56,7 +59,7 @@ def main() -> None:
 def _fail(error: WaspError) -> None:
     if "--json" in sys.argv:
         print(json.dumps({"state": "refused", "error": type(error).__name__, "message": redact(str(error))}))
-    # several problems of one configuration have a line each
+    # each problem of a configuration gets its own line
     problems = str(error).splitlines() if isinstance(error, ProblemsError) else [str(error)]
     print_problems(problems)
     raise SystemExit(error.exit_code)
@@ -69,7 +72,7 @@ def run(
     set_: Changes = None,
     json_: Json = False,
 ) -> None:
-    """Run a flow to its end; finished steps of the same run are reused."""
+    """Run a flow; reuse finished steps of the same run."""
     from flows.cli import commands
 
     _answer(commands.run(flow, config, set_ or []), json_, find_flow(flow).text().summary)
@@ -79,20 +82,20 @@ def run(
 def resume(
     run_id: str,
     respend: Annotated[
-        bool, typer.Option("--respend", help="Make lost texts again: ask, and if they differ vote and pay, anew.")
+        bool, typer.Option("--respend", help="Regenerate lost texts. If they differ, vote and pay again.")
     ] = False,
     json_: Json = False,
 ) -> None:
-    """Continue a run after a crash or a failed step; nothing is paid or spent twice."""
+    """Resume a run after a crash or a failed step; nothing is paid or spent twice."""
     from flows.cli import commands
 
-    done = commands.resume(run_id, respend)
-    _answer(done, json_, find_flow(done["flow"]).text().summary)
+    summary = commands.resume(run_id, respend)
+    _answer(summary, json_, find_flow(summary["flow"]).text().summary)
 
 
 @app.command()
 def plan(flow: FlowName, config: Config, set_: Changes = None, json_: Json = False) -> None:
-    """Say sigma, epsilon, calls, tokens and minutes, and what a run would stop on (exit code 2); nothing is spent."""
+    """Show privacy, cost and problems (exit code 2) of a run; spend nothing."""
     from flows.cli import commands
 
     answer_plan(commands.plan(flow, config, set_ or []), json_, find_flow(flow).text().plan)
@@ -104,9 +107,9 @@ def preview(
     set_: Changes = None,
     json_: Json = False,
     rows: Annotated[int, typer.Option(min=1, max=100, help="Rows per model and class.")] = 5,
-    flow: Annotated[str, typer.Option(help="The flow that the configuration is of.")] = "wasp",
+    flow: Annotated[str, typer.Option(help="Flow of the configuration.")] = "wasp",
 ) -> None:
-    """Show five rows per model and class; epsilon spent: 0."""
+    """Show sample texts per model and class; epsilon spent: 0."""
     from flows.cli import commands
     from flows.engine import text
 
@@ -124,17 +127,17 @@ def runs(json_: Json = False) -> None:
 
 @app.command()
 def show(run_id: str, json_: Json = False) -> None:
-    """Show one run: its summary, its iterations and where its files are."""
+    """Show the summary, iterations and files of a run."""
     from flows.cli import commands
     from flows.engine import text
 
-    found = commands.show(run_id)
-    _answer(found, json_, lambda value: text.shown(value, find_flow(value["flow"]).text().summary))
+    details = commands.show(run_id)
+    _answer(details, json_, lambda value: text.shown(value, find_flow(value["flow"]).text().summary))
 
 
 @app.command()
 def report(run_id: str, json_: Json = False) -> None:
-    """Write the HTML report of a run again and say where it is."""
+    """Rewrite the HTML report of a run and print its path."""
     from flows.cli import commands
 
     _answer(commands.report(run_id), json_, lambda value: str(value["report"]))
@@ -151,15 +154,15 @@ app.command("party-leave")(party_leave)
 
 @app.command()
 def answers(file: Path, json_: Json = False) -> None:
-    """Write every kept answer into a Parquet file, which a `recorded` model replays without paying again."""
+    """Export all cached completions to a Parquet file for `recorded` models."""
     from flows.cli import commands
 
-    _answer(commands.answers(file), json_, lambda value: f"{value['answers']} answers in {value['file']}")
+    _answer(commands.answers(file), json_, lambda value: f"{value['answers']} completions in {value['file']}")
 
 
 @app.command()
 def push(run_id: str, json_: Json = False) -> None:
-    """Send to MLflow what could not be sent while its server was down."""
+    """Send tracking records to MLflow that were not sent while its server was down."""
     from flows.cli import commands
 
     _answer(commands.push(run_id), json_, lambda value: f"{value['sent']} records sent, {value['left']} left")
@@ -167,7 +170,7 @@ def push(run_id: str, json_: Json = False) -> None:
 
 @app.command()
 def abandon(run_id: str, json_: Json = False) -> None:
-    """Give a run up: what it reserved and did not spend goes back to its dataset."""
+    """Abandon a run and return its reserved, unspent budget to the dataset."""
     from flows.cli import commands
 
     _answer(commands.abandon(run_id), json_, lambda value: f"returned to dataset {value['dataset']}")
@@ -175,26 +178,28 @@ def abandon(run_id: str, json_: Json = False) -> None:
 
 @app.command()
 def clean(  # noqa: PLR0913  one option per rule
-    embeddings: Annotated[str | None, typer.Option("--embeddings-older-than", help=f"{AGE}; computed again.")] = None,
+    embeddings: Annotated[
+        str | None, typer.Option("--embeddings-older-than", help=f"{AGE}; recomputed if needed.")
+    ] = None,
     completions: Annotated[
-        str | None, typer.Option("--completions-older-than", help=f"{AGE}; asked and paid again.")
+        str | None, typer.Option("--completions-older-than", help=f"{AGE}; paid again if needed.")
     ] = None,
     samples: Annotated[
         str | None, typer.Option("--samples-older-than", help=f"{AGE}; texts by model of finished runs.")
     ] = None,
     unfinished: Annotated[
-        str | None, typer.Option("--unfinished-older-than", help=f"{AGE}; texts of runs that never ended.")
+        str | None, typer.Option("--unfinished-older-than", help=f"{AGE}; texts of unfinished runs.")
     ] = None,
     runs_: Annotated[
-        str | None, typer.Option("--runs-older-than", help=f"{AGE}; synthetic rows and student as well.")
+        str | None, typer.Option("--runs-older-than", help=f"{AGE}; includes synthetic rows and student.")
     ] = None,
-    private: Annotated[str | None, typer.Option("--private-older-than", help=f"{AGE}; caches of real rows.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove; without it only say what would go.")] = False,
+    private: Annotated[str | None, typer.Option("--private-older-than", help=f"{AGE}; caches of private rows.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove the files. Default: only show them.")] = False,
     json_: Json = False,
 ) -> None:
-    """Say what the state folder holds and what the rules would remove; --yes removes it.
+    """Show the state folder and the files to remove; --yes removes them.
 
-    Releases, the budget book, its key, manifests, summaries and reports always stay.
+    Releases, the privacy ledger, its key, manifests, summaries and reports are never removed.
     """
     from flows.cli import clean_command
     from flows.cli.clean_text import cleaned
@@ -212,33 +217,34 @@ def clean(  # noqa: PLR0913  one option per rule
 
 @app.command()
 def doctor(
-    config: Annotated[Path | None, typer.Option("--config", "-c", help="Ask each of its PLMs for one text.")] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", help="Call each of its language models once."),
+    ] = None,
     set_: Changes = None,
     json_: Json = False,
-    flow: Annotated[str, typer.Option(help="The flow that the configuration is of.")] = "wasp",
-    party_: Annotated[
-        Path | None, typer.Option("--party", help="The file of a party (party.yaml): look at it.")
-    ] = None,
+    flow: Annotated[str, typer.Option(help="Flow of the configuration.")] = "wasp",
+    party_: Annotated[Path | None, typer.Option("--party", help="Check the party of this file (party.yaml).")] = None,
 ) -> None:
-    """Check this machine: packages, state folder, budget book, encoder, tracking; --config: what its run needs."""
+    """Check this machine and, with --config, the needs of a run."""
     if party_ is not None:
-        found = look_at(party_)
+        checks = look_at(party_)
     else:
         from flows.cli import commands
 
-        found = commands.doctor(config, set_ or [], flow)
+        checks = commands.doctor(config, set_ or [], flow)
     from flows.engine import text
 
-    _answer(found, json_, text.doctor)
-    if not found["healthy"]:
-        raise SystemExit(1 if found["ready"] else ConfigError.exit_code)
+    _answer(checks, json_, text.doctor)
+    if not checks["healthy"]:
+        raise SystemExit(1 if checks["ready"] else ConfigError.exit_code)
 
 
 @app.command()
 def serve(
-    limit: Annotated[int, typer.Option(min=1, help="Most runs at the same time.")] = 4,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent runs.")] = 4,
 ) -> None:
-    """Carry out runs that are started in the UI of a Prefect server, all flows in this one process."""
+    """Execute runs that are started in the Prefect UI; one process for all flows."""
     from importlib.metadata import entry_points
 
     # Deployments import flows, so the command finds them by entry point.

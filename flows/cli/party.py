@@ -1,4 +1,4 @@
-"""The commands of a party of a federation: `wasp party`, `wasp party-keys`, `wasp party-leave`."""
+"""Define `wasp party`, `wasp party-keys` and `wasp party-leave`."""
 
 from __future__ import annotations
 
@@ -17,50 +17,50 @@ Config = Annotated[Path, typer.Option("--config", "-c", help="The party's file (
 
 
 def party(config: Config) -> None:
-    """Take part in federated runs: a worker that votes with this party's rows, until it is interrupted."""
+    """Start a worker that votes with this party's rows until interrupted."""
     from flows.runtime.state_folder import ended_in_order
 
-    found = _at_home(config)
+    member = _open_party(config)
     from flows.federation.worker import serve_party
 
-    print(f"party {found.config.name}: waiting for rounds; Ctrl+C ends it", file=sys.stderr)
+    print(f"party {member.config.name}: waiting for rounds. Stop with Ctrl+C.", file=sys.stderr)
     with ended_in_order():
         try:
-            serve_party(found)
+            serve_party(member)
         except KeyboardInterrupt:
-            print(f"party {found.config.name}: ended", file=sys.stderr)
+            print(f"party {member.config.name}: stopped", file=sys.stderr)
 
 
 def party_keys(config: Config, json_: Json = False) -> None:
-    """Make the party's long-term key, if it has none, and print its line for the registry of parties."""
+    """Print the party's registry line; create its long-term key if missing."""
     from flows.federation.party import load_party
 
-    found = load_party(config)
-    line = found.public_line
-    answer({"party": found.config.name, "line": line}, json_, lambda value: str(value["line"]))
+    member = load_party(config)
+    line = member.public_line
+    answer({"party": member.config.name, "line": line}, json_, lambda value: str(value["line"]))
 
 
 def party_leave(config: Config, json_: Json = False) -> None:
-    """Take the party's work pool and deployment off the coordinator's server; its rows and budget book stay."""
-    found = _at_home(config)
+    """Remove the party from the coordinator's server; keep its rows and ledger."""
+    member = _open_party(config)
     from flows.federation.worker import leave
 
     answer(
-        leave(found),
+        leave(member),
         json_,
-        lambda value: f"{value['party']} left: work pool {value['pool']} is gone. Take its line out of the registry.",
+        lambda value: f"{value['party']}: removed work pool {value['pool']}. Remove its line from the registry.",
     )
 
 
 def look_at(config: Path) -> dict[str, Any]:
-    """Examine a party of a federation: its file, key, registry, rows, cap, exchange and server."""
-    found = _at_home(config)
+    """Check a party: its file, key, registry, rows, cap, exchange and server."""
+    member = _open_party(config)
     from flows.cli.doctor import examine_party
 
-    return examine_party(found)
+    return examine_party(member)
 
 
-def _at_home(config: Path) -> Party:
+def _open_party(config: Path) -> Party:
     from flows.federation.party import party_at_home
 
     return party_at_home(config)

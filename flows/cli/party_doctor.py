@@ -1,4 +1,4 @@
-"""What `wasp doctor` looks at where several parties hold the rows: at the coordinator's machine, and at a party's."""
+"""Checks of `wasp doctor` for coordinators and parties of federated runs."""
 
 from __future__ import annotations
 
@@ -20,74 +20,85 @@ if TYPE_CHECKING:
 
 Checks = dict[str, Callable[[Path], str]]
 
-SERVER = "set PREFECT_API_URL to the Prefect server that the parties reach"
-START = "start it on its machine: wasp party --config party.yaml"
+SERVER = "Set PREFECT_API_URL to the Prefect server that the parties use"
+START = "Start each on its machine: wasp party --config party.yaml"
 MOST_NAMES = 5
 
 
 # --- the coordinator
 def coordinator_checks(config: AnyConfig) -> Checks:
-    """Return what a run of this configuration needs beside its models; nothing where no parties are named."""
+    """Return the checks of a federated run in addition to its models.
+
+    Empty without parties.
+    """
     choice = config.parties
     if choice is None:
         return {}
     exchange = place(choice.exchange, config.data_root)
     return {
-        "parties": lambda _: _named(_federation(config)),
+        "parties": lambda _: _describe_parties(_federation(config)),
         "exchange": lambda _: _exchange(open_exchange(exchange)),
         "party workers": lambda _: _workers(_federation(config)),
     }
 
 
 def _federation(config: AnyConfig) -> Federation:
-    found = federation_of(config)
-    assert found is not None
-    return found
+    federation = federation_of(config)
+    assert federation is not None
+    return federation
 
 
-def _named(federation: Federation) -> str:
+def _describe_parties(federation: Federation) -> str:
     parties = federation.parties
     return (
-        f"{parties.number} in the registry, at least {parties.minimum} in each sum, the promise holds with up to "
+        f"{parties.number} in the registry, at least {parties.minimum} in each sum, guarantee holds with up to "
         f"{parties.colluding} colluding"
     )
 
 
 def _exchange(files: RemoteFiles) -> str:
-    """Write, list, read and remove a file; ArtifactError when the exchange does not answer."""
+    """Write, list, read and remove a file.
+
+    Raises ArtifactError if the exchange does not respond.
+    """
     if files.is_folder and not Path(files.address).is_dir():
-        raise ConfigError(f"{files.address}: no such folder; make it, or mount the one that all parties share")
+        raise ConfigError(f"{files.address}: folder does not exist. Create it, or mount the shared folder.")
     name, content = f"doctor/{uuid4().hex}", b"written by wasp doctor\n"
     files.write(name, content)
     try:
         if name not in files.below("doctor") or files.read(name) != content:
-            raise ConfigError(f"{files.address}: what was written there cannot be read again")
+            raise ConfigError(f"{files.address}: a file that was written cannot be read. Check the permissions.")
     finally:
         files.remove([name])
     return f"{files.address}: written, read and removed"
 
 
 def _workers(federation: Federation) -> str:
-    """Say of every party whether its worker asks this Prefect server for work; ConfigError with those that do not."""
+    """Check that every party's worker polls this Prefect server.
+
+    ConfigError lists the others.
+    """
     from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_API_URL
 
     from flows.federation.worker import party_states
 
     if not PREFECT_API_URL.value():
-        raise ConfigError(f"no Prefect server is named; {SERVER}")
+        raise ConfigError(f"PREFECT_API_URL: not set. {SERVER}")
     with get_client(sync_client=True) as client:
         problem = client.api_healthcheck()
         if problem is not None:
-            raise ConfigError(f"{client.api_url} does not answer ({type(problem).__name__}); {SERVER}")
+            raise ConfigError(f"{client.api_url}: no response ({type(problem).__name__}). {SERVER}")
         states = party_states(client, list(federation.registry))
     missing = {party: state for party, state in states.items() if state != "waiting"}
     if missing:
-        raise ConfigError(f"{len(missing)} of {len(states)} do not wait for rounds ({_some(missing)}); {START}")
+        raise ConfigError(
+            f"party workers: {len(missing)} of {len(states)} do not wait for rounds ({_first_states(missing)}). {START}"
+        )
     return f"all {len(states)} wait for rounds"
 
 
-def _some(states: Mapping[str, str]) -> str:
+def _first_states(states: Mapping[str, str]) -> str:
     shown = [f"{party}: {state}" for party, state in list(states.items())[:MOST_NAMES]]
     more = len(states) - len(shown)
     return "; ".join(shown) + (f"; and {more} more" if more else "")
@@ -95,7 +106,10 @@ def _some(states: Mapping[str, str]) -> str:
 
 # --- a party
 def party_checks(party: Party) -> Checks:
-    """Return what a party needs to take part; nothing of its rows is told but that they can be used."""
+    """Return the checks of a party.
+
+    About its rows they report only that they can be used.
+    """
     return {
         "key": lambda _: party.public_line,
         "registry": partial(_registry, party),
@@ -115,24 +129,24 @@ def _rows(party: Party, _: Path) -> str:
     from tasks.private.data.rows import identify
 
     identify(party.zone, party.private, None, (), may_be_none=True)
-    return f"{party.private.where.path} can be used; whether its labels are the task's is seen in the first round"
+    return f"{party.private.where.path} can be used; the first round checks its labels against the task"
 
 
 def _embedder(party: Party, _: Path) -> str:
     choice, vectors = party.config.embedder, party.embedder.embed(["hello"])
-    return f"{choice.connector}:{choice.model}, {vectors.shape[1]} dimensions; the coordinator's must be the same"
+    return f"{choice.connector}:{choice.model}, {vectors.shape[1]} dimensions; the coordinator must use the same model"
 
 
 def _cap(party: Party, _: Path) -> str:
     cap, dataset = party.config.cap, party.ledger.known(party.private.name)
-    said = f"epsilon {cap.epsilon:g} at delta {cap.delta:g} for one {cap.protects}"
+    cap_text = f"epsilon {cap.epsilon:g} at delta {cap.delta:g} for one {cap.protects}"
     if dataset is None:
-        return f"{said}; nothing was spent yet"
+        return f"{cap_text}; nothing spent yet"
     status = party.ledger.status(dataset)
     if status.left == 0:
-        raise ConfigError(f"{said}: epsilon {status.spent:.4g} is spent and nothing is left; the party will refuse")
-    left = "without end" if status.left is None else f"{status.left:.4g}"
-    return f"{said}; spent {status.spent:.4g}, left {left}"
+        raise ConfigError(f"cap: {cap_text}; epsilon {status.spent:.4g} is spent. Raise the cap.")
+    left = "no limit" if status.left is None else f"{status.left:.4g}"
+    return f"{cap_text}; spent {status.spent:.4g}, left {left}"
 
 
 def _server(party: Party, _: Path) -> str:
@@ -145,7 +159,7 @@ def _server(party: Party, _: Path) -> str:
     with temporary_settings(party.settings()), get_client(sync_client=True) as client:
         problem = client.api_healthcheck()
         if problem is not None:
-            raise ConfigError(f"{client.api_url} does not answer ({type(problem).__name__}: {problem})")
+            raise ConfigError(f"{client.api_url}: no response ({type(problem).__name__}: {problem})")
         try:
             client.read_work_pools(limit=1)
         except PrefectHTTPStatusError as error:

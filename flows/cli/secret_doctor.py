@@ -1,7 +1,7 @@
-"""Searches what was stored before for keys and passwords: Prefect's database and the state folder.
+"""Search Prefect's database and the state folder for stored keys and passwords.
 
-Configurations with secrets are refused now. Earlier versions let Prefect store them before they refused them, and a
-server stores whatever it is sent without a check. Only places are reported, never a secret.
+The pipeline refuses configurations with secrets. Earlier versions let Prefect store them first, and a server stores
+parameters unchecked. The search reports only locations, never a secret.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from connectors.security.secret_patterns import KEY, find_secrets
 from flows.catalog import flow_names
 
 MOST_RUNS = 20_000
-"""Flow runs that are looked at, the newest first."""
+"""Maximum number of flow runs that are searched, newest first."""
 _PAGE = 200
 _MOST_NAMED = 5
 _MOST_BYTES = 50_000_000
 _SUFFIXES = {".json", ".jsonl", ".txt", ".md", ".html", ".yaml", ".yml", ".log"}
-_APART = {"private", "prefect", "completions", "embeddings", "mlartifacts"}
-"""Folders that are searched otherwise (Prefect's), that only their owner reads, or that contain no configuration."""
+_SKIPPED = {"private", "prefect", "completions", "embeddings", "mlartifacts"}
+"""Skipped folders: searched through Prefect, readable only by their owner, or without configurations."""
 _ADDRESS = r"://[^/\s:@\"'<>(),;]*:[^\s\"'<>(),;]*@"
 _IN_TEXT = re.compile(rf"{_ADDRESS}|{KEY}")
 _RUNS = """SELECT flow_run.id AS id, flow_run.parameters AS parameters
@@ -36,22 +36,25 @@ FROM deployment_schedule JOIN deployment ON deployment.id = deployment_schedule.
 JOIN flow ON flow.id = deployment.flow_id WHERE flow.name IN ({names})"""
 
 Stored = tuple[str, Any]
-"""Where parameters are stored, in words, and the parameters."""
+"""Readable location of stored parameters, and the parameters."""
 
 
 def check_stored_secrets(home: Path) -> str:
-    """Return how much was searched; ConfigError names every place with a secret and what to do."""
+    """Return how much was searched.
+
+    ConfigError names the locations of secrets and how to remove them.
+    """
     stored = list(_in_prefect())
-    found = [f"{place} ({finding})" for place, parameters in stored for finding in find_secrets(parameters)]
+    findings = [f"{location} ({finding})" for location, parameters in stored for finding in find_secrets(parameters)]
     files = list(_state_files(home))
-    found += [f"{path.relative_to(home)}{place}" for path in files for place in _in_file(path)]
-    if not found:
+    findings += [f"{path.relative_to(home)}{location}" for path in files for location in _in_file(path)]
+    if not findings:
         return f"none in {len(stored)} flow runs, deployments and schedules of Prefect, and in {len(files)} files"
-    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    more = f" and {len(findings) - _MOST_NAMED} more" if len(findings) > _MOST_NAMED else ""
     raise ConfigError(
-        f"a key or password is stored in {'; '.join(found[:_MOST_NAMED])}{more}. Replace it where it was issued, as "
-        "others may have read it. Then delete the flow run (prefect flow-run delete ID), correct the deployment's "
-        "parameters, and take the value out of the file"
+        f"a key or password is stored in {'; '.join(findings[:_MOST_NAMED])}{more}. Replace it where it was issued, "
+        "because others may have read it. Then delete the flow run (prefect flow-run delete ID), correct the "
+        "deployment's parameters, and remove the value from the file."
     )
 
 
@@ -60,7 +63,7 @@ def _names() -> list[str]:
 
 
 def _in_prefect() -> Iterator[Stored]:
-    """Yield the parameters that Prefect stores for our flows: on the server, else in the database of this machine."""
+    """Yield the parameters that Prefect stores, on the server or else locally."""
     from prefect.settings import PREFECT_API_URL, get_current_settings
 
     if PREFECT_API_URL.value():
@@ -79,7 +82,7 @@ def _on_server() -> Iterator[Stored]:
     with get_client(sync_client=True) as client:
         problem = client.api_healthcheck()
         if problem is not None:
-            raise ConfigError(f"{client.api_url} does not answer ({type(problem).__name__}), so it was not searched")
+            raise ConfigError(f"{client.api_url}: no response ({type(problem).__name__}), not searched. Start it.")
 
         def pages(path: Literal["/flow_runs/filter", "/deployments/filter"], sort: str) -> Iterator[Mapping[str, Any]]:
             for offset in range(0, MOST_RUNS, _PAGE):
@@ -99,7 +102,10 @@ def _on_server() -> Iterator[Stored]:
 
 
 def _in_database(address: str) -> Iterator[Stored]:
-    """Yield parameters from Prefect's own database, which is opened read-only; nothing where there is none yet."""
+    """Yield parameters from Prefect's database, opened read-only.
+
+    Yield nothing if it does not exist.
+    """
     import sqlalchemy
 
     from connectors.rows.databases import read_sql
@@ -128,13 +134,13 @@ def _json(value: Any) -> Any:
 
 def _state_files(home: Path) -> Iterator[Path]:
     for path in sorted(home.rglob("*")):
-        apart = path.relative_to(home).parts[0] in _APART
-        if not apart and path.suffix in _SUFFIXES and path.is_file() and path.stat().st_size <= _MOST_BYTES:
+        is_skipped = path.relative_to(home).parts[0] in _SKIPPED
+        if not is_skipped and path.suffix in _SUFFIXES and path.is_file() and path.stat().st_size <= _MOST_BYTES:
             yield path
 
 
 def _in_file(path: Path) -> Iterator[str]:
-    """Yield where a file contains secrets: the field of a JSON value, else the line."""
+    """Yield the locations of secrets in a file: JSON field, else line."""
     text = path.read_text(encoding="utf-8", errors="replace")
     if path.suffix in (".json", ".jsonl"):
         try:

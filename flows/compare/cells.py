@@ -1,4 +1,4 @@
-"""The cells of a comparison: one flow with one configuration each, known by content, so that none is run twice."""
+"""Cells of a comparison, identified by content to reuse results."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ METRICS = get_args(Metric)
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run of the matrix: its row, column and seed, its flow and whole configuration.
+    """A run of the matrix: row, column, seed, flow and complete configuration.
 
-    `key`: content of the cell when the matrix was read: configuration, files that it names, versions of the steps.
+    `key`: hash of configuration, input file stamps and step versions when the matrix was read.
     """
 
     row: str
@@ -44,33 +44,39 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """The cell in a few words."""
+        """Display name of the cell."""
         return f"{self.row} · {self.column} · seed {self.seed}"
 
     @property
     def entry(self) -> FlowEntry:
-        """The flow that carries it out."""
+        """Catalog entry of the cell's flow."""
         return find_flow(self.flow)
 
 
 def cells_of(config: CompareConfig) -> list[Cell]:
-    """Return the matrix, row by row; ConfigError names the row and column whose configuration is wrong."""
+    """Return the matrix, row by row.
+
+    ConfigError names the row and column of an invalid configuration.
+    """
     return [
         _cell(config, row, column, seed) for row in config.rows for column in config.columns for seed in config.seeds
     ]
 
 
-def sorted_out(artifacts: Artifacts, cells: Sequence[Cell]) -> tuple[dict[str, Answer], list[Cell]]:
-    """Return by key what was carried out before, and the cells that are open, each content once."""
-    once = {cell.key: cell for cell in cells}
-    found = {key: kept(artifacts, cell) for key, cell in once.items()}
-    known = {key: one for key, one in found.items() if one is not None}
-    return known, [cell for key, cell in once.items() if key not in known]
+def split_cells(artifacts: Artifacts, cells: Sequence[Cell]) -> tuple[dict[str, Answer], list[Cell]]:
+    """Return stored answers by cell key, and the open cells without duplicates."""
+    unique = {cell.key: cell for cell in cells}
+    loaded = {key: load_answer(artifacts, cell) for key, cell in unique.items()}
+    answers = {key: stored for key, stored in loaded.items() if stored is not None}
+    return answers, [cell for key, cell in unique.items() if key not in answers]
 
 
-def kept(artifacts: Artifacts, cell: Cell) -> Answer | None:
-    """Return the answer of a cell that was carried out before and whose run is still there and whole."""
-    run_id = artifacts.read_text(_place(cell))
+def load_answer(artifacts: Artifacts, cell: Cell) -> Answer | None:
+    """Return the stored answer of a finished cell.
+
+    None if its run does not exist or is incomplete.
+    """
+    run_id = artifacts.read_text(_pointer(cell))
     text = artifacts.read_text(f"runs/{run_id}/summary.json") if run_id else None
     if text is None:
         return None
@@ -78,19 +84,19 @@ def kept(artifacts: Artifacts, cell: Cell) -> Answer | None:
     return answer(cell, summary, reused=True) if summary["state"] == "done" else None
 
 
-def keep(artifacts: Artifacts, cell: Cell, run_id: str) -> None:
-    """Write down which run carried a cell out."""
-    artifacts.write_text(_place(cell), run_id)
+def store_run_id(artifacts: Artifacts, cell: Cell, run_id: str) -> None:
+    """Store the id of the run of a finished cell."""
+    artifacts.write_text(_pointer(cell), run_id)
 
 
-def seen_from(cell: Cell, found: Answer) -> Answer:
-    """Return the answer of an equal cell as this cell's own: a setting may mean nothing to a method."""
-    return replace(found, row=cell.row, column=cell.column, seed=cell.seed)
+def relabel(cell: Cell, other: Answer) -> Answer:
+    """Return the answer of an identical cell under this cell's labels."""
+    return replace(other, row=cell.row, column=cell.column, seed=cell.seed)
 
 
 def answer(cell: Cell, summary: Mapping[str, Any], reused: bool = False) -> Answer:
-    """Return what the summary of a cell's run says."""
-    curve = [{metric: one.get(metric) for metric in METRICS} for one in summary.get("iterations", ())]
+    """Return the answer of a cell from the summary of its run."""
+    curve = [{metric: iteration.get(metric) for metric in METRICS} for iteration in summary.get("iterations", ())]
     return Answer(
         row=cell.row,
         column=cell.column,
@@ -111,9 +117,9 @@ def answer(cell: Cell, summary: Mapping[str, Any], reused: bool = False) -> Answ
 
 
 def failed(cell: Cell, error: Exception) -> Answer:
-    """Return the answer of a cell that came to no end; the others go on."""
-    words = str(error) or type(error).__name__
-    return Answer(cell.row, cell.column, cell.seed, "failed", {}, error=words)
+    """Return the answer of a failed cell."""
+    message = str(error) or type(error).__name__
+    return Answer(cell.row, cell.column, cell.seed, "failed", {}, error=message)
 
 
 def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
@@ -122,12 +128,12 @@ def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
     changes |= {**row.set, "execution.seed": seed}
     changes |= {field: seed for field in config.seeded if field not in row.ignores}
     try:
-        loaded = load_config(find_flow(row.flow).config, _file(row.config), _written(changes))
+        loaded = load_config(find_flow(row.flow).config, _file(row.config), _as_options(changes))
     except ConfigError as error:
         raise ConfigError(f"rows '{row.name}', columns '{column.name}': {error}") from None
     tracking = config.tracking.model_copy(update={"experiment": config.tracking.experiment or config.title})
-    found: RunConfig = loaded.model_copy(update={"tracking": tracking})  # type: ignore[assignment]
-    return Cell(row.name, column.name, seed, row.flow, found, _key(row.flow, found))
+    tracked: RunConfig = loaded.model_copy(update={"tracking": tracking})  # type: ignore[assignment]
+    return Cell(row.name, column.name, seed, row.flow, tracked, _key(row.flow, tracked))
 
 
 def _key(flow: str, config: RunConfig) -> str:
@@ -135,27 +141,27 @@ def _key(flow: str, config: RunConfig) -> str:
     return digest([flow, settings, _stamps(config), dict(VERSIONS)])
 
 
-def _written(changes: Changes) -> list[str]:
-    """Return changes as `--set` takes them: JSON is YAML."""
+def _as_options(changes: Changes) -> list[str]:
+    """Return changes as `--set` options; JSON values are valid YAML."""
     return [f"{field}={json.dumps(value)}" for field, value in changes.items()]
 
 
-def _file(named: str) -> Path:
-    for place in (Path(named), SHIPPED / named):
-        if place.is_file():
-            return place
-    raise ConfigError(f"config: there is no file {named}, neither here nor below deployments/configs")
+def _file(name: str) -> Path:
+    for path in (Path(name), SHIPPED / name):
+        if path.is_file():
+            return path
+    raise ConfigError(f"config: there is no file {name}, neither here nor in deployments/configs. Correct the path.")
 
 
 def _stamps(config: RunConfig) -> list[list[Any]]:
-    """Return size and time of every file that the configuration names: changed rows make another cell."""
+    """Return size and time of every input file: changed rows make another cell."""
     from flows.config.paths import place
 
-    rows = [one.path for one in (config.private, config.test, config.public) if one is not None]
-    names = [*rows, config.task, *(plm.model or "" for plm in config.models)]
+    paths = [rows.path for rows in (config.private, config.test, config.public) if rows is not None]
+    names = [*paths, config.task, *(plm.model or "" for plm in config.models)]
     files = [Path(place(name, config.data_root)).expanduser() for name in names if name]
     return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files if file.is_file()]
 
 
-def _place(cell: Cell) -> str:
+def _pointer(cell: Cell) -> str:
     return f"compare/{cell.key}.txt"

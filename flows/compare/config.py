@@ -1,4 +1,4 @@
-"""Typed parameters of a comparison: methods in rows, settings in columns, seeds in between."""
+"""Typed parameters of a comparison: rows, columns and seeds."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ Metric = Literal[
     "accuracy", "macro_f1", "fid", "text_precision", "text_recall", "picks", "overlap", "weights_tv", "equal_tv"
 ]
 Changes = dict[str, Any]
-"""Changes of a configuration: 'method.votes' -> value."""
+"""Changed fields of a configuration: 'method.votes' -> value."""
 
 
 class Row(Strict):
-    """One method with its settings: a line of the table."""
+    """A method with its settings: one row of the table."""
 
-    name: str = Field(min_length=1, description="What the line is called.")
-    flow: str = Field("wasp", description="The flow that carries it out; audit and compare are none.")
-    config: str = Field(description="Configuration file; looked for here, then below deployments/configs.")
-    set: Changes = Field({}, description="Changes of it, by field: method.votes: 4.")
+    name: str = Field(min_length=1, description="Label of the row.")
+    flow: str = Field("wasp", description="Flow of this row; audit and compare are not allowed.")
+    config: str = Field(description="Configuration file; searched here, then in deployments/configs.")
+    set: Changes = Field({}, description="Changed fields of the configuration: method.votes: 4.")
     ignores: list[str] = Field(
-        [], description="Fields of columns, and of `set` for all, that mean nothing to this flow: privacy.epsilon."
+        [], description="Fields of columns and of the global `set` that do not apply to this flow: privacy.epsilon."
     )
-    differs: str = Field("", description="What differs from the setting of the published figure, in words.")
+    differs: str = Field("", description="Description of differences from the published setting.")
     published: dict[Metric, dict[str, float]] = Field(
-        {}, description="Published figures to stand beside ours: metric, column, figure in our unit (0.895, not 89.5)."
+        {}, description="Published figures to compare with: metric, column, figure as a fraction (0.895, not 89.5)."
     )
 
     @field_validator("flow")
@@ -36,66 +36,71 @@ class Row(Strict):
     def _is_one_that_trains(cls, flow: str) -> str:
         from flows.catalog import method_names
 
-        known = method_names()
-        if flow not in known:
-            raise ValueError(f"there is no flow '{flow}' to compare; known: {', '.join(known)}")
+        names = method_names()
+        if flow not in names:
+            raise ValueError(f"there is no flow '{flow}' to compare; choose one of: {', '.join(names)}")
         return flow
 
 
 class Column(Strict):
-    """One setting that every method meets: a dataset, an epsilon, a number of votes."""
+    """A setting for every method, such as a dataset, an epsilon or a number of votes."""
 
-    name: str = Field(min_length=1, description="What the column is called.")
-    set: Changes = Field({}, description="Changes of every configuration, by field: privacy.epsilon: 1.")
-    place: float | None = Field(None, description="Where it stands on the axis of a curve; empty: bars are drawn.")
+    name: str = Field(min_length=1, description="Label of the column.")
+    set: Changes = Field({}, description="Changed fields of every configuration: privacy.epsilon: 1.")
+    place: float | None = Field(None, description="Position on the axis of a curve; empty: bar chart.")
 
 
 class CompareConfig(Strict):
-    """Which methods are compared, where, how often, and with what."""
+    """Methods, settings, seeds and metrics of a comparison."""
 
     is_whole = True
 
     title: str = Field(min_length=1, description="Title of the table, and of the experiment in MLflow.")
     rows: list[Row] = Field(min_length=1, description="The methods.")
-    columns: list[Column] = Field([Column(name="all")], min_length=1, description="The settings that all of them meet.")
-    seeds: list[int] = Field([0], min_length=1, description="Each cell is carried out once with each seed.")
+    columns: list[Column] = Field(
+        [Column(name="all")], min_length=1, description="The settings applied to all methods."
+    )
+    seeds: list[int] = Field([0], min_length=1, description="Each cell runs once with each seed.")
     seeded: list[str] = Field(
         [],
-        description="Further fields that take the seed: private.seed for other private rows with each seed. Not for a "
-        "row that ignores them.",
+        description="Further fields set to the seed, such as private.seed for different private rows with each seed. "
+        "Rows that ignore a field do not get it.",
     )
-    set: Changes = Field({}, description="Changes of every configuration, by field; a row's own come last.")
-    against: str | None = Field(
-        None, description="Row that the others are compared with, pair by pair; empty: the first."
-    )
-    metrics: list[Metric] = Field(["accuracy", "fid"], min_length=1, description="What is tabled.")
-    confidence: float = Field(0.95, gt=0.5, lt=1, description="Of the intervals of paired differences.")
-    workers: int = Field(2, ge=1, le=64, description="Cells that are carried out at the same time.")
-    tracking: Tracking = Field(Tracking(), description="Where the comparison and its cells are recorded.")
+    set: Changes = Field({}, description="Changed fields of every configuration; a row's own changes take precedence.")
+    against: str | None = Field(None, description="Reference row of paired comparisons; empty: the first.")
+    metrics: list[Metric] = Field(["accuracy", "fid"], min_length=1, description="Metrics of the table.")
+    confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence level of intervals of paired differences.")
+    workers: int = Field(2, ge=1, le=64, description="Number of concurrent cells.")
+    tracking: Tracking = Field(Tracking(), description="Tracking of the comparison and its cells.")
 
     @model_validator(mode="after")
-    def _names_are_told_apart(self) -> Self:
-        for what, names in (("rows", [row.name for row in self.rows]), ("columns", [one.name for one in self.columns])):
-            twice = sorted({name for name in names if names.count(name) > 1})
-            if twice:
-                raise ValueError(f"{what}: '{twice[0]}' is the name of two; every name must be another")
+    def _names_are_unique(self) -> Self:
+        for what, names in (
+            ("rows", [row.name for row in self.rows]),
+            ("columns", [column.name for column in self.columns]),
+        ):
+            duplicates = sorted({name for name in names if names.count(name) > 1})
+            if duplicates:
+                raise ValueError(f"{what}: the name '{duplicates[0]}' occurs twice; names must be unique")
         if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError("seeds: the same seed twice is the same cell twice")
+            raise ValueError("seeds: a seed occurs twice; seeds must be unique")
         if self.against not in (None, *[row.name for row in self.rows]):
-            raise ValueError(f"against: '{self.against}' is no row; rows: {', '.join(row.name for row in self.rows)}")
+            raise ValueError(
+                f"against: there is no row '{self.against}'; choose one of: {', '.join(row.name for row in self.rows)}"
+            )
         columns = {column.name for column in self.columns}
         for row in self.rows:
-            wrong = sorted({name for figures in row.published.values() for name in figures} - columns)
-            if wrong:
-                raise ValueError(f"rows '{row.name}': published names the column '{wrong[0]}', which is none")
+            unknown = sorted({name for figures in row.published.values() for name in figures} - columns)
+            if unknown:
+                raise ValueError(f"rows '{row.name}': published names an unknown column '{unknown[0]}'")
         return self
 
     @property
     def execution(self) -> Execution:
-        """Cells are carried out in threads of one process; each carries its own steps out as its configuration says."""
+        """Execution settings: cells run in threads of one process."""
         return Execution(max_workers=self.workers)
 
     @property
     def reference(self) -> str:
-        """The row that the others are compared with."""
+        """Name of the reference row of paired comparisons."""
         return self.against or self.rows[0].name

@@ -1,4 +1,4 @@
-"""One comparison as its flow sees it: the cells that are open, its manifest, and what they came to."""
+"""State of one comparison: open cells, manifest and results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from prefect import runtime
 
 from connectors.interfaces.content_keys import digest
-from flows.compare.cells import Cell, answer, cells_of, failed, keep, seen_from, sorted_out
+from flows.compare.cells import Cell, answer, cells_of, failed, relabel, split_cells, store_run_id
 from flows.compare.config import CompareConfig
 from flows.compare.values import published_of, summary_of
 from flows.runtime.failure import Story, told
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
 
 def compare_name() -> str:
-    """Name a flow run after its title."""
+    """Return the name of a flow run from its title."""
     values = runtime.flow_run.parameters["config"]
     return f"compare-{_slug(values['title'] if isinstance(values, dict) else values.title)}"
 
 
 @step("cell {cell.name}", retries=0)
-def carry_out(run: CompareRun, cell: Cell) -> Any:
-    """Carry one cell out as a sub-flow; its error is its answer."""
-    return run.carry_out(cell)
+def run_cell(run: CompareRun, cell: Cell) -> Any:
+    """Run one cell as a sub-flow; an error becomes its answer."""
+    return run.run_cell(cell)
 
 
 class CompareRun:
-    """The cells of one comparison, and where its tables go."""
+    """Cells, manifest and tracker of one comparison."""
 
     def __init__(self, config: CompareConfig, cells: Sequence[Cell], artifacts: Artifacts, run_id: str) -> None:
         self.config = config
@@ -52,43 +52,46 @@ class CompareRun:
         self.artifacts = artifacts
         self.run_id = run_id
         self.started = time.monotonic()
-        self.known, self.open = sorted_out(artifacts, cells)
+        self.stored, self.open = split_cells(artifacts, cells)
         self.tables = ""
         self.tracker = self._open_tracker()
         manifest = begun(run_id, "compare", None, config.model_dump(mode="json"))
         self.book = RunBook(artifacts, manifest | {"prefect_run_id": _flow_run(), "mlflow_run_id": None})
 
     def begin(self) -> None:
-        """Say in the manifest and where experiments are kept that the comparison has begun."""
+        """Record the start of the comparison in the manifest and in the tracker."""
         self.book.update()
         self.tracker.start({"rows": len(self.config.rows), "columns": len(self.config.columns),
                             "seeds": ",".join(map(str, self.config.seeds))})  # fmt: skip
         self.book.update(mlflow_run_id=self.tracker.mlflow_run_id)
-        display().say(f"{len(self.cells)} cells, {len(self.open)} to be carried out, the others are read back")
+        display().say(f"{len(self.cells)} cells: {len(self.open)} to run, the others are reused")
 
-    def carry_out(self, cell: Cell) -> Answer:
-        """Run the flow of a cell; an error ends this cell alone."""
+    def run_cell(self, cell: Cell) -> Answer:
+        """Run the flow of a cell; an error fails only this cell."""
         tracking = cell.config.tracking.model_copy(update={"parent": self.tracker.mlflow_run_id})
         flow: Any = cell.entry.flow()
-        display().say(f"cell begins   {cell.name}")
+        display().say(f"cell started  {cell.name}")
         try:
             summary = flow(cell.config.model_copy(update={"tracking": tracking}))
-        except Exception as error:  # noqa: BLE001  (whatever ends one cell, the others go on; it is told in the table)
+        except Exception as error:  # noqa: BLE001  (the table reports the error; other cells continue)
             display().say(f"cell failed   {cell.name}: {error}")
             return failed(cell, error)
         if summary["state"] == "done" and not summary.get("degraded"):
-            keep(self.artifacts, cell, summary["run_id"])
+            store_run_id(self.artifacts, cell, summary["run_id"])
         return answer(cell, summary)
 
-    def finish(self, carried_out: Sequence[Answer]) -> dict[str, Any]:
-        """Write tables and pictures, record them, and return the summary; failed cells stand in it."""
-        found = self.known | dict(zip([cell.key for cell in self.open], carried_out, strict=True))
-        answers = [seen_from(cell, found[cell.key]) for cell in self.cells]
+    def finish(self, completed: Sequence[Answer]) -> dict[str, Any]:
+        """Write and track tables and plots.
+
+        Return the summary, which includes failed cells.
+        """
+        by_key = self.stored | dict(zip([cell.key for cell in self.open], completed, strict=True))
+        answers = [relabel(cell, by_key[cell.key]) for cell in self.cells]
         folder = f"runs/{self.run_id}"
         comparison = self._comparison(answers, self._made_before(folder) or now())
         self.tables = markdown(comparison)
         self.artifacts.write_text(f"{folder}/table.md", self.tables)
-        shown = self.artifacts.write_text(f"{folder}/table.html", page(comparison))
+        table = self.artifacts.write_text(f"{folder}/table.html", page(comparison))
         for name, picture in drawings(comparison, "png").items():
             self.tracker.artifact(self.artifacts.write_bytes(f"{folder}/{name}.png", picture), "plots")
         summary = summary_of(comparison, self.run_id, self.artifacts.where(folder))
@@ -98,13 +101,13 @@ class CompareRun:
             "prefect_run_id": _flow_run(),
         }
         self.artifacts.write_text(f"{folder}/summary.json", json.dumps(summary, indent=2, allow_nan=False))
-        self.tracker.artifact(shown)
+        self.tracker.artifact(table)
         self.tracker.end("FINISHED")
         self.book.update(state=summary["state"], ended=now(), error=None)
         return summary
 
     def _made_before(self, folder: str) -> str | None:
-        """Return when the tables were made that this comparison only reads back; None where a cell was open."""
+        """Return the time of the stored tables if all cells are reused, else None."""
         stored = None if self.open else self.artifacts.read_text(f"{folder}/summary.json")
         return json.loads(stored).get("made") if stored else None
 
@@ -143,7 +146,7 @@ class CompareRun:
 
 @contextmanager
 def comparing(config: CompareConfig) -> Iterator[CompareRun]:
-    """Open a comparison: its configurations are checked, and whatever ends it is written into its manifest."""
+    """Open a comparison: check its configurations and record how it ends."""
     story, home = Story(), state_folder()
     with told(story), beating():
         check_room(home)

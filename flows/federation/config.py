@@ -1,4 +1,4 @@
-"""The file of one party (party.yaml): its rows, its cap, where it meets the others."""
+"""Configuration file of a party (party.yaml): rows, cap, registry and exchange."""
 
 from __future__ import annotations
 
@@ -11,26 +11,30 @@ from flows.config.rows import PrivateRows
 
 
 class PartyCap(Strict):
-    """What all runs together may cost this party's rows."""
+    """Maximum privacy loss of this party's rows over all runs."""
 
-    epsilon: Epsilon = Field(description="Largest epsilon of all runs together; 'inf' lets runs without noise in.")
-    delta: Delta = Field(1e-5, description="At this delta.")
-    protects: str = Field("record", pattern="^(record|person)$", description="Of one row, or of one person.")
+    epsilon: Epsilon = Field(description="Maximum total epsilon of all runs; 'inf' also allows runs without noise.")
+    delta: Delta = Field(1e-5, description="Delta at which epsilon is computed.")
+    protects: str = Field("record", pattern="^(record|person)$", description="Protected unit: one row or one person.")
 
 
 class PartyConfig(Strict):
-    """One party. Relative paths start in the folder of the file; nothing of it leaves the party but its name."""
+    """A party. Relative paths start in the folder of the file; only the name leaves the party."""
 
     name: str = Field(min_length=1, description="Name in the registry of parties.")
     private: PrivateRows = Field(description="The party's rows; opened by this party alone.")
-    cap: PartyCap = Field(description="What all runs together may cost; the party refuses what would pass it.")
-    registry: str = Field(description="File of all parties' public keys, the same one that the coordinator has.")
-    exchange: str = Field(description="Where messages are left: a shared folder, s3://BUCKET/PREFIX, gs://, abfs://.")
+    cap: PartyCap = Field(description="Maximum privacy loss of all runs; the party refuses runs that would exceed it.")
+    registry: str = Field(description="File of all parties' public keys, identical to the coordinator's.")
+    exchange: str = Field(description="Message exchange: a shared folder, s3://BUCKET/PREFIX, gs:// or abfs://.")
     api: str | None = Field(None, description="Address of the coordinator's Prefect server; empty: PREFECT_API_URL.")
     certificate: str | None = Field(
-        None, description="File of the certificate that the server's is checked with; empty: those of the system."
+        None, description="Certificate file for verifying the server; empty: certificates of the system."
     )
     embedder: EmbedderChoice = Field(EmbedderChoice(), description="The same model as the coordinator's.")
-    home: str = Field("state", description="Folder of this party's state: budget book, keys, vectors of its rows.")
-    colluding: int = Field(0, ge=0, description="Runs that reckon with fewer colluding parties are refused.")
-    poll_seconds: float = Field(2.0, gt=0, le=600, description="Seconds between two questions for work.")
+    home: str = Field(
+        "state", description="Folder of this party's state: privacy ledger, keys and vectors of its rows."
+    )
+    colluding: int = Field(
+        0, ge=0, description="Minimum number of colluding parties a run must tolerate; other runs are refused."
+    )
+    poll_seconds: float = Field(2.0, gt=0, le=600, description="Seconds between two polls for work.")

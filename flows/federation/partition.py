@@ -1,4 +1,4 @@
-"""What `wasp partition` does: the rows of a dataset become the folders of several parties, for experiments."""
+"""Split the rows of a dataset into folders of several parties, for experiments."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ REGISTRY = "parties.yaml"
 EXCHANGE = "../exchange"
 
 PARTY = """\
-# One party of a federated run, made by `wasp partition` for an experiment. It and its rows stay with the party.
+# A party of a federated run, created by `wasp partition` for an experiment. Keep it and its rows with the party.
 # Start it: wasp party --config party.yaml
 name: {party}
 private: {path: <rows>, text: text, label: label<person>}
-cap: {epsilon: <epsilon>, delta: <delta>, protects: <protects>}      # what all runs together may cost
+cap: {epsilon: <epsilon>, delta: <delta>, protects: <protects>}      # maximum of all runs together
 registry: ../parties.yaml
 exchange: <exchange>
 api: <api>      # the coordinator's Prefect server; null: PREFECT_API_URL
-embedder: {connector: <connector>, model: <model>}      # as the coordinator's
+embedder: {connector: <connector>, model: <model>}      # same as the coordinator
 """
 
 
 @dataclass(frozen=True, slots=True)
 class PartyFile:
-    """What stands in every party's file: its cap, where messages are left, the coordinator's server, the embedder."""
+    """Contents of every party's file: cap, exchange, server and embedder."""
 
     epsilon: str = "4"
     delta: float = 1e-5
@@ -40,9 +40,9 @@ class PartyFile:
     embedder: str = "sentence_transformers:embedded"
 
     def text(self, person: bool) -> str:
-        """Return the file; {party} becomes the party's name."""
+        """Return the text of the file; `{party}` is a placeholder for the party's name."""
         connector, _, model = self.embedder.partition(":")
-        words = {
+        values = {
             "rows": ROWS,
             "person": ", person: person" if person else "",
             "epsilon": self.epsilon,
@@ -53,24 +53,24 @@ class PartyFile:
             "connector": connector,
             "model": model or '""',
         }
-        found = PARTY
-        for name, value in words.items():
-            found = found.replace(f"<{name}>", value)
-        return found
+        text = PARTY
+        for name, value in values.items():
+            text = text.replace(f"<{name}>", value)
+        return text
 
 
-def partition(where: RowsRef, folder: Path, wanted: Partition, file: PartyFile) -> dict[str, Any]:
-    """Share the rows out and return the parties; how many rows each got is told to nobody.
+def partition(source: RowsRef, folder: Path, settings: Partition, file: PartyFile) -> dict[str, Any]:
+    """Split the rows and return the parties without their private row counts.
 
-    Each party has its file, its rows and its long-term key; the registry of all keys lies beside their folders.
+    Each party gets its file, rows and long-term key; the registry of all keys is next to their folders.
     """
     from connectors.rows.reader import read_rows
     from connectors.security.signing import open_signing_key, public_line
     from flows.runtime.state_folder import PARTY_KEY
 
-    about = {PARTY_FILE: file.text(where.person is not None)}
-    target = Target(folder, about, state_folder() / "private" / "problems")
-    names = write_parties(read_rows, where, wanted, target)
+    files = {PARTY_FILE: file.text(source.person is not None)}
+    target = Target(folder, files, state_folder() / "private" / "problems")
+    names = write_parties(read_rows, source, settings, target)
     lines = []
     for name in names:
         (folder / name / "state").mkdir(mode=0o700)
@@ -78,5 +78,5 @@ def partition(where: RowsRef, folder: Path, wanted: Partition, file: PartyFile) 
     (folder / REGISTRY).write_text("".join(lines), encoding="utf-8")
     if file.exchange == EXCHANGE:
         (folder / "exchange").mkdir(mode=0o700)
-    found = {"folder": str(folder), "parties": names, "alpha": wanted.alpha, "seed": wanted.seed}
-    return found | {"registry": str(folder / REGISTRY)}
+    result = {"folder": str(folder), "parties": names, "alpha": settings.alpha, "seed": settings.seed}
+    return result | {"registry": str(folder / REGISTRY)}

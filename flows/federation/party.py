@@ -1,4 +1,4 @@
-"""One party as its own process has it: configuration, opened connectors, and who it is to the others."""
+"""A party in its own process: configuration, connectors and identity."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Party:
-    """Opens each connector on first use and keeps it (implements tasks.core.tools.RowTools)."""
+    """A party that opens connectors on first use (implements RowTools)."""
 
     def __init__(self, config: PartyConfig, folder: Path) -> None:
         check_name(config.name)
@@ -38,7 +38,7 @@ class Party:
 
     @cached_property
     def home(self) -> Path:
-        """The party's state folder, made with mode 0700."""
+        """The party's state folder, created with mode 0700."""
         home = Path(place(self.config.home, str(self.folder))).expanduser()
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         check_closed(home)
@@ -46,78 +46,82 @@ class Party:
 
     @cached_property
     def artifacts(self) -> Artifacts:
-        """Files of the party: never shared."""
+        """The party's own files, which are never shared."""
         from connectors.artifacts.store import Artifacts
 
         return Artifacts(self.home)
 
     @cached_property
     def ledger(self) -> BudgetBook:
-        """The party's own budget book."""
+        """The party's own privacy ledger."""
         return open_ledger(self.home)
 
     @cached_property
     def embedder(self) -> Embedder:
-        """The model that turns texts into vectors."""
+        """The embedding model."""
         return embedder_of(self.config.embedder)
 
     @property
     def private(self) -> PrivateRef:
-        """The party's rows, closed."""
-        where = self.config.private
-        return PrivateRef(where.name or default_name(where.path), rows_ref(where, str(self.folder)))
+        """Reference to the party's rows, which does not open them."""
+        rows = self.config.private
+        return PrivateRef(rows.name or default_name(rows.path), rows_ref(rows, str(self.folder)))
 
     @cached_property
     def zone(self) -> Zone:
-        """What opens them."""
+        """The private zone, which opens the rows."""
         return open_zone(self.home)
 
     @cached_property
     def exchange(self) -> RemoteFiles:
-        """Where messages are left."""
+        """The exchange for messages between parties and coordinator."""
         return open_exchange(place(self.config.exchange, str(self.folder)))
 
     @cached_property
     def secret(self) -> bytes:
-        """The long-term key, made on first use."""
+        """The long-term key, created on first use."""
         from connectors.security.signing import open_signing_key
 
         return open_signing_key(self.home, PARTY_KEY)
 
     @cached_property
     def public_line(self) -> str:
-        """What stands in the registry."""
+        """The party's line of the registry."""
         from connectors.security.signing import public_line
 
         return f"{self.config.name}: {public_line(self.secret)}"
 
     @cached_property
     def member(self) -> Member:
-        """Who this party is to the others; ConfigError if the registry has another key for it."""
+        """The party's identity in the federation.
+
+        Raises ConfigError if the registry has another key for it.
+        """
         from connectors.security.signing import public_pem
 
         path = Path(place(self.config.registry, str(self.folder))).expanduser()
         registry = read_registry(path)
         if registry.get(self.config.name) != public_pem(self.secret):
             raise ConfigError(
-                f"registry: {path} has no or another key for '{self.config.name}'; its line must be: {self.public_line}"
+                f"registry: {path} has no key or another key for '{self.config.name}'; its line must be: "
+                f"{self.public_line}"
             )
-        return Member(self.config.name, self.secret, registry, self.config.colluding, who(), self._settle)
+        return Member(self.config.name, self.secret, registry, self.config.colluding, who(), self._set_group_and_cap)
 
-    def _settle(self, dataset: str) -> None:
-        """Write group and cap of the file into the budget book where that has others."""
+    def _set_group_and_cap(self, dataset: str) -> None:
+        """Write group and cap of the file to the ledger if they differ."""
         from flows.engine.prepare import join_group
 
         join_group(self.ledger, self.config.private, dataset)
         cap = self.config.cap
         if math.isinf(cap.epsilon):
             return
-        now = self.ledger.status(dataset)
-        if (now.cap, now.delta, now.cap_protects) != (cap.epsilon, cap.delta, cap.protects):
+        status = self.ledger.status(dataset)
+        if (status.cap, status.delta, status.cap_protects) != (cap.epsilon, cap.delta, cap.protects):
             self.ledger.set_cap(dataset, cap.epsilon, cap.delta, who(), "party.yaml", cap.protects)
 
     def settings(self) -> dict[Any, Any]:
-        """Return the settings of Prefect under which this party speaks to the coordinator's server."""
+        """Return the Prefect settings for the coordinator's server."""
         from prefect.settings import (
             PREFECT_API_SSL_CERT_FILE,
             PREFECT_API_URL,
@@ -129,30 +133,33 @@ class Party:
 
         address = self.config.api or os.environ.get("PREFECT_API_URL")
         if not address:
-            raise ConfigError("api: name the coordinator's Prefect server, or set PREFECT_API_URL")
-        found: dict[Any, Any] = {
+            raise ConfigError("api: not set. Name the coordinator's Prefect server, or set PREFECT_API_URL.")
+        settings: dict[Any, Any] = {
             PREFECT_API_URL: address,
             PREFECT_WORKER_QUERY_SECONDS: self.config.poll_seconds,
-            # a server that many parties speak to at once may answer so; a question is put again, later each time
+            # a server with many parties may return these codes; requests are retried with increasing delays
             PREFECT_CLIENT_RETRY_EXTRA_CODES: set(BUSY),
-            # the coordinator watches its own clock, and a heartbeat costs a second at the end of each round
+            # the coordinator has its own timeout, and a heartbeat costs a second at the end of each round
             PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
-            # what a party's libraries say stays with the party
+            # log lines of a party's libraries stay with the party
             PREFECT_LOGGING_TO_API_ENABLED: False,
         }
         if self.config.certificate:
-            found[PREFECT_API_SSL_CERT_FILE] = place(self.config.certificate, str(self.folder))
-        return found
+            settings[PREFECT_API_SSL_CERT_FILE] = place(self.config.certificate, str(self.folder))
+        return settings
 
 
 def load_party(path: Path) -> Party:
-    """Open the party of a file."""
+    """Load the party of a configuration file."""
     return Party(load_config(PartyConfig, path), path.resolve().parent)
 
 
 def party_at_home(path: Path) -> Party:
-    """Open the party of a file, and keep Prefect's own files in its state folder; before Prefect is imported."""
-    found = load_party(path)
+    """Load a party and store Prefect's files in its state folder.
+
+    Call before Prefect is imported.
+    """
+    party = load_party(path)
     if os.environ.get("PREFECT_HOME") == str(state_path() / "prefect"):
-        os.environ["PREFECT_HOME"] = str(found.home / "prefect")
-    return found
+        os.environ["PREFECT_HOME"] = str(party.home / "prefect")
+    return party

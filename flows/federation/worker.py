@@ -1,6 +1,6 @@
-"""`wasp party`: a Prefect worker that carries out its party's rounds in its own process.
+"""Prefect worker of `wasp party`, which executes rounds in its own process.
 
-It makes its work pool and its deployment on the coordinator's server and needs no server of its own.
+It creates its work pool and deployment on the coordinator's server, so a party needs no server.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.progress import chunks
-from flows.federation.flow import party_round, settle
+from flows.federation.flow import party_round, set_party
 from flows.federation.party import Party
 from tasks.steps.federation.party_round import give_back_ended
 
 TYPE = "wasp-party"
 POOL = "party-"
-"""How the names of parties' work pools begin."""
+"""Prefix of the parties' work pool names."""
 PAGE = 100
 ROUNDS_AT_ONCE = 8
-PATIENCE_SECONDS = 60.0
-"""How long a party waits for a server that does not answer yet."""
+TIMEOUT_SECONDS = 60.0
+"""Timeout for a server that does not respond yet."""
 BUSY_SECONDS = 600.0
-"""How long it waits to be registered by one that is too busy to: many parties may come at once."""
+"""Timeout for the registration on a busy server: many parties may register at once."""
 GIVEN_UP = "error threshold"
-"""In the words with which a worker of Prefect ends after a dozen questions without an answer, each later."""
-SERVER_AWAY = "the Prefect server does not answer any more; asking until it does"
+"""Part of the error message of a Prefect worker that stops after repeated failed requests."""
+SERVER_AWAY = "the Prefect server no longer responds; retrying until it does"
 
 
 class PartyResult(BaseWorkerResult):
-    """That a round was carried out; how it went is the flow run's own state."""
+    """Result of an executed round; the state of the flow run contains the outcome."""
 
 
 class PartyWorker(BaseWorker[BaseJobConfiguration, BaseVariables, PartyResult]):
-    """Carries out flow runs of this party in threads of its own process: rows and vectors stay loaded."""
+    """Worker that runs this party's rounds in threads, so rows stay loaded."""
 
     type = TYPE
     job_configuration = BaseJobConfiguration
@@ -71,7 +71,7 @@ class PartyWorker(BaseWorker[BaseJobConfiguration, BaseVariables, PartyResult]):
         configuration: BaseJobConfiguration,  # noqa: ARG002  (nothing is started)
         task_status: anyio.abc.TaskStatus[int] | None = None,
     ) -> PartyResult:
-        """Carry a round out; its errors are told by the flow run's own state."""
+        """Execute a round; the state of the flow run contains its errors."""
         if task_status is not None:
             task_status.started(os.getpid())
         round_ = partial(run_flow, party_round, flow_run=flow_run, parameters=flow_run.parameters, return_type="state")
@@ -80,57 +80,63 @@ class PartyWorker(BaseWorker[BaseJobConfiguration, BaseVariables, PartyResult]):
 
 
 def serve_party(party: Party) -> None:
-    """Carry out this party's rounds until it is interrupted; ConfigError if the server cannot be used."""
-    assert party.member.name  # the registry has its key, or says that it has not
-    settle(party)
+    """Execute this party's rounds until interrupted.
+
+    Raises ConfigError if the server is unusable.
+    """
+    assert party.member.name  # raises an error if the registry lacks the key
+    set_party(party)
     give_back_ended(party, party.exchange)
-    patience = PATIENCE_SECONDS
+    timeout = TIMEOUT_SECONDS
     with temporary_settings(party.settings()):
         while True:
             with get_client(sync_client=True) as client:
-                _check(client, patience)
-                _patiently(partial(_register, client, party), max(patience, BUSY_SECONDS))
+                _wait_for_server(client, timeout)
+                _retry_while_busy(partial(_register, client, party), max(timeout, BUSY_SECONDS))
             worker = PartyWorker(work_pool_name=pool_of(party), name=party.config.name, limit=ROUNDS_AT_ONCE)
             try:
                 return anyio.run(partial(worker.start, printer=_quiet))
             except Exception as error:
                 if not was_away(error):
                     raise
-            patience = math.inf  # it has worked with this server: whatever keeps it away ends some time
+            timeout = math.inf  # the server worked before, so the outage is temporary
             sys.stderr.write(f"party {party.config.name}: {SERVER_AWAY}\n")
 
 
 def was_away(error: BaseException) -> bool:
-    """Say of what ended a worker whether it was a server that did not answer, or was too busy to, for long."""
+    """Return whether a worker stopped because the server was down or too busy."""
     if isinstance(error, BaseExceptionGroup):
-        return all(was_away(one) for one in error.exceptions)
+        return all(was_away(nested) for nested in error.exceptions)
     if isinstance(error, HTTPStatusError):
         return error.response.status_code >= 500
     return isinstance(error, TransportError) or (isinstance(error, RuntimeError) and GIVEN_UP in str(error))
 
 
 def refusal(client: SyncPrefectClient, error: PrefectHTTPStatusError) -> str:
-    """Say that a server refuses, and what to set."""
-    where, status = client.api_url, error.response.status_code
-    return f"The Prefect server at {where} refuses this party ({status}); set PREFECT_API_AUTH_STRING=user:password"
+    """Return the message for a server that refuses a party."""
+    url, status = client.api_url, error.response.status_code
+    return f"The Prefect server at {url} refuses this party ({status}). Set PREFECT_API_AUTH_STRING=user:password"
 
 
 def party_states(client: SyncPrefectClient, parties: Sequence[str]) -> dict[str, str]:
-    """Return of each party whether its worker waits for rounds on this server, and if not, what is known of it."""
+    """Return `waiting` for each party that polls this server, else its state."""
     pools = {f"{POOL}{party}": party for party in parties}
-    states = dict.fromkeys(parties, "was never started with this server")
-    for some in chunks(list(pools), PAGE):
-        where = WorkPoolFilter(name=WorkPoolFilterName(any_=list(some)))
-        for pool in client.read_work_pools(work_pool_filter=where, limit=PAGE):
-            states[pools[pool.name]] = "waiting" if pool.status == WorkPoolStatus.READY else "does not ask for work"
+    states = dict.fromkeys(parties, "never started with this server")
+    for names in chunks(list(pools), PAGE):
+        pool_filter = WorkPoolFilter(name=WorkPoolFilterName(any_=list(names)))
+        for pool in client.read_work_pools(work_pool_filter=pool_filter, limit=PAGE):
+            states[pools[pool.name]] = "waiting" if pool.status == WorkPoolStatus.READY else "does not poll for work"
     return states
 
 
 def leave(party: Party) -> dict[str, Any]:
-    """Take this party's deployment and work pool off the server, and give back what ended runs set aside."""
+    """Remove this party's deployment and work pool.
+
+    Return the unspent reservations of ended runs.
+    """
     ended = give_back_ended(party, party.exchange)
     with temporary_settings(party.settings()), get_client(sync_client=True) as client:
-        _check(client, PATIENCE_SECONDS)
+        _wait_for_server(client, TIMEOUT_SECONDS)
         with contextlib.suppress(ObjectNotFound):
             client.delete_deployment(_deployment(client, party))
         with contextlib.suppress(ObjectNotFound):
@@ -143,17 +149,17 @@ def pool_of(party: Party) -> str:
     return f"{POOL}{party.config.name}"
 
 
-def _check(client: SyncPrefectClient, seconds: float) -> None:
-    """Wait a while for the server; ConfigError with what was wrong last."""
+def _wait_for_server(client: SyncPrefectClient, seconds: float) -> None:
+    """Wait for the server; ConfigError with the last problem after the timeout."""
     deadline = time.monotonic() + seconds
     while (problem := client.api_healthcheck()) is not None and time.monotonic() < deadline:
         time.sleep(1)
     if problem is not None:
-        raise ConfigError(f"No Prefect server answers at {client.api_url} ({type(problem).__name__}: {problem})")
+        raise ConfigError(f"{client.api_url}: no Prefect server responds ({type(problem).__name__}: {problem})")
 
 
-def _patiently(work: Callable[[], None], seconds: float, pause: float = 2.0) -> None:
-    """Do something on the server again while it is too busy to answer."""
+def _retry_while_busy(work: Callable[[], None], seconds: float, pause: float = 2.0) -> None:
+    """Retry `work` while the server is too busy to respond."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -161,11 +167,11 @@ def _patiently(work: Callable[[], None], seconds: float, pause: float = 2.0) -> 
         except (PrefectHTTPStatusError, TransportError) as error:
             if not was_away(error) or time.monotonic() > deadline:
                 raise
-        time.sleep(pause * (1 + random.random()))  # not all together
+        time.sleep(pause * (1 + random.random()))  # spreads the retries of many parties
 
 
 def _register(client: SyncPrefectClient, party: Party) -> None:
-    """Make work pool and deployment where they are missing, and take up what an earlier process left unfinished."""
+    """Create work pool and deployment; reschedule runs of an earlier process."""
     try:
         client.create_work_pool(
             WorkPoolCreate(
@@ -189,13 +195,13 @@ def _register(client: SyncPrefectClient, party: Party) -> None:
         tags=["party"],
         description="Votes of one party; started by a coordinator's run.",
     )
-    _take_up(client, [deployment])
+    _reschedule(client, [deployment])
 
 
-def _take_up(client: SyncPrefectClient, deployments: Sequence[UUID]) -> None:
-    """Let runs that a killed process of this party left in the air be carried out again."""
-    where = DeploymentFilter(id=DeploymentFilterId(any_=list(deployments)))
-    for run in client.read_flow_runs(deployment_filter=where, limit=100):
+def _reschedule(client: SyncPrefectClient, deployments: Sequence[UUID]) -> None:
+    """Reschedule runs that a killed process of this party left unfinished."""
+    deployment_filter = DeploymentFilter(id=DeploymentFilterId(any_=list(deployments)))
+    for run in client.read_flow_runs(deployment_filter=deployment_filter, limit=100):
         if run.state is not None and run.state.type in (StateType.RUNNING, StateType.PENDING):
             client.set_flow_run_state(run.id, AwaitingRetry(), force=True)
 
@@ -204,5 +210,5 @@ def _deployment(client: SyncPrefectClient, party: Party) -> UUID:
     return UUID(str(client.read_deployment_by_name(f"{party_round.name}/{party.config.name}").id))
 
 
-def _quiet(*words: object) -> None:
-    """Say nothing: the command has its own words."""
+def _quiet(*_: object) -> None:
+    """Print nothing, because the command prints its own messages."""

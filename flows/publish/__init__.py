@@ -1,1 +1,1 @@
-"""Export of a data set: gate, bundle, card, ledger page."""
+"""Export of a dataset: gate, bundle, dataset card and ledger page."""

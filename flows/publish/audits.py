@@ -1,4 +1,4 @@
-"""What audits in the state folder say about the noise of a run: for the release gate, the card and the officer."""
+"""Find the audits about a run's noise, for gate, dataset card and ledger page."""
 
 from __future__ import annotations
 
@@ -16,125 +16,142 @@ if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
 
 SAME = ("noise_scale", "sensitivity", "releases", "delta", "protects", "adjacency")
-"""Numbers that a run and an audited mechanism must share for the audit to be about the run."""
+"""Values that must be equal in a run and an audited mechanism for the audit to apply to the run."""
 
 READ = ("mechanism", "passed", "epsilon_claimed", "epsilon_proven", *SAME)
-"""What is read of each finding."""
+"""Fields that are read from each finding."""
 
 SIDES = {"wasp": 2, "pe": 1, "federated": 2, "whole": 2}
-"""How rows vote in each audited mechanism, by the first word of its name: near and far, or near alone.
+"""Vote sides of each audited mechanism by the first word of its name: 2 for near and far, 1 for near only.
 
-An audit is about a run whose rows vote alike, and `federated` only about runs of several parties; an audit of a part of
-DP-KPS, or of a density, is about no vote.
+An audit applies to runs with the same sides; `federated` applies only to runs of several parties. Audits of a DP-KPS
+part or of a density apply to no vote.
 """
 
 
 def audits_of(artifacts: Artifacts, claim: Mapping[str, Any]) -> tuple[AuditLine, ...]:
-    """Return the newest audits of the vote, of sums of parties and of a whole run with the noise of `claim`, if any.
+    """Return the newest vote, party-sum and whole-run audits of `claim`'s noise.
 
-    `claim`: the numbers of `SAME`, `sides` of the run's vote, `shared`: whether several parties voted. A red audit of
-    one kind is not made good by a newer one of another. ArtifactError when findings are damaged.
+    `claim`: the values of `SAME`, the `sides` of the run's vote, and `shared`: several parties voted. A passed audit of
+    one kind does not replace an older failed audit of another kind. ArtifactError if findings are damaged.
     """
 
-    def kind_of(found: Mapping[str, Any]) -> str | None:
-        kind = found["mechanism"].split()[0]
-        return kind if _votes_alike(kind, claim) and same_noise(found, claim) else None
+    def kind_of(finding: Mapping[str, Any]) -> str | None:
+        kind = finding["mechanism"].split()[0]
+        return kind if _votes_alike(kind, claim) and same_noise(finding, claim) else None
 
     return _newest(artifacts, kind_of, tuple(SIDES))
 
 
 def audits_of_parts(artifacts: Artifacts, charges: Sequence[tuple[str, Charge]]) -> tuple[AuditLine, ...]:
-    """Return the newest audit of each release that is no vote, with the noise of its charge, (kind, charge).
+    """Return the newest audit of each non-vote release with the noise of its charge.
 
-    An audit attacks few terms and frequencies and proves the same for any number: what counts is the noise in units of
-    what a document adds.
+    `charges`: (kind of audit, charge).
+
+    An audit attacks few terms and frequencies, and its result holds for any number of them: only the ratio of noise
+    scale to the contribution of a document matters.
     """
-    wanted = dict(charges)
+    by_kind = dict(charges)
 
-    def kind_of(found: Mapping[str, Any]) -> str | None:
-        kind = " ".join(found["mechanism"].split()[:2])
-        charge = wanted.get(kind)
-        return kind if charge is not None and _same_part(found, charge) else None
+    def kind_of(finding: Mapping[str, Any]) -> str | None:
+        kind = " ".join(finding["mechanism"].split()[:2])
+        charge = by_kind.get(kind)
+        return kind if charge is not None and _same_part(finding, charge) else None
 
-    return _newest(artifacts, kind_of, tuple(wanted))
+    return _newest(artifacts, kind_of, tuple(by_kind))
 
 
-def _same_part(found: Mapping[str, Any], charge: Charge) -> bool:
-    same_kind = charge.mechanism.endswith(str(found["noise"]))
-    ours, theirs = charge.noise_scale / charge.sensitivity, found["noise_scale"] / found["sensitivity"]
-    return same_kind and charge.adjacency == found["adjacency"] and math.isclose(ours, theirs, rel_tol=1e-4)
+def _same_part(finding: Mapping[str, Any], charge: Charge) -> bool:
+    same_kind = charge.mechanism.endswith(str(finding["noise"]))
+    ours, theirs = charge.noise_scale / charge.sensitivity, finding["noise_scale"] / finding["sensitivity"]
+    return same_kind and charge.adjacency == finding["adjacency"] and math.isclose(ours, theirs, rel_tol=1e-4)
 
 
 def _newest(
     artifacts: Artifacts, kind_of: Callable[[Mapping[str, Any]], str | None], kinds: Sequence[str]
 ) -> tuple[AuditLine, ...]:
-    """Return the newest finding of each kind; `kind_of` says None of findings that are about other noise."""
+    """Return the newest finding of each kind.
+
+    `kind_of` returns None for findings about other noise.
+    """
     newest: dict[str, AuditLine] = {}
-    books = [book for book in artifacts.list_runs() if book.get("flow") == "audit" and book.get("ended")]
-    for book in sorted(books, key=lambda one: str(one["ended"])):
-        for found in _mechanisms(artifacts, book["run_id"]):
-            kind = kind_of(found)
+    audits = [run for run in artifacts.list_runs() if run.get("flow") == "audit" and run.get("ended")]
+    for audit in sorted(audits, key=lambda run: str(run["ended"])):
+        for finding in _mechanisms(artifacts, audit["run_id"]):
+            kind = kind_of(finding)
             if kind is not None:
                 newest[kind] = AuditLine(
-                    run_id=book["run_id"],
-                    ended=book["ended"],
-                    mechanism=found["mechanism"],
-                    passed=found["passed"],
-                    claimed=found["epsilon_claimed"],
-                    proven=found["epsilon_proven"],
+                    run_id=audit["run_id"],
+                    ended=audit["ended"],
+                    mechanism=finding["mechanism"],
+                    passed=finding["passed"],
+                    claimed=finding["epsilon_claimed"],
+                    proven=finding["epsilon_proven"],
                 )
     return tuple(newest[kind] for kind in kinds if kind in newest)
 
 
-def require_no_red_audit(artifacts: Artifacts, book: Mapping[str, Any]) -> tuple[AuditLine, ...]:
-    """Return the newest audits of a run's noise, none if it was never audited; AuditError if one of them is red."""
+def require_no_red_audit(artifacts: Artifacts, manifest: Mapping[str, Any]) -> tuple[AuditLine, ...]:
+    """Return the newest audits of a run's noise, possibly none.
+
+    Raises AuditError if one of them failed.
+    """
     from flows.config.files import check_config
     from flows.engine.prepare import releases_of
 
-    config: Any = check_config(find_flow(book["flow"]).config, book["config"], f"manifest of {book['run_id']}")
+    config: Any = check_config(
+        find_flow(manifest["flow"]).config, manifest["config"], f"manifest of {manifest['run_id']}"
+    )
     cases = [case for release in releases_of(config).items for case in release.audits()]
-    found: tuple[AuditLine, ...] = ()
+    audits: tuple[AuditLine, ...] = ()
     for case in cases:
         if case.claim is not None:
-            found += audits_of(artifacts, case.claim)
+            audits += audits_of(artifacts, case.claim)
         else:
-            found += audits_of_parts(artifacts, [(case.kind, case.charge)])
-    for one in found:
-        if not one.passed:
+            audits += audits_of_parts(artifacts, [(case.kind, case.charge)])
+    for audit in audits:
+        if not audit.passed:
             raise AuditError(
-                f"Nothing is exported: audit {one.run_id} of {one.ended[:10]} is red for the noise of this run "
-                f"({one.mechanism}: epsilon {one.claimed:.4f} is claimed, at least {one.proven:.4f} was proven, or "
-                f"noise was not fresh). What was found: wasp show {one.run_id}. Find what weakens the noise, make the "
-                "run anew (noise that was drawn stays as weak as it was), and audit again: wasp run audit"
+                f"Nothing was exported: audit {audit.run_id} of {audit.ended[:10]} is red for the noise of this run "
+                f"({audit.mechanism}: epsilon {audit.claimed:.4f} is claimed, at least {audit.proven:.4f} was proven, "
+                f"or noise was reused). Show the findings with: wasp show {audit.run_id}. Fix the noise, start a "
+                "new run (released noise cannot be repaired) and audit again: wasp run audit"
             )
-    return found
+    return audits
 
 
 def _votes_alike(kind: str, claim: Mapping[str, Any]) -> bool:
     return SIDES.get(kind) == claim["sides"] and (kind != "federated" or bool(claim["shared"]))
 
 
-def same_noise(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Say whether two claims are about the same noise of the same mechanism."""
+def same_noise(claim: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two claims describe the same noise of the same mechanism."""
     return all(
-        math.isclose(one[name], other[name], rel_tol=1e-9) if isinstance(one[name], float) else one[name] == other[name]
+        (
+            math.isclose(claim[name], other[name], rel_tol=1e-9)
+            if isinstance(claim[name], float)
+            else claim[name] == other[name]
+        )
         for name in SAME
     )
 
 
 def _mechanisms(artifacts: Artifacts, run_id: str) -> list[dict[str, Any]]:
-    """Return what one audit found, the whole run last; nothing for an audit that ended before it found anything."""
-    place = f"runs/{run_id}/audit.json"
-    text = artifacts.read_text(place)
+    """Return the findings of one audit, the whole run last.
+
+    Empty for an audit that stopped early.
+    """
+    path = f"runs/{run_id}/audit.json"
+    text = artifacts.read_text(path)
     if text is None:
         return []
     try:
-        found = json.loads(text)
-        whole = found.get("pipeline")
-        lines = [*found["mechanisms"], *([whole] if whole else [])]
-        return [{name: one[name] for name in READ} | {"noise": one.get("noise", "")} for one in lines]
+        findings = json.loads(text)
+        whole = findings.get("pipeline")
+        lines = [*findings["mechanisms"], *([whole] if whole else [])]
+        return [{name: line[name] for name in READ} | {"noise": line.get("noise", "")} for line in lines]
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise ArtifactError(
-            f"{artifacts.where(place)} cannot be read ({type(error).__name__}: damaged, or of another version), so "
-            "nobody knows whether the audit was red; move it away and run the audit again"
+            f"{artifacts.where(path)} cannot be read ({type(error).__name__}: damaged, or of another version), so "
+            "the result of the audit is unknown. Move the file away and run the audit again."
         ) from None

@@ -1,4 +1,4 @@
-"""The seal of a bundle: a manifest with the hash of every file, signed; and the check of one that was received."""
+"""Sign a bundle with a manifest of file hashes, and verify a received bundle."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ MANIFEST, SIGNATURE, PUBLIC_KEY = "manifest.json", "manifest.sig", "public_key.p
 FORMAT = "wasp bundle 1"
 
 
-def seal(folder: Path, secret: bytes, told: Mapping[str, Any]) -> str:
-    """Write public key, manifest and signature into a bundle; return the mark of the key.
+def seal(folder: Path, secret: bytes, facts: Mapping[str, Any]) -> str:
+    """Write public key, manifest and signature into a bundle.
 
-    `told`: what the manifest says beside the hashes. manifest.sig is the Ed25519 signature of manifest.json, base64.
+    Return the fingerprint of the key.
+
+    `facts`: manifest fields in addition to the hashes. manifest.sig is the Ed25519 signature of manifest.json, base64.
     """
     pem = public_pem(secret)
     (folder / PUBLIC_KEY).write_bytes(pem)
     files = {
         name: {"sha256": file_sha256(folder / name), "bytes": (folder / name).stat().st_size} for name in _files(folder)
     }
-    values = {"format": FORMAT, **told, "signature": "ed25519", "key": key_fingerprint(pem), "files": files}
+    values = {"format": FORMAT, **facts, "signature": "ed25519", "key": key_fingerprint(pem), "files": files}
     content = (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()
     (folder / MANIFEST).write_bytes(content)
     (folder / SIGNATURE).write_bytes(base64.b64encode(sign(secret, content)) + b"\n")
@@ -35,22 +37,24 @@ def seal(folder: Path, secret: bytes, told: Mapping[str, Any]) -> str:
 
 
 def verify_bundle(folder: Path, home: Path, key: Path | None = None) -> dict[str, Any]:
-    """Check signature and hashes of a bundle; return its problems, the key's mark and how far the key is known.
+    """Check signature and hashes of a bundle.
 
-    `key`: the sender's public key; else the key of this state folder; else the one in the bundle, which proves only
-    that nothing changed after whoever holds it signed. Raises ConfigError when the folder is no bundle.
+    Return its problems, key fingerprint and whether the key is trusted.
+
+    `key`: the sender's public key; default: the key of this state folder, else the key in the bundle. The latter
+    proves only that the files did not change after signing. ConfigError if the folder is not a bundle.
     """
     content, pem = _read(folder, MANIFEST), _read(folder, PUBLIC_KEY)
-    known = read_public(key) if key is not None else own_public(home)
-    trusted = known is not None and key_fingerprint(known) == key_fingerprint(pem)
+    expected = read_public(key) if key is not None else own_public(home)
+    trusted = expected is not None and key_fingerprint(expected) == key_fingerprint(pem)
     problems = []
     if key is not None and not trusted:
-        problems.append(f"{PUBLIC_KEY}: is not the key in {key}")
+        problems.append(f"{PUBLIC_KEY}: differs from the key in {key}")
     if not is_signed(pem, content, _signature(folder)):
-        problems.append(f"{MANIFEST}: its signature does not hold; it was changed, or signed by another key")
+        problems.append(f"{MANIFEST}: invalid signature; the file was changed or signed with another key")
     values = _manifest(content)
     if not problems and values.get("key") != key_fingerprint(pem):
-        problems.append(f"{MANIFEST}: names another key")
+        problems.append(f"{MANIFEST}: contains another key")
     problems += _differences(folder, values.get("files", {}))
     return {
         "folder": str(folder),
@@ -61,18 +65,22 @@ def verify_bundle(folder: Path, home: Path, key: Path | None = None) -> dict[str
     }
 
 
-def exported_words(found: Mapping[str, Any]) -> str:
-    """Return the files of a new bundle, and what to know before anybody uses them."""
-    files = f"{found['folder']}: {', '.join(found['files'])}"
-    return "\n".join([files, *(f"warning: {warning}" for warning in found["warnings"])])
+def format_export(result: Mapping[str, Any]) -> str:
+    """Return the files and warnings of a new bundle as text."""
+    files = f"{result['folder']}: {', '.join(result['files'])}"
+    return "\n".join([files, *(f"warning: {warning}" for warning in result["warnings"])])
 
 
-def verified_words(found: Mapping[str, Any]) -> str:
-    """Return the answer as people read it."""
-    if found["problems"]:
-        return "\n".join(["the bundle does NOT hold:", *(f"  {problem}" for problem in found["problems"])])
-    whose = "a key that you named or own" if found["key_known"] else "a key that only the bundle itself names; compare"
-    return f"the bundle of run {found['run_id']} holds; signed by {whose}: {found['key']}"
+def format_verification(result: Mapping[str, Any]) -> str:
+    """Return the result of a verification as text."""
+    if result["problems"]:
+        return "\n".join(["the bundle is NOT valid:", *(f"  {problem}" for problem in result["problems"])])
+    whose = (
+        "a key that you specified or own"
+        if result["key_known"]
+        else "an unverified key from the bundle itself; compare"
+    )
+    return f"the bundle of run {result['run_id']} is valid; signed by {whose}: {result['key']}"
 
 
 def _files(folder: Path) -> Iterator[str]:
@@ -84,19 +92,19 @@ def _files(folder: Path) -> Iterator[str]:
 def _differences(folder: Path, listed: Any) -> list[str]:
     if not isinstance(listed, dict) or not listed:
         return [f"{MANIFEST}: lists no files"]
-    there = set(_files(folder)) - {MANIFEST, SIGNATURE}
-    found = [f"{name}: is not in the manifest" for name in sorted(there - set(listed))]
+    names = set(_files(folder)) - {MANIFEST, SIGNATURE}
+    problems = [f"{name}: is not in the manifest" for name in sorted(names - set(listed))]
     for name, facts in sorted(listed.items()):
-        if name not in there or ".." in PurePosixPath(name).parts:
-            found.append(f"{name}: is missing")
-        elif _leads_away(folder, name):
-            found.append(f"{name}: is a link, not a file")
+        if name not in names or ".." in PurePosixPath(name).parts:
+            problems.append(f"{name}: is missing")
+        elif _contains_link(folder, name):
+            problems.append(f"{name}: is a link, not a file")
         elif not isinstance(facts, dict) or file_sha256(folder / name) != facts.get("sha256"):
-            found.append(f"{name}: differs from what was signed")
-    return found
+            problems.append(f"{name}: differs from what was signed")
+    return problems
 
 
-def _leads_away(folder: Path, name: str) -> bool:
+def _contains_link(folder: Path, name: str) -> bool:
     parts = PurePosixPath(name).parts
     return any(folder.joinpath(*parts[: depth + 1]).is_symlink() for depth in range(len(parts)))
 
@@ -106,7 +114,9 @@ def _read(folder: Path, name: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{folder} is no bundle of `wasp export`: {name} cannot be read ({error.strerror})") from None
+        raise ConfigError(
+            f"{folder}: not a bundle of `wasp export` ({name}: {error.strerror}). Name the folder of a bundle."
+        ) from None
 
 
 def _signature(folder: Path) -> bytes:
@@ -122,5 +132,7 @@ def _manifest(content: bytes) -> dict[str, Any]:
     except ValueError:
         values = None
     if not isinstance(values, dict) or values.get("format") != FORMAT:
-        raise ArtifactError(f"{MANIFEST} is not a manifest of the form '{FORMAT}'; ask the sender for the bundle again")
+        raise ArtifactError(
+            f"{MANIFEST}: not a manifest in the format '{FORMAT}'. Request the bundle from the sender again."
+        )
     return values

@@ -1,4 +1,7 @@
-"""The Croissant 1.0 description of a bundle (MLCommons; docs.mlcommons.org/croissant/docs/croissant-spec-1.0.html)."""
+"""Describe a bundle in Croissant 1.0 (MLCommons.
+
+Docs.mlcommons.org/croissant/docs/croissant-spec-1.0.html).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.artifacts.atomic_files import file_sha256
-from flows.publish.dataset_card import COLUMNS, Told
+from flows.publish.dataset_card import COLUMNS, BundleFacts
 from tasks.reporting.text import uncovered
 
 _TYPES: Final = {"text": "sc:Text", "integer": "sc:Integer"}
@@ -18,27 +21,27 @@ _TERMS: Final = (
 )
 
 
-def croissant(told: Told, folder: Path) -> dict[str, Any]:
-    """Return croissant.json of a bundle whose rows are written: files, record set and fields."""
+def croissant(facts: BundleFacts, folder: Path) -> dict[str, Any]:
+    """Return croissant.json (files, record set, fields) of a bundle with rows."""
     return {
         "@context": _context(),
         "@type": "sc:Dataset",
         "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
-        "name": f"{told.card.name}-synthetic",
-        "description": f"{told.title}. {told.report.happened.samples} texts {told.made_how}; see README.md.",
-        "license": told.license,
-        "url": f"urn:wasp:{told.report.run_id}",
+        "name": f"{facts.card.name}-synthetic",
+        "description": f"{facts.title}. {facts.report.happened.samples} texts {facts.made_how}; see README.md.",
+        "license": facts.license,
+        "url": f"urn:wasp:{facts.report.run_id}",
         "version": "1.0.0",
-        "datePublished": told.made,
-        "citeAs": f"{told.title}, run {told.report.run_id}, {told.made[:10]}",
-        "inLanguage": told.card.language,
-        "keywords": ["synthetic", *(["differential privacy"] if told.report.opens_rows else [])],
-        "rai:dataCollection": f"{told.made_how[:1].upper()}{told.made_how[1:]}.",
-        "rai:dataLimitations": [f"Not covered by the privacy promise: {one}." for one in uncovered(told.report)],
+        "datePublished": facts.made,
+        "citeAs": f"{facts.title}, run {facts.report.run_id}, {facts.made[:10]}",
+        "inLanguage": facts.card.language,
+        "keywords": ["synthetic", *(["differential privacy"] if facts.report.opens_rows else [])],
+        "rai:dataCollection": f"{facts.made_how[:1].upper()}{facts.made_how[1:]}.",
+        "rai:dataLimitations": [f"Not covered by the privacy guarantee: {limit}." for limit in uncovered(facts.report)],
         "rai:personalSensitiveInformation": (
-            f"Differential privacy: epsilon {told.report.happened.epsilon or 0.0:.4f}, delta "
-            f"{told.report.plan.delta:g}, {told.unit}."
-            if told.report.opens_rows
+            f"Differential privacy: epsilon {facts.report.happened.epsilon or 0.0:.4f}, delta "
+            f"{facts.report.plan.delta:g}, {facts.unit}."
+            if facts.report.opens_rows
             else "No private rows were opened."
         ),
         "distribution": [_file(folder, name, encoding) for name, encoding in _FORMATS.items()],

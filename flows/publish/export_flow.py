@@ -1,4 +1,4 @@
-"""An export that a second person approves: a flow run that pauses in Prefect before anything is written."""
+"""Export flow that pauses in Prefect until a second person approves."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.engine.approval import Approval
 from flows.engine.text import epsilon
-from flows.publish.dataset_card import Told
-from flows.publish.export import Wish, export_run
+from flows.publish.dataset_card import BundleFacts
+from flows.publish.export import ExportOptions, export_run
 from flows.runtime.manifest import read_book
 from flows.runtime.pausing import Answer, Question, ask_in_prefect
 from flows.runtime.state_folder import state_folder, who
@@ -26,53 +26,55 @@ NOTHING = "Nothing was exported."
 
 
 class ExportAnswer(Answer):
-    """What the form of an export asks for."""
+    """Form fields of an export approval."""
 
     approved: bool = Field(
         False,
         title="Approved",
-        description="Write the bundle: what is in it may leave.",
+        description="Write the bundle for sharing.",
         json_schema_extra={"position": 0},
     )
 
 
 @flow(name="export", flow_run_name="export-{run_id}", persist_result=False, retries=0)
 def export(run_id: str, folder: str, license_: str = "other", overlap_check: bool = True) -> dict[str, Any]:
-    """Write the signed bundle of a run, if the release gate lets it pass and a second person approves.
+    """Write the signed bundle of a run after the release gate and an approval.
 
     Args:
         run_id: the finished run.
-        folder: a new or empty folder on the machine that carries this out.
+        folder: a new or empty folder on the machine that executes this flow.
         license_: identifier of the licence on the card.
-        overlap_check: look for passages of private rows.
+        overlap_check: search for passages of private rows.
 
     Returns:
-        What `wasp export --json` prints.
+        The JSON object of `wasp export --json`.
     """
     home = state_folder()
     artifacts = open_artifacts(home)
-    book, asks = read_book(artifacts, run_id), who()
-    minutes = int(book["config"].get("export", {}).get("approval_minutes", 60))
-    wish = Wish(license_, overlap_check, lambda told: _approve(told, asks, minutes))
-    return export_run(home, artifacts, book, Path(folder), wish)
+    manifest, requester = read_book(artifacts, run_id), who()
+    minutes = int(manifest["config"].get("export", {}).get("approval_minutes", 60))
+    options = ExportOptions(license_, overlap_check, lambda facts: _approve(facts, requester, minutes))
+    return export_run(home, artifacts, manifest, Path(folder), options)
 
 
 def require_server() -> None:
-    """Raise ConfigError where there is no Prefect server on whose page somebody could answer."""
+    """Raise ConfigError without a Prefect server, which the approval needs."""
     if not get_current_settings().api.url:
         raise ConfigError(
-            "A second person has to approve this export in Prefect, but there is no server to ask on. Name one with "
-            f"PREFECT_API_URL. {NOTHING}"
+            "PREFECT_API_URL: not set, but this export needs an approval on a Prefect server. Set it to the server's "
+            f"address. {NOTHING}"
         )
 
 
-def _approve(told: Told, asks: str, minutes: int) -> Approval:
-    text = _text(told, asks, minutes)
-    contract = digest([told.report.run_id, told.license, asks, asdict(told.overlap) if told.overlap else None])
+def _approve(facts: BundleFacts, requester: str, minutes: int) -> Approval:
+    text = _text(facts, requester, minutes)
+    contract = digest([facts.report.run_id, facts.license, requester, asdict(facts.overlap) if facts.overlap else None])
     key = f"export-{contract[:16]}"
     answer, at = ask_in_prefect(Question("this export", key, minutes, text, NOTHING, ExportAnswer))
-    if _plain(answer.by) == _plain(asks):
-        raise ApprovalError(f"{asks} asked for this export and cannot approve it: somebody else has to. {NOTHING}")
+    if _plain(answer.by) == _plain(requester):
+        raise ApprovalError(
+            f"{requester} requested this export and cannot approve it. A second person must approve. {NOTHING}"
+        )
     return Approval(answer.by, at, "in Prefect", contract, answer.reason)
 
 
@@ -80,25 +82,25 @@ def _plain(name: str) -> str:
     return " ".join(name.split()).casefold()
 
 
-def _text(told: Told, asks: str, minutes: int) -> str:
-    report, happened = told.report, told.report.happened
-    search = told.unsearched
-    if told.overlap is not None:
-        search = f"no text repeats {told.overlap.words} words of a private row ({told.overlap.mark})"
+def _text(facts: BundleFacts, requester: str, minutes: int) -> str:
+    report, happened = facts.report, facts.report.happened
+    search = facts.unsearched
+    if facts.overlap is not None:
+        search = f"no text repeats {facts.overlap.words} words of a private row ({facts.overlap.mark})"
     lines = [
-        f"run           {report.run_id} of dataset '{told.book['dataset']}'",
+        f"run           {report.run_id} of dataset '{facts.book['dataset']}'",
         f"texts         {happened.samples}, and the student trained on them",
         f"privacy loss  epsilon {epsilon(happened.epsilon)} of these texts at delta {report.plan.delta:g} in "
         f"{happened.releases} releases",
         f"budget        this run added epsilon {added(happened)} ({charged(happened)})",
-        f"promise       {told.unit}",
-        f"licence       {told.license}",
+        f"guarantee     {facts.unit}",
+        f"licence       {facts.license}",
         f"copies        {search}",
-        f"budget book   sound; its last line is {told.head[:16]}",
+        f"ledger        sound; last entry {facts.head[:16]}",
     ]
     lines += [f"warning       {warning}" for warning in report.usefulness.warnings] if report.usefulness else []
     listed = "\n".join(lines)
     return (
-        f"{asks} wants to give this away; somebody else has to agree:\n\n```\n{listed}\n```\n\n"
-        f"Refused, or not answered within {minutes} minutes: nothing is exported."
+        f"{requester} requests this export. A second person must approve:\n\n```\n{listed}\n```\n\n"
+        f"Nothing is exported if this is rejected or not approved within {minutes} minutes."
     )

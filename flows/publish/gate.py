@@ -1,4 +1,4 @@
-"""The release gate: what must hold before a bundle is written."""
+"""Release gate: checks that must pass before a bundle is written."""
 
 from __future__ import annotations
 
@@ -31,88 +31,98 @@ if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
 
 
-def shareable(artifacts: Artifacts, book: dict[str, Any]) -> tuple[dict[str, Any], Report]:
-    """Return summary and report of a run that is done, private and whole; ConfigError or ArtifactError if it is not."""
-    run_id = book["run_id"]
+def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[dict[str, Any], Report]:
+    """Return summary and report.
+
+    Raises ConfigError or ArtifactError if a run is unfinished, not private or incomplete.
+    """
+    run_id = manifest["run_id"]
     summary, report = (artifacts.read_text(f"runs/{run_id}/{name}.json") for name in ("summary", "report"))
-    if book["state"] != "done" or summary is None or report is None:
-        raise ConfigError(f"Run {run_id} is not finished; type: wasp resume {run_id}")
-    values, told = json.loads(summary), from_json(json.loads(report))
-    if values["epsilon_spent"] is None or told.not_private:
-        raise ConfigError(f"Run {run_id} is NOT PRIVATE (no noise was added); nothing of it can be exported")
+    if manifest["state"] != "done" or summary is None or report is None:
+        raise ConfigError(f"Run {run_id} is not finished. Resume it with: wasp resume {run_id}")
+    values, parsed = json.loads(summary), from_json(json.loads(report))
+    if values["epsilon_spent"] is None or parsed.not_private:
+        raise ConfigError(f"Run {run_id} is NOT PRIVATE (no noise was added). It cannot be exported.")
     if not artifacts.exists(f"runs/{run_id}/synthetic.parquet") and not values["n_synthetic"]:
-        raise ConfigError(
-            f"Run {run_id} wrote no texts, so that there is no bundle of it; its student is told in the report"
-        )
-    gone = lost(artifacts, run_id)
-    if gone is not None and gone.result:
+        raise ConfigError(f"Run {run_id} has no synthetic texts to export. See its report for the student.")
+    removed = lost(artifacts, run_id)
+    if removed is not None and removed.result:
         raise ArtifactError(
-            f"Run {run_id} has no result to export: {gone}. To make it again: wasp resume {run_id} --respend"
+            f"Run {run_id} has no result to export: {removed}. Create it again with: wasp resume {run_id} --respend"
         )
-    return values, told
+    return values, parsed
 
 
 def ledger_head(home: Path, artifacts: Artifacts, dataset: str) -> str:
-    """Return the hash of the newest entry of a dataset's book; LedgerError if book or releases do not verify.
+    """Return the hash of a dataset's newest ledger entry.
 
-    Empty for a run that opened no private row: no book holds it.
+    Raises LedgerError if ledger or releases do not verify.
+
+    Empty for a run that used no private rows, because it has no ledger entry.
     """
     if not dataset:
         return ""
     ledger = open_ledger(home)
     problems = verify(artifacts, ledger, dataset).problems
     if problems:
-        raise LedgerError("The budget book does not verify, so nothing is exported: " + "; ".join(problems))
+        raise LedgerError("The privacy ledger does not verify, so nothing was exported: " + "; ".join(problems))
     return ledger.history(dataset)[-1].hash
 
 
-def search(home: Path, artifacts: Artifacts, book: dict[str, Any], texts: pd.DataFrame) -> Overlap | None:
-    """Look for passages of the run's private rows in its texts; None for a run without a release: it opened no row.
+def search(home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd.DataFrame) -> Overlap | None:
+    """Search the texts for passages of the run's private rows.
 
-    The budget book is told before the rows are opened.
-    Raises ConfigError when there are some (PRIVATE-OVERLAP), and when the rows cannot be opened as they were.
+    None for a run without a release.
+
+    The ledger records the access before the rows are opened. Raises ConfigError if there are such passages
+    (PRIVATE-OVERLAP), and if the rows changed or cannot be opened.
     """
-    fingerprint = _fingerprint(artifacts, book["run_id"])
+    fingerprint = _fingerprint(artifacts, manifest["run_id"])
     if fingerprint is None:
         return None
-    config: Any = check_config(find_flow(book["flow"]).config, book["config"], f"manifest of {book['run_id']}")
+    config: Any = check_config(
+        find_flow(manifest["flow"]).config, manifest["config"], f"manifest of {manifest['run_id']}"
+    )
     if config.parties is not None:
         raise ConfigError(
-            f"Nothing is exported: the private rows of run {book['run_id']} lie with its parties, so the texts cannot "
-            "be searched for their passages here. To export without the search, which the bundle then says: "
-            "--no-overlap-check"
+            f"Nothing was exported: only the parties of run {manifest['run_id']} have its private rows, so the "
+            "texts cannot be searched for copied passages. To export without the search (recorded in the bundle), use "
+            "--no-overlap-check."
         )
-    tools = RunTools(config, home, RunName(book["run_id"], book["flow"], book["dataset"], fingerprint))
+    tools = RunTools(config, home, RunName(manifest["run_id"], manifest["flow"], manifest["dataset"], fingerprint))
     by_id = dict(zip(texts["sample_id"].tolist(), texts["text"].tolist(), strict=True))
     what, where = "whether texts repeat passages of the private rows", "answer of wasp export, manifest of the bundle"
-    open_ledger(home).look(Look(book["dataset"], who(), book["flow"], book["run_id"], what, where))
+    open_ledger(home).look(Look(manifest["dataset"], who(), manifest["flow"], manifest["run_id"], what, where))
     try:
-        found = search_copies(tools, fingerprint, by_id, list(_public(tools, load_task(config.task))))
+        overlap = search_copies(tools, fingerprint, by_id, list(_public(tools, load_task(config.task))))
     except (PlaceError, PrivateInputError) as error:
         raise ConfigError(
-            f"Nothing is exported: the texts cannot be searched for passages of private rows. {error} To export "
-            "without the search, which the bundle then says: --no-overlap-check"
+            f"Nothing was exported: the texts cannot be searched for passages of private rows. {error} To export "
+            "without the search (recorded in the bundle), use --no-overlap-check."
         ) from None
-    if not found.passed:
+    if not overlap.passed:
         raise ConfigError(
-            f"Nothing is exported: a text repeats a run of {found.words} words of a private row (PRIVATE-OVERLAP; this "
-            f"answer is {found.mark}). The rows' owner finds which in {found.details}. To export without the search, "
-            "which the bundle then says: --no-overlap-check"
+            f"Nothing was exported: a text repeats {overlap.words} consecutive words of a private row "
+            f"(PRIVATE-OVERLAP; this result is {overlap.mark}). Details for the owner of the rows: {overlap.details}. "
+            "To export without the search (recorded in the bundle), use --no-overlap-check."
         )
-    return found
+    return overlap
 
 
 def _fingerprint(artifacts: Artifacts, run_id: str) -> str | None:
-    """Return the name of the rows that were used, None if none were; ArtifactError when it cannot be known."""
+    """Return the fingerprint of the private rows, None if none were used.
+
+    Raises ArtifactError if it is unreadable.
+    """
     releases = artifacts.finished(RELEASES.replace("*", run_id, 1))
-    found = {str(release.get("parameters", {}).get("private") or "") for release in releases.values()}
-    if len(found) > 1 or "" in found:
-        raise ArtifactError(f"Releases of run {run_id} are damaged; read them back: wasp resume {run_id}")
-    return found.pop() if found else None
+    fingerprints = {str(release.get("parameters", {}).get("private") or "") for release in releases.values()}
+    if len(fingerprints) > 1 or "" in fingerprints:
+        raise ArtifactError(f"Releases of run {run_id} are damaged. Restore them with: wasp resume {run_id}")
+    return fingerprints.pop() if fingerprints else None
 
 
 def _public(tools: RunTools, card: TaskCard) -> Iterator[str]:
-    """Yield all that everybody may know: the task's words, the prompts made of them, test and public rows."""
+    """Yield all public texts: task, prompts, vocabulary, test and public rows."""
     yield from (card.zero_shot, card.contrastive, card.good_only, card.item, card.attribute)
     for label in card.labels:
         yield from (label.name, label.description, " ".join(label.words))

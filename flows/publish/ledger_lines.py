@@ -1,4 +1,4 @@
-"""Turns lines of the budget book into what the officer's page lists beside the runs."""
+"""Convert ledger entries into the tables of the ledger page."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from connectors.ledger.state import EXPORT, EXPOSED, GROUP, LOOK, RELEASING, Ent
 from tasks.accounting.federated import parties_of
 from tasks.reporting.ledger_page_model import Among, Exported, Line, RunLine, Shared, Touch
 
-UNTOLD = ("charges", "extra", "key", "fingerprint", "records", "entry", "line", "carried")
-"""What a line holds for programs."""
+HIDDEN = ("charges", "extra", "key", "fingerprint", "records", "entry", "line", "carried")
+"""Detail fields for programs, not shown on the page."""
 
 
 def line(entry: Entry) -> Line:
-    """Return one line of the book as it is shown."""
-    detail = {key: value for key, value in entry.detail.items() if key not in UNTOLD}
+    """Return a ledger entry as a line of the page."""
+    detail = {key: value for key, value in entry.detail.items() if key not in HIDDEN}
     remark = canonical(detail)[1:-1].replace('"', "").replace(",", ", ") if detail else ""
     return Line(
         entry.number,
@@ -34,26 +34,29 @@ def line(entry: Entry) -> Line:
 
 
 def shared(entries: Sequence[Entry]) -> tuple[Shared, ...]:
-    """Return what the other datasets of the group released, by dataset and run."""
+    """Return the releases of the other datasets of the group by dataset and run."""
     void = {entry.detail["number"] for entry in entries if entry.kind == f"{GROUP}void"}
     theirs = [
         (entry.detail["of"], entry.run_id, entry.who)
         for entry in entries
         if entry.kind in [f"{GROUP}{kind}" for kind in RELEASING] and entry.number not in void
     ]
-    return tuple(Shared(*one, releases) for one, releases in Counter(theirs).items())
+    return tuple(Shared(*origin, releases) for origin, releases in Counter(theirs).items())
 
 
 def touched(entries: Sequence[Entry], runs: Sequence[RunLine]) -> tuple[Touch, ...]:
-    """Return every use of private rows without noise: what the book tells, then what only a run's report does."""
-    told = [
-        Touch(entry.at, entry.who, entry.flow, entry.run_id, *_what(entry), entry.detail.get("of", ""))
+    """Return accesses to private rows without noise, from ledger then reports."""
+    touches = [
+        Touch(entry.at, entry.who, entry.flow, entry.run_id, *_access(entry), entry.detail.get("of", ""))
         for entry in entries
         if entry.kind.removeprefix(GROUP) in (LOOK, EXPOSED)
     ]
-    known = {touch.run_id for touch in told}
-    silent = [run for run in runs if run.run_id not in known]
-    return (*told, *(Touch("", "", run.flow, run.run_id, what, "") for run in silent for what in run.without_noise))
+    recorded = {touch.run_id for touch in touches}
+    unrecorded = [run for run in runs if run.run_id not in recorded]
+    return (
+        *touches,
+        *(Touch("", "", run.flow, run.run_id, what, "") for run in unrecorded for what in run.without_noise),
+    )
 
 
 def among(entries: Sequence[Entry], runs: Sequence[RunLine]) -> tuple[Among, ...]:
@@ -69,7 +72,7 @@ def among(entries: Sequence[Entry], runs: Sequence[RunLine]) -> tuple[Among, ...
 
 
 def exports(entries: Sequence[Entry]) -> tuple[Exported, ...]:
-    """Return the bundles that left, oldest first."""
+    """Return the exported bundles, oldest first."""
     return tuple(
         Exported(
             entry.at,
@@ -85,7 +88,7 @@ def exports(entries: Sequence[Entry]) -> tuple[Exported, ...]:
     )
 
 
-def _what(entry: Entry) -> tuple[str, str]:
+def _access(entry: Entry) -> tuple[str, str]:
     if entry.kind.removeprefix(GROUP) == EXPOSED:
         return f"{entry.slot} without noise", "release.parquet of the iteration, and all that was made from it"
     return entry.detail["what"], entry.detail["where"]

@@ -1,4 +1,4 @@
-"""Collects what an officer signs: the book of one dataset and what the files of its runs say."""
+"""Collect the page that a privacy officer signs from ledger and run files."""
 
 from __future__ import annotations
 
@@ -35,39 +35,41 @@ if TYPE_CHECKING:
     from connectors.ledger.status import Status
 
 EVEN, LOW = 0.5, 0.01
-
-"""Releases that are audited by themselves."""
+"""An attacker's prior beliefs for which the page shows the certainty."""
 
 AUDITED = {"vocabulary": "dp_kps vocabulary", "density": "dp_kps density", "guidance": "guidance density"}
 AUDITED |= {part: f"kd {part}" for part in PARTS}
 """Kind of audit that attacks a release, by its slot in the ledger; for other slots the kind has the slot's name."""
 
 
-def write_page(dataset: str, language: str, place: Path | None = None) -> dict[str, Any]:
-    """Write the officer's page of a dataset; return its numbers and its place.
+def write_page(dataset: str, language: str, path: Path | None = None) -> dict[str, Any]:
+    """Write the ledger page of a dataset; return its numbers and path.
 
-    A book that cannot be read any more still gives a page: it says what does not hold, and that nobody should sign.
+    A ledger that fails verification still produces a page, which lists the problems and warns against signing.
     """
     ledger_page.wording(language)
     home = state_folder()
     page = collect(open_ledger(home), home, dataset)
-    if place is None:
+    if path is None:
         name = re.sub(r"[^A-Za-z0-9._-]", "_", page.dataset)
-        place = home / "officer" / f"{name}-{language}.html"
-    elif place.is_dir():
-        raise ConfigError(f"{place} is a folder; name a file")
-    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_text_whole(place, ledger_page.render(page, language), private=True)
-    return page.to_json() | {"page": str(place)}
+        path = home / "officer" / f"{name}-{language}.html"
+    elif path.is_dir():
+        raise ConfigError(f"{path}: is a folder. Name a file.")
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_text_whole(path, ledger_page.render(page, language), private=True)
+    return page.to_json() | {"page": str(path)}
 
 
-def collect(book: BudgetBook, home: Path, dataset: str) -> OfficerPage:
-    """Return what is known about a dataset; LedgerError if the book knows none of that name."""
-    name = book.find(dataset)
-    problems = tuple(verify(open_artifacts(home), book, name).problems)
+def collect(ledger: BudgetBook, home: Path, dataset: str) -> OfficerPage:
+    """Return the contents of a dataset's page.
+
+    Raises LedgerError if the ledger has no such dataset.
+    """
+    name = ledger.find(dataset)
+    problems = tuple(verify(open_artifacts(home), ledger, name).problems)
     if problems:
         return OfficerPage(dataset=name, names=(name,), made=now(), sure=(EVEN, LOW), problems=problems)
-    status, entries = book.status(name), book.history(name)
+    status, entries = ledger.status(name), ledger.history(name)
     runs = tuple(_run(home, status, run_id, entries) for run_id in _runs(entries))
     return OfficerPage(
         dataset=name,
@@ -100,7 +102,7 @@ def collect(book: BudgetBook, home: Path, dataset: str) -> OfficerPage:
 
 
 def _unit(status: Status) -> str:
-    """Return what the totals hold for: persons only if every release, or the cap, protects persons."""
+    """Return the unit of the totals: person if all releases or the cap protect it."""
     persons = bool(status.units) and all(unit.startswith("person/") for unit in status.units)
     return "person" if persons or status.cap_protects == "person" else "record"
 
@@ -128,26 +130,29 @@ def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> R
         added=_epsilon([entry.event for entry in charged], delta),
         loss=loss,
         at_most=output.at_most,
-        asked=None if report is None else _asked(report),
+        asked=None if report is None else _stated_epsilon(report),
         delta=delta,
         unit=released[0].protects if released else "record",
         sure=_sure(loss),
         noise=_noise(released),
         files=report is not None,
         sent=() if report is None else _sent(report),
-        without_noise=() if report is None else tuple(f"{one.what} ({one.where})" for one in report.touched),
+        without_noise=() if report is None else tuple(f"{access.what} ({access.where})" for access in report.touched),
         student_accuracy=report.scores.accuracy if report is not None and report.scores else None,
         audits=_audits(home, released, delta) if released else (),
     )
 
 
 def _epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float | None:
-    """Return the epsilon of all events together, 0 without any, None for one without noise."""
+    """Return the total epsilon of the events; None if one has no noise."""
     return finite(epsilon_of(list(events), delta)) if events else 0.0
 
 
 def _audits(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditLine, ...]:
-    """Return the newest audits of equal votes, of both parts of DP-KPS, of a density; votes that differ have none."""
+    """Return the newest audits of all released parts.
+
+    Votes with different noise have no audit.
+    """
     votes = [entry for entry in released if entry.slot.startswith("vote-")]
     parts = [(AUDITED.get(entry.slot, entry.slot), _charge(entry)) for entry in released if entry not in votes]
     of_parts = audits_of_parts(open_artifacts(home), parts) if parts else ()
@@ -157,7 +162,7 @@ def _audits(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditL
 def _audits_of_votes(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditLine, ...]:
     first, *others = released
     names = ("noise_scale", "sensitivity", "protects", "adjacency", "sensitivity_reason")
-    if any(getattr(one, name) != getattr(first, name) for one in others for name in names):
+    if any(getattr(other, name) != getattr(first, name) for other in others for name in names):
         return ()
     described = first.event, first.sensitivity_reason
     votes = {"sides": sides_of(*described), "shared": parties_of(*described) is not None}
@@ -188,11 +193,11 @@ def _state(status: Status, run_id: str, own: Sequence[Entry], released: Sequence
 
 
 def _sure(epsilon: float | None) -> tuple[float, float]:
-    """Return how sure an attacker can become who starts at one half, and at one in a hundred."""
+    """Return an attacker's maximum certainty for prior beliefs 1/2 and 1/100."""
     return (1.0, 1.0) if epsilon is None else (certainty(epsilon, EVEN), certainty(epsilon, LOW))
 
 
-def _asked(report: Report) -> float | None:
+def _stated_epsilon(report: Report) -> float | None:
     return None if math.isinf(report.plan.epsilon) else report.plan.epsilon
 
 
@@ -205,20 +210,20 @@ def _report(home: Path, run_id: str) -> Report | None:
         return from_json(json.loads(text))
     except (ValueError, KeyError, TypeError) as error:
         raise LedgerError(
-            f"{artifacts.where(path)} is damaged ({type(error).__name__}); write it again: wasp resume {run_id}"
+            f"{artifacts.where(path)} is damaged ({type(error).__name__}). Write it again with: wasp resume {run_id}"
         ) from None
 
 
 def _noise(released: Sequence[Entry]) -> tuple[Noise, ...]:
-    found: dict[tuple[str, float, float, str], int] = {}
+    counts: dict[tuple[str, float, float, str], int] = {}
     for entry in released:
         key = (entry.mechanism, entry.noise_scale or 0.0, entry.sensitivity or 0.0, entry.sensitivity_reason)
-        found[key] = found.get(key, 0) + 1
-    return tuple(Noise(times, *key) for key, times in found.items())
+        counts[key] = counts.get(key, 0) + 1
+    return tuple(Noise(times, *key) for key, times in counts.items())
 
 
 def _sent(report: Report) -> tuple[Sent, ...]:
     return tuple(
-        Sent(one.plm, one.destinations, one.usage.calls, one.usage.tokens_in, one.usage.tokens_out)
-        for one in report.outgoing
+        Sent(sent.plm, sent.destinations, sent.usage.calls, sent.usage.tokens_in, sent.usage.tokens_out)
+        for sent in report.outgoing
     )

@@ -68,7 +68,7 @@ def test_money_at_a_server_without_usage_is_estimated_and_marked(pipeline: Pipel
         plan = last_json(pipeline.call("plan", "wasp", "--config", str(config), "--json").stdout)
         doctor = last_json(pipeline.call("doctor", "--config", str(config), "--json").stdout)
         (said,) = (check["found"] for check in doctor["checks"] if check["what"] == "PLM gpt")
-        assert "this server reports no usage" in said
+        assert "the server reports no usage" in said
         assert server.count == 24
     assert summary["dollars"] == summary["dollars_estimated"] > 24 * 18 / 1000
     assert plan["usage_unreported"] == ["gpt"]

@@ -27,7 +27,7 @@ def test_the_student_is_paid_once_tested_and_no_bundle(api: str, tmp_path: Path)
     assert (Path(places["student"]) / "student.json").exists()
     refused = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"))
     assert refused.returncode == 2
-    assert "wrote no texts" in refused.stderr
+    assert "has no synthetic texts" in refused.stderr
     assert pipeline.call("budget", "verify", "desk").returncode == 0
 
 

@@ -98,7 +98,7 @@ def test_nothing_private_is_opened_charged_or_claimed(finished: Done, tmp_path: 
     assert exported.returncode == 0, exported.stderr
     card = (bundle / "README.md").read_text()
     assert "No private rows were opened" in card
-    assert "no budget book holds it" in card
+    assert "not in a privacy ledger" in card
     assert "differential privacy" not in card.lower()
     described = json.loads((bundle / "croissant.json").read_text())
     assert described["rai:personalSensitiveInformation"] == "No private rows were opened."

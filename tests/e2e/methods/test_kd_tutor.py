@@ -68,8 +68,8 @@ def test_a_bundle_says_how_its_texts_were_chosen(finished: tuple[Pipeline, dict[
     done = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"), "--license", "cc0-1.0")
     assert done.returncode == 0, done.stderr
     card = (tmp_path / "bundle" / "README.md").read_text()
-    assert "chosen with private records under differential privacy" in card
-    assert "teachers learned from them in private" in card
+    assert "selected with private records under differential privacy" in card
+    assert "teachers were trained on them privately" in card
     assert "they only voted" not in card
 
 

@@ -188,7 +188,7 @@ def test_show_runs_report_and_export_answer(finished, tmp_path: Path) -> None:
         (("budget", "show"), ["desk", "none set", "no limit"]),
         (("budget", "show", "desk"), ["desk"]),
         (("budget", "history", "desk"), ["register", "reserve", "discrete_gaussian", "vote-1", "finish"]),
-        (("budget", "verify"), ["the budget book is sound"]),
+        (("budget", "verify"), ["the privacy ledger is sound"]),
     ],
 )
 def test_answers_are_readable_without_json(finished, command: tuple[str, ...], words: list[str]) -> None:

@@ -241,12 +241,12 @@ def test_planted_rows_lie_in_the_private_zone_and_only_included_canaries_are_amo
 ) -> None:
     kept: dict[str, Any] = {}
 
-    def carry_out(wasp: WaspConfig, folder: Path, advance: Any) -> str:
+    def run_pipeline(wasp: WaspConfig, folder: Path, advance: Any) -> str:
         kept["rows"] = pd.read_parquet(wasp.private.path)
         kept["place"] = Path(wasp.private.path)
         return "run"
 
-    monkeypatch.setattr(pipeline_audit, "_carry_out", carry_out)
+    monkeypatch.setattr(pipeline_audit, "_run_pipeline", run_pipeline)
     (tmp_path / "home").mkdir()
     with scratch(tmp_path / "home") as folder:
         planted = run_with_canaries(small, folder, lambda units: None)

@@ -13,7 +13,7 @@ from huggingface_hub import DatasetCard
 import connectors.data
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.interfaces.errors import ArtifactError
-from flows.publish.bundle import verified_words, verify_bundle
+from flows.publish.bundle import format_verification, verify_bundle
 from flows.publish.export import check_student
 from tests.support.runs.pipeline import Pipeline, last_json
 
@@ -131,7 +131,7 @@ def test_a_bundle_holds_for_its_maker_and_for_a_stranger_with_the_key(
     stranger = tmp_path / "stranger"
     found = verify_bundle(bundle, stranger)
     assert (found["problems"], found["key_known"]) == ([], False)
-    assert "a key that only the bundle itself names" in verified_words(found)
+    assert "an unverified key from the bundle itself" in format_verification(found)
     found = verify_bundle(bundle, stranger, Path(shutil.copy(bundle / "public_key.pem", tmp_path / "sender.pem")))
     assert (found["problems"], found["key_known"]) == ([], True)
     assert not stranger.exists(), "checking makes no key"
@@ -173,7 +173,7 @@ def linked(folder: Path) -> str:
 def embellished(folder: Path) -> str:
     path = folder / "manifest.json"
     path.write_text(path.read_text().replace('"epsilon_spent": 3.9', '"epsilon_spent": 0.9'))
-    return "manifest.json: its signature does not hold"
+    return "manifest.json: invalid signature"
 
 
 @pytest.mark.parametrize("spoil", [changed, missing, added, linked, embellished])
@@ -182,7 +182,7 @@ def test_verify_bundle_names_what_differs(finished: Finished, bundle: Path, tmp_
     expected = spoil(tmp_path / "copy")
     found = verify_bundle(tmp_path / "copy", finished[0].home)
     assert len(found["problems"]) == 1
-    assert expected in verified_words(found)
+    assert expected in format_verification(found)
 
 
 def test_another_key_than_the_senders_is_noticed(finished: Finished, bundle: Path, tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_another_key_than_the_senders_is_noticed(finished: Finished, bundle: Pat
     assert verify_bundle(forged, finished[0].home)["key_known"] is False
     done = finished[0].call("verify-bundle", str(forged), "--key", str(bundle / "public_key.pem"))
     assert done.returncode == 1
-    assert "public_key.pem: is not the key" in done.stdout
+    assert "public_key.pem: differs from the key" in done.stdout
 
 
 def test_twelve_words_of_a_private_row_stop_the_export_and_only_the_owner_reads_which(
@@ -211,7 +211,7 @@ def test_twelve_words_of_a_private_row_stop_the_export_and_only_the_owner_reads_
     plant(copy, finished[1], words)
     refused = copy.call("export", finished[1], str(tmp_path / "out"))
     assert refused.returncode == 2
-    assert "PRIVATE-OVERLAP; this answer is not private" in refused.stderr
+    assert "PRIVATE-OVERLAP; this result is not private" in refused.stderr
     assert words not in refused.stdout + refused.stderr
     assert not (tmp_path / "out").exists()
     assert list(tmp_path.glob(".out*")) == []

@@ -176,7 +176,7 @@ def test_a_configuration_that_releases_nothing_cannot_be_audited(tmp_path: Path)
         ({"keyphrases": {"terms": 0}}, "keyphrases.terms"),
         ({"pipeline": {"canaries": 100, "guesses": 101}}, "cannot be more than canaries"),
         ({"pipeline": {"confidence": 0.5}}, "pipeline.confidence"),
-        ({"wasp_config": "demo.yaml", "votes": 4}, "leave out votes"),
+        ({"wasp_config": "demo.yaml", "votes": 4}, "remove votes"),
         ({"trails": 100}, "did you mean 'trials'"),
     ],
 )
@@ -202,5 +202,5 @@ def test_what_needs_rows_is_refused_for_an_audit(command: Any, tmp_path: Path, m
     folder.mkdir(parents=True)
     book = {"run_id": "audit-e4-x", "flow": "audit", "state": "done", "started": "2026-01-01T00:00:00+00:00"}
     (folder / "manifest.json").write_text(json.dumps(book))
-    with pytest.raises(ConfigError, match="opens no rows.*run it anew: wasp run audit"):
+    with pytest.raises(ConfigError, match="start a new one with: wasp run audit"):
         command("audit-e4-x")

@@ -67,5 +67,5 @@ def test_a_preview_needs_models_but_no_private_rows(tmp_path, monkeypatch) -> No
     place = ROOT / "deployments/configs"
     shown = commands.preview(place / "fusegen_here.yaml", ["plms_used=[clerk]"], 1, "fusegen")
     assert {row["plm"] for row in shown["rows"]} == {"clerk"}
-    with pytest.raises(ConfigError, match="asks no language model"):
+    with pytest.raises(ConfigError, match="calls no language model"):
         commands.preview(place / "only_private_here.yaml", [], 1, "only_private")

@@ -105,7 +105,7 @@ def test_plan_doctor_and_run_name_the_same_problems_and_nothing_is_charged_or_pa
     assert refused.value.exit_code == 2
     assert [one["found"] for one in examined["checks"] if one["what"] == "configuration"] == planned["problems"]
     assert [one["found"] for one in examined["checks"] if one["what"].startswith("PLM")] == [
-        "not called: correct the configuration first"
+        "not called. Correct the configuration first."
     ] * 2
     assert not examined["healthy"]
     assert_untouched(home)

@@ -140,5 +140,5 @@ def test_export_says_that_rows_of_parties_cannot_be_searched(tmp_path: Path) -> 
     artifacts = found.run.tools.artifacts
     book = read_book(artifacts, found.run.tools.run_id)
     texts = artifacts.read_table(found.texts().samples)
-    with pytest.raises(ConfigError, match="lie with its parties.*--no-overlap-check"):
+    with pytest.raises(ConfigError, match="only the parties of run.*--no-overlap-check"):
         search(tmp_path / "f/home", artifacts, book, texts)

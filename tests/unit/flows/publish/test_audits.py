@@ -98,7 +98,7 @@ def test_a_passed_audit_stands_on_the_card_and_a_later_red_one_stops_the_export(
     assert refused.returncode == 1
     assert f"audit {red}" in refused.stderr
     assert "is red for the noise of this run" in refused.stderr
-    assert "make the run anew" in refused.stderr
+    assert "start a new run" in refused.stderr
     assert not (tmp_path / "again").exists()
 
     page = collect(open_ledger(copy.home), copy.home, "desk")

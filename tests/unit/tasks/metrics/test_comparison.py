@@ -188,5 +188,5 @@ def test_the_terminal_lists_runs_without_noise_apart() -> None:
     said = compare_words.summary(summary)
     above, below = said.split("NOT PRIVATE: computed on private rows without noise")
     assert "OnlyPrivate" not in above
-    assert "epsilon" not in below.split("cells  ")[0].replace("no epsilon holds", "")
+    assert "epsilon" not in below.split("cells  ")[0].replace("no epsilon applies", "")
     assert "OnlyPrivate (NOT PRIVATE)  every column" in below
