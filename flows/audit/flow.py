@@ -15,7 +15,7 @@ from flows.audit.config import AuditConfig
 from flows.audit.run import audit_name, auditing, require_sound
 from flows.runtime.prefect_progress import shown
 from tasks.prefect.audit import attack, attack_pipeline, show_findings
-from tasks.prefect.runtime import now
+from tasks.prefect.runtime import run_step
 from tasks.reporting.audit_plots import pictures
 
 
@@ -33,7 +33,7 @@ def audit(config: AuditConfig) -> dict[str, Any]:
         # each mechanism runs many times with the canary and as often without it; who took part is guessed each time
         attacks = [attack.submit(shown, job) for job in run.attacks]
         # one whole run with many canaries: who took part is guessed by its votes, and by its texts alone
-        whole = now(attack_pipeline, shown, run.trial) if run.trial else None
+        whole = run_step(attack_pipeline, shown, run.trial) if run.trial else None
         result = run.finish([one.result() for one in attacks], whole)
-        now(show_findings, text.rows(result), text.verdict(result), pictures(result))
+        run_step(show_findings, text.rows(result), text.verdict(result), pictures(result))
     return require_sound(result)

@@ -69,10 +69,10 @@ def running(flow: str, config: AnyConfig, resumes: str | None, kind: type[AnyRun
             )
         story.folder = home / "runs" / name.run_id
         with in_use(home), held(home, name.run_id, prepared.tools.ledger):
-            stands = standing(prepared.tools.artifacts, name.run_id, config.privacy.respends)
+            finished_summary = standing(prepared.tools.artifacts, name.run_id, config.privacy.respends)
             book = open_book(flow, prepared, keep_choice=resumes is not None)
-            if stands is not None:
-                yield kind(prepared, book, started, stands)
+            if finished_summary is not None:
+                yield kind(prepared, book, started, finished_summary)
                 return
             if prepared.plan.charges:
                 prepared.tools.ledger.reserve(name.dataset, prepared.plan, _signed(prepared))

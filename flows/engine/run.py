@@ -23,7 +23,7 @@ from tasks.core.refs import Weights, Written
 from tasks.metrics.iteration_record import Facts, facts_of, with_privacy
 from tasks.prefect.federation import federated_vote
 from tasks.prefect.private import vote
-from tasks.prefect.runtime import now
+from tasks.prefect.runtime import run_step
 from tasks.reporting.report_model import Touched
 from tasks.steps.evaluation import MeasureJob, TrainJob
 from tasks.steps.federation.coordinator import Dropped
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 class Run:
     """The jobs of one run, to which methods add their own; values come from the configuration and what was made so far.
 
-    `stands`: the summary of a finished run whose texts were removed since; nothing is made again for it. `shares`: the
+    `finished_summary`: the summary of a finished run whose texts were removed since; nothing is made again for it. `shares`: the
     part of each class in all texts, once a tutor says so. `trained`: how the student was trained on texts, once it
     was. `guides_all`: whether a release had a part in every text, those of the first iteration included.
     """
@@ -53,10 +53,12 @@ class Run:
     trained: TrainJob | None = None
     guides_all = False
 
-    def __init__(self, prepared: Prepared, book: RunBook, started: float, stands: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, prepared: Prepared, book: RunBook, started: float, finished_summary: dict[str, Any] | None = None
+    ) -> None:
         self.prepared = prepared
         self.started = started
-        self.stands = stands
+        self.finished_summary = finished_summary
         self.book = book
         self.config = prepared.config
         self.tools: RunTools = prepared.tools
@@ -236,10 +238,10 @@ class Run:
         """Let the private rows vote on texts: those of this run, or those of several parties where they are."""
         spec, shared, federation = self.vote_spec(iteration), self.prepared.shared, self.prepared.federation
         if shared is None or federation is None:
-            return cast(ArtifactRef, now(vote, self.tools, spec, votable))
+            return cast(ArtifactRef, run_step(vote, self.tools, spec, votable))
         labels, flow, choice = self.prepared.card.label_names, self.tools.called.flow, federation.choice
         job = FederatedVote(spec, flow, federation.registry, shared, labels, choice.embeddings, choice.minutes)
-        return cast(ArtifactRef, now(federated_vote, self.tools, job, votable, self.dropped))
+        return cast(ArtifactRef, run_step(federated_vote, self.tools, job, votable, self.dropped))
 
     @property
     def student_spec(self) -> StudentSpec:

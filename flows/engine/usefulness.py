@@ -42,7 +42,7 @@ def usefulness(
 
 
 def _baseline(run: Run, asked: Sequence[Written], releases: Sequence[ArtifactRef]) -> tuple[Baseline | None, str]:
-    from tasks.prefect.runtime import measure_baseline, now
+    from tasks.prefect.runtime import measure_baseline, run_step
     from tasks.steps.baseline import BaselineJob, read_baseline  # no command that only reads a summary needs steps
 
     if run.trained is None:
@@ -54,7 +54,7 @@ def _baseline(run: Run, asked: Sequence[Written], releases: Sequence[ArtifactRef
     if not texts:
         return None, NO_ZERO_SHOT
     job = BaselineJob(run.trained, texts, balanced=bool(run.shares))
-    return read_baseline(now(measure_baseline, run.tools, job))
+    return read_baseline(run_step(measure_baseline, run.tools, job))
 
 
 def advice(flow: str, opens_rows: bool, asks_models: bool) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from flows.engine.run import Run
 from tasks.core.refs import AHEAD, Written
 from tasks.prefect.evolution import look_ahead, vary
-from tasks.prefect.runtime import embedded, now
+from tasks.prefect.runtime import embedded, run_step
 from tasks.selection.survivors import Survival
 from tasks.steps.evolution import SURVIVORS, SurviveJob
 from tasks.steps.texts import WriteJob
@@ -93,6 +93,6 @@ def ahead_of(run: EvolutionRun, iteration: int, population: Sequence[Written]) -
     votable, made = list[Written](), list[Written]()
     for one in population:
         ahead = embedded(run.tools, vary, run.ahead_jobs(iteration, one))
-        votable.append(now(look_ahead, run.tools, one, ahead, run.with_own))
+        votable.append(run_step(look_ahead, run.tools, one, ahead, run.with_own))
         made += ahead
     return votable, made

@@ -13,7 +13,7 @@ from flows.releases.label_counts import part_line, part_noise, part_outcome, par
 from tasks.accounting.teachers import PartNoise, affordable_answers, survival
 from tasks.core.refs import Written
 from tasks.prefect.private import ask_teachers, check_teachers, teach
-from tasks.prefect.runtime import embed_samples, now, results, start
+from tasks.prefect.runtime import embed_samples, results, run_step, submit_step
 from tasks.prefect.teachers import select_texts, train_discriminator
 from tasks.steps.teachers import TeacherSpec
 from tasks.steps.tutor_student import SelectSpec
@@ -91,11 +91,11 @@ def discriminated(run: Run, written: Sequence[Written]) -> tuple[list[Written], 
 def distil(run: Run, written: Sequence[Written]) -> tuple[ArtifactRef, list[ArtifactRef]]:
     """Train teachers side by side, release their answers, train their student; return it and what was released."""
     spec = _teacher_spec(run)
-    for teacher in [start(teach, run.tools, spec, number, written) for number in range(spec.teachers)]:
+    for teacher in [submit_step(teach, run.tools, spec, number, written) for number in range(spec.teachers)]:
         teacher.result()
-    checks = now(check_teachers, run.tools, spec, written) if spec.checks is not None else None
-    answers = now(ask_teachers, run.tools, spec, written, checks)
-    student = now(train_discriminator, run.tools, spec, written, answers, checks)
+    checks = run_step(check_teachers, run.tools, spec, written) if spec.checks is not None else None
+    answers = run_step(ask_teachers, run.tools, spec, written, checks)
+    student = run_step(train_discriminator, run.tools, spec, written, answers, checks)
     return student, [one for one in (checks, answers) if one is not None]
 
 
@@ -111,8 +111,8 @@ def select(run: Run, written: Sequence[Written], discriminator: ArtifactRef | No
         best=config.filtering is not None and config.filtering.choose == "best",
         seed=config.execution.seed,
     )
-    kept = now(select_texts, run.tools, spec, written, discriminator)
-    return results([start(embed_samples, run.tools, one) for one in kept])
+    kept = run_step(select_texts, run.tools, spec, written, discriminator)
+    return results([submit_step(embed_samples, run.tools, one) for one in kept])
 
 
 def _teacher_spec(run: Run) -> TeacherSpec:

@@ -10,7 +10,7 @@ from flows.engine.text import epsilon
 from tasks.accounting.no_noise import finite
 from tasks.accounting.teachers import PartNoise
 from tasks.prefect.private import count_labels
-from tasks.prefect.runtime import now
+from tasks.prefect.runtime import run_step
 from tasks.reporting.report_model import Touched
 from tasks.steps.label_counts import LabelSpec, read_shares
 
@@ -104,7 +104,7 @@ def release_labels(run: Run) -> list[ArtifactRef]:
         return []
     name, labels = run.tools.called, run.prepared.card.label_names
     spec = LabelSpec(name.dataset, name.fingerprint, noise, labels, run.config.privacy.respends)
-    release: ArtifactRef = now(count_labels, run.tools, spec)
+    release: ArtifactRef = run_step(count_labels, run.tools, spec)
     run.shares, run.shares_are_noisy = read_shares(run.tools, release), noise.privacy.kind != "none"
     return [release]
 

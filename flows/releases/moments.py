@@ -79,11 +79,11 @@ class Moments(Release):
     def prepare_training(self, run: Run, job: TrainJob) -> TrainJob:
         """Release the moments now, and let the student adapt to them."""
         from tasks.prefect.private import estimate_moments  # steps are not needed to plan a run
-        from tasks.prefect.runtime import now
+        from tasks.prefect.runtime import run_step
 
         name = run.tools.called
         spec = MomentsSpec(name.dataset, name.fingerprint, self.noise, run.config.privacy.respends)
-        moments = now(estimate_moments, run.tools, spec, job.written)
+        moments = run_step(estimate_moments, run.tools, spec, job.written)
         run.extra = (moments.release,)
         return replace(job, moments=moments)
 

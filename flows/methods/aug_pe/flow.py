@@ -19,7 +19,15 @@ from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
 from tasks.prefect.evolution import survive, vary
-from tasks.prefect.runtime import collect, embedded, generate, measure_iteration, now, record_iteration, train_student
+from tasks.prefect.runtime import (
+    collect,
+    embedded,
+    generate,
+    measure_iteration,
+    record_iteration,
+    run_step,
+    train_student,
+)
 
 
 @flow(name="aug_pe", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
@@ -34,16 +42,16 @@ def aug_pe(config: AugPeConfig, resumes: str | None = None) -> dict[str, Any]:
         The summary of the run: what `wasp run --json` prints.
     """
     with running("aug_pe", config, resumes, AugPeRun) as run:
-        if run.stands is not None:
-            return run.stands
+        if run.finished_summary is not None:
+            return run.finished_summary
         # label counts that classes get texts by, and words that prompts name: released with noise first, where wanted
         labels = release_labels(run)
         words = run.release_words()
         written, asked, releases = (accumulate if config.method.accumulates else evolve)(run, [*labels, *words])
         # where a filter is asked for: texts that teachers on the private rows take for private
         kept, answers = discriminated(run, written)
-        synthetic = now(collect, run.tools, kept)
-        student = now(train_student, run.tools, run.train_job(kept))
+        synthetic = run_step(collect, run.tools, kept)
+        student = run_step(train_student, run.tools, run.train_job(kept))
         return run.finish(kept, [*releases, *answers], synthetic, student, asked)
 
 
@@ -64,11 +72,11 @@ def evolve(run: AugPeRun, words: list[ArtifactRef]) -> tuple[list[Written], list
         # each private row gives one vote to the nearest text of its class; those with most live on
         release = run.vote(iteration, votable)
         releases.append(release)
-        kept = now(survive, run.tools, run.survive_job(iteration), release, population)
+        kept = run_step(survive, run.tools, run.survive_job(iteration), release, population)
 
-        measured = now(measure_iteration, run.tools, run.measure_job(iteration, [kept]))
+        measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, [kept]))
         new = [*(parents if iteration == 0 else ()), *children, *ahead]
-        now(record_iteration, run.tools, run.facts(iteration, new, {}, measured, releases))
+        run_step(record_iteration, run.tools, run.facts(iteration, new, {}, measured, releases))
         parents = [kept]
     return parents, asked, releases
 
@@ -80,12 +88,12 @@ def accumulate(run: AugPeRun, words: list[ArtifactRef]) -> tuple[list[Written], 
     for iteration in range(run.iterations):
         written += embedded(run.tools, generate, run.more_jobs(iteration, winners, written))
         run.require_texts(iteration, written)
-        measured = now(measure_iteration, run.tools, run.measure_job(iteration, written))
+        measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, written))
 
         # private rows vote, once per iteration but the last: nothing would read that vote
         if iteration < run.iterations - 1:
             release = run.vote(iteration, written)
             releases.append(release)
-            winners = now(survive, run.tools, run.survive_job(iteration), release, written)
-        now(record_iteration, run.tools, run.facts(iteration, written, {}, measured, releases))
+            winners = run_step(survive, run.tools, run.survive_job(iteration), release, written)
+        run_step(record_iteration, run.tools, run.facts(iteration, written, {}, measured, releases))
     return written, written, releases

@@ -13,7 +13,7 @@ from tasks.accounting.keyphrase_budget import WordsNoise
 from tasks.core.refs import Weights, Written
 from tasks.prefect.keyphrases import choose_terms
 from tasks.prefect.private import count_terms
-from tasks.prefect.runtime import now
+from tasks.prefect.runtime import run_step
 from tasks.selection.survivors import Survival
 from tasks.steps.evolution import SURVIVORS
 from tasks.steps.keyphrases import Terms
@@ -41,8 +41,8 @@ class AugPeRun(EvolutionRun):
         if not isinstance(noise, WordsNoise) or noise.vocabulary is None:
             return []
         spec = vocabulary_spec(self, noise.vocabulary, method.vocabulary_terms, 0.0)
-        release = now(count_terms, self.tools, spec)
-        self.words = now(choose_terms, self.tools, spec, release)
+        release = run_step(count_terms, self.tools, spec)
+        self.words = run_step(choose_terms, self.tools, spec, release)
         self.guides_all = True
         return [release]
 

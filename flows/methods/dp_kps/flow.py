@@ -17,7 +17,15 @@ from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.keyphrases import choose_terms, draw_phrases
 from tasks.prefect.private import count_terms, estimate_densities
-from tasks.prefect.runtime import collect, embedded, generate, measure_iteration, now, record_iteration, train_student
+from tasks.prefect.runtime import (
+    collect,
+    embedded,
+    generate,
+    measure_iteration,
+    record_iteration,
+    run_step,
+    train_student,
+)
 
 
 @flow(name="dp_kps", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
@@ -32,18 +40,18 @@ def dp_kps(config: DpKpsConfig, resumes: str | None = None) -> dict[str, Any]:
         The summary of the run: what `wasp run --json` prints.
     """
     with running("dp_kps", config, resumes, DpKpsRun) as run:
-        if run.stands is not None:
-            return run.stands
+        if run.finished_summary is not None:
+            return run.finished_summary
         # classes in the proportions of noisy label counts, where those are asked for
         labels = release_labels(run)
 
         # private vocabulary: in how many documents each public term stands, S terms of each
-        counted = now(count_terms, run.tools, run.vocabulary_spec)
-        terms = now(choose_terms, run.tools, run.vocabulary_spec, counted)
+        counted = run_step(count_terms, run.tools, run.vocabulary_spec)
+        terms = run_step(choose_terms, run.tools, run.vocabulary_spec, counted)
 
         # densities of the documents' phrases, per class; from here on everything is computed from noisy numbers
-        density = now(estimate_densities, run.tools, run.density_spec, terms)
-        sequences = now(draw_phrases, run.tools, run.density_spec, terms, density)
+        density = run_step(estimate_densities, run.tools, run.density_spec, terms)
+        sequences = run_step(draw_phrases, run.tools, run.density_spec, terms, density)
         releases = [*labels, counted, density]
 
         # a text around each sequence, or the sequences themselves
@@ -52,11 +60,11 @@ def dp_kps(config: DpKpsConfig, resumes: str | None = None) -> dict[str, Any]:
         else:
             written = embedded(run.tools, generate, run.seeded_jobs(sequences))
             run.require_texts(0, written)
-        measured = now(measure_iteration, run.tools, run.measure_job(0, written))
-        now(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
+        measured = run_step(measure_iteration, run.tools, run.measure_job(0, written))
+        run_step(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
 
         # where a filter is asked for: texts that teachers on the private rows take for private
         kept, answers = discriminated(run, written)
-        synthetic = now(collect, run.tools, kept)
-        student = now(train_student, run.tools, run.train_job(kept))
+        synthetic = run_step(collect, run.tools, kept)
+        student = run_step(train_student, run.tools, run.train_job(kept))
         return run.finish(kept, [*releases, *answers], synthetic, student, written)

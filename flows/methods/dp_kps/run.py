@@ -15,7 +15,7 @@ from tasks.accounting.keyphrases import KeyphraseNoise
 from tasks.core.refs import Reference, Written
 from tasks.keyphrases.sequences import Choice
 from tasks.prefect.keyphrases import phrases_as_texts
-from tasks.prefect.runtime import embed_samples, now
+from tasks.prefect.runtime import embed_samples, run_step
 from tasks.steps.keyphrases import DensitySpec, Terms, VocabularySpec
 from tasks.steps.phrase_texts import PhraseRows
 from tasks.steps.texts import Seeds, WriteJob
@@ -79,7 +79,7 @@ class DpKpsRun(Run):
         test, public = (self._phrased(rows, terms) for rows in (self.prepared.test, self.prepared.public))
         self.prepared = replace(self.prepared, test=test, public=public)
         job = PhraseRows(sequences, self.prepared.card.label_names, self.config.method.samples, self.shares)
-        return [now(embed_samples, self.tools, now(phrases_as_texts, self.tools, job))]
+        return [run_step(embed_samples, self.tools, run_step(phrases_as_texts, self.tools, job))]
 
     def _phrased(self, rows: Reference | None, terms: Terms) -> Reference | None:
         """Return real rows as the phrases that stand in them."""

@@ -16,7 +16,15 @@ from flows.releases.filter import discriminated
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.private import tune
-from tasks.prefect.runtime import collect, embedded, generate, measure_iteration, now, record_iteration, train_student
+from tasks.prefect.runtime import (
+    collect,
+    embedded,
+    generate,
+    measure_iteration,
+    record_iteration,
+    run_step,
+    train_student,
+)
 
 
 @flow(name="dp_sgd_gen", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
@@ -35,19 +43,19 @@ def dp_sgd_gen(config: DpSgdGenConfig, resumes: str | None = None) -> dict[str, 
         The summary of the run: what `wasp run --json` prints.
     """
     with running("dp_sgd_gen", config, resumes, DpSgdRun) as run:
-        if run.stands is not None:
-            return run.stands
+        if run.finished_summary is not None:
+            return run.finished_summary
         # the private rows are learned from, once; from here on everything is computed from noisy weights
-        tuned = now(tune, run.tools, run.tune_spec())
+        tuned = run_step(tune, run.tools, run.tune_spec())
         releases = [tuned.release, *release_labels(run)]
 
         written = embedded(run.writing(tuned), generate, run.write_jobs(0, run.equal_weights(), None, ()))
         run.require_texts(0, written)
-        measured = now(measure_iteration, run.tools, run.measure_job(0, written))
-        now(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
+        measured = run_step(measure_iteration, run.tools, run.measure_job(0, written))
+        run_step(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
 
         # where a filter is asked for: texts that teachers on the private rows take for private
         kept, answers = discriminated(run, written)
-        synthetic = now(collect, run.tools, kept)
-        student = now(train_student, run.tools, run.train_job(kept))
+        synthetic = run_step(collect, run.tools, kept)
+        student = run_step(train_student, run.tools, run.train_job(kept))
         return run.finish(kept, [*releases, *answers], synthetic, student, written)

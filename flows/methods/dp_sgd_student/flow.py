@@ -13,7 +13,7 @@ from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
 from flows.methods.dp_sgd_student.run import DpStudentRun
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.private import classify
-from tasks.prefect.runtime import now
+from tasks.prefect.runtime import run_step
 from tasks.prefect.teachers import test_classifier
 
 
@@ -29,11 +29,11 @@ def dp_sgd_student(config: DpSgdStudentConfig, resumes: str | None = None) -> di
         The summary of the run: what `wasp run --json` prints.
     """
     with running("dp_sgd_student", config, resumes, DpStudentRun) as run:
-        if run.stands is not None:
-            return run.stands
+        if run.finished_summary is not None:
+            return run.finished_summary
         # all steps are charged once, before the first row is opened; the weights are the release
         spec = run.classify_spec()
-        trained = now(classify, run.tools, spec)
+        trained = run_step(classify, run.tools, spec)
         run.weights = trained.model.path
-        student = now(test_classifier, run.tools, spec, trained, run.prepared.test)
+        student = run_step(test_classifier, run.tools, spec, trained, run.prepared.test)
         return run.finish([], [trained.release], None, student)

@@ -20,9 +20,9 @@ from tasks.prefect.runtime import (
     embedded,
     generate,
     measure_iteration,
-    now,
     record_iteration,
-    start,
+    run_step,
+    submit_step,
     train_student,
 )
 
@@ -39,8 +39,8 @@ def fusegen(config: FuseGenConfig, resumes: str | None = None) -> dict[str, Any]
         The summary of the run: what `wasp run --json` prints.
     """
     with running("fusegen", config, resumes, FuseGenRun) as run:
-        if run.stands is not None:
-            return run.stands
+        if run.finished_summary is not None:
+            return run.finished_summary
         written: list[Written] = []
         examples, weights = None, run.equal_weights()
 
@@ -48,17 +48,17 @@ def fusegen(config: FuseGenConfig, resumes: str | None = None) -> dict[str, Any]
             # every model writes an equal share, with the examples of the round before
             written += embedded(run.tools, generate, run.write_jobs(iteration, weights, examples, written))
             run.require_texts(iteration, written)
-            measured = now(measure_iteration, run.tools, run.measure_job(iteration, written))
+            measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, written))
 
             # a student for each model judges the texts of all; examples come from where they agree and where not
             if iteration < run.iterations - 1:
-                judging = [start(judge, run.tools, job) for job in run.judge_jobs(iteration, written)]
+                judging = [submit_step(judge, run.tools, job) for job in run.judge_jobs(iteration, written)]
                 judgements = [judgement.result() for judgement in judging]
-                examples = now(fuse, run.tools, run.fuse_job(iteration), judgements, written)
+                examples = run_step(fuse, run.tools, run.fuse_job(iteration), judgements, written)
 
-            now(record_iteration, run.tools, run.facts(iteration, written, {}, measured, []))
+            run_step(record_iteration, run.tools, run.facts(iteration, written, {}, measured, []))
 
         # texts that the student goes on mistaking weigh less with every pass (self-boosting weight adjustment)
-        synthetic = now(collect, run.tools, written)
-        student = now(train_student, run.tools, run.train_job(written))
+        synthetic = run_step(collect, run.tools, written)
+        student = run_step(train_student, run.tools, run.train_job(written))
         return run.finish(written, [], synthetic, student)

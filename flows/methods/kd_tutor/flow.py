@@ -14,7 +14,15 @@ from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.kd_tutor.run import KdRun
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
-from tasks.prefect.runtime import collect, embedded, generate, measure_iteration, now, record_iteration, train_student
+from tasks.prefect.runtime import (
+    collect,
+    embedded,
+    generate,
+    measure_iteration,
+    record_iteration,
+    run_step,
+    train_student,
+)
 
 
 @flow(name="kd_tutor", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
@@ -29,8 +37,8 @@ def kd_tutor(config: KdTutorConfig, resumes: str | None = None) -> dict[str, Any
         The summary of the run: what `wasp run --json` prints.
     """
     with running("kd_tutor", config, resumes, KdRun) as run:
-        if run.stands is not None:
-            return run.stands
+        if run.finished_summary is not None:
+            return run.finished_summary
         # the tutor: how many private rows each class has, with noise; texts are asked for in that proportion
         releases = release_labels(run)
         written = embedded(run.tools, generate, run.write_jobs(0, run.equal_weights(), None, ()))
@@ -42,9 +50,9 @@ def kd_tutor(config: KdTutorConfig, resumes: str | None = None) -> dict[str, Any
 
         # texts that the student takes for private, as many of each class as the tutor says
         kept = run.select(written, discriminator)
-        measured = now(measure_iteration, run.tools, run.measure_job(0, kept))
-        now(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
+        measured = run_step(measure_iteration, run.tools, run.measure_job(0, kept))
+        run_step(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
 
-        synthetic = now(collect, run.tools, kept)
-        student = now(train_student, run.tools, run.train_job(kept))
+        synthetic = run_step(collect, run.tools, kept)
+        student = run_step(train_student, run.tools, run.train_job(kept))
         return run.finish(kept, releases, synthetic, student, written)

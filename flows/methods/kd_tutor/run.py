@@ -13,7 +13,7 @@ from tasks.accounting.dp_sgd import TrainingNoise
 from tasks.core.refs import Written
 from tasks.core.slots import TRAINING
 from tasks.prefect.private import classify
-from tasks.prefect.runtime import now
+from tasks.prefect.runtime import run_step
 from tasks.steps.dp_classifier import ClassifySpec
 
 
@@ -29,7 +29,7 @@ class KdRun(Run):
     def distil(self, written: Sequence[Written]) -> tuple[ArtifactRef | None, list[ArtifactRef]]:
         """Return who tells private texts from others, if anybody, and what was released for that."""
         if self.config.method.training is not None:
-            tuned = now(classify, self.tools, self.classify_spec(self.config.method.training), written)
+            tuned = run_step(classify, self.tools, self.classify_spec(self.config.method.training), written)
             return tuned.model, [tuned.release]
         if self.config.filtering is None:
             return None, []

@@ -14,7 +14,7 @@ from flows.methods.only_private.config import OnlyPrivateConfig
 from flows.methods.only_private.run import OnlyPrivateRun
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.private import train_on_private
-from tasks.prefect.runtime import now
+from tasks.prefect.runtime import run_step
 
 
 @flow(name="only_private", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
@@ -29,8 +29,8 @@ def only_private(config: OnlyPrivateConfig, resumes: str | None = None) -> dict[
         The summary of the run: what `wasp run --json` prints.
     """
     with running("only_private", config, resumes, OnlyPrivateRun) as run:
-        if run.stands is not None:
-            return run.stands
+        if run.finished_summary is not None:
+            return run.finished_summary
         # the budget book is told that the dataset is exposed, then the rows are opened, in the private zone
-        student = now(train_on_private, run.tools, run.plain_job())
+        student = run_step(train_on_private, run.tools, run.plain_job())
         return run.finish([], [], None, student)

@@ -20,7 +20,15 @@ from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
 from tasks.prefect.evolution import survive, unite, vary
-from tasks.prefect.runtime import collect, embedded, generate, measure_iteration, now, record_iteration, train_student
+from tasks.prefect.runtime import (
+    collect,
+    embedded,
+    generate,
+    measure_iteration,
+    record_iteration,
+    run_step,
+    train_student,
+)
 
 
 @flow(name="pre_text", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
@@ -35,8 +43,8 @@ def pre_text(config: PreTextConfig, resumes: str | None = None) -> dict[str, Any
         The summary of the run: what `wasp run --json` prints.
     """
     with running("pre_text", config, resumes, PreTextRun) as run:
-        if run.stands is not None:
-            return run.stands
+        if run.finished_summary is not None:
+            return run.finished_summary
         asked: list[Written] = []
         # classes in the proportions of noisy label counts, where those are asked for
         releases: list[ArtifactRef] = release_labels(run)
@@ -49,7 +57,7 @@ def pre_text(config: PreTextConfig, resumes: str | None = None) -> dict[str, Any
             else:
                 population = embedded(run.tools, vary, run.children_jobs(iteration, kept[-1]))
             run.require_texts(iteration, population)
-            measured = now(measure_iteration, run.tools, run.measure_job(iteration, population))
+            measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, population))
 
             # a text stands for election where its variations lie on average
             votable, ahead = ahead_of(run, iteration, population)
@@ -58,18 +66,18 @@ def pre_text(config: PreTextConfig, resumes: str | None = None) -> dict[str, Any
             # each private row gives one vote to the nearest text of its class; survivors are drawn by their votes
             release = run.vote(iteration, votable)
             releases.append(release)
-            kept.append(now(survive, run.tools, run.survive_job(iteration), release, population))
-            now(record_iteration, run.tools, run.facts(iteration, [*population, *ahead], {}, measured, releases))
+            kept.append(run_step(survive, run.tools, run.survive_job(iteration), release, population))
+            run_step(record_iteration, run.tools, run.facts(iteration, [*population, *ahead], {}, measured, releases))
 
         # the PLMs write more of what survived: this is the result
-        seeds = now(unite, run.tools, kept)
+        seeds = run_step(unite, run.tools, kept)
         written = embedded(run.tools, generate, run.write_jobs(run.iterations, run.equal_weights(), seeds, ()))
         run.require_texts(run.iterations, written)
-        measured = now(measure_iteration, run.tools, run.measure_job(run.iterations, written))
-        now(record_iteration, run.tools, run.facts(run.iterations, written, {}, measured, releases))
+        measured = run_step(measure_iteration, run.tools, run.measure_job(run.iterations, written))
+        run_step(record_iteration, run.tools, run.facts(run.iterations, written, {}, measured, releases))
 
         # where a filter is asked for: texts that teachers on the private rows take for private
         passed, answers = discriminated(run, written)
-        synthetic = now(collect, run.tools, passed)
-        student = now(train_student, run.tools, run.train_job(passed))
+        synthetic = run_step(collect, run.tools, passed)
+        student = run_step(train_student, run.tools, run.train_job(passed))
         return run.finish(passed, [*releases, *answers], synthetic, student, [*asked, *written])

@@ -22,8 +22,8 @@ from tasks.prefect.runtime import (
     embedded,
     generate,
     measure_iteration,
-    now,
     record_iteration,
+    run_step,
     select_examples,
     train_student,
     weigh_models,
@@ -42,8 +42,8 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
         The summary of the run: what `wasp run --json` prints.
     """
     with running("wasp", config, resumes, WaspRun) as run:
-        if run.stands is not None:
-            return run.stands
+        if run.finished_summary is not None:
+            return run.finished_summary
         written: list[Written] = []
         # classes in the proportions of noisy label counts, where those are asked for
         releases: list[ArtifactRef] = release_labels(run)
@@ -58,21 +58,21 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
 
             # how good are the texts so far (no private row is touched unless the configuration asks for it)
             result = run.settled(iteration, written, releases)
-            measured = now(measure_iteration, run.tools, run.measure_job(iteration, result))
+            measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, result))
 
             # private rows vote, once per iteration but the last (nothing would read that vote), or their density guides
             if iteration < run.iterations - 1:
                 votable = run.votable(iteration, written)
                 releases = run.guided(iteration, votable, releases)
                 select, weigh = run.select_job(iteration), run.weigh_job(iteration, weights)
-                examples = now(select_examples, run.tools, select, releases[-1], votable)
-                weights = now(weigh_models, run.tools, weigh, releases[-1], votable)
+                examples = run_step(select_examples, run.tools, select, releases[-1], votable)
+                weights = run_step(weigh_models, run.tools, weigh, releases[-1], votable)
                 measured = run.appraised(measured, (releases[-1], examples), (select, weigh, weights), votable)
 
-            now(record_iteration, run.tools, run.facts(iteration, written, weights, measured, releases))
+            run_step(record_iteration, run.tools, run.facts(iteration, written, weights, measured, releases))
 
         # where a filter is asked for: texts that teachers on the private rows take for private
         kept, answers = discriminated(run, result)
-        synthetic = now(collect, run.tools, kept)
-        student = now(train_student, run.tools, run.train_job(kept))
+        synthetic = run_step(collect, run.tools, kept)
+        student = run_step(train_student, run.tools, run.train_job(kept))
         return run.finish(kept, [*releases, *answers], synthetic, student, written)

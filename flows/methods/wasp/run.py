@@ -13,7 +13,7 @@ from tasks.accounting.density import GuidanceNoise
 from tasks.core.refs import Weights, Written
 from tasks.core.slots import GUIDANCE
 from tasks.prefect.private import estimate_density
-from tasks.prefect.runtime import appraise, now, settle
+from tasks.prefect.runtime import appraise, run_step, settle
 from tasks.steps.appraisal import AppraiseJob
 from tasks.steps.density import GuideSpec, SettleJob, Shift
 from tasks.steps.evaluation import TrainJob
@@ -61,7 +61,7 @@ class WaspRun(Run):
             return [*releases, self.vote(iteration, votable)]
         if self.density is not None:
             return list(releases)
-        self.density = cast(ArtifactRef, now(estimate_density, self.tools, self.guide_spec, votable))
+        self.density = cast(ArtifactRef, run_step(estimate_density, self.tools, self.guide_spec, votable))
         return [*releases, self.density]
 
     @property
@@ -92,7 +92,7 @@ class WaspRun(Run):
         if test is None or not self.config.method.appraise:
             return measured
         job = AppraiseJob(made[0], jobs[0], jobs[1], self.prepared.noise, self.prepared.card.label_names, jobs[2], test)
-        return measured | cast("dict[str, Any]", now(appraise, self.tools, job, made[1], votable))
+        return measured | cast("dict[str, Any]", run_step(appraise, self.tools, job, made[1], votable))
 
     def settled(self, iteration: int, written: Sequence[Written], releases: Sequence[ArtifactRef]) -> list[Written]:
         """Return what is the data set so far: all texts; at the end, if asked for, those that match the density."""
@@ -100,7 +100,7 @@ class WaspRun(Run):
         if method.final_set == "all" or method.density is None or iteration < self.iterations - 1:
             return list(written)
         job = SettleJob(iteration, method.density, method.kept, self.config.execution.seed)
-        return [cast(Written, now(settle, self.tools, job, releases[-1], written))]
+        return [cast(Written, run_step(settle, self.tools, job, releases[-1], written))]
 
     def train_job(self, written: Sequence[Written]) -> TrainJob:
         """As every flow does; where the student adapts to the density, with the release that moves vectors."""
