@@ -114,7 +114,7 @@ HIGH_BUDGET = "wasp.budget.high"
 HIGH_SHARE = 0.8
 
 
-def tell_high_budget(run: Run) -> None:
+def emit_high_budget(run: Run) -> None:
     """Emit `wasp.budget.high` once per run, after the release that takes its dataset past 80 % of its cap.
 
     The event holds the dataset's name and epsilons, all of them public. A run that is killed between the release and

@@ -89,9 +89,9 @@ class AugPeRun(EvolutionRun):
         drawn = self.config.method.selection == "draw" and not self.config.method.accumulates
         return "some were drawn more than once and stand there once" if drawn else super().why_missing
 
-    def wanted(self, iteration: int) -> int:
+    def texts_after(self, iteration: int) -> int:
         """A T-th more in each round where texts add up; else all are written at first."""
-        return super().wanted(iteration) if self.config.method.accumulates else self.config.method.samples
+        return super().texts_after(iteration) if self.config.method.accumulates else self.config.method.samples
 
     def survival(self) -> Survival:
         """As many as the result holds; where texts add up, a few of each class."""

@@ -22,7 +22,7 @@ class KdRun(Run):
 
     config: KdTutorConfig
 
-    def wanted(self, iteration: int) -> int:  # noqa: ARG002  (all texts are written at once)
+    def texts_after(self, iteration: int) -> int:  # noqa: ARG002  (all texts are written at once)
         """All texts that are chosen from."""
         return self.config.method.written
 

@@ -31,7 +31,7 @@ class PreTextRun(EvolutionRun):
         method = self.config.method
         return Manner(disclose=False, way="blanks", mask=method.mask, rounds=method.mask_rounds)
 
-    def wanted(self, iteration: int) -> int:
+    def texts_after(self, iteration: int) -> int:
         """The population at first, all texts in the expansion."""
         return self.config.method.population if iteration == 0 else self.config.method.samples
 
