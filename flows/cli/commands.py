@@ -169,9 +169,9 @@ def abandon(run_id: str) -> dict[str, Any]:
     if book["dataset"]:
         ledger.finish(book["dataset"], run_id)
     if book["config"].get("parties"):
-        from flows.engine.federation import tell_ended
+        from flows.engine.federation import notify_ended
 
-        tell_ended(book["config"], run_id)
+        notify_ended(book["config"], run_id)
     return {"run_id": run_id, "dataset": book["dataset"]}
 
 

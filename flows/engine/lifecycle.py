@@ -63,7 +63,7 @@ def running(flow: str, config: AnyConfig, resumes: str | None, kind: type[AnyRun
         name = prepared.tools.called
         if resumes not in (None, name.run_id):
             raise ConfigError(
-                f"Run {resumes} cannot be resumed: its task file, data or models have changed since it started. Restore "
+                f"Run {resumes} cannot be resumed: its task file, data or models changed since it started. Restore "
                 f"them, or start a new run with its own budget ({name.run_id}): wasp run {flow}"
             )
         story.folder = home / "runs" / name.run_id

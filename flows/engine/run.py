@@ -16,7 +16,7 @@ from flows.engine.method import TrainingAid
 from flows.engine.prepare import Prepared
 from flows.engine.preview import is_up
 from flows.engine.run_page import RunPage
-from flows.engine.spending import look_of, paid_for, emit_high_budget
+from flows.engine.spending import emit_high_budget, look_of, paid_for
 from flows.engine.tools import RunTools
 from flows.engine.usable_texts import require_texts
 from flows.runtime.manifest import RunBook
