@@ -88,6 +88,6 @@ def _in_prefect(config: AnyConfig, plan: dict[str, Any], contract: str) -> Appro
 
 def _form(plan: dict[str, Any], minutes: int) -> str:
     return (
-        f"A run requests access to the private rows of '{plan['dataset']}'. Its plan:\n\n```\n{format_plan(plan)}\n```\n\n"
+        f"A run requests access to the rows of '{plan['dataset']}'. Its plan:\n\n```\n{format_plan(plan)}\n```\n\n"
         f"Without approval within {minutes} minutes the run ends: nothing is spent and no private data is opened."
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 RELEASE_KEYS: dict[str, Any] = dict.fromkeys(("training", "keyphrases", "words", "moments", "density", "expected"))
 RELEASE_KEYS |= {"beside": []}
-"""Keys that the JSON of every plan has, whatever its releases."""
+"""Keys in the JSON of every plan, with or without such releases."""
 CHARACTERS_PER_TOKEN = 4.0
 EXAMPLE_CHARACTERS = 160
 

@@ -15,7 +15,7 @@ from flows.engine.federation import happened_lines
 from flows.engine.usefulness import advice, usefulness_lines, warnings_of_summary
 
 WIDE = 200
-"""Number of columns without a terminal, so that no table is split."""
+"""Number of columns without a terminal; no table is split."""
 
 
 def table(rows: Sequence[Sequence[object]], heads: Sequence[str]) -> str:

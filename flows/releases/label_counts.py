@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from tasks.text.prompts import TaskCard
 
 TEXTS = {
-    "labels": "how many private rows each class has",
-    "checks": "how sure the teachers are of each of {numbers} queries",
+    "labels": "the number of private rows in each class",
+    "checks": "the confidence of the teachers in each of {numbers} queries",
     "answers": "the answers of the teachers to {numbers} queries",
 }
-"""What each of these releases contains, by its part."""
+"""Contents of each release, by its part."""
 
 
 def text_of(noise: PartNoise) -> str:
-    """Return what a release contains."""
+    """Return the contents of a release as text."""
     return TEXTS[noise.privacy.part].format(numbers=noise.privacy.numbers)
 
 
 def part_values(noise: PartNoise) -> dict[str, Any]:
-    """Return a release as the JSON of a plan has it."""
+    """Return the values of a release in the JSON of a plan."""
     return {
         "part": noise.privacy.part,
         "in_words": text_of(noise),
@@ -58,7 +58,7 @@ def part_line(values: dict[str, Any]) -> str:
 
 
 def part_outcome(noise: PartNoise) -> ReleaseOutcome:
-    """Return a release as a sentence, and whether it was made without noise."""
+    """Return a release as a sentence, and its values without noise."""
     exposed = Touched(
         f"{text_of(noise)}, without noise",
         f"{noise.privacy.part}/release.parquet",
@@ -67,7 +67,7 @@ def part_outcome(noise: PartNoise) -> ReleaseOutcome:
     return ReleaseOutcome(
         kind="teachers",
         text=f"{text_of(noise)} (epsilon {noise.epsilon_exact:.4g})",
-        affected="the noisy label counts and answers: which texts were kept, and how many of each class; the student",
+        affected="the noisy label counts and answers: the selected texts, their classes, the student",
         unnoised=(exposed,) if noise.privacy.kind == "none" else (),
     )
 
@@ -93,12 +93,12 @@ class LabelCounts(Release):
         return part_outcome(self.noise)
 
     def audits(self) -> tuple[AuditCase, ...]:
-        """Return the attack on label counts."""
+        """Return the audit of label counts."""
         return (AuditCase("kd labels", self.noise.charge),)
 
 
 def release_labels(run: Run) -> list[ArtifactRef]:
-    """Release the label counts of a run whose classes get texts in proportion to them; nothing for other runs."""
+    """Release label counts and set the class proportions of the run's texts; no release if not configured."""
     noise = part_noise(run, "labels")
     if noise is None:
         return []
@@ -110,5 +110,5 @@ def release_labels(run: Run) -> list[ArtifactRef]:
 
 
 def part_noise(run: Run, part: Part) -> PartNoise | None:
-    """Return the noise of one of these releases; None where the run has none."""
+    """Return the noise of a part; None if the run does not release it."""
     return next((noise for noise in run.prepared.noise.beside if noise.privacy.part == part), None)

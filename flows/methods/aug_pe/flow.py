@@ -14,7 +14,7 @@ from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.aug_pe.run import AugPeRun
 from flows.methods.evolution import ahead_of
-from flows.releases.filter import discriminated
+from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
@@ -49,7 +49,7 @@ def aug_pe(config: AugPeConfig, resumes: str | None = None) -> dict[str, Any]:
         words = run.release_words()
         written, asked, releases = (accumulate if config.method.accumulates else evolve)(run, [*labels, *words])
         # where a filter is asked for: texts that teachers on the private rows take for private
-        kept, answers = discriminated(run, written)
+        kept, answers = filter_texts(run, written)
         synthetic = run_step(collect, run.tools, kept)
         student = run_step(train_student, run.tools, run.train_job(kept))
         return run.finish(kept, [*releases, *answers], synthetic, student, asked)

@@ -12,7 +12,7 @@ from prefect import flow
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.run import DpKpsRun
-from flows.releases.filter import discriminated
+from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.keyphrases import choose_terms, draw_phrases
@@ -64,7 +64,7 @@ def dp_kps(config: DpKpsConfig, resumes: str | None = None) -> dict[str, Any]:
         run_step(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
 
         # where a filter is asked for: texts that teachers on the private rows take for private
-        kept, answers = discriminated(run, written)
+        kept, answers = filter_texts(run, written)
         synthetic = run_step(collect, run.tools, kept)
         student = run_step(train_student, run.tools, run.train_job(kept))
         return run.finish(kept, [*releases, *answers], synthetic, student, written)

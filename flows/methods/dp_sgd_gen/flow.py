@@ -12,7 +12,7 @@ from prefect import flow
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.dp_sgd_gen.run import DpSgdRun
-from flows.releases.filter import discriminated
+from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.private import tune
@@ -55,7 +55,7 @@ def dp_sgd_gen(config: DpSgdGenConfig, resumes: str | None = None) -> dict[str, 
         run_step(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
 
         # where a filter is asked for: texts that teachers on the private rows take for private
-        kept, answers = discriminated(run, written)
+        kept, answers = filter_texts(run, written)
         synthetic = run_step(collect, run.tools, kept)
         student = run_step(train_student, run.tools, run.train_job(kept))
         return run.finish(kept, [*releases, *answers], synthetic, student, written)

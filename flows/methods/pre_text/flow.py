@@ -15,7 +15,7 @@ from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.evolution import ahead_of
 from flows.methods.pre_text.config import PreTextConfig
 from flows.methods.pre_text.run import PreTextRun
-from flows.releases.filter import discriminated
+from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
@@ -77,7 +77,7 @@ def pre_text(config: PreTextConfig, resumes: str | None = None) -> dict[str, Any
         run_step(record_iteration, run.tools, run.facts(run.iterations, written, {}, measured, releases))
 
         # where a filter is asked for: texts that teachers on the private rows take for private
-        passed, answers = discriminated(run, written)
+        passed, answers = filter_texts(run, written)
         synthetic = run_step(collect, run.tools, passed)
         student = run_step(train_student, run.tools, run.train_job(passed))
         return run.finish(passed, [*releases, *answers], synthetic, student, [*asked, *written])

@@ -13,7 +13,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.run import WaspRun
-from flows.releases.filter import discriminated
+from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
@@ -72,7 +72,7 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
             run_step(record_iteration, run.tools, run.facts(iteration, written, weights, measured, releases))
 
         # where a filter is asked for: texts that teachers on the private rows take for private
-        kept, answers = discriminated(run, result)
+        kept, answers = filter_texts(run, result)
         synthetic = run_step(collect, run.tools, kept)
         student = run_step(train_student, run.tools, run.train_job(kept))
         return run.finish(kept, [*releases, *answers], synthetic, student, written)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flows.engine.method import Release, ReleasePlan, Releases
 from flows.methods.wasp.config import WaspConfig
 from flows.releases.budget import share_budget
-from flows.releases.density import Density, instead_of_votes
+from flows.releases.density import Density, density_hint
 from flows.releases.density_expected import expected_lines, expected_of
 from flows.releases.votes import Votes, vote_noise, vote_privacy_of
 from tasks.accounting.density import GuidanceNoise, calibrate_density
@@ -28,9 +28,9 @@ class WaspVotes(Votes):
         """Return the plan of the votes, and the effect that comparisons measured for as much signal."""
         return _with_expected(super(WaspVotes, self).plan(card), self.config, card)
 
-    def instead(self, card: TaskCard, rows: int) -> str:
+    def alternative(self, card: TaskCard, rows: int) -> str:
         """Name the density where it would have enough signal."""
-        return instead_of_votes(self.config, rows, len(card.labels), self.noise.privacy)
+        return density_hint(self.config, rows, len(card.labels), self.noise.privacy)
 
 
 @dataclass(frozen=True, slots=True)
