@@ -4,7 +4,7 @@ Nagesh et al. 2025, "Private Text Generation by Seeding Large Language Model Pro
 terms of a document, N terms of the private vocabulary, L phrases of a sequence.
 """
 
-# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
+# No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
 from typing import Any
 
 from prefect import flow
@@ -34,15 +34,15 @@ def dp_kps(config: DpKpsConfig, resumes: str | None = None) -> dict[str, Any]:
 
     Args:
         config: task, rows, vocabulary, language models, privacy, method, student and evaluation of the run.
-        resumes: the run that must go on; anything that would make it another run is refused before it is paid for.
+        resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
 
     Returns:
-        The summary of the run: what `wasp run --json` prints.
+        The summary of the run, as printed by `wasp run --json`.
     """
     with running("dp_kps", config, resumes, DpKpsRun) as run:
         if run.finished_summary is not None:
             return run.finished_summary
-        # classes in the proportions of noisy label counts, where those are asked for
+        # optional: class proportions from noisy label counts
         labels = release_labels(run)
 
         # private vocabulary: in how many documents each public term stands, S terms of each
@@ -63,7 +63,7 @@ def dp_kps(config: DpKpsConfig, resumes: str | None = None) -> dict[str, Any]:
         measured = run_step(measure_iteration, run.tools, run.measure_job(0, written))
         run_step(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
 
-        # where a filter is asked for: texts that teachers on the private rows take for private
+        # optional filter: texts that teachers trained on the private records classify as private
         kept, answers = filter_texts(run, written)
         synthetic = run_step(collect, run.tools, kept)
         student = run_step(train_student, run.tools, run.train_job(kept))

@@ -4,7 +4,7 @@ The classical rival of private evolution (Yue et al. 2023, "Synthetic Text Gener
 class stands before each text as control text while the model learns, and asks for texts of a class afterwards.
 """
 
-# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
+# No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
 from typing import Any
 
 from prefect import flow
@@ -37,10 +37,10 @@ def dp_sgd_gen(config: DpSgdGenConfig, resumes: str | None = None) -> dict[str, 
 
     Args:
         config: task, rows, language model, privacy, method, student and evaluation of the run.
-        resumes: the run that must go on; anything that would make it another run is refused before it is paid for.
+        resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
 
     Returns:
-        The summary of the run: what `wasp run --json` prints.
+        The summary of the run, as printed by `wasp run --json`.
     """
     with running("dp_sgd_gen", config, resumes, DpSgdRun) as run:
         if run.finished_summary is not None:
@@ -54,7 +54,7 @@ def dp_sgd_gen(config: DpSgdGenConfig, resumes: str | None = None) -> dict[str, 
         measured = run_step(measure_iteration, run.tools, run.measure_job(0, written))
         run_step(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
 
-        # where a filter is asked for: texts that teachers on the private rows take for private
+        # optional filter: texts that teachers trained on the private records classify as private
         kept, answers = filter_texts(run, written)
         synthetic = run_step(collect, run.tools, kept)
         student = run_step(train_student, run.tools, run.train_job(kept))

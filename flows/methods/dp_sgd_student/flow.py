@@ -3,7 +3,7 @@
 The rows "DP-SGD" and "Ghost" of Song et al. 2024, Table 1 (Abadi et al. 2016; ghost clipping by Li et al. 2022).
 """
 
-# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
+# No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
 from typing import Any
 
 from prefect import flow
@@ -23,10 +23,10 @@ def dp_sgd_student(config: DpSgdStudentConfig, resumes: str | None = None) -> di
 
     Args:
         config: task, private rows, privacy, steps, student and test rows of the run.
-        resumes: the run that must go on; anything that would make it another run is refused before it is paid for.
+        resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
 
     Returns:
-        The summary of the run: what `wasp run --json` prints.
+        The summary of the run, as printed by `wasp run --json`.
     """
     with running("dp_sgd_student", config, resumes, DpStudentRun) as run:
         if run.finished_summary is not None:

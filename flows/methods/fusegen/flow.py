@@ -4,7 +4,7 @@ Zou et al. 2024, "FuseGen: PLM Fusion for Data-generation based Zero-shot Learni
 compared with it to see what votes of private rows add.
 """
 
-# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
+# No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
 from typing import Any
 
 from prefect import flow
@@ -33,10 +33,10 @@ def fusegen(config: FuseGenConfig, resumes: str | None = None) -> dict[str, Any]
 
     Args:
         config: task, language models, method, student and evaluation of the run.
-        resumes: the run that must go on; anything that would make it another run is refused before it is paid for.
+        resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
 
     Returns:
-        The summary of the run: what `wasp run --json` prints.
+        The summary of the run, as printed by `wasp run --json`.
     """
     with running("fusegen", config, resumes, FuseGenRun) as run:
         if run.finished_summary is not None:

@@ -4,7 +4,7 @@ Song et al. 2024, "LLM-based Privacy Data Augmentation Guided by Knowledge Disti
 Medical Text Classification". Symbols of the paper: M teachers, sigma of their noisy answers and of the label counts.
 """
 
-# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
+# No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
 from typing import Any
 
 from prefect import flow
@@ -31,10 +31,10 @@ def kd_tutor(config: KdTutorConfig, resumes: str | None = None) -> dict[str, Any
 
     Args:
         config: task, rows, language models, privacy, method, discriminator, student and evaluation of the run.
-        resumes: the run that must go on; anything that would make it another run is refused before it is paid for.
+        resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
 
     Returns:
-        The summary of the run: what `wasp run --json` prints.
+        The summary of the run, as printed by `wasp run --json`.
     """
     with running("kd_tutor", config, resumes, KdRun) as run:
         if run.finished_summary is not None:

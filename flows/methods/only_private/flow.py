@@ -4,7 +4,7 @@ Zou et al. 2025 (WASP), Tables 1, 2 and 10. Their figures come from a student th
 does the same, `to_convergence` shows what the rows are worth.
 """
 
-# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
+# No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
 from typing import Any
 
 from prefect import flow
@@ -23,10 +23,10 @@ def only_private(config: OnlyPrivateConfig, resumes: str | None = None) -> dict[
 
     Args:
         config: task, private rows, method, student and test rows of the run.
-        resumes: the run that must go on; anything that would make it another run is refused.
+        resumes: the id of a run to resume; a changed configuration, file or model is refused.
 
     Returns:
-        The summary of the run: what `wasp run --json` prints.
+        The summary of the run, as printed by `wasp run --json`.
     """
     with running("only_private", config, resumes, OnlyPrivateRun) as run:
         if run.finished_summary is not None:

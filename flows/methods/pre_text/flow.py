@@ -5,7 +5,7 @@ the comparison with WASP needs it. Its steps: look ahead, vote, threshold, draw 
 language model, and expand the survivors of all iterations.
 """
 
-# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
+# No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
 from typing import Any
 
 from prefect import flow
@@ -37,16 +37,16 @@ def pre_text(config: PreTextConfig, resumes: str | None = None) -> dict[str, Any
 
     Args:
         config: task, rows, language models, filler, privacy, method, student and evaluation of the run.
-        resumes: the run that must go on; anything that would make it another run is refused before it is paid for.
+        resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
 
     Returns:
-        The summary of the run: what `wasp run --json` prints.
+        The summary of the run, as printed by `wasp run --json`.
     """
     with running("pre_text", config, resumes, PreTextRun) as run:
         if run.finished_summary is not None:
             return run.finished_summary
         asked: list[Written] = []
-        # classes in the proportions of noisy label counts, where those are asked for
+        # optional: class proportions from noisy label counts
         releases: list[ArtifactRef] = release_labels(run)
         kept: list[Written] = []
 
@@ -76,7 +76,7 @@ def pre_text(config: PreTextConfig, resumes: str | None = None) -> dict[str, Any
         measured = run_step(measure_iteration, run.tools, run.measure_job(run.iterations, written))
         run_step(record_iteration, run.tools, run.facts(run.iterations, written, {}, measured, releases))
 
-        # where a filter is asked for: texts that teachers on the private rows take for private
+        # optional filter: texts that teachers trained on the private records classify as private
         passed, answers = filter_texts(run, written)
         synthetic = run_step(collect, run.tools, passed)
         student = run_step(train_student, run.tools, run.train_job(passed))
