@@ -17,12 +17,10 @@ METHOD = Method(
         Preset(
             "paper",
             "papers/aug_pe_yelp.yaml",
-            "Yelp ratings with the paper's settings and hub models; needs an accelerator.",
+            "Yelp ratings, the paper's settings, hub models (accelerator).",
         ),
         Preset("own-data", "aug_pe_own_data.yaml", OWN_DATA, ("private.path",)),
-        Preset(
-            "paper-wasp", "papers/aug_pe_wasp_imdb.yaml", "IMDb with the baseline settings of the WASP paper (Table 1)."
-        ),
+        Preset("paper-wasp", "papers/aug_pe_wasp_imdb.yaml", "IMDb, baseline settings of the WASP paper (Table 1)."),
     ),
     releases=aug_pe_releases,
     contents=vocabulary_content,

@@ -65,7 +65,7 @@ class AugPeMethod(AnyMethod):
         0,
         ge=0,
         le=64,
-        description="Variations whose mean vector represents a text in votes; 0: its own vector. For style original.",
+        description="Variations whose mean vector represents a text in votes; 0: none. Style original.",
     )
     look_ahead_self: bool = Field(False, description="Include a text's own vector in the look-ahead mean.")
     selection: Literal["rank", "draw"] = Field(
@@ -74,9 +74,7 @@ class AugPeMethod(AnyMethod):
     threshold: float = Field(
         0.0, ge=0, le=100, description="Threshold (H) subtracted from every count, in standard deviations of the noise."
     )
-    winners: int = Field(
-        8, ge=1, le=1000, description="Texts of a class to vary in the next iteration; for style wasp_baseline."
-    )
+    winners: int = Field(8, ge=1, le=1000, description="Texts of a class to vary next; for style wasp_baseline.")
     disclosure: Literal["label", "none"] = Field(
         "label", description="Prompts name the class (label), or only the kind of text (none)."
     )
@@ -98,14 +96,14 @@ class AugPeMethod(AnyMethod):
         ge=1,
         le=1000,
         exclude_if=partial(eq, 10),
-        description="Maximum number of counted vocabulary terms per row (S).",
+        description="Counted vocabulary terms per row at most (S).",
     )
     vocabulary_terms: int = Field(
         1000,
         ge=2,
         le=100_000,
         exclude_if=partial(eq, 1000),
-        description="Maximum number of terms in the private vocabulary.",
+        description="Terms in the private vocabulary at most.",
     )
 
     @property
@@ -133,9 +131,7 @@ class AugPeMethod(AnyMethod):
         if self.accumulates and self.samples < self.iterations:
             raise ValueError(f"samples ({self.samples}) must be at least iterations ({self.iterations})")
         if self.accumulates and self.look_ahead:
-            raise ValueError(
-                "look_ahead is for style original. Remove it for wasp_baseline, which votes on the texts' own vectors"
-            )
+            raise ValueError("look_ahead is for style original. Remove it for style wasp_baseline")
         return self
 
 

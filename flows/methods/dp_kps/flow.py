@@ -1,4 +1,4 @@
-"""DP-KPS: language models write around phrases that were drawn from noisy densities of the private documents' phrases.
+"""DP-KPS: language models write around phrases drawn from noisy densities of the private documents' phrases.
 
 Nagesh et al. 2025, "Private Text Generation by Seeding Large Language Model Prompts". Symbols of the paper: S first
 terms of a document, N terms of the private vocabulary, L phrases of a sequence.
@@ -45,16 +45,16 @@ def dp_kps(config: DpKpsConfig, resumes: str | None = None) -> dict[str, Any]:
         # optional: class proportions from noisy label counts
         labels = release_labels(run)
 
-        # private vocabulary: in how many documents each public term stands, S terms of each
+        # private vocabulary: the noisy number of documents with each public term, S terms per document
         counted = run_step(count_terms, run.tools, run.vocabulary_spec)
         terms = run_step(choose_terms, run.tools, run.vocabulary_spec, counted)
 
-        # densities of the documents' phrases, per class; from here on everything is computed from noisy numbers
+        # densities of the documents' phrases, per class; later steps use noisy numbers only
         density = run_step(estimate_densities, run.tools, run.density_spec, terms)
         sequences = run_step(draw_phrases, run.tools, run.density_spec, terms, density)
         releases = [*labels, counted, density]
 
-        # a text around each sequence, or the sequences themselves
+        # one text around each sequence, or the sequences themselves
         if config.method.texts == "phrases":
             written = run.phrases_only(sequences, terms)
         else:
@@ -64,7 +64,7 @@ def dp_kps(config: DpKpsConfig, resumes: str | None = None) -> dict[str, Any]:
         run_step(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
 
         # optional filter: texts that teachers trained on the private records classify as private
-        kept, answers = filter_texts(run, written)
-        synthetic = run_step(collect, run.tools, kept)
-        student = run_step(train_student, run.tools, run.train_job(kept))
-        return run.finish(kept, [*releases, *answers], synthetic, student, written)
+        selected, answers = filter_texts(run, written)
+        synthetic = run_step(collect, run.tools, selected)
+        student = run_step(train_student, run.tools, run.train_job(selected))
+        return run.finish(selected, [*releases, *answers], synthetic, student, written)

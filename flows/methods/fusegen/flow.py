@@ -1,7 +1,7 @@
-"""FuseGen: several language models write, and students trained on their texts choose the examples of the next prompts.
+"""FuseGen: language models write, and students trained on their texts select the examples of the next prompts.
 
-Zou et al. 2024, "FuseGen: PLM Fusion for Data-generation based Zero-shot Learning". No private row is opened: WASP is
-compared with it to see what votes of private rows add.
+Zou et al. 2024, "FuseGen: PLM Fusion for Data-generation based Zero-shot Learning". It uses no private data. A
+comparison with WASP shows the effect of private votes.
 """
 
 # No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
@@ -29,7 +29,7 @@ from tasks.prefect.runtime import (
 
 @flow(name="fusegen", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
 def fusegen(config: FuseGenConfig, resumes: str | None = None) -> dict[str, Any]:
-    """Write a synthetic training set by several language models without private rows, train and test a student.
+    """Write a training set with several language models without private data; train and test a student.
 
     Args:
         config: task, language models, method, student and evaluation of the run.
@@ -45,20 +45,20 @@ def fusegen(config: FuseGenConfig, resumes: str | None = None) -> dict[str, Any]
         examples, weights = None, run.equal_weights()
 
         for iteration in range(run.iterations):
-            # every model writes an equal share, with the examples of the round before
+            # every model writes an equal share, with the examples of the previous iteration
             written += embedded(run.tools, generate, run.write_jobs(iteration, weights, examples, written))
             run.require_texts(iteration, written)
             measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, written))
 
-            # a student for each model judges the texts of all; examples come from where they agree and where not
+            # one student per model judges all texts; examples are texts on which they agree or differ
             if iteration < run.iterations - 1:
-                judging = [submit_step(judge, run.tools, job) for job in run.judge_jobs(iteration, written)]
-                judgements = [judgement.result() for judgement in judging]
+                futures = [submit_step(judge, run.tools, job) for job in run.judge_jobs(iteration, written)]
+                judgements = [future.result() for future in futures]
                 examples = run_step(fuse, run.tools, run.fuse_job(iteration), judgements, written)
 
             run_step(record_iteration, run.tools, run.facts(iteration, written, {}, measured, []))
 
-        # texts that the student goes on mistaking weigh less with every pass (self-boosting weight adjustment)
+        # texts that the student misclassifies weigh less after every pass (self-boosting weight adjustment)
         synthetic = run_step(collect, run.tools, written)
         student = run_step(train_student, run.tools, run.train_job(written))
         return run.finish(written, [], synthetic, student)

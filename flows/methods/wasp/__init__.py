@@ -10,7 +10,7 @@ METHOD = Method(
     name="wasp",
     flow_path="flows.methods.wasp.flow.wasp",
     config=WaspConfig,
-    summary="several language models write, private rows vote under DP, the best and worst texts become the next prompt",
+    summary="several language models write, private rows vote under DP, best and worst texts become the next prompt",
     presets=(
         Preset("demo", "demo.yaml", "Support-desk texts and three embedded models: no API key, about a minute."),
         Preset("paper", "papers/wasp_imdb.yaml", "IMDb with the paper's settings (Table 1), six recorded models."),
