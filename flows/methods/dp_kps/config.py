@@ -25,8 +25,8 @@ class KeyphrasePrivacy(Privacy):
 
     setting: NoiseSetting = Field(
         "gaussian",
-        description="gaussian: least noise, uses delta; pure: Laplace noise, delta 0; paper: as published, NO guarantee "
-        "of epsilon for a document, because its noise covers one phrase; the ledger gets the true cost.",
+        description="gaussian: least noise, uses delta; pure: Laplace noise, delta 0; paper: published noise, NO "
+        "guarantee for a document, because it covers one phrase; the ledger is charged the true cost.",
     )
     vocabulary_epsilon: float | None = Field(
         None, gt=0, description="Epsilon of the vocabulary; the density gets the rest. Empty: equal budgets."
@@ -39,9 +39,7 @@ class DpKpsMethod(AnyMethod):
     """Method settings of DP-KPS."""
 
     iterations: Literal[1] = Field(1, description="Fixed: two releases, then texts.")
-    samples: int = Field(
-        14_000, ge=1, le=10_000_000, description="Total number of synthetic texts, one prompt each (N)."
-    )
+    samples: int = Field(14_000, ge=1, le=10_000_000, description="Number of synthetic texts, one prompt each (N).")
     texts: Literal["models", "phrases"] = Field(
         "models",
         description="models: language models write a text around each sequence; phrases: the sequences are the texts, "

@@ -1,7 +1,7 @@
-"""DP-SGD + generation: one language model learns from the private rows under noise, then writes labelled texts.
+"""DP-SGD + generation: a language model is trained on private records with noise, then writes labelled texts.
 
-The classical rival of private evolution (Yue et al. 2023, "Synthetic Text Generation with Differential Privacy"). The
-class stands before each text as control text while the model learns, and asks for texts of a class afterwards.
+The classical alternative to private evolution (Yue et al. 2023, "Synthetic Text Generation with Differential Privacy").
+A control text with the class precedes each training text; after training it is the prompt for texts of the class.
 """
 
 # No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
@@ -29,11 +29,11 @@ from tasks.prefect.runtime import (
 
 @flow(name="dp_sgd_gen", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
 def dp_sgd_gen(config: DpSgdGenConfig, resumes: str | None = None) -> dict[str, Any]:
-    """Tune a local language model on the private rows by DP-SGD, let it write, train and test a student.
+    """Tune a local language model on private records by DP-SGD and write texts; train and test a student.
 
-    The trained weights are one release: the whole plan of steps is reserved and charged before the first row is
-    opened, as one (epsilon, delta) with a delta of its own. A step is counted before it is taken, so a run that was
-    killed goes on from its checkpoint with the count it had, and what was lost in between stays paid.
+    The trained weights are one release. All planned steps are charged before the first row is opened, as one (epsilon,
+    delta) with a separate delta. A step is counted before it runs. A killed run resumes from its checkpoint with the
+    stored count, so steps lost in a crash are still counted as spent.
 
     Args:
         config: task, rows, language model, privacy, method, student and evaluation of the run.
@@ -45,7 +45,7 @@ def dp_sgd_gen(config: DpSgdGenConfig, resumes: str | None = None) -> dict[str, 
     with running("dp_sgd_gen", config, resumes, DpSgdRun) as run:
         if run.finished_summary is not None:
             return run.finished_summary
-        # the private rows are learned from, once; from here on everything is computed from noisy weights
+        # train on the private records once; later steps use the noisy weights only
         tuned = run_step(tune, run.tools, run.tune_spec())
         releases = [tuned.release, *release_labels(run)]
 
@@ -55,7 +55,7 @@ def dp_sgd_gen(config: DpSgdGenConfig, resumes: str | None = None) -> dict[str, 
         run_step(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
 
         # optional filter: texts that teachers trained on the private records classify as private
-        kept, answers = filter_texts(run, written)
-        synthetic = run_step(collect, run.tools, kept)
-        student = run_step(train_student, run.tools, run.train_job(kept))
-        return run.finish(kept, [*releases, *answers], synthetic, student, written)
+        selected, answers = filter_texts(run, written)
+        synthetic = run_step(collect, run.tools, selected)
+        student = run_step(train_student, run.tools, run.train_job(selected))
+        return run.finish(selected, [*releases, *answers], synthetic, student, written)

@@ -1,4 +1,4 @@
-"""DP-SGD without texts: the student itself learns from the private rows under noise. What synthetic texts compete with.
+"""DP-SGD without texts: trains the student itself on private records with noise, a baseline for synthetic texts.
 
 The rows "DP-SGD" and "Ghost" of Song et al. 2024, Table 1 (Abadi et al. 2016; ghost clipping by Li et al. 2022).
 """
@@ -19,7 +19,7 @@ from tasks.prefect.teachers import test_classifier
 
 @flow(name="dp_sgd_student", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
 def dp_sgd_student(config: DpSgdStudentConfig, resumes: str | None = None) -> dict[str, Any]:
-    """Train a student on the private rows by DP-SGD and test it; no text is written and no language model asked.
+    """Train a student on private records by DP-SGD and test it; no texts and no language model.
 
     Args:
         config: task, private rows, privacy, steps, student and test rows of the run.
@@ -31,7 +31,7 @@ def dp_sgd_student(config: DpSgdStudentConfig, resumes: str | None = None) -> di
     with running("dp_sgd_student", config, resumes, DpStudentRun) as run:
         if run.finished_summary is not None:
             return run.finished_summary
-        # all steps are charged once, before the first row is opened; the weights are the release
+        # all steps are charged once, before the first row is opened; the trained weights are the release
         spec = run.classify_spec()
         trained = run_step(classify, run.tools, spec)
         run.weights = trained.model.path

@@ -17,9 +17,7 @@ NO_ROWS = "fusegen uses no private data. Remove this group"
 class FuseGenMethod(RoundsMethod):
     """Method settings of FuseGen; the defaults are the published ones, with WASP's number of texts."""
 
-    iterations: int = Field(
-        5, ge=1, le=100, description="Iterations (J); prompts after the first iteration contain examples."
-    )
+    iterations: int = Field(5, ge=1, le=100, description="Iterations (J); examples from the second on.")
     examples: int = Field(8, ge=2, le=64, description="Examples in a prompt (S).")
     pool: int = Field(5, ge=1, le=100, description="Candidates per example (R = S times this).")
     ambiguous: float = Field(

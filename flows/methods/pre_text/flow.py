@@ -1,8 +1,8 @@
-"""PrE-Text: a population of texts evolves by the votes of private rows, and language models write more of its like.
+"""PrE-Text: a population of texts evolves through votes of private records; language models write more such texts.
 
-Hou et al. 2024. The published method is federated and knows no classes; here a party's rows vote within their class, as
-the comparison with WASP needs it. Its steps: look ahead, vote, threshold, draw survivors, vary them by a masked
-language model, and expand the survivors of all iterations.
+Hou et al. 2024. The published method is federated and has no classes; here records vote within their class, which the
+comparison with WASP needs. Its steps: look ahead, vote, threshold, draw survivors, vary them with a masked language
+model, and expand the survivors of all iterations.
 """
 
 # No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
@@ -12,7 +12,7 @@ from prefect import flow
 
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.lifecycle import flow_run_name, running
-from flows.methods.evolution import ahead_of
+from flows.methods.evolution import look_ahead_candidates
 from flows.methods.pre_text.config import PreTextConfig
 from flows.methods.pre_text.run import PreTextRun
 from flows.releases.filter import filter_texts
@@ -45,39 +45,39 @@ def pre_text(config: PreTextConfig, resumes: str | None = None) -> dict[str, Any
     with running("pre_text", config, resumes, PreTextRun) as run:
         if run.finished_summary is not None:
             return run.finished_summary
-        asked: list[Written] = []
+        generated: list[Written] = []
         # optional: class proportions from noisy label counts
         releases: list[ArtifactRef] = release_labels(run)
-        kept: list[Written] = []
+        survivors: list[Written] = []
 
         for iteration in range(run.iterations):
-            # the PLMs write the first population; later ones are variations of who survived
+            # the PLMs write the first population; later populations are variations of the survivors
             if iteration == 0:
                 population = embedded(run.tools, generate, run.write_jobs(0, run.equal_weights(), None, ()))
             else:
-                population = embedded(run.tools, vary, run.children_jobs(iteration, kept[-1]))
+                population = embedded(run.tools, vary, run.children_jobs(iteration, survivors[-1]))
             run.require_texts(iteration, population)
             measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, population))
 
-            # a text stands for election where its variations lie on average
-            votable, ahead = ahead_of(run, iteration, population)
-            asked += [*population, *ahead]
+            # look ahead: the mean vector of its variations represents a text in the vote
+            votable, ahead = look_ahead_candidates(run, iteration, population)
+            generated += [*population, *ahead]
 
-            # each private row gives one vote to the nearest text of its class; survivors are drawn by their votes
+            # each private record votes for the nearest text of its class; survivors are drawn in proportion to votes
             release = run.vote(iteration, votable)
             releases.append(release)
-            kept.append(run_step(survive, run.tools, run.survive_job(iteration), release, population))
+            survivors.append(run_step(survive, run.tools, run.survive_job(iteration), release, population))
             run_step(record_iteration, run.tools, run.facts(iteration, [*population, *ahead], {}, measured, releases))
 
-        # the PLMs write more of what survived: this is the result
-        seeds = run_step(unite, run.tools, kept)
+        # expansion: the PLMs write texts like the survivors; these are the result
+        seeds = run_step(unite, run.tools, survivors)
         written = embedded(run.tools, generate, run.write_jobs(run.iterations, run.equal_weights(), seeds, ()))
         run.require_texts(run.iterations, written)
         measured = run_step(measure_iteration, run.tools, run.measure_job(run.iterations, written))
         run_step(record_iteration, run.tools, run.facts(run.iterations, written, {}, measured, releases))
 
         # optional filter: texts that teachers trained on the private records classify as private
-        passed, answers = filter_texts(run, written)
-        synthetic = run_step(collect, run.tools, passed)
-        student = run_step(train_student, run.tools, run.train_job(passed))
-        return run.finish(passed, [*releases, *answers], synthetic, student, [*asked, *written])
+        selected, answers = filter_texts(run, written)
+        synthetic = run_step(collect, run.tools, selected)
+        student = run_step(train_student, run.tools, run.train_job(selected))
+        return run.finish(selected, [*releases, *answers], synthetic, student, [*generated, *written])
