@@ -29,7 +29,7 @@ class DpSgdMethod(AnyMethod):
     )
     steps: int = Field(200, ge=1, le=1_000_000, description="Number of steps; each adds noise and costs epsilon.")
     clip: float = Field(
-        1.0, gt=0, le=1e6, description="Maximum L2 norm of a row's gradient (C); larger gradients are clipped."
+        1.0, gt=0, le=1e6, description="Maximum L2 norm of a row's gradient (C); larger ones are clipped."
     )
     learning_rate: float = Field(1e-3, gt=0, le=10, description="Step size of Adam.")
     rank: int = Field(8, ge=0, le=1024, description="Rank of the trained LoRA matrices (r); 0: train all weights.")
@@ -77,7 +77,7 @@ class DpSgdGenConfig(OwnRowsConfig):
     plms: list[Plm] = Field(
         min_length=1,
         max_length=1,
-        description="The causal language model that is trained and then writes: connector hf with a hub id or folder, or "
+        description="The causal language model that is trained, then writes: connector hf with a hub id or folder, or "
         "model: embedded (a small GPT-2 that is included).",
     )
     privacy: TrainingPrivacy = Field(TrainingPrivacy(), description="Privacy guarantee for the private records.")

@@ -44,9 +44,7 @@ def check_trainable(weights: Weights, tokens: int) -> None:
         )
     context = settings.get("n_positions") or settings.get("max_position_embeddings")
     if isinstance(context, int) and tokens > context:
-        raise ConfigError(
-            f"method.tokens is {tokens}, but the context of the model is {context} tokens. Lower method.tokens"
-        )
+        raise ConfigError(f"method.tokens is {tokens}, above the context of {context} tokens. Lower method.tokens")
 
 
 def _writes(kind: str) -> bool:

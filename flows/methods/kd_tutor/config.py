@@ -54,9 +54,7 @@ class KdMethod(AnyMethod):
     @model_validator(mode="after")
     def _some_are_left_over(self) -> Self:
         if self.written < self.samples:
-            raise ValueError(
-                f"written ({self.written}) must be at least samples ({self.samples}), the number of selected texts"
-            )
+            raise ValueError(f"written ({self.written}) must be at least samples ({self.samples}), which are selected")
         if (self.select == "dp_sgd") != (self.training is not None):
             raise ValueError("training: set it for select: dp_sgd only")
         return self
@@ -72,13 +70,11 @@ class KdPrivacy(Privacy):
     filter_epsilon: None = Field(None, exclude=True)
     calibration: Literal["tight", "paper"] = Field(
         "tight",
-        description="tight: noise calibrated for all answers; paper: sigma 6 for any number of answers, NO guarantee of "
-        "the stated epsilon; the ledger is charged the true cost.",
+        description="tight: noise calibrated for all answers; paper: sigma 6 for any number of answers, NO "
+        "guarantee of the stated epsilon; the ledger is charged the true cost.",
     )
 
-    hidden: ClassVar[dict[str, str]] = {
-        "filter_epsilon": "not used, because the teachers get the epsilon left by label counts"
-    }
+    hidden: ClassVar[dict[str, str]] = {"filter_epsilon": "not used: teachers get the epsilon left by label counts"}
 
 
 class KdTutorConfig(OwnRowsConfig):
@@ -88,9 +84,7 @@ class KdTutorConfig(OwnRowsConfig):
 
     privacy: KdPrivacy = Field(KdPrivacy(), description="Privacy guarantee for the private records.")
     method: KdMethod = Field(KdMethod(), description="Generation and selection of texts.")
-    discriminator: Discriminator = Field(
-        Discriminator(), description="Teachers, queries, and the training of teachers and student."
-    )  # type: ignore[assignment]
+    discriminator: Discriminator = Field(Discriminator(), description="Teachers, queries and their training.")  # type: ignore[assignment]
     class_balance: Literal["tutor", "balanced", "exact"] = Field(  # type: ignore[assignment]
         "tutor",
         description="Class proportions. tutor: noisy label counts of the private rows; balanced: equal; exact: label "
