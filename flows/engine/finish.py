@@ -60,18 +60,18 @@ TOO_NOISY = "the noise on the moments exceeded their signal: the student was tra
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class RunResults:
     """The results of a run, in order; `synthetic` is None for a run that writes no texts."""
 
     facts: tuple[Facts, ...]
     written: tuple[Written, ...]
-    asked: tuple[Written, ...]
+    generated: tuple[Written, ...]
     releases: tuple[ArtifactRef, ...]
     synthetic: ArtifactRef | None
     student: dict[str, Any]
 
 
-def finish_run(run: Run, made: Made) -> dict[str, Any]:
+def finish_run(run: Run, results: RunResults) -> dict[str, Any]:
     """Finish a run; all files are complete before the manifest state becomes 'done'.
 
     Returns the flow's state with the result as its message and the summary as its data.
@@ -81,10 +81,10 @@ def finish_run(run: Run, made: Made) -> dict[str, Any]:
         run.tools.ledger.finish(name.dataset, name.run_id)
     if run.prepared.federation is not None:
         end_run(run.tools.exchange, name.run_id)
-    report = _unless_unchanged(run, _report(run, made))
+    report = _unless_unchanged(run, _report(run, results))
     run.tools.artifacts.write_text(f"runs/{name.run_id}/report.json", json.dumps(to_json(report)))
     page = write_report(run.tools.artifacts, name.run_id)
-    _track(run, report, made.synthetic, page)
+    _track(run, report, results.synthetic, page)
     finished_summary = summary(run, report, _mlflow(run))
     run.tools.artifacts.write_text(
         f"runs/{name.run_id}/summary.json", json.dumps(finished_summary, indent=2, allow_nan=False)
@@ -115,11 +115,13 @@ def _unless_unchanged(run: Run, report: Report) -> Report:
     return replace(report, **seconds) if is_unchanged else report
 
 
-def _report(run: Run, made: Made) -> Report:
+def _report(run: Run, results: RunResults) -> Report:
     name, config = run.tools.called, run.config
     folder, where = f"runs/{name.run_id}", run.tools.artifacts.where
-    scores = _scores(made.student["test"], run.prepared.card.label_names)
-    useful = usefulness(run, scores, made.asked, made.releases, made.synthetic.rows if made.synthetic else None)
+    scores = _scores(results.student["test"], run.prepared.card.label_names)
+    useful = usefulness(
+        run, scores, results.generated, results.releases, results.synthetic.rows if results.synthetic else None
+    )
     return Report(
         run_id=name.run_id,
         flow=name.flow,
@@ -127,17 +129,17 @@ def _report(run: Run, made: Made) -> Report:
         state="done",
         seconds=round(time.monotonic() - run.started, 1),
         plan=_plan(run),
-        happened=_happened(run, made),
-        iterations=made.facts,
-        degraded=_degraded(run, made),
+        happened=_happened(run, results),
+        iterations=results.facts,
+        degraded=_degraded(run, results),
         warnings=run.prepared.warnings,
         scores=scores,
-        samples=_samples(run, made.written),
+        samples=_samples(run, results.written),
         touched=_touched(run) + run.touched,
-        outgoing=outgoing(run, made.asked, made.facts),
-        map=_map(run, made),
+        outgoing=outgoing(run, results.generated, results.facts),
+        map=_map(run, results),
         places={
-            **({"synthetic texts": where(made.synthetic.path)} if made.synthetic else {}),
+            **({"synthetic texts": where(results.synthetic.path)} if results.synthetic else {}),
             "all artifacts": where(folder),
             "student": where(run.student_folder),
             "MLflow": _mlflow(run),
@@ -146,19 +148,19 @@ def _report(run: Run, made: Made) -> Report:
         versions=versions(),
         approval=_approval(run),
         opens_rows=config.opens_rows,
-        parties=parties_happened(run, made.releases),
-        balance=_balance(run, made.written),
+        parties=parties_happened(run, results.releases),
+        balance=_balance(run, results.written),
         usefulness=useful,
         sections=tuple(find_method(run.config.flow_name).sections(run)),
     )
 
 
-def _map(run: Run, made: Made) -> MapPoints | None:
-    if not made.written:
+def _map(run: Run, results: RunResults) -> MapPoints | None:
+    if not results.written:
         return None
     config, shown = run.config, run.prepared.shown
     by_tsne = config.evaluation.map == "tsne"
-    return map_points(run.tools, made.written, (run.prepared.test, shown), config.execution.seed, by_tsne)
+    return map_points(run.tools, results.written, (run.prepared.test, shown), config.execution.seed, by_tsne)
 
 
 def _next(run: Run, useful: Usefulness | None) -> tuple[tuple[str, str], ...]:
@@ -213,8 +215,8 @@ def _released(run: Run) -> tuple[Released, ...]:
     return tuple(Released(name, outcome.kind, outcome.text, outcome.affected) for name, outcome in outcomes)
 
 
-def _happened(run: Run, made: Made) -> Happened:
-    entries = run.spent(made.releases)
+def _happened(run: Run, results: RunResults) -> Happened:
+    entries = run.spent(results.releases)
     charges = tuple(
         Charge(
             entry.mechanism,
@@ -228,21 +230,21 @@ def _happened(run: Run, made: Made) -> Happened:
         for entry in entries
     )
     own = [entry for entry in entries if entry.run_id == run.tools.run_id]
-    rows = made.synthetic.rows if made.synthetic else 0
+    rows = results.synthetic.rows if results.synthetic else 0
     loss, added = finite(run.loss(entries)), finite(run.loss(own))
     return Happened(loss, len(entries), rows, charges, added, len(own))
 
 
-def _degraded(run: Run, made: Made) -> tuple[str, ...]:
+def _degraded(run: Run, results: RunResults) -> tuple[str, ...]:
     """Return missing texts, models and steps; a warning alone does not make a run degraded."""
-    missing = run.config.result_size - made.synthetic.rows if made.synthetic else 0
+    missing = run.config.result_size - results.synthetic.rows if results.synthetic else 0
     short = (f"{missing} texts are missing: {run.why_missing}",) if missing > 0 else ()
     down = tuple(
         f"{plm} was down in iteration {facts.iteration}: {why}"
-        for facts in made.facts
+        for facts in results.facts
         for plm, why in facts.down.items()
     )
-    return short + down + run.remarks(made.releases) + adaptation_remarks(made.student)
+    return short + down + run.remarks(results.releases) + adaptation_remarks(results.student)
 
 
 def adaptation_remarks(student: Mapping[str, Any]) -> tuple[str, ...]:

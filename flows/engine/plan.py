@@ -127,11 +127,11 @@ def plan_of(
     A model with cached completions is planned with its own `lengths`, other models with four characters per token and
     completions of `max_tokens`. A text in a prompt counts 160 characters. Models write equal shares concurrently.
     """
-    known = lengths or {}
-    tokens = {plm.name: _tokens(config, card, plm.name, known.get(plm.name)) for plm in config.models}
+    cached = lengths or {}
+    tokens = {plm.name: _tokens(config, card, plm.name, cached.get(plm.name)) for plm in config.models}
     dollars = _dollars(config, tokens)
-    unreported = sorted(name for name, lengths in known.items() if lengths.estimated)
-    minutes = [_calls(config, name) * lengths.seconds / 60 for name, lengths in known.items()]
+    unreported = sorted(name for name, lengths in cached.items() if lengths.estimated)
+    minutes = [_calls(config, name) * lengths.seconds / 60 for name, lengths in cached.items()]
     noise, parties, other = releases.noise, parties_planned(config, releases.noise), _other(config)
     release_plans = [release.plan(card) for release in releases.items]
     plan = RunPlan(
@@ -145,8 +145,8 @@ def plan_of(
         dollars_about=sum(dollars.values()),
         dollars_estimated=sum(dollars[name] for name in unreported),
         usage_unreported=unreported,
-        measured=sorted(known),
-        minutes_of_writing=max(minutes, default=0.0) if len(known) == len(config.models) else None,
+        measured=sorted(cached),
+        minutes_of_writing=max(minutes, default=0.0) if len(cached) == len(config.models) else None,
         max_dollars=config.limits.max_dollars,
         releases=len(releases.charges),
         events=[dict(charge.event) for charge in releases.charges],
@@ -237,13 +237,13 @@ def _shares(config: AnyConfig, model: str) -> list[tuple[Asks, float]]:
     return [(asks, asks.number / len(asks.models)) for asks in config.asks if model in asks.models]
 
 
-def _dollars(config: AnyConfig, asked: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+def _dollars(config: AnyConfig, tokens: Mapping[str, tuple[float, float]]) -> dict[str, float]:
     """Return the dollars of each model: 0 without a price, half of the price with a batch API."""
-    dollars = dict.fromkeys(asked, 0.0)
+    dollars = dict.fromkeys(tokens, 0.0)
     for plm in config.models:
         price = plm.stated_price
         if price is not None:
-            read, written = asked[plm.name]
+            read, written = tokens[plm.name]
             whole = (read * price.input + written * price.output) / 1e6
             dollars[plm.name] = whole / 2 if plm.batch_api else whole
     return dollars

@@ -304,14 +304,14 @@ class Run:
         releases: Sequence[ArtifactRef],
         synthetic: ArtifactRef | None,
         student: dict[str, Any],
-        asked: Sequence[Written] = (),
+        generated: Sequence[Written] = (),
     ) -> dict[str, Any]:
         """Finish the run: return the unspent budget, write summary and report, end the tracking.
 
-        `written`: the texts of the result. `asked`: all texts that models wrote, if there are more.
+        `written`: the texts of the result. `generated`: all texts that models wrote, if there are more.
         """
-        from flows.engine.finish import Made, finish_run
+        from flows.engine.finish import RunResults, finish_run
 
-        all_releases, asked = (*releases, *self.extra), tuple(asked or written)
-        made = Made(tuple(self.facts_so_far), tuple(written), asked, all_releases, synthetic, student)
-        return finish_run(self, made)
+        all_releases, generated = (*releases, *self.extra), tuple(generated or written)
+        results = RunResults(tuple(self.facts_so_far), tuple(written), generated, all_releases, synthetic, student)
+        return finish_run(self, results)

@@ -64,8 +64,8 @@ class RunPage:
             f"{rows[-1]['epsilon so far']} at delta {delta:g}"
         )
         if self._ledger is None:
-            made = create_table_artifact(rows, key="privacy-ledger", description=about)
-            self._ledger = UUID(str(made))
+            artifact = create_table_artifact(rows, key="privacy-ledger", description=about)
+            self._ledger = UUID(str(artifact))
             return
         with get_client(sync_client=True) as client:
             client.update_artifact(self._ledger, ArtifactUpdate(data=json.dumps(rows), description=about))

@@ -139,8 +139,8 @@ class RunTools:
         config, where = self.config, self.config.private
         if where is None:
             raise ConfigError("private: not set, so no private rows can be opened. Set private.path.")
-        place = rows_ref(where, config.data_root, config.execution.seed)
-        return PrivateRef(where.name or default_name(where.path), place)
+        rows = rows_ref(where, config.data_root, config.execution.seed)
+        return PrivateRef(where.name or default_name(where.path), rows)
 
     @property
     def rows_name(self) -> str:

@@ -21,14 +21,14 @@ NO_ZERO_SHOT = "every text of this run depends on a release"
 
 
 def usefulness(
-    run: Run, scores: Scores | None, asked: Sequence[Written], releases: Sequence[ArtifactRef], texts: int | None
+    run: Run, scores: Scores | None, generated: Sequence[Written], releases: Sequence[ArtifactRef], texts: int | None
 ) -> Usefulness | None:
     """Return a run's comparison with chance and with texts made without private data; None without test rows.
 
     Args:
         run: the run, whose student is trained.
         scores: the student on the test rows.
-        asked: all texts that models wrote for the run.
+        generated: all texts that models wrote for the run.
         releases: the private releases of the run.
         texts: number of texts that the student was trained on; None if it was trained on private rows.
     """
@@ -37,11 +37,11 @@ def usefulness(
     sizes = [sum(row) for row in scores.confusion]
     right = sum(row[number] for number, row in enumerate(scores.confusion))
     accuracy = Accuracy(right, sum(sizes), texts)
-    baseline, unmeasured = _baseline(run, asked, releases)
+    baseline, unmeasured = _baseline(run, generated, releases)
     return Usefulness(accuracy, max(sizes) / sum(sizes), run.student_spec.kind, baseline, unmeasured)
 
 
-def _baseline(run: Run, asked: Sequence[Written], releases: Sequence[ArtifactRef]) -> tuple[Baseline | None, str]:
+def _baseline(run: Run, generated: Sequence[Written], releases: Sequence[ArtifactRef]) -> tuple[Baseline | None, str]:
     from tasks.prefect.runtime import measure_baseline, run_step
     from tasks.steps.baseline import BaselineJob, read_baseline  # not needed by commands that only read a summary
 
@@ -49,7 +49,7 @@ def _baseline(run: Run, asked: Sequence[Written], releases: Sequence[ArtifactRef
         return None, NO_TEXTS
     if not releases:
         return None, NO_RELEASE
-    first = () if run.guides_all else [one for one in asked if one.iteration == 0 and not one.part]
+    first = () if run.guides_all else [table for table in generated if table.iteration == 0 and not table.part]
     texts = tuple(written for written in first if written.samples.rows)
     if not texts:
         return None, NO_ZERO_SHOT

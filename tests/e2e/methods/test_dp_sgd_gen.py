@@ -143,7 +143,7 @@ def test_without_noise_the_run_is_marked_and_not_exported(desk: Pipeline, tmp_pa
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"method": {"seed": 3}}, "a seed could take the noise off"),
+        ({"method": {"seed": 3}}, "execution.seed"),
         ({"method": {"declared_rows": None}}, "method.declared_rows"),
         ({"method": {"batch_rows": 500}}, "batch_rows (500)"),
         ({"privacy": {"delta": 0.009}}, "below 1/method.declared_rows"),
