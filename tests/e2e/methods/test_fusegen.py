@@ -172,4 +172,4 @@ def test_what_means_nothing_without_private_rows_is_refused_in_one_line(
 def test_the_plan_says_that_no_rows_are_opened(tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home")
     done = pipeline.call("plan", "fusegen", "--config", str(config_file(pipeline, FUSEGEN)))
-    assert "private rows  none are opened: epsilon 0, and the budget book stays as it is" in done.stdout
+    assert "private data  not used (epsilon 0, ledger unchanged)" in done.stdout

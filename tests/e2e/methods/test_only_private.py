@@ -140,7 +140,7 @@ def test_another_run_that_reuses_the_exposure_is_not_private_either(
         ({"privacy": {"epsilon": 4}}, "this method adds no noise and gives no guarantee. Write inf"),
         ({"plms": [{"name": "a", "connector": "ngram", "model": "helpdesk"}]}, "plms: only_private writes no text"),
         ({"method": {"iterations": 3}}, "iterations: only_private writes no text"),
-        ({"student": {"epochs": 3}}, "epochs: method.passes says how long"),
+        ({"student": {"epochs": 3}}, "method.passes"),
         ({"method": {"training": "as_published"}}, "student.kind is 'mlp', write finetune"),
     ],
 )

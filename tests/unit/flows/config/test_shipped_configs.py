@@ -214,7 +214,7 @@ def test_counted_first_choices_stay_within_the_budget_and_are_told() -> None:
     assert counted["epsilon_exact"] <= counted["epsilon_stated"] == plain["epsilon_stated"]
     assert plain["sigma"] < counted["sigma"] < 1.1 * plain["sigma"]
     assert counted["other_calibration"] is None
-    assert "15% of the loss counts first choices" in words.plan(counted)
+    assert "15% of the privacy loss counts first choices" in words.plan(counted)
     assert "first choices" not in words.plan(plain)
 
 

@@ -121,7 +121,7 @@ def test_the_plan_tells_of_one_release_and_of_the_final_set(monkeypatch: pytest.
     assert "1 density of the private rows per class" in told
     assert "the 54 of 72 texts that match it together" in told
     assert "signal index" in told
-    assert "each class has 4 texts in the first round" in told
+    assert "each class has 4 texts in the first iteration" in told
     assert "noisy votes" not in told
 
 
