@@ -60,9 +60,7 @@ class Density(Release):
             + (" if the texts of its first iteration are the same" if learns else ""),
         ]
         if method.final_set == "matched":
-            lines.append(
-                f"final set     the {method.result_size} of {method.samples} texts that match it best together"
-            )
+            lines.append(f"final set     the {method.result_size} of {method.samples} texts that match it together")
         if moves:
             lines.append("student       is trained on vectors that the density shifts, class by class")
         return ReleasePlan({"density": values}, tuple(lines))

@@ -294,9 +294,7 @@ def test_a_class_without_private_rows_is_no_error(home: Path, tmp_path: Path) ->
 
 def test_a_delta_that_gives_a_row_away_is_warned_of(home: Path) -> None:
     assert any("0.009 is not below 1/200" in text for text in about_delta(home, {"rows": 50, "of": 200}, 0.009))
-    assert any(
-        "0.009 is not below 1/115" in text for text in about_delta(home, {"rows": 115, "of": None}, 0.009)
-    )
+    assert any("0.009 is not below 1/115" in text for text in about_delta(home, {"rows": 115, "of": None}, 0.009))
     assert about_delta(home, {"rows": 50, "of": 200}, 0.0049) == []
     assert about_delta(home, {}, 0.009) == [], "nothing is declared, and the true number is nobody's"
 
