@@ -1,7 +1,7 @@
 """The flows by name: the methods of this repository, those of other packages, and the flows audit and compare.
 
-A package elsewhere adds a method by an entry point of the group `wasp.methods`: its name is that of the method, its
-value the path of a `flows.engine.method.Method`. Nothing is imported before a flow is looked up.
+Other packages add a method with an entry point in the group `wasp.methods`. Its name is the name of the method, its
+value the path of a `flows.engine.method.Method`. A flow is imported on its first look-up.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ METHODS = (
 )
 """Packages of flows.methods, each of which exports METHOD."""
 OTHERS = {"audit": "flows.audit.entry", "compare": "flows.compare.entry"}
-"""Flows that are no methods, and the modules that export ENTRY."""
+"""Flows that are not methods, and the modules that export ENTRY."""
 
 
 def method_names() -> tuple[str, ...]:
-    """Return the names of all methods; those of other packages come last."""
+    """Return the names of all methods; methods of other packages come last."""
     return (*METHODS, *(name for name in sorted(entry_points(group=GROUP).names) if name not in METHODS))
 
 
@@ -51,7 +51,7 @@ def flows() -> tuple[FlowEntry, ...]:
 
 @cache
 def find_flow(name: str) -> FlowEntry:
-    """Import and return the flow of that name; ConfigError with the nearest name and the list otherwise."""
+    """Import and return a flow; ConfigError for an unknown name, with the nearest name and the list."""
     if name in METHODS:
         return cast("FlowEntry", import_module(f"flows.methods.{name}").METHOD)
     if name in OTHERS:
@@ -61,11 +61,11 @@ def find_flow(name: str) -> FlowEntry:
         return cast("FlowEntry", point.load())
     near = difflib.get_close_matches(name, flow_names(), n=1)
     hint = f"Did you mean '{near[0]}'? " if near else ""
-    raise ConfigError(f"There is no flow '{name}'. {hint}Flows: {', '.join(flow_names())}")
+    raise ConfigError(f"Unknown flow '{name}'. {hint}Flows: {', '.join(flow_names())}")
 
 
 def find_method(name: str) -> Method:
-    """Import and return the method of that name; ConfigError for any other name."""
+    """Import and return a method; ConfigError for an unknown name."""
     if name not in method_names():
-        raise ConfigError(f"There is no method '{name}'. Methods: {', '.join(method_names())}")
+        raise ConfigError(f"Unknown method '{name}'. Methods: {', '.join(method_names())}")
     return cast("Method", find_flow(name))

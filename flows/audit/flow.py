@@ -15,7 +15,7 @@ from flows.audit.config import AuditConfig
 from flows.audit.run import audit_name, auditing, require_sound
 from flows.runtime.prefect_progress import shown
 from tasks.prefect.audit import attack, attack_pipeline, show_findings
-from tasks.prefect.runtime import now
+from tasks.prefect.runtime import run_step
 from tasks.reporting.audit_plots import pictures
 
 
@@ -36,7 +36,7 @@ def audit(config: AuditConfig) -> dict[str, Any]:
         # each mechanism runs equally often with and without the canary; the attack guesses its membership each time
         futures = [attack.submit(shown, job) for job in run.attacks]
         # one whole run with many canaries; attacks guess membership from the votes, and from the texts alone
-        whole = now(attack_pipeline, shown, run.trial) if run.trial else None
+        whole = run_step(attack_pipeline, shown, run.trial) if run.trial else None
         result = run.finish([future.result() for future in futures], whole)
-        now(show_findings, text.rows(result), text.verdict(result), pictures(result))
+        run_step(show_findings, text.rows(result), text.verdict(result), pictures(result))
     return require_sound(result)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
-from flows.catalog import find_flow
+from flows.catalog import find_flow, flow_names
 from flows.config.files import check_config, load_config
 from flows.engine.usefulness import warnings_of_summary
 from flows.runtime.manifest import in_use, is_held, read_book
@@ -184,9 +184,9 @@ def abandon(run_id: str) -> dict[str, Any]:
     if manifest["dataset"]:
         ledger.finish(manifest["dataset"], run_id)
     if manifest["config"].get("parties"):
-        from flows.engine.federation import tell_ended
+        from flows.engine.federation import notify_ended
 
-        tell_ended(manifest["config"], run_id)
+        notify_ended(manifest["config"], run_id)
     return {"run_id": run_id, "dataset": manifest["dataset"]}
 
 

@@ -1,7 +1,7 @@
-"""Checks of everything that a run needs, before it charges, calls or pays: plan, doctor and run start share them.
+"""Checks of everything that a run needs before its first charge or call; plan, doctor and run start share them.
 
-What a run would miss only after its private rows have voted, the student's model above all, is found here. No row is
-read, no model is called or loaded, nothing is fetched, and the ledger is not opened.
+They detect problems that a run would meet only after the vote of its private records, such as a missing student
+model. They read no row, call or load no model, download nothing and do not open the ledger.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ if TYPE_CHECKING:
 
 Check = Callable[[], None]
 Memo = dict[str, list[WaspError]]
-"""Problems by what was checked: the cells of a comparison share models and rows."""
+"""Problems by checked content: the cells of a comparison share models and rows."""
 
 PACKAGES: Mapping[str, tuple[str, ...]] = {"finetune": ("torch", "transformers"), "mlp": ("torch",)}
-"""What a kind of student needs beside the core."""
+"""Optional packages that a kind of student needs."""
 
 
 def problems_of(config: AnyConfig, home: Path, memo: Memo | None = None) -> list[WaspError]:
-    """Return everything that would stop a run of this configuration before or after its first charge, each once."""
-    known = {} if memo is None else memo
-    found: dict[str, WaspError] = {}
+    """Return all problems that would stop a run of this configuration, each once."""
+    checked = {} if memo is None else memo
+    problems: dict[str, WaspError] = {}
     for content, check in _checks(config, home):
-        if content not in known:
-            known[content] = _errors_of(check)
-        found |= {str(error): error for error in known[content]}
-    return list(found.values())
+        if content not in checked:
+            checked[content] = _errors_of(check)
+        problems |= {str(error): error for error in checked[content]}
+    return list(problems.values())
 
 
 def require_ready(config: AnyConfig, home: Path) -> None:
-    """Raise ConfigError with everything that `problems_of` finds, a line for each."""
+    """Raise ConfigError with all problems of `problems_of`, one line each."""
     raise_problems(problems_of(config, home))
 
 
 def require_models(config: AnyConfig) -> None:
-    """Raise ConfigError with everything that is wrong with the language models, before one of them is called."""
+    """Raise ConfigError with all problems of the language models, without calling one."""
     raise_problems([error for _, check in _model_checks(config) for error in _errors_of(check)])
 
 
 def raise_problems(problems: list[WaspError]) -> None:
-    """Raise one problem as it is, several as one error; nothing for none."""
+    """Raise a single problem, or one error for several; return if there are none."""
     if len(problems) == 1:
         raise problems[0]
     if problems:
@@ -70,7 +70,7 @@ def _errors_of(check: Check) -> list[WaspError]:
 
 
 def _checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
-    """Yield every check with its content: equal contents have equal outcomes."""
+    """Yield every check with a key of its content; checks with equal keys have equal results."""
     yield f"runner {config.execution.task_runner}", partial(check_runner, config.execution)
     yield from _source_checks(config, home)
     yield from _model_checks(config)
@@ -145,7 +145,7 @@ def _check_embedder(choice: EmbedderChoice, root: str | None) -> None:
 
 
 def _check_student(field: str, kind: str, model: str) -> None:
-    """Check what a classifier starts from; a head on vectors reads no model of its own."""
+    """Check the packages and the pretrained model of a classifier; a head on vectors needs no model."""
     for package in PACKAGES.get(kind, ()):
         _require_package(package, "local")
     if kind == "finetune":

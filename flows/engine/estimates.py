@@ -1,4 +1,4 @@
-"""What earlier answers say about a plan: tokens and seconds per answer of each model, from what is already kept."""
+"""Estimates tokens and seconds per completion of each model from cached completions."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from connectors.interfaces.errors import WaspError
 from connectors.models.base.completion_store import CompletionStore, Lengths
 from flows.engine.tools import RunTools
 
-LEAST_ANSWERS = 5
-"""Fewer answers say too little about a model."""
+MIN_COMPLETIONS = 5
+"""Cached completions that an estimate needs."""
 
 
 def measured_lengths(tools: RunTools) -> dict[str, Lengths]:
-    """Return tokens and pace of each PLM that has answered before (a preview, another run); others are missing.
+    """Return tokens and speed of each PLM with cached completions (of a preview or another run).
 
-    Nothing is asked. A model that cannot be opened here has no lengths; running it says why.
+    No model is called. A model that cannot be opened has no lengths; a run reports the reason.
     """
-    store, found = CompletionStore(tools.home / "completions"), {}
+    store, measured = CompletionStore(tools.home / "completions"), {}
     if not store.identities():
         return {}
     for name in tools.models:
@@ -23,6 +23,6 @@ def measured_lengths(tools: RunTools) -> dict[str, Lengths]:
             lengths = store.lengths(getattr(tools.model(name), "shelf", tools.model(name).identity))
         except WaspError:
             continue
-        if lengths.answers >= LEAST_ANSWERS:
-            found[name] = lengths
-    return found
+        if lengths.answers >= MIN_COMPLETIONS:
+            measured[name] = lengths
+    return measured

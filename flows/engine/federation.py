@@ -1,4 +1,4 @@
-"""The parties of a run: their keys, their noise, what the run is called in the budget book of the coordinator."""
+"""Parties of a federated run: their keys, their noise shares and their part of plan and report."""
 
 from __future__ import annotations
 
@@ -30,48 +30,48 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Federation:
-    """The parties that take part: their public keys (PEM) by name, and for how many the noise is made."""
+    """The parties of a run: their settings and their public keys (PEM) by name."""
 
     choice: PartiesChoice
     registry: Mapping[str, bytes]
 
     @property
     def parties(self) -> Parties:
-        """The numbers; ConfigError for such as cannot be."""
+        """Numbers of parties; ConfigError if they are impossible."""
         number = len(self.registry)
         return Parties(number, self.choice.minimum or number, self.choice.colluding)
 
     def shared(self, noise: Noise) -> SharedNoise:
-        """Share a run's noise."""
+        """Divide the noise of a run among the parties."""
         return shared(noise, self.parties)
 
     @property
     def fingerprint(self) -> str:
-        """What names the rows of all parties together here: nothing of the rows, only whose they are."""
+        """Identifier of the data of all parties; it depends on their keys, not on their records."""
         return digest(["federation", self.choice.name, registry_digest(self.registry, list(self.registry))])
 
 
 def federation_of(config: AnyConfig) -> Federation | None:
-    """Return the parties of a configuration, None where it has private rows of its own or none."""
+    """Return the parties of a configuration; None if it has none."""
     if config.parties is None:
         return None
     return open_federation(config.parties, config.data_root)
 
 
 def open_federation(choice: PartiesChoice, root: str | None) -> Federation:
-    """Read the registry; ConfigError with the file, the name and what to write."""
+    """Read the registry of the parties; ConfigError if it or the choice of parties is invalid."""
     registry = read_registry(Path(place(choice.registry, root)).expanduser())
     unknown = [name for name in choice.only or [] if name not in registry]
     if unknown:
         raise ConfigError(f"parties.only: {choice.registry} has no party '{unknown[0]}'; known: {', '.join(registry)}")
     chosen = {name: key for name, key in registry.items() if name in (choice.only or registry)}
-    found = Federation(choice, chosen)
-    assert found.parties  # the numbers fit, or say what does not
-    return found
+    federation = Federation(choice, chosen)
+    assert federation.parties  # raises ConfigError for impossible numbers
+    return federation
 
 
 def read_registry(path: Path) -> dict[str, bytes]:
-    """Return the public keys (PEM) of a registry by name, sorted; ConfigError for anything else."""
+    """Return the public keys (PEM) of a registry, sorted by name; ConfigError for an invalid file."""
     from connectors.security.signing import pem_of_line
 
     try:
@@ -82,29 +82,29 @@ def read_registry(path: Path) -> dict[str, bytes]:
     if not isinstance(lines, dict) or len(lines) < 2:
         raise ConfigError(f"parties.registry: {path} names fewer than two parties; {HOW}")
     keys = {}
-    for name, line in sorted(lines.items(), key=lambda one: str(one[0])):
+    for name, line in sorted(lines.items(), key=lambda item: str(item[0])):
         check_name(str(name))
         pem = pem_of_line(str(line))
         if pem is None:
             raise ConfigError(f"parties.registry: {path} has no key for '{name}'; {HOW}")
         keys[str(name)] = pem
     if len(set(keys.values())) < len(keys):
-        raise ConfigError(f"parties.registry: {path} gives two parties the same key; each makes its own. {HOW}")
+        raise ConfigError(f"parties.registry: {path} has the same key for two parties; each needs its own. {HOW}")
     return keys
 
 
-HOW = "it holds a line for each party, NAME: ed25519:KEY, as `wasp party-keys --config party.yaml` prints it"
+HOW = "write one line per party, NAME: ed25519:KEY, as printed by `wasp party-keys --config party.yaml`"
 
 
 def check_name(name: str) -> None:
-    """Raise ConfigError unless a party's name can stand in names of files and pools."""
+    """Raise ConfigError unless a party's name is valid in names of files and work pools."""
     plain = name.replace("-", "").replace("_", "").replace(".", "")
     if not (plain.isascii() and plain.isalnum() and name[0].isalnum() and len(name) <= 63):
-        raise ConfigError(f"A party cannot be called '{name}': use letters, digits, - _ and ., at most 63.")
+        raise ConfigError(f"Party name '{name}' is invalid: use letters, digits, - _ and ., at most 63.")
 
 
-def tell_ended(values: Mapping[str, Any], run_id: str) -> None:
-    """Tell the parties of a run, by its configuration, that it is given up."""
+def notify_ended(values: Mapping[str, Any], run_id: str) -> None:
+    """Notify the parties in a run's configuration that the run is abandoned."""
     choice = PartiesChoice.model_validate(values["parties"])
     end_run(open_exchange(place(choice.exchange, values.get("data_root"))), run_id)
 
@@ -114,7 +114,7 @@ COORDINATES = 4
 
 
 def parties_planned(config: AnyConfig, noise: Noise) -> dict[str, Any] | None:
-    """Return what a plan says of the parties; None where there are none."""
+    """Return the part of a plan about the parties; None without parties."""
     federation = federation_of(config)
     if federation is None:
         return None
@@ -127,11 +127,11 @@ def parties_planned(config: AnyConfig, noise: Noise) -> dict[str, Any] | None:
 
 
 def parties_happened(run: Run, releases: Sequence[ArtifactRef]) -> dict[str, Any] | None:
-    """Return what a report says of the parties and their rounds; None where there are none."""
+    """Return the part of a report about the parties and their rounds; None without parties."""
     federation = run.prepared.federation
     if federation is None:
         return None
-    found = [(iteration, run.tools.artifacts.info(ref)) for iteration, ref in enumerate(releases)]
+    infos = [run.tools.artifacts.info(ref) for ref in releases]
     rounds = [
         {
             "iteration": iteration,
@@ -142,13 +142,13 @@ def parties_happened(run: Run, releases: Sequence[ArtifactRef]) -> dict[str, Any
             "of_one": info.get("bytes", {}).get("kinds", {}),
             "read_back": bool(info.get("read_back")),
         }
-        for iteration, info in found
+        for iteration, info in enumerate(infos)
     ]
     return _about(federation, run.prepared.noise) | {"rounds": rounds}
 
 
 def traffic_of(run: Run, releases: Sequence[ArtifactRef], iteration: int) -> dict[str, int]:
-    """Return the bytes of all parties in the vote of an iteration, by way; empty where none travelled."""
+    """Return the bytes sent in the vote of an iteration, by direction; empty without messages."""
     if run.prepared.federation is None or len(releases) <= iteration:
         return {}
     info = run.tools.artifacts.info(releases[iteration])
@@ -164,52 +164,52 @@ def _about(federation: Federation, noise: Noise) -> dict[str, Any]:
         "colluding": parties.colluding,
         "share": shared.share_int / noise.scale,
         "guarantees": [
-            {"colluding": one.colluding, "epsilon": finite(one.epsilon), "promised": one.promised}
-            for one in (guarantees(shared) if noise.releases else ())
+            {"colluding": case.colluding, "epsilon": finite(case.epsilon), "promised": case.promised}
+            for case in (guarantees(shared) if noise.releases else ())
         ],
     }
 
 
 MOST_NAMES = 6
-READ_BACK = "read back from the budget book, no party was asked"
+READ_BACK = "reused from the ledger, no message to a party"
 
 
-def planned_lines(told: Mapping[str, Any], epsilon: Any) -> list[str]:
-    """Say who takes part, what each is charged, and what holds when some collude."""
-    names = told["names"]
+def planned_lines(values: Mapping[str, Any], epsilon: Any) -> list[str]:
+    """Return lines about parties, their charges and the guarantees if some collude."""
+    names = values["names"]
     shown = ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
     lines = [
-        f"parties       {told['number']} ({shown}), at least {told['minimum']} in each sum; each is waited for "
-        f"{told['minutes']:g} minutes",
-        f"each party    pays these releases from its own budget book and adds noise of sigma {told['share']:.4f} votes",
-        f"sends         {told['bytes_up_first_round']} bytes of masked counts in the first round, "
-        f"{told['histograms']} for each text; gets vectors as {told['embeddings']}",
+        f"parties       {values['number']} ({shown}), at least {values['minimum']} in each sum; timeout "
+        f"{values['minutes']:g} minutes",
+        f"each party    charges these releases to its own ledger and adds noise of sigma {values['share']:.4f} votes",
+        f"sends         {values['bytes_up_first_round']} bytes of masked counts in the first round, "
+        f"{values['histograms']} for each text; receives vectors as {values['embeddings']}",
     ]
-    stated = told["colluding"]
-    for one in told["guarantees"]:
-        kept = "kept" if one["promised"] else "NOT kept"
-        mark = " (stated)" if one["colluding"] == stated else ""
+    stated = values["colluding"]
+    for case in values["guarantees"]:
+        holds = "holds" if case["promised"] else "does NOT hold"
+        mark = " (stated)" if case["colluding"] == stated else ""
         lines.append(
-            f"if {one['colluding']:>3} collude{mark}: epsilon {epsilon(one['epsilon'])}, the promise is {kept}"
+            f"if {case['colluding']:>3} collude{mark}: epsilon {epsilon(case['epsilon'])}, the guarantee {holds}"
         )
     return lines
 
 
-def happened_lines(told: Mapping[str, Any]) -> list[str]:
-    """Say what travelled in each round, and who was dropped."""
+def happened_lines(values: Mapping[str, Any]) -> list[str]:
+    """Return lines about the messages of each round and its dropped parties."""
     lines = []
-    for one in told["rounds"]:
-        lines.append(f"parties     iteration {one['iteration']}: {_round(one)}")
-        lines += [f"            without {party}: {why}" for party, why in one["dropped"].items()]
+    for vote in values["rounds"]:
+        lines.append(f"parties     iteration {vote['iteration']}: {_round(vote)}")
+        lines += [f"            without {party}: {why}" for party, why in vote["dropped"].items()]
     return lines
 
 
-def _round(one: Mapping[str, Any]) -> str:
-    ways = one["bytes"]
-    took = (
-        f"{one['parties']} in attempt {one['attempt']}, {ways['down']} bytes down, {ways['between']} between, "
-        f"{ways['up']} up"
+def _round(vote: Mapping[str, Any]) -> str:
+    traffic = vote["bytes"]
+    line = (
+        f"{vote['parties']} in attempt {vote['attempt']}, {traffic['down']} bytes down, {traffic['between']} between, "
+        f"{traffic['up']} up"
     )
-    if not one.get("read_back"):
-        return took
-    return f"{READ_BACK}; when it was summed: {took}" if one["parties"] else f"{READ_BACK}, whose round is gone"
+    if not vote.get("read_back"):
+        return line
+    return f"{READ_BACK}; original vote: {line}" if vote["parties"] else f"{READ_BACK}, original vote unknown"

@@ -1,4 +1,4 @@
-"""The end of a run: unspent budget goes back, the report is written, experiments are recorded, the book is closed."""
+"""Finishes a run: returns unspent budget, writes report and summary, logs to MLflow, closes the manifest."""
 
 from __future__ import annotations
 
@@ -56,54 +56,56 @@ if TYPE_CHECKING:
 PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot, "confusion": confusion_plot}
 PLOTS |= {"balance": balance_plot}
 SAMPLES_SHOWN = 2
-TOO_FAINT = "the noise on the moments was louder than the private rows: the student was trained without adaptation"
+TOO_NOISY = "the noise on the moments exceeded their signal: the student was trained without adaptation"
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """What a run made, in order; `synthetic` is None where nothing may be made of it."""
+class RunResults:
+    """The results of a run, in order; `synthetic` is None for a run that writes no texts."""
 
     facts: tuple[Facts, ...]
     written: tuple[Written, ...]
-    asked: tuple[Written, ...]
+    generated: tuple[Written, ...]
     releases: tuple[ArtifactRef, ...]
     synthetic: ArtifactRef | None
     student: dict[str, Any]
 
 
-def finish_run(run: Run, made: Made) -> dict[str, Any]:
-    """Close a run; every file is written whole before the manifest says 'done'.
+def finish_run(run: Run, results: RunResults) -> dict[str, Any]:
+    """Finish a run; all files are complete before the manifest state becomes 'done'.
 
-    Returns the flow's state, with the result as its message and the summary as its data.
+    Returns the flow's state with the result as its message and the summary as its data.
     """
     name = run.tools.called
     if name.dataset:
         run.tools.ledger.finish(name.dataset, name.run_id)
     if run.prepared.federation is not None:
         end_run(run.tools.exchange, name.run_id)
-    report = _unless_unchanged(run, _report(run, made))
+    report = _unless_unchanged(run, _report(run, results))
     run.tools.artifacts.write_text(f"runs/{name.run_id}/report.json", json.dumps(to_json(report)))
     page = write_report(run.tools.artifacts, name.run_id)
-    _track(run, report, made.synthetic, page)
-    found = summary(run, report, _mlflow(run))
-    run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(found, indent=2, allow_nan=False))
-    run.page.result(found, run.tools.tracker.ui_link())
+    _track(run, report, results.synthetic, page)
+    finished_summary = summary(run, report, _mlflow(run))
+    run.tools.artifacts.write_text(
+        f"runs/{name.run_id}/summary.json", json.dumps(finished_summary, indent=2, allow_nan=False)
+    )
+    run.page.result(finished_summary, run.tools.tracker.ui_link())
     ended = {"state": "done", "ended": now(), "not_private": report.not_private}
-    run.book.update(**ended, **run.money, mlflow_run_id=found["mlflow_run_id"], error=None)
-    # Who calls the flow gets the data of its state: the summary.
-    return cast("dict[str, Any]", Completed(message=result_line(found), data=found))
+    run.book.update(**ended, **run.money, mlflow_run_id=finished_summary["mlflow_run_id"], error=None)
+    # A flow call returns the data of the final state, which is the summary.
+    return cast("dict[str, Any]", Completed(message=result_line(finished_summary), data=finished_summary))
 
 
 def write_report(artifacts: Artifacts, run_id: str) -> Path:
-    """Render report.html from report.json; return its place on this machine."""
+    """Render report.html from report.json; return its local path."""
     stored = artifacts.read_text(f"runs/{run_id}/report.json")
     if stored is None:
-        raise ConfigError(f"Run {run_id} has no report yet; type: wasp resume {run_id}")
+        raise ConfigError(f"Run {run_id} has no report yet. Resume with: wasp resume {run_id}")
     return artifacts.write_text(f"runs/{run_id}/report.html", render(from_json(json.loads(stored))))
 
 
 def _unless_unchanged(run: Run, report: Report) -> Report:
-    """Return the stored report if only its duration differs: a run that reuses everything changes no page."""
+    """Return the stored report if only its duration differs, so a run that reuses everything changes no file."""
     stored = run.tools.artifacts.read_text(f"runs/{report.run_id}/report.json")
     if stored is None:
         return report
@@ -113,11 +115,13 @@ def _unless_unchanged(run: Run, report: Report) -> Report:
     return replace(report, **seconds) if is_unchanged else report
 
 
-def _report(run: Run, made: Made) -> Report:
+def _report(run: Run, results: RunResults) -> Report:
     name, config = run.tools.called, run.config
     folder, where = f"runs/{name.run_id}", run.tools.artifacts.where
-    scores = _scores(made.student["test"], run.prepared.card.label_names)
-    useful = usefulness(run, scores, made.asked, made.releases, made.synthetic.rows if made.synthetic else None)
+    scores = _scores(results.student["test"], run.prepared.card.label_names)
+    useful = usefulness(
+        run, scores, results.generated, results.releases, results.synthetic.rows if results.synthetic else None
+    )
     return Report(
         run_id=name.run_id,
         flow=name.flow,
@@ -125,17 +129,17 @@ def _report(run: Run, made: Made) -> Report:
         state="done",
         seconds=round(time.monotonic() - run.started, 1),
         plan=_plan(run),
-        happened=_happened(run, made),
-        iterations=made.facts,
-        degraded=_degraded(run, made),
+        happened=_happened(run, results),
+        iterations=results.facts,
+        degraded=_degraded(run, results),
         warnings=run.prepared.warnings,
         scores=scores,
-        samples=_samples(run, made.written),
+        samples=_samples(run, results.written),
         touched=_touched(run) + run.touched,
-        outgoing=outgoing(run, made.asked, made.facts),
-        map=_map(run, made),
+        outgoing=outgoing(run, results.generated, results.facts),
+        map=_map(run, results),
         places={
-            **({"synthetic texts": where(made.synthetic.path)} if made.synthetic else {}),
+            **({"synthetic texts": where(results.synthetic.path)} if results.synthetic else {}),
             "all artifacts": where(folder),
             "student": where(run.student_folder),
             "MLflow": _mlflow(run),
@@ -144,47 +148,47 @@ def _report(run: Run, made: Made) -> Report:
         versions=versions(),
         approval=_approval(run),
         opens_rows=config.opens_rows,
-        parties=parties_happened(run, made.releases),
-        balance=_balance(run, made.written),
+        parties=parties_happened(run, results.releases),
+        balance=_balance(run, results.written),
         usefulness=useful,
         sections=tuple(find_method(run.config.flow_name).sections(run)),
     )
 
 
-def _map(run: Run, made: Made) -> MapPoints | None:
-    if not made.written:
+def _map(run: Run, results: RunResults) -> MapPoints | None:
+    if not results.written:
         return None
     config, shown = run.config, run.prepared.shown
     by_tsne = config.evaluation.map == "tsne"
-    return map_points(run.tools, made.written, (run.prepared.test, shown), config.execution.seed, by_tsne)
+    return map_points(run.tools, results.written, (run.prepared.test, shown), config.execution.seed, by_tsne)
 
 
 def _next(run: Run, useful: Usefulness | None) -> tuple[tuple[str, str], ...]:
-    name, found = run.tools.called, []
+    name, commands = run.tools.called, []
     if useful is not None and useful.warnings:
-        commands = advice(name.flow, run.config.opens_rows, bool(run.config.models))
-        found += [(f"wasp {command}", purpose) for command, purpose in commands]
+        steps = advice(name.flow, run.config.opens_rows, bool(run.config.models))
+        commands += [(f"wasp {step}", purpose) for step, purpose in steps]
     elif not run.prepared.noise.non_private:
-        found.append((f"wasp export {name.run_id} FOLDER", "copy what may be shared into a folder"))
+        commands.append((f"wasp export {name.run_id} FOLDER", "copy the files that may be shared into a folder"))
     if name.dataset:
-        found.append((f"wasp budget history {shlex.quote(name.dataset)}", "see every entry of the budget book"))
-    return tuple(found) or ((f"wasp show {name.run_id}", "see the run's numbers"),)
+        commands.append((f"wasp budget history {shlex.quote(name.dataset)}", "show all entries of the privacy ledger"))
+    return tuple(commands) or ((f"wasp show {name.run_id}", "show the run's numbers"),)
 
 
 def _mlflow(run: Run) -> str:
-    """Say where the MLflow run is: its page, or the command that shows the database."""
+    """Return the URL of the MLflow run, or the command that opens its database."""
     tracker = run.tools.tracker
     if tracker.ui_link():
         return str(tracker.ui_link())
     if tracker.mlflow_run_id is None:
-        return f"not tracked: {tracker.problem or 'nothing was sent'}"
+        return f"not tracked: {tracker.problem or 'nothing was logged'}"
     uri, _ = tracking_store(run.config.tracking.mlflow, run.tools.home)
-    return f"run {tracker.mlflow_run_id}; to look at it: mlflow server --backend-store-uri {shlex.quote(redact(uri))}"
+    return f"run {tracker.mlflow_run_id}; show it with: mlflow server --backend-store-uri {shlex.quote(redact(uri))}"
 
 
 def _approval(run: Run) -> str:
-    kept = run.book.values["approval"]
-    return str(Approval(**kept)) if kept else ""
+    approval = run.book.values["approval"]
+    return str(Approval(**approval)) if approval else ""
 
 
 def _plan(run: Run) -> Plan:
@@ -200,7 +204,7 @@ def _plan(run: Run) -> Plan:
         protects=noise.privacy.protects,
         adjacency=noise.privacy.adjacency,
         samples=run.config.result_size,
-        calls=sum(one.number for one in run.config.asks),
+        calls=sum(calls.number for calls in run.config.asks),
         released=_released(run),
         public_rows=run.config.private.public_rows if run.config.private else "",
     )
@@ -211,41 +215,41 @@ def _released(run: Run) -> tuple[Released, ...]:
     return tuple(Released(name, outcome.kind, outcome.text, outcome.affected) for name, outcome in outcomes)
 
 
-def _happened(run: Run, made: Made) -> Happened:
-    entries = run.spent(made.releases)
+def _happened(run: Run, results: RunResults) -> Happened:
+    entries = run.spent(results.releases)
     charges = tuple(
         Charge(
-            one.mechanism,
-            one.event,
-            one.sensitivity or 0.0,
-            one.sensitivity_reason,
-            one.noise_scale or 0.0,
-            one.protects,
-            one.adjacency,
+            entry.mechanism,
+            entry.event,
+            entry.sensitivity or 0.0,
+            entry.sensitivity_reason,
+            entry.noise_scale or 0.0,
+            entry.protects,
+            entry.adjacency,
         )
-        for one in entries
+        for entry in entries
     )
     own = [entry for entry in entries if entry.run_id == run.tools.run_id]
-    rows = made.synthetic.rows if made.synthetic else 0
+    rows = results.synthetic.rows if results.synthetic else 0
     loss, added = finite(run.loss(entries)), finite(run.loss(own))
     return Happened(loss, len(entries), rows, charges, added, len(own))
 
 
-def _degraded(run: Run, made: Made) -> tuple[str, ...]:
-    """Return which texts, models or steps the run did without; a warning alone degrades nothing."""
-    missing = run.config.result_size - made.synthetic.rows if made.synthetic else 0
+def _degraded(run: Run, results: RunResults) -> tuple[str, ...]:
+    """Return missing texts, models and steps; a warning alone does not make a run degraded."""
+    missing = run.config.result_size - results.synthetic.rows if results.synthetic else 0
     short = (f"{missing} texts are missing: {run.why_missing}",) if missing > 0 else ()
     down = tuple(
         f"{plm} was down in iteration {facts.iteration}: {why}"
-        for facts in made.facts
+        for facts in results.facts
         for plm, why in facts.down.items()
     )
-    return short + down + run.remarks(made.releases) + adaptation_remarks(made.student)
+    return short + down + run.remarks(results.releases) + adaptation_remarks(results.student)
 
 
 def adaptation_remarks(student: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return that the student was not adapted, because the release for it was too noisy; nothing otherwise."""
-    return (TOO_FAINT,) if student.get("adapted_to") == 0 else ()
+    """Return a remark if the student was not adapted because the release was too noisy."""
+    return (TOO_NOISY,) if student.get("adapted_to") == 0 else ()
 
 
 def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | None:
@@ -263,24 +267,24 @@ def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | N
 def _samples(run: Run, written: Sequence[Written]) -> tuple[Sample, ...]:
     if not written:
         return ()
-    last = max(one.iteration for one in written)
-    rows = read_samples(run.tools, [one for one in written if one.iteration == last])
+    last = max(table.iteration for table in written)
+    rows = read_samples(run.tools, [table for table in written if table.iteration == last])
     shown = rows.groupby(["plm", "label"], sort=False).head(SAMPLES_SHOWN)
     columns = (shown[name].tolist() for name in ("plm", "label", "iteration", "text"))
     return tuple(Sample(*values) for values in zip(*columns, strict=True))
 
 
 def _touched(run: Run) -> tuple[Touched, ...]:
-    found = []
+    touched = []
     if run.config.evaluation.fid_reference == "private":
-        found.append(
+        touched.append(
             Touched("FID against the private rows", "iterations and measures.json", "evaluation.fid_reference: private")
         )
-    return (*found, *(touched for release in run.prepared.releases.items for touched in release.outcome().unnoised))
+    return (*touched, *(exposed for release in run.prepared.releases.items for exposed in release.outcome().unnoised))
 
 
 def _balance(run: Run, written: Sequence[Written]) -> tuple[ClassShare, ...]:
-    """Return the part of each class by the tutor, in the result and among test rows; nothing without noise."""
+    """Return each class's share: noisy count, result and test rows; empty without noisy label counts."""
     if not run.shares or not run.shares_are_noisy:
         return ()
     texts = read_samples(run.tools, written)["label"].value_counts(normalize=True)

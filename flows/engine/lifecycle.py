@@ -1,4 +1,4 @@
-"""What every flow shares: prepare, hold the run, reserve the budget, and leave it in order whatever happens."""
+"""Run lifecycle that all flows share: prepare, lock, reserve the budget, clean up on failure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 
 
 def flow_run_name() -> str:
-    """Name a flow run after what it does: flow, task, epsilon, seed."""
+    """Return the name of a flow run: flow, task, epsilon, seed."""
     config = runtime.flow_run.parameters["config"]
     flow = str(runtime.flow_run.flow_name)
     if isinstance(config, dict):
@@ -50,75 +50,74 @@ def flow_run_name() -> str:
 
 @contextmanager
 def running(flow: str, config: AnyConfig, resumes: str | None, kind: type[AnyRun]) -> Iterator[AnyRun]:
-    """Open a run of the class `kind`: check everything, hold it for this process, reserve its budget, show its plan.
+    """Open a run of the class `kind`: check everything, lock the run, reserve its budget, show its plan.
 
-    Where the configuration asks for it, a person approves the plan before a private row is opened. A failure says
-    step, cause and next move, and is written into the manifest; what was reserved stays reserved until the run is
-    resumed or given up, so that nobody else spends it meanwhile. A run that stops
-    before its first release because of too few texts returns it.
+    If configured, a person approves the plan before private data is opened. A failure is reported with step, cause and
+    next command, and is stored in the manifest. The reservation remains until the run is resumed or abandoned, so no
+    other run can spend it. A run that stops for too few texts before its first release returns its reservation.
     """
     started, home, story = time.monotonic(), state_folder(), Story()
     with told(story), beating():
         check_room(home)
-        prepared = prepare(flow, config, home, _asking(flow, config, resumes))
+        prepared = prepare(flow, config, home, _approver(flow, config, resumes))
         name = prepared.tools.called
         if resumes not in (None, name.run_id):
             raise ConfigError(
-                f"Run {resumes} cannot go on: its task file, rows or models are not what they were when it started. "
-                f"Bring them back, or start a new run with its own budget ({name.run_id}): wasp run {flow}"
+                f"Run {resumes} cannot be resumed: its task file, data or models changed since it started. Restore "
+                f"them, or start a new run with its own budget ({name.run_id}): wasp run {flow}"
             )
         story.folder = home / "runs" / name.run_id
         with in_use(home), held(home, name.run_id, prepared.tools.ledger):
-            stands = standing(prepared.tools.artifacts, name.run_id, config.privacy.respends)
+            finished_summary = standing(prepared.tools.artifacts, name.run_id, config.privacy.respends)
             book = open_book(flow, prepared, keep_choice=resumes is not None)
-            if stands is not None:
-                yield kind(prepared, book, started, stands)
+            if finished_summary is not None:
+                yield kind(prepared, book, started, finished_summary)
                 return
             if prepared.plan.charges:
-                prepared.tools.ledger.reserve(name.dataset, prepared.plan, _signed(prepared))
+                prepared.tools.ledger.reserve(name.dataset, prepared.plan, _reserved_by(prepared))
             story.begun = True
-            with _ended(kind(prepared, book, started), story) as run:
+            with _record_failure(kind(prepared, book, started), story) as run:
                 _announce(run, prepared, book)
                 yield run
 
 
-def _asking(flow: str, config: AnyConfig, resumes: str | None) -> Ask | None:
-    """Return what asks for the approval of a plan; None where none is asked for."""
+def _approver(flow: str, config: AnyConfig, resumes: str | None) -> Ask | None:
+    """Return a function that requests approval of a plan; None if the configuration requires none."""
     if not config.execution.approval:
         return None
 
-    def asked(tools: RunTools, card: TaskCard, releases: Releases, warnings: Sequence[str]) -> Approval:
+    def request_approval(tools: RunTools, card: TaskCard, releases: Releases, warnings: Sequence[str]) -> Approval:
         plan = plan_of(config, card, releases, measured_lengths(tools)).to_json() | {"warnings": list(warnings)}
         plan |= {"dataset": tools.private.name if config.private else ""}
         return ask(flow, config, card, plan, resumes)
 
-    return asked
+    return request_approval
 
 
-def _signed(prepared: Prepared) -> str:
-    """Return who reserves, for the budget book: whoever runs this, and whoever approved it."""
+def _reserved_by(prepared: Prepared) -> str:
+    """Return the name for the reservation in the ledger: the user, and the approver if there is one."""
     return f"{who()}, approved by {prepared.approval.by}" if prepared.approval else who()
 
 
 @contextmanager
-def _ended(run: AnyRun, story: Story) -> Iterator[AnyRun]:
-    """Write an end that is not the end of the flow into the manifest, whatever the disk or the tracking says to it."""
+def _record_failure(run: AnyRun, story: Story) -> Iterator[AnyRun]:
+    """Store a failure in the manifest, also if the disk or the tracking server fails; then flush the run page."""
     try:
         yield run
     except BaseException as error:
         if isinstance(error, TooFewTextsError):
             error.args = (f"{error}. {return_reservation(run)}",)
-        go_on = f"wasp resume {run.tools.run_id}"
-        display().say(f"stopped by {type(error).__name__}; go on with: {go_on}")
-        words = in_words(error, story) if isinstance(error, Exception) else f"{type(error).__name__}. Next: {go_on}"
+        resume = f"wasp resume {run.tools.run_id}"
+        display().say(f"Interrupted ({type(error).__name__}). Resume with: {resume}")
+        message = in_words(error, story) if isinstance(error, Exception) else f"{type(error).__name__}. Next: {resume}"
         try:
-            run.book.update(state="failed", ended=now(), error=words, **run.money)
+            run.book.update(state="failed", ended=now(), error=message, **run.money)
             run.tools.tracker.end("FAILED")
         except (OSError, WaspError) as further:
-            display().say(f"that could not be written down: {further}")
+            display().say(f"The failure could not be stored in the manifest: {further}")
         page.flush(page.PATIENCE_SECONDS if isinstance(error, Exception) else 1.0)
         raise
-    else:  # the run is over and written down: nothing that happens while its page is waited for makes it failed
+    else:  # the run is finished and stored: errors while its page is flushed must not mark it as failed
         PAGE.flush()
         page.flush()
 

@@ -1,8 +1,8 @@
-"""The protocols of a method and of a release: all that the engine knows of either.
+"""Protocols of methods and releases, which the engine depends on instead of concrete methods.
 
-A method is a package below `flows.methods`, or a package elsewhere with an entry point of the group `wasp.methods`. It
-exports one `Method`. Its releases are objects that implement `Release`; plan, run page, report, data card, release gate
-and audit loop over them.
+A method is a package below `flows.methods`, or another package with an entry point in the group `wasp.methods`. It
+exports one `Method`. Its releases implement `Release`; plan, run page, report, data card, release gate and audit loop
+over them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from tasks.text.prompts import TaskCard
 
 
-OWN_DATA = "A start for your own rows: fill in the empty fields."
+OWN_DATA = "Template for your own data: fill in the empty fields."
 """Summary of a preset for a user's own records."""
-PARTIES = "Several parties hold the rows and are running (wasp party): name their registry and the exchange."
+PARTIES = "Several parties hold the data and run `wasp party`: set their registry and the exchange."
 """Summary of a preset for several parties."""
 
 
@@ -48,9 +48,9 @@ class FlowEntry:
     """A flow of the catalogue.
 
     `flow_path`: "module.function" of the Prefect flow, imported when it runs. `config`: class of its configuration.
-    `planner`: function that plans a configuration. `text_module`: module whose `plan` and `summary` format its answers
-    for the terminal. `result`: file of a run that holds its summary. `continued`: whether its runs have a state, which
-    can be resumed, reported and abandoned. `asks_models`: whether it calls language models, which `preview` shows.
+    `planner`: function that plans a configuration. `text_module`: module whose `plan` and `summary` format results for
+    the terminal. `result`: file with the summary of a run. `continued`: its runs have a state and can be resumed,
+    reported and abandoned. `asks_models`: it calls language models, whose texts `preview` shows.
     """
 
     name: str
@@ -83,7 +83,7 @@ class FlowEntry:
 
 @dataclass(frozen=True, slots=True)
 class ReleasePlan:
-    """A release in the plan of a run: its part of the plan's JSON, and its lines in a terminal."""
+    """A release in the plan of a run: its part of the plan's JSON, and its lines in the terminal."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     lines: tuple[str, ...] = ()
@@ -91,11 +91,11 @@ class ReleasePlan:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOutcome:
-    """A release after a run, as report, data card and ledger page show it.
+    """A release after a run, as shown by report, data card and ledger page.
 
-    `kind`: "votes", "training", "density", "keyphrases", "teachers", "moments" or a word of the method's own.
-    `text`: what was released, as a sentence without its full stop; empty for votes, whose noise the report describes.
-    `affected`: what of the output depends on it. `unnoised`: what was computed without noise.
+    `kind`: "votes", "training", "density", "keyphrases", "teachers", "moments" or a kind of the method.
+    `text`: the released values, as a sentence without its full stop; empty for votes, whose noise the report describes.
+    `affected`: the outputs that depend on the release. `unnoised`: values that were computed without noise.
     """
 
     kind: str
@@ -106,11 +106,11 @@ class ReleaseOutcome:
 
 @dataclass(frozen=True, slots=True)
 class AuditCase:
-    """How audits attack a release.
+    """An audit of a release.
 
     `kind`: the first two words of the mechanism's name in the findings of an audit. `claim`: the numbers that a finding
-    must share with a vote to be about it; None for other releases, which are compared by noise and sensitivity.
-    `attack`: makes the attack for so many trials and a confidence; None for the kinds that the flow audit knows.
+    and a vote must share to match; None for other releases, which are compared by noise and sensitivity. `attack`:
+    creates the attack for a number of trials and a confidence; None for the kinds that the audit flow implements.
     """
 
     kind: str
@@ -120,41 +120,41 @@ class AuditCase:
 
 
 class Release(Protocol):
-    """One differentially private output of a run."""
+    """A differentially private output of a run."""
 
     @property
     def name(self) -> str:
         """Name of the release, unique in a run."""
 
     def charges(self) -> tuple[Charge, ...]:
-        """Return its charges in the privacy ledger, in order, with sensitivity and scale as fields."""
+        """Return the charges in the privacy ledger, in order, with sensitivity and scale as fields."""
 
     def plan(self, card: TaskCard) -> ReleasePlan:
-        """Return its part of the plan."""
+        """Return the part of the plan about this release."""
 
     def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
-        """Return what the user should know before a run; public numbers only."""
+        """Return warnings to show before a run; they contain public numbers only."""
         return []
 
     def outcome(self) -> ReleaseOutcome:
-        """Return what report, card and ledger page show of it."""
+        """Return the content for report, data card and ledger page."""
 
     def audits(self) -> tuple[AuditCase, ...]:
-        """Return the audits that speak of it; empty means "never audited"."""
+        """Return the audits of this release; empty means "never audited"."""
         return ()
 
 
 @runtime_checkable
 class TrainingAid(Protocol):
-    """A release that comes before the student is trained, for its training."""
+    """A release that is made for the training of the student."""
 
     def prepare_training(self, run: Run, job: TrainJob) -> TrainJob:
-        """Make the release and return the job of training with it."""
+        """Make the release; return the training job with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Releases:
-    """The calibrated releases of a run, in the order of the ledger; `noise` describes all of them together."""
+    """The calibrated releases of a run, in the order of the ledger; `noise` describes all of them."""
 
     noise: Noise
     items: tuple[Release, ...] = ()
@@ -196,10 +196,10 @@ def no_sections(run: Run) -> Sequence[Section]:  # noqa: ARG001
 class Method(FlowEntry):
     """A method: a package of `flows.methods`, or of the entry point group `wasp.methods`, exports it as `METHOD`.
 
-    `releases`: calibrates the releases of a configuration; the budget is shared out here. `check`: refuses
-    configurations that cannot run, with ConfigError. `warnings`: what the user should know before a run.
-    `check_models`: refuses models that cannot be used. `contents`: digests of further inputs that a run depends on.
-    `preview_phrases`: phrases that the prompts of a preview ask for. `sections`: further sections of the report.
+    `releases`: calibrates the releases of a configuration; it divides the budget among them. `check`: raises
+    ConfigError for configurations that cannot run. `warnings`: messages to show before a run. `check_models`: rejects
+    models that cannot be used. `contents`: digests of further inputs that a run depends on. `preview_phrases`: phrases
+    for the prompts of a preview. `sections`: further sections of the report.
     """
 
     releases: Callable[[Any], Releases]

@@ -1,4 +1,7 @@
-"""What a run will ask and spend, from its configuration alone."""
+"""Plan of a run: its calls, cost, releases and privacy loss, from the configuration alone.
+
+A user or an approver sees it before private data is opened and before a model is called.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +25,15 @@ if TYPE_CHECKING:
 
 RELEASE_KEYS: dict[str, Any] = dict.fromkeys(("training", "keyphrases", "words", "moments", "density", "expected"))
 RELEASE_KEYS |= {"beside": []}
-"""Keys that the JSON of every plan has, whatever its releases."""
+"""Keys in the JSON of every plan, with or without such releases."""
 CHARACTERS_PER_TOKEN = 4.0
 EXAMPLE_CHARACTERS = 160
 
 
 def planned(config: AnyConfig) -> dict[str, Any]:
-    """Return the plan of a configuration, and under `problems` what a run would stop on: rows, models, packages.
+    """Return the plan of a configuration; `problems` lists rows, models and packages that would stop it.
 
-    Raises ConfigError for numbers or a task file that cannot be run, together with these problems.
+    Raises ConfigError for an invalid task file or invalid numbers, together with these problems.
     """
     from flows.engine.checks import problems_of, raise_problems
     from flows.runtime.state_folder import state_folder
@@ -39,15 +42,15 @@ def planned(config: AnyConfig) -> dict[str, Any]:
     try:
         numbers = numbers_of(config)
     except WaspError as error:
-        raise_problems(list({str(one): one for one in (error, *problems)}.values()))
+        raise_problems(list({str(problem): problem for problem in (error, *problems)}.values()))
         raise
     return numbers | {"problems": [str(problem) for problem in problems]}
 
 
 def numbers_of(config: AnyConfig) -> dict[str, Any]:
-    """Return what a configuration asks and spends, with what its models were measured to take and warnings.
+    """Return the plan of a configuration with measured token counts and times of its models, and warnings.
 
-    Raises ConfigError for numbers or a task file that cannot be run.
+    Raises ConfigError for an invalid task file or invalid numbers.
     """
     from flows.config.task_files import load_task
     from flows.engine.estimates import measured_lengths
@@ -65,11 +68,11 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What a run will call and spend, before it does.
+    """The planned calls, cost and privacy loss of a run.
 
-    `releases`: charges in the privacy ledger; an epsilon is None where there is no noise. `minutes_of_writing`: None
+    `releases`: number of charges in the privacy ledger. Epsilons are None without noise. `minutes_of_writing`: None
     until every model was measured. `release_values`: the parts of the releases in the JSON. `lines`: releases, noise
-    and epsilon, as terminal, run page and approval show them.
+    and epsilon, as shown by terminal, run page and approval.
     """
 
     task: str
@@ -119,16 +122,16 @@ class RunPlan:
 def plan_of(
     config: AnyConfig, card: TaskCard, releases: Releases, lengths: Mapping[str, Lengths] | None = None
 ) -> RunPlan:
-    """Return the plan of a configuration; nothing is called.
+    """Return the plan of a configuration; no model is called.
 
-    A model that has answered before is planned with its own `lengths`; others with four characters a token and
-    completions of `max_tokens`. Texts in prompts count 160 characters. Models write equal shares, at the same time.
+    A model with cached completions is planned with its own `lengths`, other models with four characters per token and
+    completions of `max_tokens`. A text in a prompt counts 160 characters. Models write equal shares concurrently.
     """
-    known = lengths or {}
-    tokens = {plm.name: _tokens(config, card, plm.name, known.get(plm.name)) for plm in config.models}
+    cached = lengths or {}
+    tokens = {plm.name: _tokens(config, card, plm.name, cached.get(plm.name)) for plm in config.models}
     dollars = _dollars(config, tokens)
-    unreported = sorted(name for name, lengths in known.items() if lengths.estimated)
-    minutes = [_calls(config, name) * lengths.seconds / 60 for name, lengths in known.items()]
+    unreported = sorted(name for name, lengths in cached.items() if lengths.estimated)
+    minutes = [_calls(config, name) * lengths.seconds / 60 for name, lengths in cached.items()]
     noise, parties, other = releases.noise, parties_planned(config, releases.noise), _other(config)
     release_plans = [release.plan(card) for release in releases.items]
     plan = RunPlan(
@@ -142,8 +145,8 @@ def plan_of(
         dollars_about=sum(dollars.values()),
         dollars_estimated=sum(dollars[name] for name in unreported),
         usage_unreported=unreported,
-        measured=sorted(known),
-        minutes_of_writing=max(minutes, default=0.0) if len(known) == len(config.models) else None,
+        measured=sorted(cached),
+        minutes_of_writing=max(minutes, default=0.0) if len(cached) == len(config.models) else None,
         max_dollars=config.limits.max_dollars,
         releases=len(releases.charges),
         events=[dict(charge.event) for charge in releases.charges],
@@ -173,7 +176,7 @@ def plan_of(
 
 
 def _merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the values of all releases; lists under one key are joined."""
+    """Return the values of all releases; lists under the same key are concatenated."""
     values: dict[str, Any] = {}
     for part in parts:
         for key, value in part.items():
@@ -182,11 +185,11 @@ def _merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _privacy_lines(plan: RunPlan, release_lines: Sequence[str]) -> list[str]:
-    """Return what a run does with private records, and its privacy loss, line by line."""
+    """Return lines about releases, noise and privacy loss of a run."""
     if not plan.opens_rows:
-        return ["private rows  none are opened: epsilon 0, and the privacy ledger does not change"]
+        return ["private data  not used (epsilon 0, ledger unchanged)"]
     if plan.releases == 0:
-        return ["releases      none: no private row is touched, epsilon 0"]
+        return ["releases      none (no private data is used, epsilon 0)"]
     if plan.calibration == "none":
         return list(release_lines)
     lines = [*release_lines, f"protects      one {plan.protects}"]
@@ -201,23 +204,23 @@ def _privacy_lines(plan: RunPlan, release_lines: Sequence[str]) -> list[str]:
     other = plan.other_calibration
     if other is not None:
         lines.append(
-            f"otherwise     calibration {other['calibration']}: sigma {other['sigma']:.4f}, stated "
+            f"alternative   calibration {other['calibration']}: sigma {other['sigma']:.4f}, stated "
             f"{text.epsilon(other['epsilon_stated'])}, exact {text.epsilon(other['epsilon_exact'])}"
         )
     return lines
 
 
 def _steps(execution: Execution) -> str:
-    """Say where the steps of the run are carried out."""
+    """Return where and with which concurrency the steps run."""
     at_once = f"{execution.max_workers} at a time"
     if execution.task_runner == "threads":
         return f"{at_once}, in threads of one process"
-    started = f"at {execution.cluster}" if execution.cluster else "that is started here for the run"
+    started = f"at {execution.cluster}" if execution.cluster else "started on this machine for the run"
     return f"{at_once}, on a {execution.task_runner.capitalize()} cluster {started}"
 
 
 def _tokens(config: AnyConfig, card: TaskCard, model: str, lengths: Lengths | None) -> tuple[float, float]:
-    """Return the tokens that one model reads and writes with an equal share of what its like are asked."""
+    """Return the input and output tokens of one model, with an equal share of the calls to its group of models."""
     characters = sum(share * _characters(card, asks) for asks, share in _shares(config, model))
     per_token = CHARACTERS_PER_TOKEN
     if lengths is not None and lengths.tokens_in > 0:
@@ -234,13 +237,13 @@ def _shares(config: AnyConfig, model: str) -> list[tuple[Asks, float]]:
     return [(asks, asks.number / len(asks.models)) for asks in config.asks if model in asks.models]
 
 
-def _dollars(config: AnyConfig, asked: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """Return what each model costs; one without a price counts as free, a batch API as half."""
-    dollars = dict.fromkeys(asked, 0.0)
+def _dollars(config: AnyConfig, tokens: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+    """Return the dollars of each model: 0 without a price, half of the price with a batch API."""
+    dollars = dict.fromkeys(tokens, 0.0)
     for plm in config.models:
         price = plm.stated_price
         if price is not None:
-            read, written = asked[plm.name]
+            read, written = tokens[plm.name]
             whole = (read * price.input + written * price.output) / 1e6
             dollars[plm.name] = whole / 2 if plm.batch_api else whole
     return dollars
@@ -256,12 +259,12 @@ def _characters(card: TaskCard, asks: Asks) -> int:
 
 
 def _other(config: AnyConfig) -> dict[str, Any] | None:
-    """Return what the calibration that was not chosen would do; None where there is no other."""
+    """Return the noise with the calibration that was not chosen; None without an alternative."""
     from flows.engine.prepare import make_noise
 
     if not isinstance(config, RunConfig):
         return None
-    others = [one for one in config.calibrations if one != config.privacy.calibration]
+    others = [calibration for calibration in config.calibrations if calibration != config.privacy.calibration]
     if not others:
         return None
     (other,) = others
@@ -276,7 +279,7 @@ def _other(config: AnyConfig) -> dict[str, Any] | None:
 
 
 def protected(privacy: VotePrivacy) -> str:
-    """Say what is protected: a record, or a person with how many rows, joined how."""
+    """Return the protected unit: a record, or a person with number of rows and aggregation."""
     if privacy.protects == "record":
         return "record"
     return f"person (at most {privacy.rows_per_person} rows of each, joined by {privacy.aggregation})"

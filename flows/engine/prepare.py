@@ -1,4 +1,7 @@
-"""Everything that is checked before anything is spent: rows, models, numbers; then the run's plan and name."""
+"""Prepares a run: checks data, models and numbers, then derives its plan and its id.
+
+All checks precede the first charge in the ledger and the first paid call.
+"""
 
 from __future__ import annotations
 
@@ -41,18 +44,18 @@ if TYPE_CHECKING:
     Ask = Callable[[RunTools, TaskCard, Releases, Sequence[str]], Approval | None]
 
 
-CARRYING_OUT: dict[str, Any] = {
+EXECUTION_SETTINGS: dict[str, Any] = {
     "execution": PACE,
     "privacy": {"on_lost_artifacts"},
     "embedder": {"backend"},
     "vocabulary": {"embedder": {"backend"}},
 }
-"""Settings that say how a run is carried out, not what it is: changing them makes no other run."""
+"""Execution settings that do not affect the run id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A run that may start: its tools, task, noise, references, plan and what the user should know beforehand."""
+    """A run that is ready to start: tools, task, releases, references to rows, plan and warnings."""
 
     tools: RunTools
     config: AnyConfig
@@ -73,15 +76,15 @@ class Prepared:
 
     @property
     def shared(self) -> SharedNoise | None:
-        """The noise as parties share it; None where there are none."""
+        """The noise as divided among parties; None without parties."""
         return self.federation.shared(self.noise) if self.federation else None
 
 
 def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) -> Prepared:
-    """Check everything, identify the private dataset if there is one, make the plan; nothing is reserved or spent.
+    """Check everything, identify the private dataset if there is one, and plan; nothing is reserved or spent.
 
-    `ask` is called when everything else is in order and before the private rows are opened for the first time.
-    Raises ConfigError, InputError or PrivateInputError, and whatever `ask` raises.
+    `ask` is called after all other checks and before the private rows are opened for the first time.
+    Raises ConfigError, InputError or PrivateInputError, and any error of `ask`.
     """
     card = load_task(config.task)
     method = find_method(config.flow_name)
@@ -117,7 +120,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
 
 
 def _identify(tools: RunTools, flow: str, card: TaskCard, public_texts: Sequence[str]) -> Identity:
-    """Return who the private rows are; that they were refused is a look at them, and the budget book is told."""
+    """Return the identity of the private rows; a rejection is logged in the ledger, because it reveals something."""
     try:
         return identify(tools.zone, tools.private, card.label_names, public_texts)
     except PrivateInputError as error:
@@ -135,30 +138,30 @@ def releases_of(config: AnyConfig) -> Releases:
 
 
 def make_noise(config: AnyConfig) -> Noise:
-    """Return the noise of a configuration: that of all its releases together."""
+    """Return the noise of all releases of a configuration."""
     return releases_of(config).noise
 
 
 def charges_of(releases: Releases, federation: Federation | None = None) -> tuple[Charge, ...]:
-    """Return what a run writes into the privacy ledger, in order; nothing where it opens no private record."""
+    """Return the charges of a run in the privacy ledger, in order; empty without private records."""
     charges = releases.charges
     return (shared_charge(federation.shared(releases.noise)),) * len(charges) if federation else charges
 
 
 def check_numbers(config: AnyConfig, card: TaskCard) -> None:
-    """Refuse numbers that cannot give every model and class a text in each round."""
+    """Raise ConfigError unless every model can write a text of every class in each round."""
     method, models, classes = config.method, len(config.plms), len(card.labels)
     needed = models * classes
     for name, texts in method.starts.items():
         if texts < needed:
             raise ConfigError(
                 f"method.{name}: {texts} texts are fewer than one per model and class "
-                f"({models} PLMs x {classes} classes = {needed}); raise method.{name}"
+                f"({models} PLMs x {classes} classes = {needed}). Raise method.{name}"
             )
     if method.shared_over_rounds and method.samples < needed * method.iterations:
         raise ConfigError(
-            f"method.samples: {method.samples} texts in {method.iterations} iterations leave less than one per model "
-            f"and class in a round; raise method.samples to {needed * method.iterations} or lower method.iterations"
+            f"method.samples: {method.samples} texts in {method.iterations} iterations are fewer than one per model "
+            f"and class in a round. Raise method.samples to {needed * method.iterations} or lower method.iterations"
         )
     if isinstance(config, RunConfig) and method.casting.releases and method.candidates < AT_LEAST * classes:
         raise ConfigError(
@@ -191,16 +194,16 @@ def _name(
         if config.private is not None:
             join_group(tools.ledger, config.private, dataset)
         check_book(tools.artifacts, tools.ledger, dataset, fingerprint)
-    aside = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms", "plms_used", "filler", "export"), True)
-    settings = config.model_dump(mode="json", exclude={**aside, **CARRYING_OUT})
+    excluded = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms", "plms_used", "filler", "export"), True)
+    settings = config.model_dump(mode="json", exclude={**excluded, **EXECUTION_SETTINGS})
     for rows in ("private", "test", "public", "few_shot", "vocabulary"):
         if settings.get(rows) is not None:
             settings[rows] |= {"path": "", "name": ""}
     if settings.get("private") is not None:
-        del settings["private"]["group"]  # whoever else pays, the run is the same
+        del settings["private"]["group"]  # the group is charged as well, but the run is the same
     if settings.get("parties") is None:
         settings.pop("parties", None)
-    else:  # who the parties are is in the fingerprint, how they are reached makes no other run
+    else:  # the fingerprint identifies the parties; the way to reach them does not affect the run id
         settings["parties"] = {name: settings["parties"][name] for name in ("minimum", "colluding", "embeddings")}
     models = [[model.name, tools.model(model.name).identity] for model in config.models]
     content = digest([flow, asdict(card), settings, models, tools.embedder.identity, fingerprint, *contents])
@@ -210,15 +213,15 @@ def _name(
 
 
 def join_group(ledger: BudgetBook, private: PrivateRows, dataset: str) -> None:
-    """Put the dataset into the group that the configuration names; a group is never left."""
+    """Add the dataset to the configured group; a dataset cannot leave a group."""
     group = " ".join((private.group or "").split())
     if not group:
         return
-    now = ledger.status(dataset).group
-    if now not in ("", group):
+    current = ledger.status(dataset).group
+    if current not in ("", group):
         raise ConfigError(
-            f"private.group: dataset '{dataset}' is in group '{now}', which it cannot leave, not in '{group}'. Write "
-            f"'{now}', or make one group of both: wasp budget group {shlex.quote(now)} {dataset} OTHER_DATASET"
+            f"private.group: dataset '{dataset}' is in group '{current}', not in '{group}', and cannot leave it. Write "
+            f"'{current}', or merge both: wasp budget group {shlex.quote(current)} {dataset} OTHER_DATASET"
         )
-    if not now:
+    if not current:
         ledger.join(group, [dataset], who())

@@ -1,4 +1,4 @@
-"""A first look at what the models write: zero-shot prompts only, no private row, epsilon 0."""
+"""Preview of the models' texts with zero-shot prompts: uses no private data, epsilon 0."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from tasks.text.variation import Manner, Parent, generation_prompt
 
 
 def preview_rows(config: AnyConfig, home: Path, rows: int) -> dict[str, Any]:
-    """Return `rows` texts per model and class with what cleaning would say; answers are kept for the run itself."""
+    """Return `rows` texts per model and class with the result of cleaning; completions are cached for the run."""
     card = load_task(config.task)
     require_models(config)
     tools = RunTools(config, home)
-    shown: list[dict[str, Any]] = []
+    previewed: list[dict[str, Any]] = []
     usage = Usage()
     for plm in tools.plms:
         prompts = sample_prompts(tools, card, plm, rows)
         with tools.progress(f"preview {plm}", len(prompts)) as advance:
-            answers = tools.model(plm).complete(prompts, partial(_counted, advance))
-        for prompt, answer in zip(prompts, answers, strict=True):
-            cleaned = clean(answer.text, prompt, card.language)
-            usage += answer.usage
-            shown.append({"plm": plm, "label": prompt.label, "text": cleaned.text, "reason": cleaned.reason})
+            completions = tools.model(plm).complete(prompts, partial(_counted, advance))
+        for prompt, completion in zip(prompts, completions, strict=True):
+            cleaned = clean(completion.text, prompt, card.language)
+            usage += completion.usage
+            previewed.append({"plm": plm, "label": prompt.label, "text": cleaned.text, "reason": cleaned.reason})
     cost = {"dollars": usage.dollars, "dollars_estimated": usage.estimated_dollars}
-    return {"rows": shown, "calls": usage.calls, "tokens_out": usage.tokens_out, **cost, "epsilon_spent": 0}
+    return {"rows": previewed, "calls": usage.calls, "tokens_out": usage.tokens_out, **cost, "epsilon_spent": 0}
 
 
 def is_up(tools: RunTools, card: TaskCard, plm: str, iteration: int) -> bool:
-    """Say whether a PLM answers a prompt for one text; the answer is stored for the run."""
+    """Return whether a PLM completes a prompt for one text; the completion is cached for the run."""
     try:
         tools.model(plm).complete(sample_prompts(tools, card, plm, 1, iteration)[:1])
     except (FinalError, TemporaryError):
@@ -50,13 +50,14 @@ def is_up(tools: RunTools, card: TaskCard, plm: str, iteration: int) -> bool:
 
 
 def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iteration: int = 0) -> list[Prompt]:
-    """Return zero-shot prompts for `rows` texts of each class, classes in turn: those that a run asks first itself.
+    """Return zero-shot prompts for `rows` texts of each class, in turn; a run starts with the same prompts.
 
-    A model that only varies texts gets one text with gaps; DP-KPS asks for random terms of its public vocabulary.
+    A model that only varies texts gets one text with gaps. Prompts of DP-KPS contain random terms of its public
+    vocabulary.
     """
     if plm not in tools.plms:
-        place = Call(tools.config.execution.seed, iteration, 0, card.label_names[0], 0)
-        return [generation_prompt(card, place, Manner(way="blanks"), "", Parent(0, f"This is a {card.item}."))]
+        call = Call(tools.config.execution.seed, iteration, 0, card.label_names[0], 0)
+        return [generation_prompt(card, call, Manner(way="blanks"), "", Parent(0, f"This is a {card.item}."))]
     counts = dict.fromkeys(card.label_names, rows)
     seed = tools.config.execution.seed
     number = list(tools.plms).index(plm)

@@ -1,4 +1,7 @@
-"""A run as its flow sees it: what every method's steps are asked to do."""
+"""Base class of runs: builds the jobs of the steps that all methods share.
+
+A flow calls steps with jobs from its run, so the flow file contains only the algorithm.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from flows.engine.method import TrainingAid
 from flows.engine.prepare import Prepared
 from flows.engine.preview import is_up
 from flows.engine.run_page import RunPage
-from flows.engine.spending import look_of, paid_for, tell_high_budget
+from flows.engine.spending import emit_high_budget, look_of, paid_for
 from flows.engine.tools import RunTools
 from flows.engine.usable_texts import require_texts
 from flows.runtime.manifest import RunBook
@@ -23,7 +26,7 @@ from tasks.core.refs import Weights, Written
 from tasks.metrics.iteration_record import Facts, facts_of, with_privacy
 from tasks.prefect.federation import federated_vote
 from tasks.prefect.private import vote
-from tasks.prefect.runtime import now
+from tasks.prefect.runtime import run_step
 from tasks.reporting.report_model import Touched
 from tasks.steps.evaluation import MeasureJob, TrainJob
 from tasks.steps.federation.coordinator import Dropped
@@ -41,11 +44,11 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """The jobs of one run, to which methods add their own; values come from the configuration and what was made so far.
+    """A run of a flow, with its configuration, opened connectors and results so far; methods subclass it.
 
-    `stands`: the summary of a finished run whose texts were removed since; nothing is made again for it. `shares`: the
-    part of each class in all texts, once a tutor says so. `trained`: how the student was trained on texts, once it
-    was. `guides_all`: whether a release had a part in every text, those of the first iteration included.
+    `finished_summary`: the summary of a finished run whose texts were removed; nothing is generated again for it.
+    `shares`: the part of each class in all texts, set by released label counts. `trained`: the training job of the
+    student, once it ran on texts. `guides_all`: every text depends on a release, also in the first iteration.
     """
 
     shares: Shares = ()
@@ -53,10 +56,12 @@ class Run:
     trained: TrainJob | None = None
     guides_all = False
 
-    def __init__(self, prepared: Prepared, book: RunBook, started: float, stands: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, prepared: Prepared, book: RunBook, started: float, finished_summary: dict[str, Any] | None = None
+    ) -> None:
         self.prepared = prepared
         self.started = started
-        self.stands = stands
+        self.finished_summary = finished_summary
         self.book = book
         self.config = prepared.config
         self.tools: RunTools = prepared.tools
@@ -78,84 +83,85 @@ class Run:
 
     @property
     def examples_per_prompt(self) -> int:
-        """How many examples a prompt shows once there are some (S)."""
+        """Number of examples in a prompt, once there are examples (S)."""
         return 0
 
     @property
     def contrast(self) -> bool:
-        """Whether bad examples stand beside good ones."""
+        """Show bad examples next to good ones."""
         return False
 
     @property
     def why_missing(self) -> str:
-        """Why the result may hold fewer texts than were asked for."""
+        """Reason why the result may have fewer texts than configured."""
         return "the models gave no more valid ones"
 
     @property
     def manner(self) -> Manner:
-        """What prompts without examples tell."""
+        """Content of prompts without examples."""
         return USUAL
 
     @property
     def student_folder(self) -> str:
-        """Where the student lies, below the state folder."""
+        """Folder of the student, relative to the state folder."""
         return f"runs/{self.tools.run_id}/student"
 
     @property
     def touched(self) -> tuple[Touched, ...]:
-        """What the method computes on private rows without noise, beside what the configuration asks for."""
+        """Values that the method computes from private records without noise, besides configured ones."""
         return ()
 
     @property
     def writing_card(self) -> TaskCard:
-        """The task as the PLMs are asked it."""
+        """The task card for prompts to the PLMs."""
         return self.prepared.card
 
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:
-        """Return the places of these releases in the budget book."""
+        """Return the ledger slots of these releases."""
         return {f"vote-{iteration}" for iteration in range(len(releases))}
 
-    def remarks(self, releases: Sequence[ArtifactRef]) -> tuple[str, ...]:  # noqa: ARG002  (votes are whole or not there)
-        """Return which steps of the releases are fewer than planned."""
+    def remarks(self, releases: Sequence[ArtifactRef]) -> tuple[str, ...]:  # noqa: ARG002  (a vote is complete or missing)
+        """Return remarks on releases that have fewer steps than planned."""
         return ()
 
     def equal_weights(self) -> Weights:
-        """w_k = 1/K, before any vote."""
+        """Return the weights before any vote: w_k = 1/K."""
         return {plm: 1 / len(self.plms) for plm in self.plms}
 
     def write_jobs(
         self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[Written]
     ) -> list[WriteJob]:
-        """Share the round's texts among the PLMs; what earlier rounds fell short of is asked for again."""
+        """Return one job per PLM; together they write the round's texts and those missing from earlier rounds."""
         counts = self.counts(iteration, weights, written)
-        jobs, offset = [], sum(one.samples.rows for one in written)
+        jobs, offset = [], sum(table.samples.rows for table in written)
         for plm, count in counts.items():
             jobs.append(self._write_job(iteration, plm, count, offset, examples, written))
             offset += count
         return jobs
 
     def counts(self, iteration: int, weights: Weights, written: Sequence[Written]) -> dict[str, int]:
-        """Return how many texts each PLM writes; a PLM that was down is left out until it answers again.
+        """Return the number of texts for each PLM; a PLM that is down gets none until it responds again.
 
-        What was shared out before the private rows voted stays as it was: texts cannot join a vote afterwards.
+        Once the vote is released, the stored counts are reused: texts cannot join a vote afterwards.
         """
         folder = f"runs/{self.tools.run_id}/iteration={iteration}"
         artifacts = self.tools.artifacts
         if artifacts.exists(f"{folder}/release.parquet") and (text := artifacts.read_text(f"{folder}/plan.json")):
-            kept: dict[str, int] = json.loads(text)
-            return kept
-        latest = {one.plm: one.down for one in written}
-        able = {
+            stored: dict[str, int] = json.loads(text)
+            return stored
+        latest = {table.plm: table.down for table in written}
+        available = {
             plm: weight
             for plm, weight in weights.items()
             if not latest.get(plm) or is_up(self.tools, self.prepared.card, plm, iteration)
         }
-        counts = shares(self.wanted(iteration) - sum(one.samples.rows for one in written), able or weights)
+        existing = sum(table.samples.rows for table in written)
+        counts = shares(self.texts_after(iteration) - existing, available or weights)
         artifacts.write_text(f"{folder}/plan.json", json.dumps(counts))
         return counts
 
-    def wanted(self, iteration: int) -> int:
-        """Return how many texts there should be after an iteration; each round writes a T-th of all."""
+    def texts_after(self, iteration: int) -> int:
+        """Return the planned number of texts after an iteration; each round writes 1/T of all."""
         return self.config.method.samples * (iteration + 1) // self.iterations
 
     def _write_job(
@@ -179,16 +185,16 @@ class Run:
             manner=self.manner,
             seed=self.config.execution.seed,
             examples=examples,
-            earlier=tuple(one.samples for one in written),
+            earlier=tuple(table.samples for table in written),
             shares=self.shares,
         )
 
     def require_texts(self, iteration: int, written: Sequence[Written]) -> None:
-        """Stop when every PLM is down, or when too few texts are usable for what comes next."""
+        """Raise when every PLM is down, or when too few texts are usable for the next step."""
         require_texts(self, iteration, written)
 
     def is_voted_on(self, iteration: int) -> bool:  # noqa: ARG002  (methods without votes)
-        """Say whether the texts of an iteration go straight into a release."""
+        """Return whether the next step after generating an iteration's texts is a release."""
         return False
 
     def votable(self, iteration: int, written: Sequence[Written]) -> tuple[Written, ...]:  # noqa: ARG002
@@ -197,11 +203,11 @@ class Run:
 
     @property
     def needed(self) -> dict[str, int]:
-        """Usable texts of each class without which nothing is released; two where the method asks for no more."""
+        """Usable texts that a release needs of each class; two by default."""
         return {}
 
     def measure_job(self, iteration: int, written: Sequence[Written]) -> MeasureJob:
-        """Measure all texts so far."""
+        """Return the job that measures all texts so far."""
         prepared = self.prepared
         return MeasureJob(
             iteration=iteration,
@@ -216,11 +222,11 @@ class Run:
 
     @property
     def vote_scope(self) -> str:
-        """What stands for election: the texts of this round ("latest") or all so far ("all")."""
+        """Candidates of a vote: the texts of this round ("latest") or all so far ("all")."""
         return "latest"
 
     def vote_spec(self, iteration: int) -> VoteSpec:
-        """Describe the vote of one iteration."""
+        """Return the specification of one iteration's vote."""
         name = self.tools.called
         return VoteSpec(
             iteration=iteration,
@@ -233,21 +239,21 @@ class Run:
         )
 
     def vote(self, iteration: int, votable: Sequence[Written]) -> ArtifactRef:
-        """Let the private rows vote on texts: those of this run, or those of several parties where they are."""
+        """Return the noisy votes of the private records, of this run or of several parties, on texts."""
         spec, shared, federation = self.vote_spec(iteration), self.prepared.shared, self.prepared.federation
         if shared is None or federation is None:
-            return cast(ArtifactRef, now(vote, self.tools, spec, votable))
+            return cast(ArtifactRef, run_step(vote, self.tools, spec, votable))
         labels, flow, choice = self.prepared.card.label_names, self.tools.called.flow, federation.choice
         job = FederatedVote(spec, flow, federation.registry, shared, labels, choice.embeddings, choice.minutes)
-        return cast(ArtifactRef, now(federated_vote, self.tools, job, votable, self.dropped))
+        return cast(ArtifactRef, run_step(federated_vote, self.tools, job, votable, self.dropped))
 
     @property
     def student_spec(self) -> StudentSpec:
-        """How the student is trained."""
+        """Specification of the student."""
         return StudentSpec(seed=self.config.execution.seed, **self.config.student.settings)
 
     def train_job(self, written: Sequence[Written]) -> TrainJob:
-        """Train the student on everything."""
+        """Make the releases for the student's training; return the training job on all texts."""
         prepared, labels = self.prepared, self.prepared.card.label_names
         unlabelled = prepared.public if self.config.student.adapts_to_public else None
         job = TrainJob(tuple(written), self.student_spec, labels, prepared.test, unlabelled)
@@ -258,11 +264,11 @@ class Run:
         return job
 
     def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:
-        """Return the entries of the budget book that paid for these releases; LedgerError when one names none."""
+        """Return the ledger entries that paid for these releases; LedgerError if one has no entry."""
         return paid_for(self, releases)
 
     def loss(self, entries: Sequence[Entry]) -> float:
-        """Return the epsilon of these entries together; 0 where nothing was released."""
+        """Return the composed epsilon of these entries; 0 without entries."""
         return epsilon_of([entry.event for entry in entries], self.prepared.noise.delta) if entries else 0.0
 
     def facts(
@@ -273,11 +279,11 @@ class Run:
         measured: dict[str, Any],
         releases: Sequence[ArtifactRef],
     ) -> Facts:
-        """Return a record of an iteration, `weights` being those of the next, and show the releases on the page."""
+        """Return the record of an iteration and update the run page; `weights` are those of the next iteration."""
         entries = self.spent(releases)
         self.page.ledger(entries, self.prepared.noise.delta)
         epsilon = finite(self.loss(entries))
-        tell_high_budget(self)
+        emit_high_budget(self)
         facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(entries))
         facts = replace(facts, traffic=traffic_of(self, releases, iteration))
         self.facts_so_far.append(facts)
@@ -287,7 +293,7 @@ class Run:
 
     @property
     def money(self) -> dict[str, float]:
-        """Dollars paid so far, over all starts and machines; the part whose tokens servers did not report."""
+        """Dollars spent by all attempts on all machines, and the estimated part (servers reported no tokens)."""
         purse = self.tools.purse
         spent = (purse.spent, purse.estimated) if purse else (0.0, 0.0)
         return dict(zip(("dollars", "dollars_estimated"), spent, strict=True))
@@ -298,14 +304,14 @@ class Run:
         releases: Sequence[ArtifactRef],
         synthetic: ArtifactRef | None,
         student: dict[str, Any],
-        asked: Sequence[Written] = (),
+        generated: Sequence[Written] = (),
     ) -> dict[str, Any]:
-        """Close the run: return the unspent budget, write summary and report, end the tracking.
+        """Finish the run: return the unspent budget, write summary and report, end the tracking.
 
-        `written` became the result; `asked` is all that models wrote, where that is more.
+        `written`: the texts of the result. `generated`: all texts that models wrote, if there are more.
         """
-        from flows.engine.finish import Made, finish_run
+        from flows.engine.finish import RunResults, finish_run
 
-        all_releases, asked = (*releases, *self.extra), tuple(asked or written)
-        made = Made(tuple(self.facts_so_far), tuple(written), asked, all_releases, synthetic, student)
-        return finish_run(self, made)
+        all_releases, generated = (*releases, *self.extra), tuple(generated or written)
+        results = RunResults(tuple(self.facts_so_far), tuple(written), generated, all_releases, synthetic, student)
+        return finish_run(self, results)

@@ -1,6 +1,6 @@
-"""What the run's page in Prefect shows beside its steps: plan, budget, curves, result, and where to look further.
+"""Artifacts on the run's page in Prefect: plan, ledger, curves, result and links.
 
-The page is not the run: what cannot be shown there is told in the log, and the run goes on.
+A failure to show an artifact is logged and does not stop the run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from prefect.artifacts import (
 )
 from prefect.client.schemas.actions import ArtifactUpdate
 
-from flows.engine import text as words
+from flows.engine import text as formats
 from flows.engine.usefulness import advice, warnings_of_summary
 from tasks.accounting.composition import epsilon_of
 from tasks.prefect import page
@@ -29,31 +29,31 @@ if TYPE_CHECKING:
     from connectors.ledger.state import Entry
 
 MOST_BYTES = 500_000
-"""A picture travels inside the artifact; a larger one stays in MLflow and in the report."""
+"""Largest image in bytes; the artifact contains the image. Larger ones are only in MLflow and in the report."""
 
 
 class RunPage:
-    """The artifacts of one run; a table that grows stays one artifact."""
+    """The artifacts of one run; the growing ledger table remains one artifact."""
 
     def __init__(self) -> None:
         self._ledger: UUID | None = None
 
     def plan(self, plan: dict[str, Any]) -> None:
-        """Show what the run will spend."""
-        text = _block(words.plan(plan))
-        page.later(lambda: create_markdown_artifact(text, key="plan", description="What this run spends"))
+        """Show the plan of the run."""
+        text = _block(formats.plan(plan))
+        page.later(lambda: create_markdown_artifact(text, key="plan", description="Plan of this run"))
 
     def mlflow(self, link: str | None) -> None:
         """Link to the run in MLflow, if a server shows it."""
         if link:
             page.later(
                 lambda: create_link_artifact(
-                    link, key="mlflow-run", link_text="MLflow run", description="Where it is tracked"
+                    link, key="mlflow-run", link_text="MLflow run", description="Experiment tracking"
                 )
             )
 
     def ledger(self, entries: Sequence[Entry], delta: float) -> None:
-        """Show every release so far and the epsilon that they add up to."""
+        """Show all releases so far with their composed epsilon."""
         rows = ledger_rows(entries, delta)
         if rows:
             page.later(lambda: self._show_ledger(rows, delta))
@@ -64,79 +64,79 @@ class RunPage:
             f"{rows[-1]['epsilon so far']} at delta {delta:g}"
         )
         if self._ledger is None:
-            made = create_table_artifact(rows, key="privacy-ledger", description=about)
-            self._ledger = UUID(str(made))
+            artifact = create_table_artifact(rows, key="privacy-ledger", description=about)
+            self._ledger = UUID(str(artifact))
             return
         with get_client(sync_client=True) as client:
             client.update_artifact(self._ledger, ArtifactUpdate(data=json.dumps(rows), description=about))
 
     def curves(self, picture: bytes | None) -> None:
-        """Show FID and accuracy over the iterations, as a picture (PNG) that travels with the artifact."""
+        """Show FID and accuracy per iteration as an image (PNG)."""
         if picture is None or len(picture) > MOST_BYTES:
             return
         url = "data:image/png;base64," + base64.b64encode(picture).decode()
         page.later(lambda: create_image_artifact(url, key="fid-accuracy", description="FID and accuracy per iteration"))
 
     def result(self, summary: dict[str, Any], link: str | None) -> None:
-        """Show the result, and where the report is."""
-        text = result_in_words(summary, link)
+        """Show the result with the path of the report."""
+        text = result_markdown(summary, link)
         page.later(lambda: create_markdown_artifact(text, key="report", description="Result and report"))
 
 
 def ledger_rows(entries: Sequence[Entry], delta: float) -> list[dict[str, Any]]:
-    """Return one row per release, with the epsilon of all releases up to it and the run that paid for it."""
+    """Return one row per release, with the epsilon so far and the run that was charged."""
     rows = []
     for number, entry in enumerate(entries):
-        loss = epsilon_of([one.event for one in entries[: number + 1]], delta)
+        loss = epsilon_of([earlier.event for earlier in entries[: number + 1]], delta)
         rows.append(
             {
                 "release": entry.slot,
                 "mechanism": entry.mechanism,
                 "noise scale": entry.noise_scale,
                 "sensitivity": entry.sensitivity,
-                "epsilon so far": words.epsilon(None if loss == float("inf") else loss),
+                "epsilon so far": formats.epsilon(None if loss == float("inf") else loss),
                 "charged to run": entry.run_id,
-                "line of the budget book": entry.number,
+                "ledger line": entry.number,
             }
         )
     return rows
 
 
-def result_in_words(summary: dict[str, Any], link: str | None) -> str:
-    """Return the result of a run in Markdown: scores, what was spent, and every way to its report."""
+def result_markdown(summary: dict[str, Any], link: str | None) -> str:
+    """Return the result of a run in Markdown: scores, privacy loss and links to the report."""
     report = str(summary["report"])
-    place = "in the shared store" if "://" in report else "on the machine of the worker"
+    location = "in the shared store" if "://" in report else "on the machine of the worker"
     lines = [
-        f"**{words.scores(summary)}; {words.outcome(summary)}.**",
+        f"**{formats.scores(summary)}; {formats.outcome(summary)}.**",
         "",
-        *([_block("\n".join(budget))] if (budget := words.budget_lines(summary)) else []),
-        *([_block(words.iterations(summary["iterations"]))] if summary["iterations"] else []),
+        *([_block("\n".join(budget))] if (budget := formats.budget_lines(summary)) else []),
+        *([_block(formats.iterations(summary["iterations"]))] if summary["iterations"] else []),
         *usefulness_bullets(summary),
         *(f"- degraded: {problem}" for problem in summary["problems"]),
-        f"- Report: `{report}` {place}; written again by `wasp report {summary['run_id']}`",
+        f"- Report: `{report}` {location}; render it again with `wasp report {summary['run_id']}`",
     ]
     if link:
         lines.append(f"- [The report in MLflow]({link}/artifactPath/{report.rpartition('/')[2]})")
     shared = f"`wasp export {summary['run_id']} FOLDER`"
-    lines.append(f"- What may be shared: {'nothing' if summary['epsilon_spent'] is None else shared}")
+    lines.append(f"- Export: {'nothing' if summary['epsilon_spent'] is None else shared}")
     return "\n".join(lines)
 
 
 def result_line(value: dict[str, Any]) -> str:
     """Return the result of a run in one line, as the message of its state in Prefect."""
     useful = value.get("usefulness")
-    parts = [f"{words.scores(value)}; {words.outcome(value)}", *([useful["line"]] if useful else [])]
+    parts = [f"{formats.scores(value)}; {formats.outcome(value)}", *([useful["line"]] if useful else [])]
     return ". ".join([*parts, *(f"Warning: {warning}" for warning in warnings_of_summary(value))])
 
 
 def usefulness_bullets(summary: dict[str, Any]) -> list[str]:
-    """Return accuracy beside what it has to beat, and the warnings of a useless run, in Markdown."""
+    """Return accuracy, baseline and the warnings of a useless run, in Markdown."""
     useful = summary.get("usefulness")
     if not useful:
         return []
     lines = [f"- {useful['line']} ({useful['basis']})", *(f"- **Warning**: {text}" for text in useful["warnings"])]
     commands = advice(summary["flow"], summary["dataset"] is not None, bool(summary["iterations"]))
-    return lines + [f"- Look at `wasp {step}`: {why}" for step, why in commands if useful["warnings"]]
+    return lines + [f"- Try `wasp {step}`: {why}" for step, why in commands if useful["warnings"]]
 
 
 def _block(text: str) -> str:

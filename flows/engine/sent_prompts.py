@@ -1,4 +1,4 @@
-"""What left the building: which vendor was asked what, from the prompts that every step kept."""
+"""Prompts sent to model providers, from the prompts that every step stores."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ SHOWN_CHARACTERS = 1200
 
 
 def outgoing(run: Run, written: Sequence[Written], facts: Sequence[Facts]) -> tuple[Outgoing, ...]:
-    """Return one line per PLM: where its prompts went, how many different ones, tokens, and the last of them."""
-    found = []
+    """Return one line per PLM: destinations, number of different prompts, tokens and the last prompt."""
+    lines = []
     for plm in run.models:
-        prompts = _prompts(run, [one for one in written if one.plm == plm])
-        usage = sum((one.usage[plm] for one in facts if plm in one.usage), Usage())
+        prompts = _prompts(run, [table for table in written if table.plm == plm])
+        usage = sum((iteration.usage[plm] for iteration in facts if plm in iteration.usage), Usage())
         destinations = tuple(getattr(run.tools.model(plm), "destinations", ()))
         last = str(prompts["text"].iloc[-1])[:SHOWN_CHARACTERS] if len(prompts) else ""
         different = int(prompts["prompt_key"].nunique())
-        found.append(Outgoing(plm, _connector(run, plm), destinations, different, usage, last))
-    return tuple(found)
+        lines.append(Outgoing(plm, _connector(run, plm), destinations, different, usage, last))
+    return tuple(lines)
 
 
 def _connector(run: Run, plm: str) -> str:
-    return next(one.connector for one in run.config.models if one.name == plm)
+    return next(model.connector for model in run.config.models if model.name == plm)
 
 
 def _prompts(run: Run, written: Sequence[Written]) -> pd.DataFrame:
     tables = []
-    for one in written:
-        path = PurePosixPath(one.samples.path).with_name("prompts.parquet")
+    for table in written:
+        path = PurePosixPath(table.samples.path).with_name("prompts.parquet")
         try:
-            place = run.tools.artifacts.fetch(str(path))
+            local = run.tools.artifacts.fetch(str(path))
         except ArtifactError as error:
-            raise ArtifactError(f"{error} Delete samples.parquet beside it first.") from None
-        tables.append(pd.read_parquet(place, columns=["prompt_key", "text"], partitioning=None))
+            raise ArtifactError(f"{error} First delete samples.parquet in the same folder.") from None
+        tables.append(pd.read_parquet(local, columns=["prompt_key", "text"], partitioning=None))
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["prompt_key", "text"])

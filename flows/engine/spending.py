@@ -1,4 +1,4 @@
-"""The releases of the budget book that a run depends on, and those that it charged itself."""
+"""Ledger entries of the releases that a run's output depends on, charged by the run or reused."""
 
 from __future__ import annotations
 
@@ -20,15 +20,12 @@ if TYPE_CHECKING:
     from flows.engine.run import Run
     from tasks.reporting.report_model import Report
 
-if TYPE_CHECKING:
-    from flows.engine.run import Run
-
 
 def paid_for(run: Run, releases: Sequence[ArtifactRef]) -> list[Entry]:
-    """Return the entries of the budget book that paid for these releases, whichever run paid, and for others that
-    this run drew in their place before (texts were lost and the vote was paid again): those were seen too.
+    """Return the ledger entries that paid for these releases, in this run or in an earlier one.
 
-    Raises LedgerError when a release names no entry of the book.
+    Earlier draws of this run in the same slots are included (texts were lost and the vote was charged again), because
+    their results were seen too. Raises LedgerError when a release names no entry of the ledger.
     """
     name = run.tools.called
     if not name.dataset:
@@ -38,19 +35,23 @@ def paid_for(run: Run, releases: Sequence[ArtifactRef]) -> list[Entry]:
     unknown = sorted(paid - {entry.hash for entry in entries})
     if unknown:
         raise LedgerError(
-            f"Release {unknown[0][:12]} of run {name.run_id} stands in no line of the budget book of dataset "
-            f"'{name.dataset}'. Restore the book, or delete the run's release.parquet: it is read back."
+            f"Release {unknown[0][:12]} of run {name.run_id} is not in the privacy ledger of dataset "
+            f"'{name.dataset}'. Restore the ledger, or delete the run's release.parquet to restore it from the ledger."
         )
     slots = run.slots(releases) | {release.name for release in run.prepared.releases.items}
-    return [e for e in drawn_releases(entries) if e.hash in paid or (e.run_id == name.run_id and e.slot in slots)]
+    return [
+        entry
+        for entry in drawn_releases(entries)
+        if entry.hash in paid or (entry.run_id == name.run_id and entry.slot in slots)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The releases that a run's output depends on: those that it `charged`, and those that it reused.
+    """The releases that a run's output depends on; `charged` are those that the run paid for.
 
-    `events` describe all of them to the accountant. `at_most`: the files of the run do not say what it reused, so
-    that everything it had planned is taken for released.
+    `events` describe all of them to the accountant. `at_most`: the files of the run do not show what it reused, so the
+    whole plan counts as released.
     """
 
     charged: tuple[Entry, ...]
@@ -60,10 +61,10 @@ class Output:
 
 
 def output_of(artifacts: Artifacts, run_id: str, entries: Sequence[Entry], report: Report | None) -> Output:
-    """Return the releases that the output of a run depends on, by the ledger and by the run's own files.
+    """Return the releases that the output of a run depends on, from the ledger and the run's files.
 
-    The loss is never understated: what the report of the run names beyond them counts as well, and without a report
-    the whole plan does, unless the run is over and its manifest is here.
+    The loss is never understated: further releases in the run's report count as well. Without a report the whole plan
+    counts, unless the run is finished and its manifest exists.
     """
     named = releases_of(artifacts, run_id)
     releases = tuple(entry for entry in drawn_releases(entries) if entry.run_id == run_id or entry.hash in named)
@@ -90,21 +91,21 @@ def _planned(run_id: str, entries: Sequence[Entry]) -> list[Mapping[str, Any]]:
 
 
 def releases_of(artifacts: Artifacts, run_id: str) -> set[str]:
-    """Return the hashes of the ledger entries that the files of a run name: releases that its output depends on."""
+    """Return the hashes of the ledger entries in the files of a run, which its output depends on."""
     files = artifacts.finished(RELEASES.replace("*", run_id, 1)).values()
     named = {str(manifest.get("info", {}).get("ledger_entry") or "") for manifest in files}
     return (named | exposure_of(artifacts, run_id)) - {""}
 
 
 def exposure_of(artifacts: Artifacts, run_id: str) -> set[str]:
-    """Return the ledger entry that a student of private rows names; empty for a run without such a student."""
+    """Return the ledger entry of a student trained on private rows; empty without such a student."""
     text = artifacts.read_text(f"runs/{run_id}/student.json")
     entry = json.loads(text).get("ledger_entry") if text else None
     return {entry} if entry else set()
 
 
 def look_of(run: Run, iteration: int) -> Look:
-    """Return what the budget book is told when FID is taken against the private rows."""
+    """Return the ledger entry for FID against the private rows."""
     name = run.tools.called
     what, where = "FID against the private rows", f"measures.json and report, iteration {iteration}"
     return Look(name.dataset, who(), name.flow, name.run_id, what, where, f"fid-{iteration}")
@@ -114,17 +115,17 @@ HIGH_BUDGET = "wasp.budget.high"
 HIGH_SHARE = 0.8
 
 
-def tell_high_budget(run: Run) -> None:
+def emit_high_budget(run: Run) -> None:
     """Emit `wasp.budget.high` once per run, after the release that takes its dataset past 80 % of its cap.
 
-    The event holds the dataset's name and epsilons, all of them public. A run that is killed between the release and
-    the event tells it when it goes on.
+    The event contains the dataset's name and epsilons, all of them public. A run that is killed between the release and
+    the event emits it when it is resumed.
     """
     name = run.tools.called
     if not name.dataset:
         return
-    told = f"runs/{name.run_id}/budget_high.json"
-    if run.tools.artifacts.exists(told):
+    path = f"runs/{name.run_id}/budget_high.json"
+    if run.tools.artifacts.exists(path):
         return
     status = run.tools.ledger.status(name.dataset)
     if status.cap is None or status.spent < HIGH_SHARE * status.cap:
@@ -132,7 +133,7 @@ def tell_high_budget(run: Run) -> None:
     values = {"dataset": name.dataset, "spent": round(status.spent, 4), "cap": round(status.cap, 4)}
     values |= {"left": round(status.cap - status.spent, 4), "percent": round(100 * status.spent / status.cap)}
     _emit(name.dataset, name.run_id, values)
-    run.tools.artifacts.write_text(told, json.dumps(values))
+    run.tools.artifacts.write_text(path, json.dumps(values))
 
 
 def _emit(dataset: str, run_id: str, values: dict[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""The summary of a run: what `--json` prints, and what other commands read."""
+"""Summary of a finished run, which `--json` prints and other commands read."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def summary(run: Run, report: Report, mlflow: str) -> dict[str, Any]:
-    """Return what `wasp run --json` prints of a finished run; `mlflow`: where to look at it.
+    """Return the summary of a finished run; `mlflow` is the location of its MLflow run.
 
-    `epsilon_spent` is the privacy loss of the run's output, reused releases of earlier runs included;
-    `epsilon_added` is what this run added to the budget.
+    `epsilon_spent` is the privacy loss of the run's output, including reused releases of earlier runs;
+    `epsilon_added` is the loss that this run added to the ledger.
     """
     name, tracker = run.tools.called, run.tools.tracker
     last = report.iterations[-1] if report.iterations else None
@@ -64,10 +64,10 @@ def summary(run: Run, report: Report, mlflow: str) -> dict[str, Any]:
 
 
 def _guided(iterations: Sequence[Facts]) -> dict[str, float | None]:
-    """Return how well rounds were guided, on average over those in which it was measured."""
-    told = {name: [one.guided.get(name) for one in iterations] for name in GUIDED}
-    known = {name: [value for value in values if value is not None] for name, values in told.items()}
-    return {name: sum(values) / len(values) if values else None for name, values in known.items()}
+    """Return the mean quality of the guidance over the iterations with a measurement."""
+    values = {name: [facts.guided.get(name) for facts in iterations] for name in GUIDED}
+    measured = {name: [value for value in column if value is not None] for name, column in values.items()}
+    return {name: sum(column) / len(column) if column else None for name, column in measured.items()}
 
 
 def _line(facts: Facts) -> dict[str, Any]:

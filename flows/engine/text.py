@@ -1,4 +1,4 @@
-"""What the command prints without --json: each function turns one answer into lines."""
+"""Terminal output of the command without --json: each function formats one JSON result as lines."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from flows.engine.federation import happened_lines
 from flows.engine.usefulness import advice, usefulness_lines, warnings_of_summary
 
 WIDE = 200
-"""Columns where there is no terminal: nothing has to be folded there."""
+"""Number of columns without a terminal; no table is split."""
 
 
 def table(rows: Sequence[Sequence[object]], heads: Sequence[str]) -> str:
-    """Return rows as aligned columns below their heads; numbers to the right."""
+    """Return rows as aligned columns with headers; numbers are right-aligned."""
     cells = [[str(cell) for cell in row] for row in rows]
     widths = [max([len(head), *(len(row[column]) for row in cells)]) for column, head in enumerate(heads)]
 
@@ -36,21 +36,21 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def epsilon(value: float | None) -> str:
-    """Return an epsilon; None stands for no noise at all."""
+    """Return an epsilon; None means no noise."""
     return "infinite (NOT PRIVATE)" if value is None else f"{value:.4f}"
 
 
 def plan(value: dict[str, Any]) -> str:
-    """Say what a run would spend."""
-    lines = _writing(value) if value["models"] else [f"task          {value['task']}", "texts         none are written"]
+    """Return the lines of a plan."""
+    lines = _writing(value) if value["models"] else [f"task          {value['task']}", "texts         none"]
     lines.append(f"steps         {value['steps']}")
     if value["approval_minutes"] is not None:
         lines.append(
-            "approval      asked for before a private row is opened; in Prefect the run waits "
+            "approval      required before private data is opened; a run in Prefect waits "
             f"{value['approval_minutes']} minutes for it"
         )
     if value["export_approval"]:
-        lines.append("export        waits in Prefect for a second person, who has to approve it")
+        lines.append("export        requires the approval of a second person in Prefect")
     if value["public_rows"]:
         lines.append(f"private rows  {value['public_rows']}")
     warnings = [f"warning       {text}" for text in value.get("warnings", [])]
@@ -58,11 +58,10 @@ def plan(value: dict[str, Any]) -> str:
 
 
 def _writing(value: dict[str, Any]) -> list[str]:
-    """Say what the models are asked."""
     return [
         f"task          {value['task']}, models {', '.join(value['models'])}",
         f"texts         {value['samples']} in {value['iterations']} iterations",
-        f"calls         {value['calls']} (and at most three rounds of topping up)",
+        f"calls         {value['calls']} (plus at most three rounds for missing texts)",
         f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out" + _basis(value),
         f"time          {_minutes(value['minutes_of_writing'])}",
         f"money         {money_about(value)} with equal shares, "
@@ -71,25 +70,25 @@ def _writing(value: dict[str, Any]) -> list[str]:
 
 
 def money_about(value: dict[str, Any]) -> str:
-    """Return the planned dollars, and the part of models whose servers did not report tokens before."""
+    """Return the planned dollars, and the part estimated for servers that reported no tokens."""
     return f"about {format_dollars(value['dollars_about'])} dollars{of_which_estimated(value['dollars_estimated'])}"
 
 
 def _basis(value: dict[str, Any]) -> str:
     unknown = [name for name in value["models"] if name not in value["measured"]]
-    basis = f"not measured, longest answers assumed: {', '.join(unknown)}" if unknown else "measured"
+    basis = f"not measured, longest completions assumed: {', '.join(unknown)}" if unknown else "measured"
     unreported = value["usage_unreported"]
     return f" ({basis}" + (f"; estimated from bytes: {', '.join(unreported)})" if unreported else ")")
 
 
 def _minutes(value: float | None) -> str:
     if value is None:
-        return "not measured; wasp preview asks each model a few times"
-    return f"about {value:.1f} minutes of writing, at the pace of earlier answers"
+        return "not measured; measure it with: wasp preview"
+    return f"about {value:.1f} minutes of generation, at the measured speed"
 
 
 def summary(value: dict[str, Any]) -> str:
-    """Show a finished run: the table of its iterations, its result, where it is, what to type next."""
+    """Return the text about a finished run: iterations, result, paths and next commands."""
     run_id = value["run_id"]
     lines = [
         *([iterations(value["iterations"]), ""] if value["iterations"] else []),
@@ -112,24 +111,24 @@ def summary(value: dict[str, Any]) -> str:
 
 
 def outcome(value: dict[str, Any]) -> str:
-    """Say what a run gave and what it cost in privacy."""
+    """Return the number of texts and the privacy loss of a run."""
     loss = f"privacy loss of the output: epsilon {epsilon(value['epsilon_spent'])} at delta {value['delta']:g}"
     if not value["iterations"] and value["epsilon_spent"] is not None:
-        return f"learned from the private rows by DP-SGD; {loss}"
+        return f"trained on the private rows by DP-SGD; {loss}"
     if not value["iterations"]:
-        return "trained on the private rows as they are; epsilon infinite (NOT PRIVATE)"
+        return "trained on the private rows without noise; epsilon infinite (NOT PRIVATE)"
     if not value.get("dataset", True):
-        return f"{value['n_synthetic']} synthetic texts; no private row was opened, epsilon 0"
+        return f"{value['n_synthetic']} synthetic texts; no private data used, epsilon 0"
     return f"{value['n_synthetic']} synthetic texts; {loss} in {value['releases']} releases"
 
 
 def budget_lines(value: dict[str, Any]) -> list[str]:
-    """Say what a finished run added to the budget, and how many of its releases earlier runs had paid for."""
+    """Return the epsilon that a run added, and its charged and reused releases."""
     if not value.get("dataset"):
         return []
     charged = value.get("releases_charged")
     if charged is None:
-        return ["budget      not recorded what this run added"]
+        return ["budget      added: not recorded"]
     return [
         f"budget      added: epsilon {epsilon(value['epsilon_added'])} (releases: {charged} charged, "
         f"{value['releases'] - charged} reused from earlier runs)"
@@ -137,7 +136,7 @@ def budget_lines(value: dict[str, Any]) -> list[str]:
 
 
 def scores(value: dict[str, Any]) -> str:
-    """Say how the student did."""
+    """Return the scores of the student."""
     if value["accuracy"] is None:
         return "student not measured (no test rows)"
     return f"student accuracy {number(value['accuracy'])}, macro F1 {number(value['macro_f1'])} on test rows"
@@ -158,20 +157,20 @@ def _next(value: dict[str, Any], run_id: str) -> list[str]:
 
 
 def command() -> str:
-    """Return what to type for this command here: `wasp` if the shell finds it, else its place."""
-    place = Path(sys.argv[0])
-    if place.name != "wasp" or shutil.which("wasp") is not None:
+    """Return how to call this command: `wasp` if it is on the PATH, else its relative path."""
+    path = Path(sys.argv[0])
+    if path.name != "wasp" or shutil.which("wasp") is not None:
         return "wasp"
-    return os.path.relpath(place)
+    return os.path.relpath(path)
 
 
 def iterations(rows: Iterable[dict[str, Any]]) -> str:
-    """Return the table of iterations: one if the terminal is wide enough, else one per quantity."""
+    """Return one table of iterations, or one per quantity if the terminal is too narrow."""
     rows = list(rows)
     if not rows:
         return "no iteration is finished"
     columns = {"iteration": [row["iteration"] for row in rows]}
-    plms = list(dict.fromkeys(plm for row in rows for plm in row["new"]))  # one that is down is left out of rounds
+    plms = list(dict.fromkeys(plm for row in rows for plm in row["new"]))  # rounds leave out a PLM that is down
     weighed = [plm for plm in plms if any(plm in row["weights"] for row in rows)]
     new = {f"new {plm}": [row["new"].get(plm, 0) for row in rows] for plm in plms}
     weights = {f"weight {plm}": [number(row["weights"].get(plm), 3) for row in rows] for plm in weighed}
@@ -197,7 +196,7 @@ def _width(lines: str) -> int:
 
 
 def _narrow(first: dict[str, list[Any]], group: dict[str, list[Any]], width: int) -> Iterable[str]:
-    """Yield tables of `group` behind the columns of `first`, each with as many columns as `width` holds."""
+    """Yield tables with the columns of `first` and as many columns of `group` as fit into `width`."""
     part: dict[str, list[Any]] = {}
     for head, cells in group.items():
         if part and _width(_columns(first | part | {head: cells})) > width:
@@ -208,7 +207,7 @@ def _narrow(first: dict[str, list[Any]], group: dict[str, list[Any]], width: int
 
 
 def preview(value: dict[str, Any]) -> str:
-    """Show the previewed rows."""
+    """Return the previewed texts and their cost."""
     lines = []
     for row in value["rows"]:
         left_out = f"  [left out: {row['reason']}]" if row["reason"] else ""
@@ -218,12 +217,12 @@ def preview(value: dict[str, Any]) -> str:
 
 
 def _cost(value: dict[str, Any]) -> str:
-    """Return the dollars of a run or preview; summaries of earlier versions know no estimated part."""
+    """Return the dollars of a run or preview; summaries of earlier versions have no estimated part."""
     return f"{value['dollars']:.4f} dollars{of_which_estimated(value.get('dollars_estimated', 0.0))}"
 
 
 def runs(value: dict[str, Any]) -> str:
-    """List runs."""
+    """Return the table of runs."""
     rows = [[run["run_id"], _state(run), _minute(run["started"]), *_result(run)] for run in value["runs"]]
     heads = ["run", "state", "started (UTC)", "epsilon added to budget", "epsilon of output", "accuracy"]
     return table(rows, heads) if rows else "no runs yet"
@@ -238,14 +237,14 @@ def _minute(when: str) -> str:
 
 
 def _result(run: dict[str, Any]) -> list[str]:
-    if run["n_synthetic"] is None:  # no summary: what it spent so far stands in the budget book
+    if run["n_synthetic"] is None:  # no summary; the ledger has its spending so far
         return ["-", "-", "-"]
     added = "not recorded" if run.get("releases_charged") is None else epsilon(run["epsilon_added"])
     return [added, epsilon(run["epsilon_spent"]), number(run["accuracy"])]
 
 
 def shown(value: dict[str, Any], finished: Callable[[dict[str, Any]], str] = summary) -> str:
-    """Show one run, finished or not; `finished` words its summary."""
+    """Return the text about one run; `finished` formats the summary of a finished run."""
     if value.get("summary"):
         return finished(value["summary"])
     lines = [f"run     {value['run_id']}", f"state   {value['state']}"]
@@ -253,8 +252,10 @@ def shown(value: dict[str, Any], finished: Callable[[dict[str, Any]], str] = sum
 
 
 def doctor(value: dict[str, Any]) -> str:
-    """Show what the examination found."""
-    return "\n".join(f"{'ok  ' if one['ok'] else 'FAIL'}  {one['what']:<16} {one['found']}" for one in value["checks"])
+    """Return the results of all checks."""
+    return "\n".join(
+        f"{'ok  ' if check['ok'] else 'FAIL'}  {check['what']:<16} {check['found']}" for check in value["checks"]
+    )
 
 
 def _is_number(cell: str) -> bool:

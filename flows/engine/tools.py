@@ -1,4 +1,4 @@
-"""The opened connectors of one run; pickles as references and reopens in another process."""
+"""The opened connectors of one run, which steps receive; they can be pickled and reopen in another process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class RunName:
-    """A run's id and flow, its dataset with the keyed fingerprint; these are empty where no private row is opened."""
+    """A run's id and flow, its dataset and keyed fingerprint (both empty without private records)."""
 
     run_id: str
     flow: str
@@ -59,7 +59,7 @@ class RunName:
 
 
 class RunTools:
-    """Opens each connector on first use and keeps it for the run (implements tasks.core.tools.Tools)."""
+    """Opens each connector on first use, once per run (implements tasks.core.tools.Tools)."""
 
     def __init__(self, config: AnyConfig, home: Path, name: RunName | None = None, parts: Shared | None = None) -> None:
         self.config = config
@@ -71,31 +71,31 @@ class RunTools:
         self._lock = threading.RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Relative paths start where the run was started, wherever this is opened again.
+        # Relative paths are resolved against the run's working directory, also in another process.
         root = self.config.data_root or str(Path.cwd())
-        # A scheduler between the two opens the pickle as well: what the run's own process said stays.
+        # A scheduler also unpickles and pickles this object: keep the locations from the run's process.
         parts = self._parts or shared(self.home)
         return reopened, (self.config.model_copy(update={"data_root": root}), self.name, parts)
 
     def named(self, name: RunName) -> RunTools:
-        """Return the same tools for a run that has its name; what was opened stays open."""
+        """Return the tools with the run's name; opened connectors are shared."""
         tools = RunTools(self.config, self.home, name)
         tools._opened = self._opened
         return tools
 
-    def _once(self, what: str, make: Callable[[], Value]) -> Value:
+    def _once(self, key: str, make: Callable[[], Value]) -> Value:
         with self._lock:
             if self._parts is not None and not self._checked:
-                self._parts.check()  # not where pickles are opened: here an error is the step's own
+                self._parts.check()  # here, not while unpickling: so the error belongs to the step
                 self._checked = True
-            if what not in self._opened:
-                self._opened[what] = make()
-            value: Value = self._opened[what]
+            if key not in self._opened:
+                self._opened[key] = make()
+            value: Value = self._opened[key]
             return value
 
     @property
     def called(self) -> RunName:
-        """The run's name; a preview has none, and nothing that asks for one."""
+        """The run's name; a preview has no name and must not request it."""
         assert self.name is not None
         return self.name
 
@@ -106,21 +106,21 @@ class RunTools:
 
     @property
     def artifacts(self) -> Artifacts:
-        """Files of all runs: below the state folder, or behind WASP_ARTIFACTS as it was where the run began."""
+        """Files of all runs: in the state folder, or at the WASP_ARTIFACTS of the run's process."""
         address = self._parts.artifacts if self._parts else None
         return self._once("artifacts", partial(open_artifacts, self.home, address))
 
     @property
     def ledger(self) -> BudgetBook:
-        """The budget book."""
+        """The privacy ledger."""
         return self._once("ledger", partial(open_ledger, self.home))
 
     @property
     def exchange(self) -> Exchange:
-        """Where coordinator and parties leave messages; ConfigError in a run without parties."""
+        """Message store of coordinator and parties; ConfigError in a run without parties."""
         parties = self.config.parties
         if parties is None:
-            raise ConfigError("This run names no parties, so that there is nobody to exchange messages with.")
+            raise ConfigError("parties: not set, so there is no exchange. Set parties.registry and parties.exchange.")
         return self._once("exchange", partial(open_exchange, place(parties.exchange, self.config.data_root)))
 
     @property
@@ -130,7 +130,7 @@ class RunTools:
 
     @property
     def kept_vectors(self) -> VectorStore:
-        """Vectors of synthetic texts by the run's embedder, of all runs in this state folder."""
+        """Cached vectors of synthetic texts by the run's embedder, for all runs in this state folder."""
         return self._once("vectors", lambda: open_vectors(self.home, self.embedder.identity))
 
     @property
@@ -138,18 +138,18 @@ class RunTools:
         """The private dataset, closed; ConfigError in a run that has none."""
         config, where = self.config, self.config.private
         if where is None:
-            raise ConfigError("This run names no private rows, so that none can be opened.")
-        place = rows_ref(where, config.data_root, config.execution.seed)
-        return PrivateRef(where.name or default_name(where.path), place)
+            raise ConfigError("private: not set, so no private rows can be opened. Set private.path.")
+        rows = rows_ref(where, config.data_root, config.execution.seed)
+        return PrivateRef(where.name or default_name(where.path), rows)
 
     @property
     def rows_name(self) -> str:
-        """What the private rows are called in the budget book: these, or those of all parties together."""
+        """Name of the private rows in the ledger: the dataset, or the data of all parties."""
         return self.config.parties.name if self.config.parties else self.private.name
 
     @property
     def zone(self) -> Zone:
-        """What the private zone needs to open rows and to name them."""
+        """Access to the private zone: opens private rows and computes their keyed fingerprint."""
         return self._once("zone", partial(open_zone, self.home))
 
     @property
@@ -159,77 +159,79 @@ class RunTools:
 
     @property
     def models(self) -> Sequence[str]:
-        """Names of all models, those that only vary texts included."""
+        """Names of all models, including models that only vary texts."""
         return [model.name for model in self.config.models]
 
     def model(self, name: str) -> LanguageModel:
-        """The PLM of that name; every answer is kept and none is asked twice."""
+        """Return a model whose completions are cached, so no request is sent twice."""
         scope = self.name.run_id if self.name else ""
         return self._once(f"model {name} {scope}", partial(self._open_model, name))
 
     def weights(self, name: str) -> Weights:
-        """The files of the PLM of that name; ConfigError where it is no model of this machine."""
+        """Return the files of a PLM; ConfigError unless the model is local."""
         plm = next(model for model in self.config.models if model.name == name)
-        found: Weights | None = getattr(self._raw_model(plm), "weights", None)
-        if found is None:
+        files: Weights | None = getattr(self._raw_model(plm), "weights", None)
+        if files is None:
             raise ConfigError(
-                f"plms '{name}': a model of the connector '{plm.connector}' cannot be trained; write connector: hf "
+                f"plms '{name}': a model of the connector '{plm.connector}' cannot be trained. Set connector: hf "
                 "with the hub id or the folder of a causal language model, or model: embedded"
             )
-        return found
+        return files
 
     def with_models(self, plms: Sequence[Plm]) -> RunTools:
-        """Return the tools of the same run with other PLMs; what else was opened stays open."""
+        """Return the tools of the same run with other PLMs; other opened connectors are shared."""
         tools = RunTools(self.config.model_copy(update={"plms": list(plms)}), self.home, self.name, self._parts)
         with self._lock:
-            kept = {what: one for what, one in self._opened.items() if not what.startswith(("model ", "open "))}
-        tools._opened = kept
+            shared_connectors = {
+                key: connector for key, connector in self._opened.items() if not key.startswith(("model ", "open "))
+            }
+        tools._opened = shared_connectors
         return tools
 
     @property
     def purse(self) -> Purse | None:
-        """The money of the run; a preview has none of its own."""
+        """The cost limit of the run; None for a preview."""
         if self.name is None:
             return None
-        # A worker of a cluster asks no model that costs anything.
-        told = self.artifacts if self._parts is None else None
-        most = self.config.limits.max_dollars
-        return self._once(f"purse {self.run_id}", lambda: open_purse(self.home, self.run_id, most, told))
+        # Workers of a cluster never call a paid model.
+        artifacts = self.artifacts if self._parts is None else None
+        limit = self.config.limits.max_dollars
+        return self._once(f"purse {self.run_id}", lambda: open_purse(self.home, self.run_id, limit, artifacts))
 
     def read_rows(self, where: RowsRef) -> pd.DataFrame:
-        """Open test or public rows, once in a run; what is done to the returned table changes no other."""
+        """Read test or public rows, once per run; return a copy that the caller may change."""
         from connectors.rows.reader import read_rows
 
         return self._once(f"rows {where}", lambda: read_rows(where)).copy(deep=False)
 
     def read_terms(self, where: TermsRef) -> tuple[str, ...]:
-        """Open a public vocabulary."""
+        """Read a public vocabulary."""
         from connectors.embedders.vocabularies import read_terms
 
         return self._once(f"terms {where}", lambda: read_terms(where))
 
     @property
     def term_embedder(self) -> Embedder:
-        """The embedder of the run's vocabulary; the run's own where it names none."""
+        """The embedder of the vocabulary; by default the run's embedder."""
         from flows.config.vocabulary import vocabulary_of
 
         vocabulary = vocabulary_of(self.config)
-        chosen = vocabulary.embedder if vocabulary is not None else None
-        if chosen is None:
+        choice = vocabulary.embedder if vocabulary is not None else None
+        if choice is None:
             return self.embedder
-        return self._once("term embedder", partial(embedder_of, chosen, self.config.data_root))
+        return self._once("term embedder", partial(embedder_of, choice, self.config.data_root))
 
     @property
     def tracker(self) -> Tracker:
-        """Where experiments are recorded; a journal in the run's folder comes first."""
+        """Experiment tracking, with a write-ahead journal in the run's folder."""
         return self._once(f"tracker {self.run_id}", self._open_tracker)
 
     def track(self, step: int, metrics: Mapping[str, float | None]) -> None:
-        """Record the metrics of one iteration."""
+        """Log the metrics of one iteration."""
         self.tracker.metrics(metrics, step)
 
     def progress(self, what: str, total: int) -> AbstractContextManager[Advance]:
-        """Show one piece of work on this process' display and on the run's page."""
+        """Show the progress of an operation in the terminal and on the run's page."""
         return shown(what, total, lambda: str(self.purse or ""))
 
     def _open_tracker(self) -> Tracker:
@@ -255,7 +257,7 @@ class RunTools:
     def _raw_model(self, plm: Plm) -> LanguageModel:
         from connectors.models.base.registry import open_model
 
-        # Training or loading is dear: the model that was opened to be checked is the one that writes.
+        # Loading a model is slow: the checks and the run share one instance.
         return self._once(f"open {plm.name}", partial(open_model, model_spec(plm, self.config.data_root)))
 
     def _open_model(self, name: str) -> LanguageModel:
@@ -277,9 +279,9 @@ _REOPENING = threading.Lock()
 
 
 def reopened(config: AnyConfig, name: RunName | None, parts: Shared) -> RunTools:
-    """Return the tools of a run in another process, opened once: training or loading a model is dear.
+    """Return the tools of a run in another process; they are opened once because loading a model is slow.
 
-    Only the latest run is kept: a cluster of somebody else outlives it.
+    Only the latest run's tools are cached, because a cluster may outlive the run.
     """
     key = digest([config.model_dump(mode="json"), name, parts])
     with _REOPENING:
@@ -290,5 +292,5 @@ def reopened(config: AnyConfig, name: RunName | None, parts: Shared) -> RunTools
 
 
 def _page(address: str | None) -> str:
-    """Return the address of a page; Prefect says 'None/...' where its server has no page."""
+    """Return the URL of a page; empty for the 'None/...' that Prefect returns without a UI."""
     return address if address and "://" in address else ""

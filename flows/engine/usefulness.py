@@ -1,4 +1,4 @@
-"""What a finished run says about its usefulness: the baseline is measured, and a weak result names what to look at."""
+"""Usefulness of a finished run: compares it with baselines and suggests commands after a weak result."""
 
 from __future__ import annotations
 
@@ -16,66 +16,66 @@ if TYPE_CHECKING:
     from tasks.reporting.report_model import Scores
 
 NO_TEXTS = "this run wrote no texts"
-NO_RELEASE = "this run released nothing of private rows, its texts are such texts"
-NO_ZERO_SHOT = "every text of this run was guided by a release"
+NO_RELEASE = "this run has no private release, so its own texts are the baseline"
+NO_ZERO_SHOT = "every text of this run depends on a release"
 
 
 def usefulness(
-    run: Run, scores: Scores | None, asked: Sequence[Written], releases: Sequence[ArtifactRef], texts: int | None
+    run: Run, scores: Scores | None, generated: Sequence[Written], releases: Sequence[ArtifactRef], texts: int | None
 ) -> Usefulness | None:
-    """Return how a run compares with chance and with texts without private data; None without test rows.
+    """Return a run's comparison with chance and with texts made without private data; None without test rows.
 
     Args:
         run: the run, whose student is trained.
         scores: the student on the test rows.
-        asked: all texts that models wrote for the run.
-        releases: what the run released of private rows.
-        texts: how many texts the student learned from; None where it learned from rows.
+        generated: all texts that models wrote for the run.
+        releases: the private releases of the run.
+        texts: number of texts that the student was trained on; None if it was trained on private rows.
     """
     if scores is None:
         return None
     sizes = [sum(row) for row in scores.confusion]
     right = sum(row[number] for number, row in enumerate(scores.confusion))
     accuracy = Accuracy(right, sum(sizes), texts)
-    baseline, unmeasured = _baseline(run, asked, releases)
+    baseline, unmeasured = _baseline(run, generated, releases)
     return Usefulness(accuracy, max(sizes) / sum(sizes), run.student_spec.kind, baseline, unmeasured)
 
 
-def _baseline(run: Run, asked: Sequence[Written], releases: Sequence[ArtifactRef]) -> tuple[Baseline | None, str]:
-    from tasks.prefect.runtime import measure_baseline, now
-    from tasks.steps.baseline import BaselineJob, read_baseline  # no command that only reads a summary needs steps
+def _baseline(run: Run, generated: Sequence[Written], releases: Sequence[ArtifactRef]) -> tuple[Baseline | None, str]:
+    from tasks.prefect.runtime import measure_baseline, run_step
+    from tasks.steps.baseline import BaselineJob, read_baseline  # not needed by commands that only read a summary
 
     if run.trained is None:
         return None, NO_TEXTS
     if not releases:
         return None, NO_RELEASE
-    first = () if run.guides_all else [one for one in asked if one.iteration == 0 and not one.part]
+    first = () if run.guides_all else [table for table in generated if table.iteration == 0 and not table.part]
     texts = tuple(written for written in first if written.samples.rows)
     if not texts:
         return None, NO_ZERO_SHOT
     job = BaselineJob(run.trained, texts, balanced=bool(run.shares))
-    return read_baseline(now(measure_baseline, run.tools, job))
+    return read_baseline(run_step(measure_baseline, run.tools, job))
 
 
 def advice(flow: str, opens_rows: bool, asks_models: bool) -> list[tuple[str, str]]:
-    """Return the commands that help after a useless run, each with its purpose."""
+    """Return helpful commands after a useless run, each with its purpose."""
     commands = []
     if asks_models:
-        chosen = "" if flow == "wasp" else f" --flow {flow}"
-        purpose = "read what each language model writes; other models (plms) may know the task better"
-        commands.append((f"preview --config FILE{chosen}", purpose))
+        option = "" if flow == "wasp" else f" --flow {flow}"
+        purpose = "read texts of each language model; other models (plms) may know the task better"
+        commands.append((f"preview --config FILE{option}", purpose))
     if opens_rows:
-        purpose = "compare more private rows or a larger privacy.epsilon before anything is spent"
+        purpose = "compare more private rows or a larger privacy.epsilon, without spending budget"
         commands.append((f"plan {flow} --config FILE", purpose))
     return commands
 
 
 def usefulness_lines(summary: Mapping[str, Any]) -> list[str]:
-    """Show accuracy beside chance and beside texts without private data."""
+    """Return accuracy next to chance and to texts made without private data."""
     useful = summary.get("usefulness")
     return [f"baseline    {useful['line']}", f"            {useful['basis']}"] if useful else []
 
 
 def warnings_of_summary(summary: Mapping[str, Any]) -> list[str]:
-    """Return the warnings of a run's summary; empty for a useful run and for one of an earlier version."""
+    """Return the warnings of a run's summary; empty for a useful run or one of an earlier version."""
     return list((summary.get("usefulness") or {}).get("warnings", ()))

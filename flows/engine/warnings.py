@@ -1,4 +1,4 @@
-"""What a user should know before a run starts and anything is spent; made of public numbers alone."""
+"""Warnings before a run starts and spends budget; they contain public numbers only."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tasks.text.prompts import TaskCard
 
 
 def warnings_of(config: AnyConfig, card: TaskCard, releases: Releases) -> list[str]:
-    """Return what the user should know before the run starts; public numbers only."""
-    warnings = _about_place(config.private, config) if config.private else []
+    """Return the warnings to show before the run starts; they contain public numbers only."""
+    warnings = _about_path(config.private, config) if config.private else []
     if releases.noise.non_private:
-        warnings.append("privacy.epsilon is infinite: NO NOISE is added, nothing of this run may be shared")
+        warnings.append("privacy.epsilon is infinite: NO NOISE is added, results of this run must not be shared")
     if config.test is None:
         warnings.append("no test rows: accuracy and FID are not measured")
     if isinstance(config, RunConfig):
@@ -26,39 +26,39 @@ def warnings_of(config: AnyConfig, card: TaskCard, releases: Releases) -> list[s
     return warnings + [warning for release in releases.items for warning in release.warnings(card)]
 
 
-def _about_place(private: PrivateRows, config: AnyConfig) -> list[str]:
-    place = Path(rows_ref(private, config.data_root).path).expanduser()
-    if not open_to_others(place):
+def _about_path(private: PrivateRows, config: AnyConfig) -> list[str]:
+    path = Path(rows_ref(private, config.data_root).path).expanduser()
+    if not open_to_others(path):
         return []
-    return [f"private.path: every user of this machine can read {place}; type chmod go-rwx {place}"]
+    return [f"private.path: every user of this machine can read {path}. Run: chmod go-rwx {path}"]
 
 
 def _about_privacy(config: RunConfig) -> list[str]:
     if config.private is None:
         return _about_parties(config)
     rows, privacy = config.private.rows, config.privacy
-    found = []
+    warnings = []
     if config.private.takes_exactly and privacy.adjacency == "add_remove":
-        found.append(
-            "private.rows takes a fixed number of rows, so removing one lets another in: noise is sqrt(2) larger; "
-            "set private.of to the rounded size of the source, or leave private.rows empty"
+        warnings.append(
+            "private.rows: a fixed number of rows makes a removal a replacement, so noise is sqrt(2) larger. "
+            "Set private.of to the rounded size of the source, or leave private.rows empty"
         )
     tuning = config.method.tuning
     if config.private.person and privacy.protects == "record":
-        found.append("private.person is named, but privacy.protects is record: each row is protected for itself")
+        warnings.append("private.person is set, but privacy.protects is record: only single rows are protected")
     declared = config.private.of or rows or (tuning.declared_rows if tuning is not None else None)
     if declared is not None and privacy.delta >= 1 / declared:
-        found.append(
-            f"privacy.delta: {privacy.delta:g} is not below 1/{declared} (one in the declared number of rows), so a "
-            f"whole row may be published as it is. Write a smaller one, such as {0.1 / declared:.0e}"
+        warnings.append(
+            f"privacy.delta: {privacy.delta:g} is not below 1/{declared} (the declared number of rows), so it allows "
+            f"publishing a whole row. Set a smaller value, such as {0.1 / declared:.0e}"
         )
-    return found
+    return warnings
 
 
 def _about_parties(config: RunConfig) -> list[str]:
     if config.parties is None or config.parties.colluding:
         return []
     return [
-        "parties.colluding is 0: the promise holds against whoever reads the sums, not against a party that takes its "
-        "own share of the noise off; 1 protects the parties from each other as well"
+        "parties.colluding is 0: the guarantee holds against readers of the sums, not against a party that subtracts "
+        "its own noise. Set 1 to protect the parties from each other as well"
     ]

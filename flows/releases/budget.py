@@ -1,6 +1,6 @@
-"""How the releases of a run share its epsilon: those of the method, and those that any method may add.
+"""Divides the epsilon of a run among the releases of its method and the optional ones of any method.
 
-Label counts come before the releases of the method, the answers of teachers after them, the moments of a student last.
+Order: label counts, releases of the method, answers of teachers, moments for the student.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from flows.engine.method import Release, Releases
 from flows.releases.filter import TeacherAnswers
 from flows.releases.label_counts import LabelCounts
-from flows.releases.moments import Moments, beside_moments
+from flows.releases.moments import Moments, add_moments_release
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.teachers import (
     PartNoise,
@@ -42,11 +42,11 @@ def share_budget(
 
     Args:
         config: the configuration of the run.
-        calibrate: returns the noise of the method by itself, for a configuration with the epsilon that is left to it.
-        wrap: returns the releases of the method, given the noise of the whole run.
+        calibrate: returns the method's own noise for a configuration with the remaining epsilon.
+        wrap: returns the releases of the method for the noise of the whole run.
     """
     own: Callable[[Any], Noise] = calibrate
-    noise = noise_with_parts(config, partial(beside_moments, noise_of=own))
+    noise = add_teacher_releases(config, partial(add_moments_release, noise_of=own))
     choice = config.filtering
     labels = [LabelCounts(part) for part in noise.beside if part.privacy.part == "labels"]
     answers = [TeacherAnswers(part, choice) for part in noise.beside if part.privacy.part != "labels" and choice]
@@ -54,23 +54,23 @@ def share_budget(
     return Releases(noise, (*labels, *wrap(noise), *answers, *moments))
 
 
-def noise_with_parts(config: RunConfig, own: Callable[[RunConfig], Noise]) -> Noise:
-    """Return the noise of a configuration: that of its method with what is left to it, and of what is released beside.
+def add_teacher_releases(config: RunConfig, own: Callable[[RunConfig], Noise]) -> Noise:
+    """Return the noise of the method with the remaining epsilon, and of label counts and teachers.
 
-    `own` makes the noise of the method by itself. A training has a delta of its own: half, where something is beside.
+    `own` returns the method's own noise. With further releases a DP-SGD training gets half of delta.
     """
     parts = _parts(config)
     if not parts:
         return own(config)
     epsilon, delta = config.privacy.epsilon, config.privacy.delta
     trained = config.method.tuning is not None
-    mine = delta / 2 if trained else delta
-    spent = [one.epsilon_stated for one in parts if one.privacy.kind != "none"]
-    # teachers in a flow of their own take what label counts leave: nothing else is released
+    own_delta = delta / 2 if trained else delta
+    spent = [part.epsilon_stated for part in parts if part.privacy.kind != "none"]
+    # in kd_tutor the teachers already use the epsilon left by label counts: the method releases nothing else
     alone = config.teaches_alone and not trained
-    rest = epsilon if alone else remaining_epsilon(epsilon, mine, spent, _basic(config))
-    privacy = config.privacy.model_copy(update={"epsilon": rest, "delta": mine})
-    noise = own(config.model_copy(update={"privacy": privacy})).with_own_delta(mine)
+    rest = epsilon if alone else remaining_epsilon(epsilon, own_delta, spent, _basic(config))
+    privacy = config.privacy.model_copy(update={"epsilon": rest, "delta": own_delta})
+    noise = own(config.model_copy(update={"privacy": privacy})).with_own_delta(own_delta)
     noise = replace(noise, beside=parts, delta=delta, epsilon_stated=config.epsilon)
     exact = epsilon_of([charge.event for charge in noise.charges], delta)
     return replace(noise, epsilon_exact=_rounded(exact, config.epsilon))
@@ -78,37 +78,39 @@ def noise_with_parts(config: RunConfig, own: Callable[[RunConfig], Noise]) -> No
 
 def _parts(config: RunConfig) -> tuple[PartNoise, ...]:
     delta = config.privacy.delta / 2 if config.method.tuning is not None else config.privacy.delta
-    found: list[PartNoise] = []
+    parts: list[PartNoise] = []
     if config.class_balance != "balanced":
         epsilon = _tutor_epsilon(config)
-        found.append(
+        parts.append(
             _calibrated(
                 config, PartPrivacy("labels", epsilon, delta, 1, adjacency=config.privacy.neighbours(config.private))
             )
         )
-    chosen = config.filtering
-    if chosen is not None:
-        found += _discriminating(config, chosen, [one.epsilon_stated for one in found], delta)
-    return tuple(found)
+    discriminator = config.filtering
+    if discriminator is not None:
+        parts += _teacher_noise(config, discriminator, [part.epsilon_stated for part in parts], delta)
+    return tuple(parts)
 
 
-def _discriminating(config: RunConfig, chosen: Discriminator, spent: list[float], delta: float) -> list[PartNoise]:
-    """Return the noise of the teachers' answers, and before it of the checks, if there are any."""
+def _teacher_noise(
+    config: RunConfig, discriminator: Discriminator, spent: list[float], delta: float
+) -> list[PartNoise]:
+    """Return the noise of the checks, if there are any, and of the teachers' answers."""
     budget = config.privacy.epsilon
-    spent = [one for one in spent if math.isfinite(one)]
+    spent = [epsilon for epsilon in spent if math.isfinite(epsilon)]
     left = remaining_epsilon(budget, delta, spent, _basic(config))
     if not config.teaches_alone:
         half = left / 2 if _basic(config) else epsilon_share(left, delta, 0.5)
         left = config.privacy.filter_epsilon or half
     promise = PartPrivacy(
-        "answers", left, delta, chosen.answered, chosen.noise, config.privacy.neighbours(config.private)
+        "answers", left, delta, discriminator.answered, discriminator.noise, config.privacy.neighbours(config.private)
     )
-    if chosen.sure is None:
+    if discriminator.sure is None:
         return [_calibrated(config, promise)]
-    share = chosen.checks_share
-    first = replace(promise, part="checks", epsilon=epsilon_share(left, delta, share), numbers=chosen.queries)
-    then = replace(promise, epsilon=epsilon_share(left, delta, 1 - share))
-    return [_calibrated(config, first), _calibrated(config, then)]
+    share = discriminator.checks_share
+    first = replace(promise, part="checks", epsilon=epsilon_share(left, delta, share), numbers=discriminator.queries)
+    second = replace(promise, epsilon=epsilon_share(left, delta, 1 - share))
+    return [_calibrated(config, first), _calibrated(config, second)]
 
 
 def _calibrated(config: RunConfig, promise: PartPrivacy) -> PartNoise:
@@ -126,11 +128,11 @@ def _tutor_epsilon(config: RunConfig) -> float:
 
 
 def _basic(config: RunConfig) -> bool:
-    """Return whether epsilons are simply added: with Laplace noise, and next to a training."""
+    """Return whether epsilons add up (basic composition): with Laplace noise, and next to a training."""
     laplace = config.filtering is not None and config.filtering.noise == "laplace"
     return laplace or config.adds_epsilons or config.method.tuning is not None
 
 
 def _rounded(exact: float, stated: float) -> float:
-    """Return what was found, and the stated epsilon where numeric composition alone parts the two."""
+    """Return `exact`, or `stated` if they differ only by the numerical error of composition."""
     return stated if stated < exact <= stated * (1 + 1e-6) else exact

@@ -1,4 +1,4 @@
-"""One density of the private records that guides all rounds, in place of votes."""
+"""One noisy density of the private records that guides all iterations instead of votes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ KERNELS = {
     "cosine": "the average of their vectors",
     "gaussian": "random Fourier features of their vectors",
     "subspace": "their vectors along the main axes of the first round's texts, and products of these",
-    "clusters": "how many lie in each cluster of the first round's texts",
+    "clusters": "the number in each cluster of the first round's texts",
 }
 
-USUAL_SHIFT = 0.3
-"""How far private rows lie from synthetic texts on average, as measured on three data sets (0.25 to 0.6)."""
+TYPICAL_SHIFT = 0.3
+"""Mean distance of private records from synthetic texts, measured on three data sets (0.25 to 0.6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Density(Release):
         return (self.noise.charge,)
 
     def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
-        """Return the kernel, the noise and what the density decides."""
+        """Return the kernel, the noise and the uses of the density."""
         config, method, kernel, noise = self.config, self.config.method, self.config.method.density, self.noise
         learns, moves = kernel is not None and kernel.learns, config.student.adaptation == "density"
         name = kernel.name if kernel else ""
@@ -53,24 +53,24 @@ class Density(Release):
             "samples": method.samples,
         }
         lines = [
-            f"releases      1 density of the private rows per class ({KERNELS[name]}), for all rounds; one "
-            f"{noise.privacy.protects} moves it by at most {noise.sensitivity:.4f} (L2)",
+            f"releases      1 density of the private rows per class ({KERNELS[name]}), for all iterations; one "
+            f"{noise.privacy.protects} changes it by at most {noise.sensitivity:.4f} (L2)",
             f"noise         sigma {noise.sigma:.4f}, of features of length 1",
-            "again         a later run on these rows with the same promise reads this release back, without a charge"
-            + (", if the texts of its first round are the same" if learns else ""),
+            "reuse         a later run with the same rows and privacy settings reuses this release without a charge"
+            + (" if the texts of its first iteration are the same" if learns else ""),
         ]
         if method.final_set == "matched":
             lines.append(f"final set     the {method.result_size} of {method.samples} texts that match it together")
         if moves:
-            lines.append("student       learns from vectors that the density moves, class by class")
+            lines.append("student       is trained on vectors that the density shifts, class by class")
         return ReleasePlan({"density": values}, tuple(lines))
 
     def warnings(self, card: TaskCard) -> list[str]:
-        """Warn when the noise is louder than the density, or when few texts can become examples."""
+        """Warn when the noise exceeds the density, or when too few texts are available as examples."""
         rows = self.config.private.rows if self.config.private else None
         if rows is None or self.noise.sigma <= 0:
             return []
-        return about_density(self.config, rows, len(card.labels), self.noise)
+        return density_warnings(self.config, rows, len(card.labels), self.noise)
 
     def outcome(self) -> ReleaseOutcome:
         """Return the density as a sentence."""
@@ -83,49 +83,49 @@ class Density(Release):
         )
 
     def audits(self) -> tuple[AuditCase, ...]:
-        """Return the attack on a density."""
+        """Return the audit of the density."""
         return (AuditCase("guidance density", self.noise.charge),)
 
 
-def about_density(config: WaspConfig, rows: int, classes: int, noise: GuidanceNoise) -> list[str]:
-    """Return what is likely to go wrong with a density; public numbers only.
+def density_warnings(config: WaspConfig, rows: int, classes: int, noise: GuidanceNoise) -> list[str]:
+    """Return warnings about likely problems of a density; they contain public numbers only.
 
-    The shift from texts to private rows that all classes have in common is compared with its noise along one
-    direction, sigma sqrt(C) / rows. And where a class has hardly more texts in the first round than prompts show, all
-    of them become examples, whatever the density says.
+    The signal index compares the common shift of all classes, from texts to private rows, with its noise along one
+    direction, sigma sqrt(C) / rows. In addition, if a class has hardly more texts in the first iteration than a prompt
+    shows, nearly all of them become examples and the density has no effect.
     """
-    found, method = [], config.method
+    warnings, method = [], config.method
     index = density_index(rows, classes, noise)
     if index < 1:
-        found.append(
-            f"signal index {index:.2f} < 1: with {rows} rows the noise is louder than what tells private rows from "
-            "texts, so the choice of examples is near chance; more rows or a larger epsilon help"
+        warnings.append(
+            f"signal index {index:.2f} < 1: with {rows} rows the noise exceeds the difference between private rows "
+            "and texts, so the choice of examples is near chance. Use more rows or a larger epsilon"
         )
     first = method.candidates // classes
     if first < 2 * method.examples:
         rounds = max(2, min(method.iterations, method.samples // (2 * method.examples * classes)))
-        found.append(
-            f"each class has {first} texts in the first round and prompts show {method.examples}, so that nearly all "
-            f"become examples: set method.iterations to {rounds}, or write more texts"
+        warnings.append(
+            f"each class has {first} texts in the first iteration and prompts show {method.examples}, so nearly all "
+            f"become examples. Set method.iterations to {rounds}, or write more texts"
         )
-    return found
+    return warnings
 
 
 def density_index(rows: int, classes: int, noise: GuidanceNoise) -> float:
-    """Return how a usual shift from texts to private rows compares with the noise on it; below 1 it is lost."""
-    return USUAL_SHIFT * rows / (noise.sigma * math.sqrt(classes))
+    """Return the ratio of a typical shift from texts to private rows to its noise; below 1 it is lost."""
+    return TYPICAL_SHIFT * rows / (noise.sigma * math.sqrt(classes))
 
 
 STRONG = 3.0
-"""From this index on, with a matched final set, FID was below that of zero-shot texts on three data sets of four, and
-about as high on the fourth."""
+"""Signal index from which density guidance is recommended. With a matched final set, FID was below the FID of zero-shot
+texts on three of four data sets, and about equal on the fourth."""
 
 
-def instead_of_votes(config: WaspConfig, rows: int, classes: int, promise: VotePrivacy) -> str:
-    """Return what to do where votes are lost in the noise: a density, if one would not be; empty if it would."""
+def density_hint(config: WaspConfig, rows: int, classes: int, promise: VotePrivacy) -> str:
+    """Return a hint to replace too noisy votes by a density; empty if the density is too noisy as well."""
     if config.parties is not None or promise.protects == "person":
         return ""
     noise = calibrate_density(replace(promise, calibration="tight", choice_share=0.0))
     if density_index(rows, classes, noise) < STRONG:
         return ""
-    return "; method.guidance: kernel releases one density instead, which so many rows are enough for"
+    return ". Or set method.guidance: kernel, which releases one density and has enough rows"

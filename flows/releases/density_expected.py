@@ -1,4 +1,4 @@
-"""What to expect of guidance by these numbers: a band from comparisons that were carried out."""
+"""Expected effect of guidance on a run, from stored measurements with similar numbers."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 MEASURED = Path(__file__).with_name("guidance_measured.yaml")
 
-ALIKE = 1.5
-"""How many times as much signal, or as little, a comparison may have had to stand for a run."""
+SIMILAR = 1.5
+"""Largest ratio between the signals of a measurement and of a run that count as similar."""
 
 
 def expected_of(config: WaspConfig, classes: int) -> dict[str, Any] | None:
-    """Return bands of `picks` and `fid` (see guidance_measured.yaml) of comparisons like a run, and which they are.
+    """Return ranges of `picks` and `fid` (see guidance_measured.yaml) from similar measurements, and their names.
 
-    What is alike has the same guidance and, within a factor of 1.5, as much signal: rows mu / sqrt(classes), the shift
-    from texts to rows in units of its noise. None where rows are not declared, or nothing alike was measured. Public
-    numbers only.
+    Similar measurements have the same guidance and a signal within a factor of 1.5. The signal is rows mu /
+    sqrt(classes), the shift from texts to rows in units of its noise. None if rows are not declared or no similar
+    measurement exists. Uses public numbers only.
     """
     rows = config.private.rows if config.private else None
     kernel = config.method.density.name if config.method.density else "cosine"
@@ -31,23 +31,23 @@ def expected_of(config: WaspConfig, classes: int) -> dict[str, Any] | None:
         return None
     if math.isinf(config.epsilon) or config.method.iterations < 2:
         return None
-    wanted = _signal(rows, classes, config.epsilon, config.privacy.delta)
-    alike = [
-        one
-        for one in _measured()
-        if one["guidance"] == config.method.guidance
-        and 1 / ALIKE <= _signal(one["rows"], one["classes"], one["epsilon"], one["delta"]) / wanted <= ALIKE
+    signal = _signal(rows, classes, config.epsilon, config.privacy.delta)
+    similar = [
+        case
+        for case in _measured()
+        if case["guidance"] == config.method.guidance
+        and 1 / SIMILAR <= _signal(case["rows"], case["classes"], case["epsilon"], case["delta"]) / signal <= SIMILAR
     ]
-    if not alike:
+    if not similar:
         return None
-    told = [f"{one['data']}, {one['rows']} rows, epsilon {one['epsilon']:g}" for one in alike]
-    names = ", ".join(dict.fromkeys(one["data"] for one in alike))
-    words = f"in {len(alike)} places with as much signal ({names})"
-    return {"picks": _band(alike, "picks"), "fid": _band(alike, "fid"), "measured": told, "words": words}
+    cases = [f"{case['data']}, {case['rows']} rows, epsilon {case['epsilon']:g}" for case in similar]
+    names = ", ".join(dict.fromkeys(case["data"] for case in similar))
+    text = f"in {len(similar)} comparisons with a similar signal ({names})"
+    return {"picks": _range(similar, "picks"), "fid": _range(similar, "fid"), "measured": cases, "words": text}
 
 
 def expected_lines(value: dict[str, Any] | None) -> list[str]:
-    """Return what to expect, in lines of a plan."""
+    """Return the expected effect as lines of a plan."""
     if value is None:
         return []
     (low, high), (least, most) = value["picks"], value["fid"]
@@ -62,8 +62,8 @@ def _signal(rows: int, classes: int, epsilon: float, delta: float) -> float:
     return rows * mu_of(epsilon, delta) / math.sqrt(classes)
 
 
-def _band(alike: list[dict[str, Any]], name: str) -> list[float]:
-    return [min(one[name][0] for one in alike), max(one[name][1] for one in alike)]
+def _range(similar: list[dict[str, Any]], name: str) -> list[float]:
+    return [min(case[name][0] for case in similar), max(case[name][1] for case in similar)]
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The noisy answers of teachers on shards of the private records, by which texts are kept (Papernot et al. 2018)."""
+"""Noisy answers of teachers on shards of the private records, which filter texts (Papernot et al. 2018)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flows.releases.label_counts import part_line, part_noise, part_outcome, par
 from tasks.accounting.teachers import PartNoise, affordable_answers, survival
 from tasks.core.refs import Written
 from tasks.prefect.private import ask_teachers, check_teachers, teach
-from tasks.prefect.runtime import embed_samples, now, results, start
+from tasks.prefect.runtime import embed_samples, results, run_step, submit_step
 from tasks.prefect.teachers import select_texts, train_discriminator
 from tasks.steps.teachers import TeacherSpec
 from tasks.steps.tutor_student import SelectSpec
@@ -30,14 +30,14 @@ LEAST_SURVIVAL = 0.9
 
 @dataclass(frozen=True, slots=True)
 class TeacherAnswers(Release):
-    """The noisy answers of the teachers, or before them the noisy checks how sure they are."""
+    """The noisy answers of the teachers, or the noisy checks of their confidence before them."""
 
     noise: PartNoise
     choice: Discriminator
 
     @property
     def name(self) -> str:
-        """Return "answers" or "checks"."""
+        """Name of the release: "answers" or "checks"."""
         return self.noise.privacy.part
 
     def charges(self) -> tuple[Charge, ...]:
@@ -58,17 +58,17 @@ class TeacherAnswers(Release):
         return ReleasePlan({"beside": [values]}, tuple(lines))
 
     def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
-        """Warn when the noise drowns even unanimous answers."""
+        """Warn when noise changes even unanimous answers too often."""
         teachers, noise = self.choice.teachers, self.noise
         chance = survival(teachers, noise)
         if self.name != "answers" or chance >= LEAST_SURVIVAL:
             return []
         gaussian = noise.privacy.kind == "gaussian"
         fewer = affordable_answers(teachers / 1.8125, noise.epsilon_stated, noise.delta) if gaussian else 0
-        hint = f"; {fewer} queries would be answered at {LEAST_SURVIVAL:g}" if 1 < fewer < noise.privacy.numbers else ""
+        hint = f"; {fewer} queries would reach {LEAST_SURVIVAL:g}" if 1 < fewer < noise.privacy.numbers else ""
         return [
-            f"an answer on which all {teachers} teachers agree survives the noise with probability {chance:.3f}: more "
-            f"teachers (each on fewer rows), a larger epsilon or fewer discriminator.queries help{hint}"
+            f"an answer on which all {teachers} teachers agree survives the noise with probability {chance:.3f}. Use "
+            f"more teachers (each on fewer rows), a larger epsilon or fewer discriminator.queries{hint}"
         ]
 
     def outcome(self) -> ReleaseOutcome:
@@ -76,12 +76,12 @@ class TeacherAnswers(Release):
         return part_outcome(self.noise)
 
     def audits(self) -> tuple[AuditCase, ...]:
-        """Return the attack on answers or checks."""
+        """Return the audit of answers or checks."""
         return (AuditCase(f"kd {self.name}", self.noise.charge),)
 
 
-def discriminated(run: Run, written: Sequence[Written]) -> tuple[list[Written], list[ArtifactRef]]:
-    """Return the texts that pass, and what was released for that; all texts where nothing is filtered."""
+def filter_texts(run: Run, written: Sequence[Written]) -> tuple[list[Written], list[ArtifactRef]]:
+    """Return the texts that pass the configured filter, and its releases; all texts without a filter."""
     if not isinstance(run.config, RunConfig) or run.config.filtering is None:
         return list(written), []
     discriminator, released = distil(run, written)
@@ -89,49 +89,48 @@ def discriminated(run: Run, written: Sequence[Written]) -> tuple[list[Written], 
 
 
 def distil(run: Run, written: Sequence[Written]) -> tuple[ArtifactRef, list[ArtifactRef]]:
-    """Train teachers side by side, release their answers, train their student; return it and what was released."""
+    """Train teachers concurrently, release their answers and train a student on them; return it and the releases."""
     spec = _teacher_spec(run)
-    for teacher in [start(teach, run.tools, spec, number, written) for number in range(spec.teachers)]:
+    for teacher in [submit_step(teach, run.tools, spec, number, written) for number in range(spec.teachers)]:
         teacher.result()
-    checks = now(check_teachers, run.tools, spec, written) if spec.checks is not None else None
-    answers = now(ask_teachers, run.tools, spec, written, checks)
-    student = now(train_discriminator, run.tools, spec, written, answers, checks)
-    return student, [one for one in (checks, answers) if one is not None]
+    checks = run_step(check_teachers, run.tools, spec, written) if spec.checks is not None else None
+    answers = run_step(ask_teachers, run.tools, spec, written, checks)
+    student = run_step(train_discriminator, run.tools, spec, written, answers, checks)
+    return student, [release for release in (checks, answers) if release is not None]
 
 
 def select(run: Run, written: Sequence[Written], discriminator: ArtifactRef | None) -> list[Written]:
-    """Keep what the student takes for private, of each class its part; with vectors."""
+    """Select texts that the student classifies as private, in the proportions of the classes; return them embedded."""
     config = run.config
     assert isinstance(config, RunConfig)
     spec = SelectSpec(
-        iteration=max(one.iteration for one in written),
+        iteration=max(table.iteration for table in written),
         count=config.result_size,
         labels=run.prepared.card.label_names,
         shares=run.shares,
         best=config.filtering is not None and config.filtering.choose == "best",
         seed=config.execution.seed,
     )
-    kept = now(select_texts, run.tools, spec, written, discriminator)
-    return results([start(embed_samples, run.tools, one) for one in kept])
+    selected = run_step(select_texts, run.tools, spec, written, discriminator)
+    return results([submit_step(embed_samples, run.tools, table) for table in selected])
 
 
 def _teacher_spec(run: Run) -> TeacherSpec:
-    """Describe teachers, answers and student."""
     config, name, answers = run.config, run.tools.called, part_noise(run, "answers")
     assert isinstance(config, RunConfig)
     assert config.filtering is not None
     assert answers is not None
-    chosen = config.filtering
+    discriminator = config.filtering
     return TeacherSpec(
         dataset=name.dataset,
         fingerprint=name.fingerprint,
         answers=answers,
         checks=part_noise(run, "checks"),
-        teachers=chosen.teachers,
-        queries=chosen.queries,
-        negatives=chosen.negatives,
-        sure=chosen.sure or 0.0,
-        student=chosen.student(config.execution.seed),
+        teachers=discriminator.teachers,
+        queries=discriminator.queries,
+        negatives=discriminator.negatives,
+        sure=discriminator.sure or 0.0,
+        student=discriminator.student(config.execution.seed),
         seed=config.execution.seed,
         respend=run.config.privacy.respends,
     )

@@ -10,7 +10,7 @@ from flows.engine.text import epsilon
 from tasks.accounting.no_noise import finite
 from tasks.accounting.teachers import PartNoise
 from tasks.prefect.private import count_labels
-from tasks.prefect.runtime import now
+from tasks.prefect.runtime import run_step
 from tasks.reporting.report_model import Touched
 from tasks.steps.label_counts import LabelSpec, read_shares
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from tasks.text.prompts import TaskCard
 
 TEXTS = {
-    "labels": "how many private rows each class has",
-    "checks": "how sure the teachers are of each of {numbers} queries",
+    "labels": "the number of private rows in each class",
+    "checks": "the confidence of the teachers in each of {numbers} queries",
     "answers": "the answers of the teachers to {numbers} queries",
 }
-"""What each of these releases contains, by its part."""
+"""Contents of each release, by its part."""
 
 
 def text_of(noise: PartNoise) -> str:
-    """Return what a release contains."""
+    """Return the contents of a release as text."""
     return TEXTS[noise.privacy.part].format(numbers=noise.privacy.numbers)
 
 
 def part_values(noise: PartNoise) -> dict[str, Any]:
-    """Return a release as the JSON of a plan has it."""
+    """Return the values of a release in the JSON of a plan."""
     return {
         "part": noise.privacy.part,
         "in_words": text_of(noise),
@@ -58,7 +58,7 @@ def part_line(values: dict[str, Any]) -> str:
 
 
 def part_outcome(noise: PartNoise) -> ReleaseOutcome:
-    """Return a release as a sentence, and whether it was made without noise."""
+    """Return a release as a sentence, and its values without noise."""
     exposed = Touched(
         f"{text_of(noise)}, without noise",
         f"{noise.privacy.part}/release.parquet",
@@ -93,22 +93,22 @@ class LabelCounts(Release):
         return part_outcome(self.noise)
 
     def audits(self) -> tuple[AuditCase, ...]:
-        """Return the attack on label counts."""
+        """Return the audit of label counts."""
         return (AuditCase("kd labels", self.noise.charge),)
 
 
 def release_labels(run: Run) -> list[ArtifactRef]:
-    """Release the label counts of a run whose classes get texts in proportion to them; nothing for other runs."""
+    """Release label counts and set the class proportions of the run's texts; no release if not configured."""
     noise = part_noise(run, "labels")
     if noise is None:
         return []
     name, labels = run.tools.called, run.prepared.card.label_names
     spec = LabelSpec(name.dataset, name.fingerprint, noise, labels, run.config.privacy.respends)
-    release: ArtifactRef = now(count_labels, run.tools, spec)
+    release: ArtifactRef = run_step(count_labels, run.tools, spec)
     run.shares, run.shares_are_noisy = read_shares(run.tools, release), noise.privacy.kind != "none"
     return [release]
 
 
 def part_noise(run: Run, part: Part) -> PartNoise | None:
-    """Return the noise of one of these releases; None where the run has none."""
+    """Return the noise of a part; None if the run does not release it."""
     return next((noise for noise in run.prepared.noise.beside if noise.privacy.part == part), None)

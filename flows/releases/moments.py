@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tasks.text.prompts import TaskCard
 
 
-def beside_moments(config: RunConfig, noise_of: Callable[[RunConfig], Noise]) -> Noise:
-    """Return the noise of a whole run; where its student adapts to private rows, `noise_of` what the moments leave."""
+def add_moments_release(config: RunConfig, noise_of: Callable[[RunConfig], Noise]) -> Noise:
+    """Return the noise of a run, with a moments release if configured; `noise_of` gets the remaining epsilon."""
     if not config.student.pays or config.private is None:
         return noise_of(config)
     privacy, student = config.privacy, config.student
@@ -36,8 +36,8 @@ def beside_moments(config: RunConfig, noise_of: Callable[[RunConfig], Noise]) ->
             rows=privacy.rows_per_person if privacy.protects == "person" else 1,
         )
     )
-    lesser = privacy.model_copy(update={"epsilon": _rest(config)})
-    return with_moments(noise_of(config.model_copy(update={"privacy": lesser})), moments, privacy.epsilon)
+    remaining = privacy.model_copy(update={"epsilon": _rest(config)})
+    return with_moments(noise_of(config.model_copy(update={"privacy": remaining})), moments, privacy.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Moments(Release):
         line = (
             f"adaptation    one release at the end: mean and covariance of the rows' vectors along "
             f"{noise.privacy.directions} directions of the synthetic texts, sigma {noise.sigma:.4f} at sensitivity "
-            f"{noise.sensitivity:.4f}, epsilon {noise.epsilon_exact:.4f} of the whole"
+            f"{noise.sensitivity:.4f}, epsilon {noise.epsilon_exact:.4f} of the total"
         )
         return ReleasePlan({"moments": values}, (line,))
 
@@ -77,18 +77,18 @@ class Moments(Release):
         )
 
     def prepare_training(self, run: Run, job: TrainJob) -> TrainJob:
-        """Release the moments now, and let the student adapt to them."""
-        from tasks.prefect.private import estimate_moments  # steps are not needed to plan a run
-        from tasks.prefect.runtime import now
+        """Release the moments; return the training job with them."""
+        from tasks.prefect.private import estimate_moments  # not needed to plan a run
+        from tasks.prefect.runtime import run_step
 
         name = run.tools.called
         spec = MomentsSpec(name.dataset, name.fingerprint, self.noise, run.config.privacy.respends)
-        moments = now(estimate_moments, run.tools, spec, job.written)
+        moments = run_step(estimate_moments, run.tools, spec, job.written)
         run.extra = (moments.release,)
         return replace(job, moments=moments)
 
 
 def _rest(config: RunConfig) -> float:
-    """Return the epsilon that is `privacy.epsilon` together with that of the moments."""
-    privacy, first = config.privacy, config.student.adaptation_epsilon
-    return remaining_epsilon(privacy.epsilon, privacy.delta, [first], config.adds_epsilons)
+    """Return the epsilon that composes with the moments release to `privacy.epsilon`."""
+    privacy, spent = config.privacy, config.student.adaptation_epsilon
+    return remaining_epsilon(privacy.epsilon, privacy.delta, [spent], config.adds_epsilons)

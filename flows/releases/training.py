@@ -1,4 +1,4 @@
-"""A model that learns from private records by DP-SGD (Abadi et al. 2016)."""
+"""Release of a model that is trained on private records by DP-SGD (Abadi et al. 2016)."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ class TrainingRelease(Release):
             "clip": training.clip,
             "epsilon_prv": second,
         }
-        checked = () if second is None else (f"checked       a second accountant computes epsilon {second:.4f}",)
+        checked = () if second is None else (f"checked       a second accountant gives epsilon {second:.4f}",)
         return ReleasePlan(
             {"training": values},
             (
-                f"releases      1 model, trained in {training.steps} steps; a row takes part in each with chance "
-                f"{training.sample_rate:.4g}, {training.batch_rows} of {training.declared_rows} DECLARED rows on "
-                "average",
-                f"clipping      the gradient of a row is cut to the L2 norm {training.clip:g}",
-                f"noise         {self.noise.noise_multiplier:.4f} times that norm on every weight and step, from the "
-                "operating system",
+                f"releases      1 model, trained in {training.steps} steps; each step samples a row with probability "
+                f"{training.sample_rate:.4g}, on average {training.batch_rows} of {training.declared_rows} DECLARED "
+                "rows",
+                f"clipping      the gradient of a row is clipped to the L2 norm {training.clip:g}",
+                f"noise         {self.noise.noise_multiplier:.4f} times that norm on every weight and step, drawn from "
+                "the operating system",
                 *checked,
             ),
         )
@@ -60,8 +60,8 @@ class TrainingRelease(Release):
         training = self.noise.training
         assert training is not None
         return [
-            f"method.declared_rows ({training.declared_rows}) is public: the plan, the privacy ledger and the report "
-            "show it; noise of DP-SGD is floating point, not the exact integer noise of votes"
+            f"method.declared_rows ({training.declared_rows}) is public: plan, privacy ledger and report show it. "
+            "Noise of DP-SGD is floating point, not the exact integer noise of votes"
         ]
 
     def outcome(self) -> ReleaseOutcome:
@@ -79,12 +79,12 @@ def training_noise(config: RunConfig) -> TrainingNoise:
     """Return the noise of the training of a configuration."""
     training, privacy = config.method.tuning, config.privacy
     if training is None:
-        raise ConfigError("method: this configuration has no training by DP-SGD.")
+        raise ConfigError("method: this configuration has no DP-SGD training. Set its training steps.")
     return calibrate_training(training, privacy.epsilon, privacy.delta)
 
 
 def training_releases(config: RunConfig) -> Releases:
-    """Return the releases of a method that learns from private records by DP-SGD."""
+    """Return the releases of a method that trains on private records by DP-SGD."""
 
     def wrap(noise: Noise) -> tuple[Release, ...]:
         assert isinstance(noise, TrainingNoise)

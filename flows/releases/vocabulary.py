@@ -1,4 +1,4 @@
-"""A private vocabulary before votes: in how many records each public term occurs (Nagesh et al. 2025)."""
+"""Private vocabulary: the noisy number of records with each public term (Nagesh et al. 2025)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Vocabulary(Release):
         return (part_charge(self.noise),)
 
     def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
-        """Return how many terms of a record count, and the noise."""
+        """Return the number of terms per record and the noise."""
         noise = self.noise
         values = {"terms": noise.privacy.terms, "scale": noise.scale, "epsilon_exact": noise.epsilon_exact}
         line = (
-            f"vocabulary    one release before the votes: how many rows contain each public term (first "
+            f"vocabulary    one release before the votes: number of rows with each public term (first "
             f"{noise.privacy.terms} of each), sigma {noise.scale:.4f}, epsilon {noise.epsilon_exact:.4f}"
         )
         return ReleasePlan({"words": values}, (line,))
@@ -44,35 +44,35 @@ class Vocabulary(Release):
         noise = self.noise
         return ReleaseOutcome(
             kind="vocabulary",
-            text=f"how many records contain each public term (first {noise.privacy.terms} of each; epsilon "
+            text=f"the number of records with each public term (first {noise.privacy.terms} of each; epsilon "
             f"{noise.epsilon_exact:.4g})",
         )
 
     def audits(self) -> tuple[AuditCase, ...]:
-        """Return the attack of DP-KPS on its vocabulary, which is the same release."""
+        """Return the audit of the DP-KPS vocabulary, which is the same release."""
         return (AuditCase("dp_kps vocabulary", part_charge(self.noise)),)
 
 
-def vocabulary_spec(run: Run, noise: KeyphraseNoise, kept: int, threshold: float) -> VocabularySpec:
-    """Describe the release of a run's vocabulary; ConfigError for a run without one."""
+def vocabulary_spec(run: Run, noise: KeyphraseNoise, count: int, threshold: float) -> VocabularySpec:
+    """Return the specification of a vocabulary release; ConfigError without a public vocabulary."""
     choice, name = vocabulary_of(run.config), run.tools.called
     if choice is None:
-        raise ConfigError("vocabulary: this run names no public vocabulary. Name one.")
+        raise ConfigError("vocabulary: not set. Set vocabulary.path to a public vocabulary.")
     return VocabularySpec(
         dataset=name.dataset,
         fingerprint=name.fingerprint,
         noise=noise,
         where=terms_ref(choice, run.config.data_root),
-        kept=kept,
+        kept=count,
         threshold=threshold,
         respend=run.config.privacy.respends,
     )
 
 
 def vocabulary_content(tools: RunTools, needed: int = 1) -> list[str]:
-    """Return digests of the public vocabulary of a run and of its vectors; nothing for a run without one.
+    """Return digests of a run's public vocabulary and its embedder; empty without a vocabulary.
 
-    Raises InputError for a vocabulary that cannot be used, ConfigError for one with fewer than `needed` terms.
+    Raises InputError for an unusable vocabulary, ConfigError for fewer than `needed` terms.
     """
     choice = vocabulary_of(tools.config)
     if choice is None:
@@ -80,7 +80,7 @@ def vocabulary_content(tools: RunTools, needed: int = 1) -> list[str]:
     public = public_vocabulary(tools, terms_ref(choice, tools.config.data_root))
     if len(public.terms) < needed:
         raise ConfigError(
-            f"vocabulary: {choice.path} has {len(public.terms)} terms that count, a sequence holds {needed} different "
-            "ones. Name a larger vocabulary, skip fewer terms, or lower method.length"
+            f"vocabulary: {choice.path} has {len(public.terms)} usable terms, but a sequence needs {needed} "
+            "different ones. Use a larger vocabulary, skip fewer terms, or lower method.length"
         )
     return [public.content, tools.term_embedder.identity]

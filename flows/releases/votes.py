@@ -33,15 +33,15 @@ class Votes(Release):
         return (self.noise.charge,) * self.noise.releases if self.noise.releases else ()
 
     def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
-        """Return how many votes are planned, and their noise."""
+        """Return the number of votes and their noise."""
         noise = self.noise
         if not noise.releases:
             return ReleasePlan()
         share = noise.privacy.choice_share
-        weights = (f"weights       {share:.0%} of the loss counts first choices",) if share else ()
+        weights = (f"weights       {share:.0%} of the privacy loss counts first choices",) if share else ()
         return ReleasePlan(
             lines=(
-                f"releases      {noise.releases} noisy votes, one {noise.privacy.protects} moves each by at most "
+                f"releases      {noise.releases} noisy votes, one {noise.privacy.protects} changes each by at most "
                 f"{noise.sensitivity:.4f} (L2)",
                 f"noise         sigma {noise.sigma:.4f} votes, calibration {noise.calibration}",
                 *weights,
@@ -49,7 +49,7 @@ class Votes(Release):
         )
 
     def warnings(self, card: TaskCard) -> list[str]:
-        """Warn when the noise is louder than the votes."""
+        """Warn when the noise exceeds the votes."""
         rows = self.config.private.rows if self.config.private else None
         if rows is None or self.noise.sigma <= 0:
             return []
@@ -57,16 +57,16 @@ class Votes(Release):
         if index >= 1:
             return []
         return [
-            f"signal index {index:.2f} < 1: with {rows} rows the noise is louder than the votes, so the choice of "
-            f"examples is near chance; more rows, a larger epsilon or fewer iterations help{self.instead(card, rows)}"
+            f"signal index {index:.2f} < 1: with {rows} rows the noise exceeds the votes, so the choice of examples "
+            f"is near chance. Use more rows, a larger epsilon or fewer iterations{self.alternative(card, rows)}"
         ]
 
-    def instead(self, card: TaskCard, rows: int) -> str:  # noqa: ARG002  (methods with an alternative)
-        """Return what else the method can release where votes are lost in the noise; empty for nothing."""
+    def alternative(self, card: TaskCard, rows: int) -> str:  # noqa: ARG002  (methods with an alternative)
+        """Return a hint to another release of the method for too noisy votes; empty without one."""
         return ""
 
     def outcome(self) -> ReleaseOutcome:
-        """Return which parts of the output depend on votes, and whether they were noisy."""
+        """Return the outputs that depend on votes, and the votes without noise."""
         noise = self.noise
         unnoised = noise.non_private and bool(noise.releases and noise.sensitivity)
         exposed = Touched("votes without noise", "release.parquet of each iteration", "privacy.epsilon: inf")
@@ -77,7 +77,7 @@ class Votes(Release):
         )
 
     def audits(self) -> tuple[AuditCase, ...]:
-        """Return the claim that an audit of votes must share."""
+        """Return the claim that findings of a vote audit must match."""
         noise = self.noise
         if not noise.releases:
             return ()
@@ -95,10 +95,10 @@ class Votes(Release):
 
 
 def vote_privacy_of(config: RunConfig) -> VotePrivacy:
-    """Return what a configuration promises about its votes.
+    """Return the privacy parameters of a configuration's votes.
 
-    When exactly `rows` of a larger source are taken, removing one row lets another in: that is a replacement, and the
-    noise is made for it even if add/remove is asked for.
+    If exactly `rows` of a larger source are used, another row replaces a removed one. The noise then covers
+    replacement, even if the configuration says add/remove.
     """
     privacy = config.privacy
     promise = vote_privacy(privacy, config.method.casting)
@@ -107,7 +107,7 @@ def vote_privacy_of(config: RunConfig) -> VotePrivacy:
 
 
 def vote_privacy(promise: Promise, casting: Casting) -> VotePrivacy:
-    """Return a promise about the votes of a run, in the accountant's terms."""
+    """Return the privacy parameters of votes in the terms of the accountant."""
     return VotePrivacy(
         epsilon=promise.epsilon,
         delta=promise.delta,

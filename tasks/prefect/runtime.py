@@ -48,7 +48,7 @@ Value = TypeVar("Value")
 Stays = Callable[[Mapping[str, Any]], bool]
 
 
-def start(step: Task[..., Any], *arguments: Any) -> PrefectFuture[Any]:
+def submit_step(step: Task[..., Any], *arguments: Any) -> PrefectFuture[Any]:
     """Submit one step; on the run's page it follows the steps that made its arguments.
 
     Prefect searches all arguments twice, down to the last number, for results of other steps. On ten tables of texts
@@ -75,14 +75,14 @@ def _parts(value: Any) -> Iterator[Any]:
             yield from _parts(getattr(value, field.name))
 
 
-def now(step: Task[Parameters, Any], *arguments: Any) -> Any:
+def run_step(step: Task[Parameters, Any], *arguments: Any) -> Any:
     """Run one step and return its value; the UI shows its state name ('Reused').
 
     If steps run in threads of this process, the step uses the waiting flow's thread. Handing it to another thread and
     back increases Prefect's overhead by half when the processor is busy.
     """
     if not _in_threads():
-        return value_of(start(step, *arguments))
+        return value_of(submit_step(step, *arguments))
     return _value(step(*map(opaque, arguments), wait_for=_upstream(arguments), return_state=True))
 
 
@@ -195,10 +195,10 @@ def write(tools: Tools, job: WriteJob) -> State[Any]:
 
 def embedded(tools: Tools, by: Task[..., Any], jobs: Sequence[WriteJob]) -> list[Written]:
     """Run a step (generate, vary) for all jobs concurrently; return embedded texts."""
-    new = [start(by, tools, job) for job in jobs]
+    new = [submit_step(by, tools, job) for job in jobs]
     # Each text is embedded as soon as it exists. The embedding step gets a value, not a future: for a future Prefect
     # would request the state from its server, and after a failure it would only report that the step never started.
-    embedding = {future: start(embed_samples, tools, value_of(future)) for future in as_completed(new)}
+    embedding = {future: submit_step(embed_samples, tools, value_of(future)) for future in as_completed(new)}
     return results([embedding[future] for future in new])
 
 

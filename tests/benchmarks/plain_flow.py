@@ -114,7 +114,7 @@ def without_prefect(workers: int) -> Iterator[None]:
         stack.enter_context(patch("tasks.prefect.runtime.get_run_logger"))
         stack.enter_context(patch("tasks.prefect.runtime.as_completed", as_completed))
         stack.enter_context(patch("tasks.prefect.runtime.value_of", Future.result))
-        stack.enter_context(patch("tasks.prefect.runtime.start", PlainStep.submit))
+        stack.enter_context(patch("tasks.prefect.runtime.submit_step", PlainStep.submit))
         for name in PAGE:
             stack.enter_context(patch(f"tasks.prefect.page.{name}"))
         yield
@@ -126,11 +126,11 @@ def with_prefect(config: WaspConfig) -> Clock:
 
     from flows.methods.wasp.flow import wasp
     from flows.runtime.heartbeat import own_heartbeat
-    from tasks.prefect.runtime import now
+    from tasks.prefect.runtime import run_step
 
     runner: Any = ThreadPoolTaskRunner(max_workers=config.execution.max_workers)
     threaded = wasp.with_options(task_runner=runner)
-    with own_heartbeat(), clocked(now) as clock:
+    with own_heartbeat(), clocked(run_step) as clock:
         clock.whole(functools.partial(threaded, config))
     return clock
 

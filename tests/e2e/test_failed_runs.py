@@ -118,7 +118,7 @@ def test_bad_input(deployed: Served, tmp_path: Path) -> None:
     few = deployed.start(values(method={"samples": 11, "iterations": 1}))
     unknown = deployed.start(values(**SHORT, private=private))
     message = failed(deployed, few)
-    for word in ("ConfigError: method.samples: 11 texts are fewer", "raise method.samples", "Nothing was spent"):
+    for word in ("ConfigError: method.samples: 11 texts are fewer", "Raise method.samples", "Nothing was spent"):
         assert word in message
     message = failed(deployed, unknown)
     assert "PRIVATE-ROWS" in message

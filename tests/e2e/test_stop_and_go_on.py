@@ -86,7 +86,7 @@ def test_an_edited_task_is_another_run_and_the_old_one_is_not_resumed_as_it(tmp_
     own_task(tmp_path, "the customer has lost the password")
     refused = pipeline.call("resume", first["run_id"])
     assert refused.returncode == 2
-    assert "cannot go on" in refused.stderr
+    assert "cannot be resumed" in refused.stderr
     assert last_json(pipeline.call("budget", "show", "--json").stdout) == before
     second = pipeline.run(**changes)
     assert second["run_id"] != first["run_id"]

@@ -96,7 +96,7 @@ def test_a_run_whose_texts_are_good_warns_of_nothing(pipeline: Pipeline, api: st
     useful = summary["usefulness"]
     assert useful["above_chance"]
     assert useful["warnings"] == summary["warnings"] == []
-    assert "released nothing of private rows" in useful["unmeasured"]
+    assert "no private release" in useful["unmeasured"]
     printed = pipeline.call("show", str(summary["run_id"])).stdout
     assert f"export {summary['run_id']}" in printed
     assert "warning" not in printed

@@ -1,4 +1,4 @@
-"""The releases of Aug-PE: votes, and before them a private vocabulary where keywords come from one."""
+"""The releases of Aug-PE: an optional private vocabulary for keywords, then votes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def aug_pe_releases(config: AugPeConfig) -> Releases:
-    """Return the releases of a run of Aug-PE."""
+    """Return the releases of an Aug-PE run."""
 
     def wrap(noise: Noise) -> tuple[Release, ...]:
         votes = Votes(config, noise)
@@ -28,10 +28,10 @@ def aug_pe_releases(config: AugPeConfig) -> Releases:
 
 
 def _noise(config: AugPeConfig) -> Noise:
-    """Return the noise of the votes, and of the vocabulary before them with its part of epsilon."""
+    """Return the noise of the votes and, if configured, of the vocabulary with its part of epsilon."""
     if not config.counts_words:
         return vote_noise(config)
     privacy = config.privacy
-    _, rest = split_epsilon(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
-    votes = replace(vote_privacy_of(config), epsilon=rest)
+    _, remaining = split_epsilon(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
+    votes = replace(vote_privacy_of(config), epsilon=remaining)
     return calibrate_words(config.vocabulary_privacy, votes, privacy.epsilon)

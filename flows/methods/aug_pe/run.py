@@ -1,4 +1,4 @@
-"""A run of Aug-PE: what its steps are asked to do."""
+"""An Aug-PE run: the jobs of its steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tasks.accounting.keyphrase_budget import WordsNoise
 from tasks.core.refs import Weights, Written
 from tasks.prefect.keyphrases import choose_terms
 from tasks.prefect.private import count_terms
-from tasks.prefect.runtime import now
+from tasks.prefect.runtime import run_step
 from tasks.selection.survivors import Survival
 from tasks.steps.evolution import SURVIVORS
 from tasks.steps.keyphrases import Terms
@@ -22,13 +22,13 @@ from tasks.text.variation import Manner
 
 
 class AugPeRun(EvolutionRun):
-    """The jobs of one run of Aug-PE."""
+    """An Aug-PE run and the jobs of its steps."""
 
     config: AugPeConfig
 
     @property
     def manner(self) -> Manner:
-        """What prompts for new texts tell."""
+        """Content of prompts for new texts."""
         method = self.config.method
         return Manner(disclose=method.disclosure == "label", keywords=method.keywords == "list")
 
@@ -36,25 +36,25 @@ class AugPeRun(EvolutionRun):
     """The private vocabulary, once it is released."""
 
     def release_words(self) -> list[ArtifactRef]:
-        """Release the private vocabulary that new texts are asked for with, where keywords come from one."""
+        """Release the private vocabulary for the prompts of new texts, if configured."""
         noise, method = self.prepared.noise, self.config.method
         if not isinstance(noise, WordsNoise) or noise.vocabulary is None:
             return []
         spec = vocabulary_spec(self, noise.vocabulary, method.vocabulary_terms, 0.0)
-        release = now(count_terms, self.tools, spec)
-        self.words = now(choose_terms, self.tools, spec, release)
+        release = run_step(count_terms, self.tools, spec)
+        self.words = run_step(choose_terms, self.tools, spec, release)
         self.guides_all = True
         return [release]
 
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:
-        """The vocabulary, if there is one, and the votes."""
+        """Return the ledger slots of the vocabulary, if there is one, and of the votes."""
         votes = super().slots(releases if self.words is None else releases[1:])
         return votes if self.words is None else {"vocabulary"} | votes
 
     def write_jobs(
         self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[Written]
     ) -> list[WriteJob]:
-        """Share the texts; prompts name words of the private vocabulary, if there is one."""
+        """Return one job per PLM; prompts contain terms of the private vocabulary, if there is one."""
         jobs = super().write_jobs(iteration, weights, examples, written)
         if self.words is None:
             return jobs
@@ -64,37 +64,37 @@ class AugPeRun(EvolutionRun):
 
     @property
     def variation(self) -> Manner:
-        """Paraphrase or blanks, told as much as prompts for new texts are, but for keywords."""
+        """Paraphrase or blanks, with the same disclosure as prompts for new texts and without keywords."""
         method = self.config.method
         return replace(self.manner, keywords=False, way=method.variation, mask=method.mask, spread=method.length_spread)
 
     @property
     def looks_ahead(self) -> int:
-        """As the configuration says."""
+        """Number of look-ahead variations."""
         return self.config.method.look_ahead
 
     @property
     def with_own(self) -> bool:
-        """As the configuration says."""
+        """Include a text's own vector in the look-ahead mean."""
         return self.config.method.look_ahead_self
 
     @property
     def vote_scope(self) -> str:
-        """All texts so far where they add up, else the population."""
+        """Candidates: all texts so far (wasp_baseline), or the population."""
         return "all" if self.config.method.accumulates else "latest"
 
     @property
     def why_missing(self) -> str:
-        """A text that was drawn twice stands in the result once."""
+        """Reason for missing texts: the result contains a text that was drawn twice once."""
         drawn = self.config.method.selection == "draw" and not self.config.method.accumulates
-        return "some were drawn more than once and stand there once" if drawn else super().why_missing
+        return "some were drawn more than once and count once" if drawn else super().why_missing
 
-    def wanted(self, iteration: int) -> int:
-        """A T-th more in each round where texts add up; else all are written at first."""
-        return super().wanted(iteration) if self.config.method.accumulates else self.config.method.samples
+    def texts_after(self, iteration: int) -> int:
+        """Return 1/T more texts per iteration (wasp_baseline), or all texts from the start."""
+        return super().texts_after(iteration) if self.config.method.accumulates else self.config.method.samples
 
     def survival(self) -> Survival:
-        """As many as the result holds; where texts add up, a few of each class."""
+        """Return survivors: the size of the result, or a few winners of each class (wasp_baseline)."""
         method = self.config.method
         counts = self.balanced(method.samples)
         if method.accumulates:
@@ -102,37 +102,37 @@ class AugPeRun(EvolutionRun):
         return Survival(counts, method.selection, method.threshold, self.config.execution.seed)
 
     def is_voted_on(self, iteration: int) -> bool:
-        """What adds up, but for the last iteration; a population is checked when its variations are there."""
+        """Return True in wasp_baseline except for the last iteration; a population is checked after variation."""
         return self.config.method.accumulates and iteration < self.iterations - 1
 
     @property
     def needed(self) -> dict[str, int]:
-        """More than live on where those with most votes do, since the vote changes nothing else."""
+        """More texts than survivors, if texts with most votes survive: else the vote has no effect."""
         survival = self.survival()
         if survival.rule == "draw":
             return {}
         return {label: count + 1 for label, count in survival.counts.items()}
 
-    def variers(self, one: Written) -> tuple[str, ...]:
-        """The PLMs that wrote the texts."""
-        if one.plm != SURVIVORS:
-            return (one.plm,)
-        wrote = set(self.tools.artifacts.read_table(one.samples)["plm"])
-        return tuple(plm for plm in self.plms if plm in wrote)
+    def variers(self, table: Written) -> tuple[str, ...]:
+        """Return the PLMs that wrote the texts."""
+        if table.plm != SURVIVORS:
+            return (table.plm,)
+        authors = set(self.tools.artifacts.read_table(table.samples)["plm"])
+        return tuple(plm for plm in self.plms if plm in authors)
 
     def children_jobs(self, iteration: int, parents: Sequence[Written]) -> list[WriteJob]:
-        """Let each PLM vary the texts that it wrote; where parents do not stay, each leaves one variation more."""
+        """Return jobs in which each PLM varies its own texts; without keep_parents, one more variation each."""
         method = self.config.method
         copies = method.variations + (iteration > 0 and not method.keep_parents)
-        return [job for one in parents for job in self.vary_jobs(iteration, one, copies)]
+        return [job for table in parents for job in self.vary_jobs(iteration, table, copies)]
 
     def population(self, iteration: int, parents: Sequence[Written], children: Sequence[Written]) -> list[Written]:
-        """Return what stands for election."""
-        stay = self.config.method.keep_parents or iteration == 0
-        return [*(parents if stay else ()), *children]
+        """Return the candidates of the vote."""
+        has_parents = self.config.method.keep_parents or iteration == 0
+        return [*(parents if has_parents else ()), *children]
 
     def more_jobs(self, iteration: int, winners: Written | None, written: Sequence[Written]) -> list[WriteJob]:
-        """Let every PLM add its share: new texts at first, then variations of the winners, which are taken in turn."""
+        """Return one job per PLM: new texts at first, then variations of the winners in turn."""
         jobs = self.write_jobs(iteration, self.equal_weights(), None, written)
         if winners is None:
             return jobs

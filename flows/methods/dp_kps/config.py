@@ -1,4 +1,4 @@
-"""Typed parameters of DP-KPS: the public vocabulary, what a document may add, how sequences of phrases are drawn."""
+"""Configuration of DP-KPS: public vocabulary, limits per document, and sampling of phrase sequences."""
 
 from __future__ import annotations
 
@@ -21,64 +21,64 @@ from tasks.keyphrases.densities import Ensemble, Sampling, Shape
 
 
 class KeyphrasePrivacy(Privacy):
-    """What is promised about a document, and by which noise."""
+    """Privacy settings of DP-KPS: the guarantee for a document and the noise."""
 
     setting: NoiseSetting = Field(
         "gaussian",
-        description="gaussian: least noise, delta; pure: Laplace noise, delta 0; paper: as printed, NO guarantee of "
-        "epsilon for a document, because the noise was made for one phrase: what it costs is accounted.",
+        description="gaussian: least noise, uses delta; pure: Laplace noise, delta 0; paper: published noise, NO "
+        "guarantee for a document, because it covers one phrase; the ledger is charged the true cost.",
     )
     vocabulary_epsilon: float | None = Field(
-        None, gt=0, description="Epsilon of the vocabulary; the density has the rest. Empty: the same budget for both."
+        None, gt=0, description="Epsilon of the vocabulary; the density gets the rest. Empty: equal budgets."
     )
     protects: Literal["record"] = Field("record", description="One document: one row with its label.")
-    calibration: Literal["tight"] = Field("tight", description="setting says which noise is drawn.")
+    calibration: Literal["tight"] = Field("tight", description="Fixed; `setting` selects the noise.")
 
 
 class DpKpsMethod(AnyMethod):
-    """The settings of DP-KPS."""
+    """Method settings of DP-KPS."""
 
-    iterations: Literal[1] = Field(1, description="Two releases, then texts; nothing is repeated.")
-    samples: int = Field(14_000, ge=1, le=10_000_000, description="Synthetic texts in all, one prompt each (N).")
+    iterations: Literal[1] = Field(1, description="Fixed: two releases, then texts.")
+    samples: int = Field(14_000, ge=1, le=10_000_000, description="Number of synthetic texts, one prompt each (N).")
     texts: Literal["models", "phrases"] = Field(
         "models",
         description="models: language models write a text around each sequence; phrases: the sequences are the texts, "
-        "no model is asked, and test rows are turned into phrases too.",
+        "without a model, and test rows are converted to phrases as well.",
     )
-    terms: int = Field(10, ge=1, le=1000, description="Most vocabulary terms of a document that count (S).")
-    vocabulary_terms: int = Field(1000, ge=2, le=100_000, description="Terms of the private vocabulary at most.")
+    terms: int = Field(10, ge=1, le=1000, description="Maximum number of counted vocabulary terms per document (S).")
+    vocabulary_terms: int = Field(1000, ge=2, le=100_000, description="Terms in the private vocabulary at most.")
     threshold: float = Field(
-        0.0, ge=0, le=100, description="Least noisy count of such a term, in standard deviations of the noise; 0: none."
+        0.0, ge=0, le=100, description="Minimum noisy count of a term, in standard deviations of the noise; 0: none."
     )
-    keyphrases: int = Field(10, ge=1, le=1000, description="Most phrases of a document in the density (M).")
-    length: int = Field(10, ge=1, le=50, description="Phrases of a sequence (L).")
+    keyphrases: int = Field(10, ge=1, le=1000, description="Phrases per document in the density at most (M).")
+    length: int = Field(10, ge=1, le=50, description="Phrases in a sequence (L).")
     sampling: Sampling = Field(
-        "iterative", description="independent: phrases of a class one by one; iterative: each by those before it."
+        "iterative", description="independent: phrases depend on the class only; iterative: also on the phrases before."
     )
     ensemble: Ensemble = Field(
-        "logarithmic", description="Densities of sampling iterative: linear, L of them; logarithmic, about log2 L."
+        "logarithmic", description="Densities of iterative sampling. linear: L densities; logarithmic: about log2 L."
     )
     frequencies: int = Field(500, ge=1, le=20_000, description="Random Fourier frequencies of a density (D).")
     block: float | None = Field(
         None,
         gt=0,
         le=1000,
-        description="Squared length of a phrase's vector in the kernel exp(-|x - y|^2); larger tells phrases better "
-        "apart. Empty: 2 / length.",
+        description="Squared length of a phrase's vector in the kernel exp(-|x - y|^2); larger values separate "
+        "phrases better. Empty: 2 / length.",
     )
-    top: int = Field(10, ge=0, description="A phrase is drawn among so many best ones; 0: among all.")
-    sharpness: float = Field(1.0, gt=0, le=1000, description="Chances are the estimates to this power.")
-    examples: int = Field(6, ge=1, le=64, description="Examples in a prompt, where `few_shot` names some.")
-    disclosure: Literal["label", "none"] = Field("none", description="Whether prompts name the class.")
+    top: int = Field(10, ge=0, description="Draw each phrase from this many best ones; 0: from all.")
+    sharpness: float = Field(1.0, gt=0, le=1000, description="Exponent of the estimates that gives the probabilities.")
+    examples: int = Field(6, ge=1, le=64, description="Examples in a prompt, if `few_shot` is set.")
+    disclosure: Literal["label", "none"] = Field("none", description="Prompts name the class (label), or not (none).")
 
     @property
     def casting(self) -> Casting:
-        """Private rows do not vote."""
+        """No votes of private records."""
         return Casting(0)
 
     @property
     def shape(self) -> Shape:
-        """Which densities there are."""
+        """Set of densities."""
         return Shape(
             self.sampling, self.ensemble, self.length, self.frequencies, self.block or 2 / self.length, paired=True
         )
@@ -87,26 +87,25 @@ class DpKpsMethod(AnyMethod):
     def _sizes_fit(self) -> Self:
         if self.vocabulary_terms < self.length:
             raise ValueError(
-                f"vocabulary_terms ({self.vocabulary_terms}) must be at least length ({self.length}): a sequence "
-                "repeats no phrase"
+                f"vocabulary_terms ({self.vocabulary_terms}) must be at least length ({self.length}), because the "
+                "phrases of a sequence differ"
             )
         return self
 
 
 class DpKpsConfig(OwnRowsConfig):
-    """Everything that one run of DP-KPS needs."""
+    """Configuration of a DP-KPS run."""
 
     flow_name: ClassVar[str] = "dp_kps"
 
-    plms: list[Plm] = Field([], description="The language models (K of them); none where method.texts is phrases.")
-    vocabulary: VocabularyChoice = Field(description="The public vocabulary whose terms are counted.")
+    plms: list[Plm] = Field([], description="Language models (K); empty if method.texts is phrases.")
+    vocabulary: VocabularyChoice = Field(description="Public vocabulary whose terms are counted.")
     few_shot: Rows | None = Field(
         None,
-        description="Texts that are shown in prompts as examples. They leave as they are: give texts that may, never "
-        "private rows.",
+        description="Example texts that are sent to the models verbatim in prompts. Never use private rows.",
     )
-    privacy: KeyphrasePrivacy = Field(KeyphrasePrivacy(), description="What is promised about the private rows.")
-    method: DpKpsMethod = Field(DpKpsMethod(), description="The settings of DP-KPS.")
+    privacy: KeyphrasePrivacy = Field(KeyphrasePrivacy(), description="Privacy guarantee for the private records.")
+    method: DpKpsMethod = Field(DpKpsMethod(), description="Settings of DP-KPS.")
 
     rules = OwnRowsConfig.rules | rule(
         "method",
@@ -116,35 +115,35 @@ class DpKpsConfig(OwnRowsConfig):
 
     @property
     def adds_epsilons(self) -> bool:
-        """Pure epsilons are added; Gaussian ones compose."""
+        """True if epsilons add up (pure DP); Gaussian releases compose more tightly."""
         return self.privacy.setting != "gaussian"
 
     @property
     def few_shot_rows(self) -> Rows | None:
-        """The rows that prompts show, where some were given away."""
+        """Rows of the examples in prompts, if configured."""
         return self.few_shot
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
-        """privacy.setting says which noise is drawn."""
+        """Possible values of `privacy.calibration`; `privacy.setting` selects the noise."""
         return ("tight",)
 
     @property
     def asks(self) -> list[Asks]:
-        """A text for each sequence."""
+        """Planned calls: one per sequence."""
         if self.method.texts == "phrases":
             return []
         return [Asks(self.writers, self.method.samples, self.method.examples if self.few_shot else 0)]
 
     @property
     def shape(self) -> Shape:
-        """Which densities there are, with the features of the setting."""
+        """Set of densities, with the features of the privacy setting."""
         from dataclasses import replace
 
         return replace(self.method.shape, paired=self.privacy.setting != "paper")
 
     def part(self, part: Literal["vocabulary", "density"], epsilon: float) -> PartPrivacy:
-        """Return what one part promises."""
+        """Return the privacy parameters of one part."""
         method = self.method
         return PartPrivacy(
             part=part,
@@ -159,27 +158,27 @@ class DpKpsConfig(OwnRowsConfig):
         )
 
     @model_validator(mode="after")
-    def _can_be_carried_out(self) -> Self:
+    def _is_feasible(self) -> Self:
         if math.isinf(self.privacy.epsilon):
-            raise ValueError("privacy.epsilon is inf: DP-KPS without noise is not offered; write a number")
-        given = self.privacy.vocabulary_epsilon
-        if given is not None and given >= self.privacy.epsilon:
-            raise ValueError(f"privacy.vocabulary_epsilon ({given:g}) must be below privacy.epsilon")
+            raise ValueError("privacy.epsilon is inf, but DP-KPS needs noise. Set a number")
+        epsilon = self.privacy.vocabulary_epsilon
+        if epsilon is not None and epsilon >= self.privacy.epsilon:
+            raise ValueError(f"privacy.vocabulary_epsilon ({epsilon:g}) must be below privacy.epsilon")
         if (self.method.texts == "models") != bool(self.plms):
             raise ValueError(
-                "plms: name at least one language model"
+                "plms: empty. Add at least one language model"
                 if not self.plms
-                else "plms: no model is asked where method.texts is phrases; leave them out"
+                else "plms: not used if method.texts is phrases. Remove plms"
             )
         return self
 
     def check_sizes(self, classes: int) -> None:
-        """Refuse densities that do not fit into a row of the budget book; ConfigError."""
+        """Raise ConfigError if the densities are too large for a row of the ledger."""
         from connectors.interfaces.errors import ConfigError
 
-        wanted = 8 * classes * self.method.shape.features * len(self.method.shape.members)
-        if wanted > MOST_BYTES:
+        size = 8 * classes * self.method.shape.features * len(self.method.shape.members)
+        if size > MOST_BYTES:
             raise ConfigError(
-                f"method.frequencies: the densities of {classes} classes take {wanted / 1e6:.1f} MB in the budget "
-                f"book, at most {MOST_BYTES / 1e6:g} are kept; lower method.frequencies, or take ensemble logarithmic"
+                f"method.frequencies: the densities of {classes} classes take {size / 1e6:.1f} MB in the ledger, "
+                f"at most {MOST_BYTES / 1e6:g} are allowed. Lower method.frequencies, or set ensemble: logarithmic"
             )

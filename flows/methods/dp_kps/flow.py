@@ -1,10 +1,10 @@
-"""DP-KPS: language models write around phrases that were drawn from noisy densities of the private documents' phrases.
+"""DP-KPS: language models write around phrases drawn from noisy densities of the private documents' phrases.
 
 Nagesh et al. 2025, "Private Text Generation by Seeding Large Language Model Prompts". Symbols of the paper: S first
 terms of a document, N terms of the private vocabulary, L phrases of a sequence.
 """
 
-# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
+# No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
 from typing import Any
 
 from prefect import flow
@@ -12,12 +12,20 @@ from prefect import flow
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.run import DpKpsRun
-from flows.releases.filter import discriminated
+from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.keyphrases import choose_terms, draw_phrases
 from tasks.prefect.private import count_terms, estimate_densities
-from tasks.prefect.runtime import collect, embedded, generate, measure_iteration, now, record_iteration, train_student
+from tasks.prefect.runtime import (
+    collect,
+    embedded,
+    generate,
+    measure_iteration,
+    record_iteration,
+    run_step,
+    train_student,
+)
 
 
 @flow(name="dp_kps", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
@@ -26,37 +34,37 @@ def dp_kps(config: DpKpsConfig, resumes: str | None = None) -> dict[str, Any]:
 
     Args:
         config: task, rows, vocabulary, language models, privacy, method, student and evaluation of the run.
-        resumes: the run that must go on; anything that would make it another run is refused before it is paid for.
+        resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
 
     Returns:
-        The summary of the run: what `wasp run --json` prints.
+        The summary of the run, as printed by `wasp run --json`.
     """
     with running("dp_kps", config, resumes, DpKpsRun) as run:
-        if run.stands is not None:
-            return run.stands
-        # classes in the proportions of noisy label counts, where those are asked for
+        if run.finished_summary is not None:
+            return run.finished_summary
+        # optional: class proportions from noisy label counts
         labels = release_labels(run)
 
-        # private vocabulary: in how many documents each public term stands, S terms of each
-        counted = now(count_terms, run.tools, run.vocabulary_spec)
-        terms = now(choose_terms, run.tools, run.vocabulary_spec, counted)
+        # private vocabulary: the noisy number of documents with each public term, S terms per document
+        counted = run_step(count_terms, run.tools, run.vocabulary_spec)
+        terms = run_step(choose_terms, run.tools, run.vocabulary_spec, counted)
 
-        # densities of the documents' phrases, per class; from here on everything is computed from noisy numbers
-        density = now(estimate_densities, run.tools, run.density_spec, terms)
-        sequences = now(draw_phrases, run.tools, run.density_spec, terms, density)
+        # densities of the documents' phrases, per class; later steps use noisy numbers only
+        density = run_step(estimate_densities, run.tools, run.density_spec, terms)
+        sequences = run_step(draw_phrases, run.tools, run.density_spec, terms, density)
         releases = [*labels, counted, density]
 
-        # a text around each sequence, or the sequences themselves
+        # one text around each sequence, or the sequences themselves
         if config.method.texts == "phrases":
             written = run.phrases_only(sequences, terms)
         else:
             written = embedded(run.tools, generate, run.seeded_jobs(sequences))
             run.require_texts(0, written)
-        measured = now(measure_iteration, run.tools, run.measure_job(0, written))
-        now(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
+        measured = run_step(measure_iteration, run.tools, run.measure_job(0, written))
+        run_step(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
 
-        # where a filter is asked for: texts that teachers on the private rows take for private
-        kept, answers = discriminated(run, written)
-        synthetic = now(collect, run.tools, kept)
-        student = now(train_student, run.tools, run.train_job(kept))
-        return run.finish(kept, [*releases, *answers], synthetic, student, written)
+        # optional filter: texts that teachers trained on the private records classify as private
+        selected, answers = filter_texts(run, written)
+        synthetic = run_step(collect, run.tools, selected)
+        student = run_step(train_student, run.tools, run.train_job(selected))
+        return run.finish(selected, [*releases, *answers], synthetic, student, written)

@@ -1,4 +1,4 @@
-"""The two releases of DP-KPS: a vocabulary, and densities of the records' phrases (Nagesh et al. 2025)."""
+"""The releases of DP-KPS: a vocabulary and densities of the records' phrases (Nagesh et al. 2025)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tasks.text.prompts import TaskCard
 
 PREVIEWED = 20
-"""Sequences of random terms for each class of a preview."""
+"""Number of random sequences for each class of a preview."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Keyphrases(Release):
         return ReleasePlan(
             {"keyphrases": values},
             (
-                f"releases      2: how many documents contain each public term (first {vocabulary.privacy.terms} of "
+                f"releases      2: the number of documents with each public term (first {vocabulary.privacy.terms} of "
                 f"each), and {density.privacy.members} densities per class of the first {density.privacy.keyphrases} "
                 "phrases of each",
                 *(_noise_line(part) for part in self.noise.parts),
@@ -66,14 +66,14 @@ class Keyphrases(Release):
         )
 
     def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
-        """Warn about noise that keeps no guarantee for a document."""
+        """Warn about noise that gives no guarantee for a document."""
         noise = self.noise
         if noise.calibration != "paper":
             return []
         return [
-            "privacy.setting is paper: its noise was made for one phrase, a document adds up to "
+            "privacy.setting is paper: its noise covers one phrase, but a document adds up to "
             f"{noise.parts[1].privacy.keyphrases}, so the stated epsilon {noise.epsilon_stated:g} is NO guarantee for "
-            f"a document; accounted is {noise.epsilon_exact:.4g}"
+            f"a document; the ledger is charged {noise.epsilon_exact:.4g}"
         ]
 
     def outcome(self) -> ReleaseOutcome:
@@ -85,12 +85,12 @@ class Keyphrases(Release):
         )
 
     def audits(self) -> tuple[AuditCase, ...]:
-        """Return the attacks on both releases."""
+        """Return the audits of both releases."""
         return tuple(AuditCase(f"dp_kps {part.privacy.part}", part_charge(part)) for part in self.noise.parts)
 
 
 def keyphrase_releases(config: DpKpsConfig) -> Releases:
-    """Return the releases of a run of DP-KPS."""
+    """Return the releases of a DP-KPS run."""
 
     def wrap(noise: Noise) -> tuple[Release, ...]:
         assert isinstance(noise, KeyphrasesNoise)
@@ -131,18 +131,18 @@ def _noise_line(part: KeyphraseNoise) -> str:
 
 
 def check_sizes(config: DpKpsConfig, card: TaskCard) -> None:
-    """Refuse densities that are too large for a line of the privacy ledger; ConfigError."""
+    """Raise ConfigError if the densities are too large for a row of the ledger."""
     config.check_sizes(len(card.labels))
 
 
 def vocabulary_contents(tools: RunTools) -> list[str]:
-    """Return digests of the public vocabulary and of its vectors; ConfigError for one with too few terms."""
+    """Return digests of the public vocabulary and its embedder; ConfigError for too few terms."""
     config: Any = tools.config
     return vocabulary_content(tools, config.method.length)
 
 
 def random_phrases(tools: RunTools, card: TaskCard) -> Seeding:
-    """Return random terms of the public vocabulary for the prompts of a preview: no record is opened for it."""
+    """Return random terms of the public vocabulary for the prompts of a preview; uses no private data."""
     config: Any = tools.config
     terms = public_vocabulary(tools, terms_ref(config.vocabulary, config.data_root)).terms
     draw = random.Random(config.execution.seed)

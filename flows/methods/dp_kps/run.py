@@ -1,4 +1,4 @@
-"""A run of DP-KPS: what its steps are asked to do."""
+"""A DP-KPS run: the jobs of its steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tasks.accounting.keyphrases import KeyphraseNoise
 from tasks.core.refs import Reference, Written
 from tasks.keyphrases.sequences import Choice
 from tasks.prefect.keyphrases import phrases_as_texts
-from tasks.prefect.runtime import embed_samples, now
+from tasks.prefect.runtime import embed_samples, run_step
 from tasks.steps.keyphrases import DensitySpec, Terms, VocabularySpec
 from tasks.steps.phrase_texts import PhraseRows
 from tasks.steps.texts import Seeds, WriteJob
@@ -23,7 +23,7 @@ from tasks.text.class_balance import texts_per_class
 
 
 class DpKpsRun(Run):
-    """The jobs of one run of DP-KPS."""
+    """A DP-KPS run and the jobs of its steps."""
 
     config: DpKpsConfig
     guides_all = True
@@ -37,13 +37,13 @@ class DpKpsRun(Run):
 
     @property
     def vocabulary_spec(self) -> VocabularySpec:
-        """Describe the release of the vocabulary."""
+        """Specification of the vocabulary release."""
         method = self.config.method
         return vocabulary_spec(self, self.noises[0], method.vocabulary_terms, method.threshold)
 
     @property
     def density_spec(self) -> DensitySpec:
-        """Describe the release of the densities, and the draw of sequences."""
+        """Specification of the density release and of the sampling of sequences."""
         method, name = self.config.method, self.tools.called
         return DensitySpec(
             dataset=name.dataset,
@@ -59,11 +59,11 @@ class DpKpsRun(Run):
 
     @property
     def examples_per_prompt(self) -> int:
-        """As many as the configuration says, where somebody gave examples away."""
+        """Number of examples from `few_shot` in a prompt; 0 without `few_shot`."""
         return self.config.method.examples if self.config.few_shot else 0
 
     def seeded_jobs(self, sequences: ArtifactRef) -> list[WriteJob]:
-        """Share the texts among the PLMs; each prompt asks for a sequence of its own."""
+        """Return one job per PLM; each prompt contains a different sequence."""
         seeds = Seeds(
             sequences=sequences,
             shown=self.prepared.shown,
@@ -75,14 +75,14 @@ class DpKpsRun(Run):
         return [replace(job, seeds=replace(seeds, first=job.plm_index)) for job in jobs]
 
     def phrases_only(self, sequences: ArtifactRef, terms: Terms) -> list[Written]:
-        """Let the sequences themselves be the texts; test rows become phrases too."""
+        """Return the sequences as texts; convert test and public rows to phrases as well."""
         test, public = (self._phrased(rows, terms) for rows in (self.prepared.test, self.prepared.public))
         self.prepared = replace(self.prepared, test=test, public=public)
         job = PhraseRows(sequences, self.prepared.card.label_names, self.config.method.samples, self.shares)
-        return [now(embed_samples, self.tools, now(phrases_as_texts, self.tools, job))]
+        return [run_step(embed_samples, self.tools, run_step(phrases_as_texts, self.tools, job))]
 
     def _phrased(self, rows: Reference | None, terms: Terms) -> Reference | None:
-        """Return real rows as the phrases that stand in them."""
+        """Return a reference to the phrases in real rows."""
         if rows is None:
             return None
         length = self.config.method.length
@@ -90,12 +90,12 @@ class DpKpsRun(Run):
             rows, content=digest([rows.content, terms.table.sha256, length]), terms=terms.table, phrases=length
         )
 
-    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (two parts, however often told)
-        """The two parts."""
+    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (always the same two)
+        """Return the ledger slots of the two releases."""
         return {"vocabulary", "density"}
 
     @property
     def why_missing(self) -> str:
-        """Sequences that were drawn twice stand there once."""
+        """Reason for missing texts: sequences that were drawn twice count once."""
         drawn = self.config.method.texts == "phrases"
-        return "some sequences were drawn twice and stand there once" if drawn else super().why_missing
+        return "some sequences were drawn twice and count once" if drawn else super().why_missing

@@ -1,4 +1,4 @@
-"""DP-SGD + generation: one language model learns from private records under noise, then writes (Yue et al. 2023)."""
+"""DP-SGD + generation: trains a language model on private records, then writes (Yue et al. 2023)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ METHOD = Method(
     name="dp_sgd_gen",
     flow_path="flows.methods.dp_sgd_gen.flow.dp_sgd_gen",
     config=DpSgdGenConfig,
-    summary="one local language model learns from the private rows by DP-SGD, then writes",
+    summary="one local language model is trained on the private rows by DP-SGD, then writes",
     presets=(
-        Preset("demo", "dp_sgd_gen_here.yaml", "The demo's texts and a small GPT-2 that ships: no download, a minute."),
-        Preset("paper", "papers/dp_sgd_gen_imdb.yaml", "IMDb with GPT-2 of the hub, LoRA of rank 8."),
+        Preset("demo", "dp_sgd_gen_here.yaml", "The demo's texts and the embedded GPT-2: no download, a minute."),
+        Preset("paper", "papers/dp_sgd_gen_imdb.yaml", "IMDb with GPT-2 from the hub and LoRA of rank 8."),
         Preset("own-data", "dp_sgd_gen_own_data.yaml", OWN_DATA, ("private.path", "method.declared_rows")),
     ),
     releases=training_releases,

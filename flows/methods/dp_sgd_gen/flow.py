@@ -1,10 +1,10 @@
-"""DP-SGD + generation: one language model learns from the private rows under noise, then writes labelled texts.
+"""DP-SGD + generation: a language model is trained on private records with noise, then writes labelled texts.
 
-The classical rival of private evolution (Yue et al. 2023, "Synthetic Text Generation with Differential Privacy"). The
-class stands before each text as control text while the model learns, and asks for texts of a class afterwards.
+The classical alternative to private evolution (Yue et al. 2023, "Synthetic Text Generation with Differential Privacy").
+A control text with the class precedes each training text; after training it is the prompt for texts of the class.
 """
 
-# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
+# No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
 from typing import Any
 
 from prefect import flow
@@ -12,42 +12,50 @@ from prefect import flow
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.dp_sgd_gen.run import DpSgdRun
-from flows.releases.filter import discriminated
+from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.private import tune
-from tasks.prefect.runtime import collect, embedded, generate, measure_iteration, now, record_iteration, train_student
+from tasks.prefect.runtime import (
+    collect,
+    embedded,
+    generate,
+    measure_iteration,
+    record_iteration,
+    run_step,
+    train_student,
+)
 
 
 @flow(name="dp_sgd_gen", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
 def dp_sgd_gen(config: DpSgdGenConfig, resumes: str | None = None) -> dict[str, Any]:
-    """Tune a local language model on the private rows by DP-SGD, let it write, train and test a student.
+    """Tune a local language model on private records by DP-SGD and write texts; train and test a student.
 
-    The trained weights are one release: the whole plan of steps is reserved and charged before the first row is
-    opened, as one (epsilon, delta) with a delta of its own. A step is counted before it is taken, so a run that was
-    killed goes on from its checkpoint with the count it had, and what was lost in between stays paid.
+    The trained weights are one release. All planned steps are charged before the first row is opened, as one (epsilon,
+    delta) with a separate delta. A step is counted before it runs. A killed run resumes from its checkpoint with the
+    stored count, so steps lost in a crash are still counted as spent.
 
     Args:
         config: task, rows, language model, privacy, method, student and evaluation of the run.
-        resumes: the run that must go on; anything that would make it another run is refused before it is paid for.
+        resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
 
     Returns:
-        The summary of the run: what `wasp run --json` prints.
+        The summary of the run, as printed by `wasp run --json`.
     """
     with running("dp_sgd_gen", config, resumes, DpSgdRun) as run:
-        if run.stands is not None:
-            return run.stands
-        # the private rows are learned from, once; from here on everything is computed from noisy weights
-        tuned = now(tune, run.tools, run.tune_spec())
+        if run.finished_summary is not None:
+            return run.finished_summary
+        # train on the private records once; later steps use the noisy weights only
+        tuned = run_step(tune, run.tools, run.tune_spec())
         releases = [tuned.release, *release_labels(run)]
 
         written = embedded(run.writing(tuned), generate, run.write_jobs(0, run.equal_weights(), None, ()))
         run.require_texts(0, written)
-        measured = now(measure_iteration, run.tools, run.measure_job(0, written))
-        now(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
+        measured = run_step(measure_iteration, run.tools, run.measure_job(0, written))
+        run_step(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
 
-        # where a filter is asked for: texts that teachers on the private rows take for private
-        kept, answers = discriminated(run, written)
-        synthetic = now(collect, run.tools, kept)
-        student = now(train_student, run.tools, run.train_job(kept))
-        return run.finish(kept, [*releases, *answers], synthetic, student, written)
+        # optional filter: texts that teachers trained on the private records classify as private
+        selected, answers = filter_texts(run, written)
+        synthetic = run_step(collect, run.tools, selected)
+        student = run_step(train_student, run.tools, run.train_job(selected))
+        return run.finish(selected, [*releases, *answers], synthetic, student, written)

@@ -1,4 +1,4 @@
-"""A run of DP-SGD + generation: what its steps are asked to do."""
+"""A DP-SGD + generation run: the jobs of its steps."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tasks.text.prompts import TaskCard
 
 
 class DpSgdRun(Run):
-    """The jobs of one run of DP-SGD + generation."""
+    """A DP-SGD + generation run and the jobs of its steps."""
 
     config: DpSgdGenConfig
     guides_all = True
 
     def tune_spec(self) -> TuneSpec:
-        """Describe the training."""
+        """Return the specification of the training."""
         method, name, noise = self.config.method, self.tools.called, self.prepared.noise
         assert isinstance(noise, TrainingNoise)
         recipe = Recipe(
@@ -49,39 +49,38 @@ class DpSgdRun(Run):
         )
 
     def writing(self, tuned: Tuned) -> RunTools:
-        """Return tools whose PLM is the tuned model; it is asked with the control text, whatever its makers trained."""
+        """Return tools with the tuned model as PLM, prompted with the control text only (no chat template)."""
         plm = self.config.plms[0]
         folder = str(self.tools.artifacts.read_folder(tuned.model).resolve())
         options = {**plm.options, "chat": "no", "template": ""}
-        longest = min(plm.max_tokens or self.config.method.tokens, self.config.method.tokens)
+        max_tokens = min(plm.max_tokens or self.config.method.tokens, self.config.method.tokens)
         return self.tools.with_models(
-            [plm.model_copy(update={"model": folder, "options": options, "max_tokens": longest})]
+            [plm.model_copy(update={"model": folder, "options": options, "max_tokens": max_tokens})]
         )
 
     @property
     def writing_card(self) -> TaskCard:
-        """The control texts stand for all instructions."""
+        """The task card with control texts instead of instructions."""
         return control_card(self.prepared.card)
 
     def require_texts(self, iteration: int, written: Sequence[Written]) -> None:
-        """Stop when the model is down, or wrote nothing that can be used: then there is nothing to measure."""
+        """Raise FinalError when the model is down or wrote no usable text."""
         try:
             super().require_texts(iteration, written)
         except TooFewTextsError:
             raise FinalError(
-                f"The trained model '{self.plms[0]}' wrote no usable text: the noise is louder than the rows. "
-                "Take a model that writes well before it is trained, more rows, fewer weights (method.rank), or a "
-                "larger epsilon. The training is paid for; its weights stay."
+                f"The trained model '{self.plms[0]}' wrote no usable text: the noise exceeds the signal. Use "
+                "a better pretrained model, more rows, fewer weights (method.rank), or a larger epsilon. The "
+                "training is charged; its weights are stored."
             ) from None
 
-    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (one training, however often told)
-        """The training."""
+    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (always the same one)
+        """Return the ledger slot of the training."""
         return {TRAINING}
 
     def remarks(self, releases: Sequence[ArtifactRef]) -> tuple[str, ...]:
-        """Steps that a crash lost: they are paid for and not in the weights."""
+        """Return a remark on steps lost in a crash: they are charged but missing from the weights."""
         lost = sum(int(self.tools.artifacts.info(release).get("lost", 0)) for release in releases)
-        said = (
-            f"{lost} of {self.config.method.steps} steps of the training were lost with a process that died: they are "
-        )
-        return (said + "paid for and not made up for",) if lost else ()
+        steps = self.config.method.steps
+        remark = f"{lost} of {steps} training steps were lost in a crash: they are charged and not repeated"
+        return (remark,) if lost else ()

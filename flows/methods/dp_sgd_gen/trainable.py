@@ -1,4 +1,4 @@
-"""Whether a language model can be trained here: asked before anything is spent."""
+"""Checks that a language model can be trained, before budget is spent."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ PACKAGES = ("opacus", "peft")
 
 
 def check_model(config: DpSgdGenConfig, tools: RunTools) -> None:
-    """Refuse a run whose language model cannot be trained here."""
+    """Raise ConfigError or MissingPackageError if the run's language model cannot be trained."""
     check_trainable(tools.weights(tools.plms[0]), config.method.tokens)
 
 
 def check_trainable(weights: Weights, tokens: int) -> None:
-    """Refuse weights that are no causal language model or hold fewer than `tokens` tokens, and a missing package.
+    """Check that weights are a causal language model with a context of at least `tokens` tokens.
 
-    Raises ConfigError, MissingPackageError.
+    Raises ConfigError, and MissingPackageError if a training package is missing.
     """
     for package in PACKAGES:
         if importlib.util.find_spec(package) is None:
             raise MissingPackageError(package, "dpsgd")
-    place = weights.folder / "config.json"
+    path = weights.folder / "config.json"
     try:
-        told = json.loads(place.read_text(encoding="utf-8"))
+        settings = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"plms: {place} cannot be read ({type(error).__name__}); name a folder of transformers"
+            f"plms: {path} cannot be read ({type(error).__name__}). Set model to a folder in the transformers format"
         ) from error
-    kinds = [str(kind) for kind in told.get("architectures") or []]
-    if told.get("is_encoder_decoder") or (kinds and not any(_writes(kind) for kind in kinds)):
+    kinds = [str(kind) for kind in settings.get("architectures") or []]
+    if settings.get("is_encoder_decoder") or (kinds and not any(_writes(kind) for kind in kinds)):
         raise ConfigError(
             f"plms: the model in {weights.folder} is a {', '.join(kinds) or 'sequence-to-sequence model'}; DP-SGD + "
-            "generation trains a causal language model (GPT-2, OPT, Llama and their like)"
+            "generation needs a causal language model. Use a model such as GPT-2, OPT or Llama"
         )
-    context = told.get("n_positions") or told.get("max_position_embeddings")
+    context = settings.get("n_positions") or settings.get("max_position_embeddings")
     if isinstance(context, int) and tokens > context:
-        raise ConfigError(f"method.tokens is {tokens}, but the model holds {context} tokens; lower method.tokens")
+        raise ConfigError(f"method.tokens is {tokens}, above the context of {context} tokens. Lower method.tokens")
 
 
 def _writes(kind: str) -> bool:

@@ -10,13 +10,10 @@ METHOD = Method(
     name="dp_sgd_student",
     flow_path="flows.methods.dp_sgd_student.flow.dp_sgd_student",
     config=DpSgdStudentConfig,
-    summary="the student itself learns from the private rows by DP-SGD, with or without ghost clipping; no text is "
-    "written",
+    summary="trains the student itself on the private rows by DP-SGD, with or without ghost clipping; writes no texts",
     presets=(
         Preset("demo", "dp_sgd_student_here.yaml", "A linear student on the demo's private rows: seconds."),
-        Preset(
-            "paper", "papers/dp_sgd_student_mtsamples.yaml", "MTSamples, the row Ghost of Song et al. 2024, Table 1."
-        ),
+        Preset("paper", "papers/dp_sgd_student_mtsamples.yaml", "MTSamples, row Ghost of Song et al. 2024, Table 1."),
     ),
     releases=training_releases,
     asks_models=False,

@@ -1,4 +1,4 @@
-"""Typed parameters of a student that learns from the private rows by DP-SGD."""
+"""Configuration of a student that is trained on private records by DP-SGD."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from flows.config.rows import Rows
 from tasks.accounting.dp_sgd import Training
 
 ADAPTED = ("adaptation", "adaptation_from", "adaptation_weight", "adaptation_epsilon", "adaptation_directions")
-NO_TEXTS = "dp_sgd_student writes no text and asks no language model; leave it out"
+NO_TEXTS = "dp_sgd_student writes no texts and calls no language model. Remove the field"
 
 
 class DpStudentMethod(AnyMethod):
-    """How the student learns."""
+    """Method settings: the training of the student."""
 
-    training: DpSteps = Field(description="The steps in which the private rows are learned.")
+    training: DpSteps = Field(description="Training steps on the private rows.")
     iterations: int = Field(1, exclude=True)
     samples: int = Field(0, exclude=True)
 
@@ -31,42 +31,42 @@ class DpStudentMethod(AnyMethod):
 
     @property
     def casting(self) -> Casting:
-        """Private rows do not vote."""
+        """No votes of private records."""
         return Casting(0)
 
     @property
     def tuning(self) -> Training:
-        """The steps, in the accountant's terms."""
+        """Training steps in the terms of the accountant."""
         return self.training.tuning
 
 
 class DpStudent(StudentChoice):
-    """The small task model (STM) that learns from the private rows under noise."""
+    """The student: a small task model (STM) that is trained on private records with noise."""
 
     kind: Literal["linear", "finetune"] = Field(
         "linear", description="A linear head on frozen embeddings, or a transformer for classification."
     )
-    model: str = Field("bert-base-uncased", description="Hub id or folder of the transformer; for kind finetune.")
+    model: str = Field("bert-base-uncased", description="Hub id or folder of the transformer, for kind finetune.")
     epochs: int = Field(1, exclude=True)
 
     hidden: ClassVar[dict[str, str]] = {
-        "epochs": "method.training.steps says how long it learns; leave it out",
-        "learning_rate": "method.training.learning_rate says how fast it learns; leave it out",
-        "batch": "method.training.batch_rows says how many rows take part in a step; leave it out",
-    } | dict.fromkeys(ADAPTED, "a student that learns by DP-SGD is not adapted; leave it out")
+        "epochs": "not used. Set method.training.steps",
+        "learning_rate": "not used. Set method.training.learning_rate",
+        "batch": "not used. Set method.training.batch_rows",
+    } | dict.fromkeys(ADAPTED, "not used, because a DP-SGD student is not adapted. Remove the field")
 
 
 class DpSgdStudentConfig(OwnRowsConfig):
-    """Everything that one run of a student that learns by DP-SGD needs."""
+    """Configuration of a DP-SGD student run."""
 
     flow_name: ClassVar[str] = "dp_sgd_student"
 
     public: Rows | None = Field(None, exclude=True)
     plms: list[Plm] = Field([], exclude=True)
     plms_used: list[str] | None = Field(None, exclude=True)
-    privacy: TrainingPrivacy = Field(TrainingPrivacy(), description="What is promised about the private rows.")
-    method: DpStudentMethod = Field(description="How the student learns.")
-    student: DpStudent = Field(DpStudent(), description="The small task model (STM) that learns.")
+    privacy: TrainingPrivacy = Field(TrainingPrivacy(), description="Privacy guarantee for the private records.")
+    method: DpStudentMethod = Field(description="Training of the student.")
+    student: DpStudent = Field(DpStudent(), description="The student (small task model, STM).")
     evaluation: Evaluation = Field(Evaluation(), exclude=True)
     limits: Limits = Field(Limits(), exclude=True)
     export: Export = Field(Export(), exclude=True)
@@ -82,19 +82,19 @@ class DpSgdStudentConfig(OwnRowsConfig):
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
-        """No paper has a formula of its own for these steps."""
+        """Possible values of `privacy.calibration`."""
         return ("tight",)
 
     @property
     def asks(self) -> list[Asks]:
-        """Nothing is asked."""
+        """No planned calls."""
         return []
 
     @model_validator(mode="after")
     def _can_be_accounted(self) -> Self:
         if self.private.takes_exactly:
             raise ValueError(
-                "private.rows takes a fixed number of rows, so that removing one lets another in, which is not "
-                "accounted here; set private.of to the rounded size of the source, or leave private.rows empty"
+                "private.rows: a fixed number of rows makes a removal a replacement, which is not supported here. Set "
+                "private.of to the rounded size of the source, or leave private.rows empty"
             )
         return self

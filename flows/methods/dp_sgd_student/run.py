@@ -1,4 +1,4 @@
-"""A run whose student learns from the private rows by DP-SGD: what its steps are asked to do."""
+"""A DP-SGD student run: the job of its training step."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tasks.students.spec import StudentSpec
 
 
 class DpStudentRun(Run):
-    """The jobs of one run of a student that learns by DP-SGD."""
+    """A DP-SGD student run and the jobs of its steps."""
 
     config: DpSgdStudentConfig
     weights = "models"
-    """Where the trained weights lie."""
+    """Folder of the trained weights, relative to the state folder."""
 
     @property
     def student_spec(self) -> StudentSpec:
-        """A linear head, or a transformer that is fine-tuned."""
-        chosen = self.config.student
-        return StudentSpec(chosen.kind, chosen.model, seed=self.config.execution.seed, **chosen.recipe)
+        """A linear head, or a fine-tuned transformer."""
+        student = self.config.student
+        return StudentSpec(student.kind, student.model, seed=self.config.execution.seed, **student.recipe)
 
     def classify_spec(self) -> ClassifySpec:
-        """Describe the training on the task's classes."""
+        """Return the specification of the training on the task's classes."""
         name, noise = self.tools.called, self.prepared.noise
         assert isinstance(noise, TrainingNoise)
         return ClassifySpec(
@@ -43,9 +43,9 @@ class DpStudentRun(Run):
 
     @property
     def student_folder(self) -> str:
-        """Its weights are the release."""
+        """Folder of the released weights."""
         return self.weights
 
-    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (one training, however often told)
-        """The training."""
+    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (always the same one)
+        """Return the ledger slot of the training."""
         return {TRAINING}

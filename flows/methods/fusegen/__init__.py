@@ -1,4 +1,4 @@
-"""FuseGen: students that are trained on synthetic texts choose the next examples (Zou et al. 2024)."""
+"""FuseGen: students trained on synthetic texts select the next examples (Zou et al. 2024)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tasks.accounting.no_noise import no_release
 
 
 def no_releases(config: Any) -> Releases:  # noqa: ARG001
-    """Return no release: no private record is opened."""
+    """Return no releases: FuseGen uses no private data."""
     return Releases(no_release())
 
 
@@ -18,7 +18,7 @@ METHOD = Method(
     name="fusegen",
     flow_path="flows.methods.fusegen.flow.fusegen",
     config=FuseGenConfig,
-    summary="language models write without private rows; students trained on their texts choose the next examples",
+    summary="language models write without private data; students trained on their texts select the next examples",
     presets=(Preset("demo", "fusegen_here.yaml", "FuseGen on the demo's task with embedded models: about a minute."),),
     releases=no_releases,
     opens_rows=False,

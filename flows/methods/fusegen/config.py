@@ -1,4 +1,4 @@
-"""Typed parameters of FuseGen: it opens no private row, so that there is nothing to promise and nothing to spend."""
+"""Configuration of FuseGen, which uses no private data and therefore has no privacy budget."""
 
 from __future__ import annotations
 
@@ -11,76 +11,76 @@ from flows.config.execution import Evaluation
 from flows.config.method import Asks, RoundsMethod
 from flows.config.privacy import Kept
 
-NO_ROWS = "fusegen opens no private row; leave this group out"
+NO_ROWS = "fusegen uses no private data. Remove this group"
 
 
 class FuseGenMethod(RoundsMethod):
-    """FuseGen's own settings. The defaults are the published ones, with WASP's number of texts."""
+    """Method settings of FuseGen; the defaults are the published ones, with WASP's number of texts."""
 
-    iterations: int = Field(5, ge=1, le=100, description="Rounds of writing (J); all but the first show examples.")
+    iterations: int = Field(5, ge=1, le=100, description="Iterations (J); examples from the second on.")
     examples: int = Field(8, ge=2, le=64, description="Examples in a prompt (S).")
     pool: int = Field(5, ge=1, le=100, description="Candidates per example (R = S times this).")
     ambiguous: float = Field(
-        0.5, ge=0, le=1, description="Share of candidates on which the students differ most; the others are agreed on."
+        0.5, ge=0, le=1, description="Share of candidates on which the students differ most; on the others they agree."
     )
     examples_of: Literal["all", "class"] = Field(
         "all",
-        description="Choose examples once among all texts for every prompt (published), or for each class its own.",
+        description="all: the same examples for every prompt (published); class: separate examples for each class.",
     )
     own_judge: bool = Field(
-        True, description="Let the student that was trained on a text judge it as well, as is published."
+        True, description="Use judgements of a text by the student trained on it as well (published)."
     )
     judge: Literal["finetune", "linear", "mlp"] = Field(
-        "finetune", description="Kind of the students that judge, one for each model; linear is much faster."
+        "finetune", description="Kind of the judging students, one per model; linear is much faster."
     )
     boosts: int = Field(
         30,
         ge=0,
         le=1000,
-        description="Passes of every student, after each of which texts that it mistakes weigh less (E1); 0: all texts "
-        "weigh the same, and student.epochs counts.",
+        description="Passes of every student, each followed by lower weights for misclassified texts (E1); 0: equal "
+        "weights and student.epochs passes.",
     )
 
 
 class NoPromise(Kept):
-    """What happens to what the run has made; nothing private is used, so that nothing has to be promised."""
+    """Retention settings without a privacy guarantee, because no private data is used."""
 
     @model_validator(mode="before")
     @classmethod
     def _nothing_promised(cls, values: Any) -> Any:
-        given = sorted(set(values) - set(cls.model_fields)) if isinstance(values, dict) else []
-        if given:
+        unused = sorted(set(values) - set(cls.model_fields)) if isinstance(values, dict) else []
+        if unused:
             raise ValueError(
-                f"{given[0]}: fusegen opens no private row, its epsilon is 0 whatever stands here; leave it out"
+                f"{unused[0]}: not used, because fusegen uses no private data and its epsilon is 0. Remove the field"
             )
         return values
 
 
 class PublicEvaluation(Evaluation):
-    """What is measured against."""
+    """Evaluation settings without private reference rows."""
 
     fid_reference: Literal["test", "public", "none"] = Field(
-        "test", description="Rows that FID compares with; there are no private ones."
+        "test", description="Reference rows of FID; private rows are not available."
     )
 
 
 class FuseGenConfig(AnyConfig):
-    """Everything that one run of FuseGen needs."""
+    """Configuration of a FuseGen run."""
 
     flow_name: ClassVar[str] = "fusegen"
 
-    privacy: NoPromise = Field(NoPromise(), description="What happens to what the run has made.")
-    method: FuseGenMethod = Field(FuseGenMethod(), description="FuseGen's own settings.")
-    evaluation: PublicEvaluation = Field(PublicEvaluation(), description="What is measured against.")
+    privacy: NoPromise = Field(NoPromise(), description="Retention of run artifacts.")
+    method: FuseGenMethod = Field(FuseGenMethod(), description="Settings of FuseGen.")
+    evaluation: PublicEvaluation = Field(PublicEvaluation(), description="Evaluation and its reference rows.")
 
     hidden: ClassVar[dict[str, str]] = {"private": NO_ROWS}
 
     @property
     def students(self) -> list[tuple[str, str, str]]:
-        """The student of the result, and the students that judge."""
+        """The student of the result and the judging students."""
         return [*super().students, ("student", self.method.judge, self.student.model)]
 
     @property
     def asks(self) -> list[Asks]:
-        """The first round without examples, the others with S of them."""
+        """Planned calls: the first iteration without examples, later ones with S examples."""
         return self.method.asks_of(self.writers, self.method.examples)

@@ -1,10 +1,10 @@
-"""FuseGen: several language models write, and students trained on their texts choose the examples of the next prompts.
+"""FuseGen: language models write, and students trained on their texts select the examples of the next prompts.
 
-Zou et al. 2024, "FuseGen: PLM Fusion for Data-generation based Zero-shot Learning". No private row is opened: WASP is
-compared with it to see what votes of private rows add.
+Zou et al. 2024, "FuseGen: PLM Fusion for Data-generation based Zero-shot Learning". It uses no private data. A
+comparison with WASP shows the effect of private votes.
 """
 
-# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
+# No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
 from typing import Any
 
 from prefect import flow
@@ -20,45 +20,45 @@ from tasks.prefect.runtime import (
     embedded,
     generate,
     measure_iteration,
-    now,
     record_iteration,
-    start,
+    run_step,
+    submit_step,
     train_student,
 )
 
 
 @flow(name="fusegen", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
 def fusegen(config: FuseGenConfig, resumes: str | None = None) -> dict[str, Any]:
-    """Write a synthetic training set by several language models without private rows, train and test a student.
+    """Write a training set with several language models without private data; train and test a student.
 
     Args:
         config: task, language models, method, student and evaluation of the run.
-        resumes: the run that must go on; anything that would make it another run is refused before it is paid for.
+        resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
 
     Returns:
-        The summary of the run: what `wasp run --json` prints.
+        The summary of the run, as printed by `wasp run --json`.
     """
     with running("fusegen", config, resumes, FuseGenRun) as run:
-        if run.stands is not None:
-            return run.stands
+        if run.finished_summary is not None:
+            return run.finished_summary
         written: list[Written] = []
         examples, weights = None, run.equal_weights()
 
         for iteration in range(run.iterations):
-            # every model writes an equal share, with the examples of the round before
+            # every model writes an equal share, with the examples of the previous iteration
             written += embedded(run.tools, generate, run.write_jobs(iteration, weights, examples, written))
             run.require_texts(iteration, written)
-            measured = now(measure_iteration, run.tools, run.measure_job(iteration, written))
+            measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, written))
 
-            # a student for each model judges the texts of all; examples come from where they agree and where not
+            # one student per model judges all texts; examples are texts on which they agree or differ
             if iteration < run.iterations - 1:
-                judging = [start(judge, run.tools, job) for job in run.judge_jobs(iteration, written)]
-                judgements = [judgement.result() for judgement in judging]
-                examples = now(fuse, run.tools, run.fuse_job(iteration), judgements, written)
+                futures = [submit_step(judge, run.tools, job) for job in run.judge_jobs(iteration, written)]
+                judgements = [future.result() for future in futures]
+                examples = run_step(fuse, run.tools, run.fuse_job(iteration), judgements, written)
 
-            now(record_iteration, run.tools, run.facts(iteration, written, {}, measured, []))
+            run_step(record_iteration, run.tools, run.facts(iteration, written, {}, measured, []))
 
-        # texts that the student goes on mistaking weigh less with every pass (self-boosting weight adjustment)
-        synthetic = now(collect, run.tools, written)
-        student = now(train_student, run.tools, run.train_job(written))
+        # texts that the student misclassifies weigh less after every pass (self-boosting weight adjustment)
+        synthetic = run_step(collect, run.tools, written)
+        student = run_step(train_student, run.tools, run.train_job(written))
         return run.finish(written, [], synthetic, student)

@@ -1,4 +1,4 @@
-"""A run of FuseGen: what its steps are asked to do."""
+"""A FuseGen run: the jobs of its steps."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ from tasks.students.spec import StudentSpec
 
 
 class FuseGenRun(Run):
-    """The jobs of one run of FuseGen."""
+    """A FuseGen run and the jobs of its steps."""
 
     config: FuseGenConfig
 
     @property
     def examples_per_prompt(self) -> int:
-        """S; none of them is a bad example."""
+        """S examples, none of them bad."""
         return self.config.method.examples
 
     @property
     def student_spec(self) -> StudentSpec:
-        """E1 passes on all texts, whose weights change after each: no text is held back to stop early."""
+        """E1 passes on all texts with weights that change after each pass; no early stopping."""
         return boosted(super().student_spec, self.config.method.boosts)
 
     def write_jobs(
         self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[Written]
     ) -> list[WriteJob]:
-        """Share the round's texts equally; examples of all classes are shown as what they are."""
+        """Return one job per PLM with equal shares; prompts show examples of all classes with their class."""
         jobs = super().write_jobs(iteration, weights, examples, written)
         if self.config.method.examples_of == "class":
             return jobs
         return [replace(job, card=replace(job.card, good_only=MIXED)) for job in jobs]
 
     def judge_jobs(self, iteration: int, written: Sequence[Written]) -> list[JudgeJob]:
-        """Let a student for each PLM learn from its texts so far and judge those of all."""
+        """Return one job per PLM: train a student on its texts so far and judge all texts."""
         method, labels = self.config.method, self.prepared.card.label_names
         spec = super().student_spec
-        if method.judge != spec.kind:  # steps that suit one kind do not suit another
+        if method.judge != spec.kind:  # training settings of one kind do not suit another
             spec = StudentSpec(method.judge, spec.model, epochs=spec.epochs, seed=spec.seed)
         spec = boosted(spec, method.boosts)
         return [JudgeJob(plm, iteration, tuple(written), spec, labels) for plm in self.plms]
 
     def fuse_job(self, iteration: int) -> FuseJob:
-        """Choose S of R candidates."""
+        """Return the job that selects S of R candidates."""
         return fusing(self.config.method, iteration, self.prepared.card.label_names)
 
 
 def fusing(method: FuseGenMethod, iteration: int, labels: tuple[str, ...]) -> FuseJob:
-    """Return how S of R candidates are chosen after a round."""
+    """Return the job that selects S of R candidates after an iteration."""
     return FuseJob(
         iteration=iteration,
         labels=labels,
@@ -67,5 +67,5 @@ def fusing(method: FuseGenMethod, iteration: int, labels: tuple[str, ...]) -> Fu
 
 
 def boosted(spec: StudentSpec, rounds: int) -> StudentSpec:
-    """Return a student of so many passes, after each of which texts that it mistakes weigh less; 0: as it is."""
+    """Return a student with boosting rounds that lower the weights of misclassified texts; 0: unchanged."""
     return replace(spec, epochs=rounds, boost=True, validation_share=0.0) if rounds else spec

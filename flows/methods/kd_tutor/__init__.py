@@ -1,4 +1,4 @@
-"""KD discriminator + tutor: teachers on shards of private records choose texts; noisy counts set the classes."""
+"""KD discriminator + tutor: teachers on private shards select texts; noisy counts set the classes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ METHOD = Method(
     name="kd_tutor",
     flow_path="flows.methods.kd_tutor.flow.kd_tutor",
     config=KdTutorConfig,
-    summary="teachers on shards of the private rows say which texts look private; noisy label counts say how many of "
-    "each class are kept",
+    summary="teachers on shards of the private rows select texts that look private; noisy label counts set the class "
+    "proportions",
     presets=(
         Preset("demo", "kd_tutor_here.yaml", "Teachers on the demo's texts, embedded models: about a minute."),
-        Preset("paper", "papers/kd_mtsamples.yaml", "MTSamples as the paper sets it, by hub ids: an accelerator."),
+        Preset("paper", "papers/kd_mtsamples.yaml", "MTSamples, the paper's settings, hub models (accelerator)."),
         Preset("own-data", "kd_tutor_own_data.yaml", OWN_DATA, ("private.path",)),
     ),
     releases=kd_releases,

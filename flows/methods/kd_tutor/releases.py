@@ -1,4 +1,4 @@
-"""The releases of kd_tutor: label counts and answers of teachers, or a classifier that DP-SGD trains."""
+"""The releases of kd_tutor: label counts and answers of teachers, or a classifier trained by DP-SGD."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def kd_releases(config: KdTutorConfig) -> Releases:
-    """Return the releases of a run of kd_tutor."""
+    """Return the releases of a kd_tutor run."""
 
     def wrap(noise: Noise) -> tuple[Release, ...]:
         return (TrainingRelease(noise),) if isinstance(noise, TrainingNoise) else ()
@@ -25,18 +25,18 @@ def kd_releases(config: KdTutorConfig) -> Releases:
 
 
 def _noise(config: KdTutorConfig) -> Noise:
-    """Return the noise of the classifier, or none: teachers and label counts are added to every method."""
+    """Return the noise of the classifier, or no noise; `share_budget` adds teachers and label counts."""
     return training_noise(config) if config.method.tuning is not None else vote_noise(config)
 
 
 def kd_warnings(config: KdTutorConfig, releases: Releases) -> list[str]:
-    """Return warnings about settings that promise less than they state."""
+    """Return warnings about settings that give a weaker guarantee than the stated one."""
     warnings, noise = [], releases.noise
     if config.privacy.calibration == "paper" and noise.epsilon_exact > noise.epsilon_stated:
         warnings.append(
-            f"privacy.calibration is paper: its noise is made for one answer, so the stated epsilon "
-            f"{noise.epsilon_stated:g} is NO guarantee; accounted is {noise.epsilon_exact:.4g}"
+            f"privacy.calibration is paper: its noise covers one answer, so the stated epsilon "
+            f"{noise.epsilon_stated:g} is NO guarantee; the ledger is charged {noise.epsilon_exact:.4g}"
         )
     if config.class_balance == "exact":
-        warnings.append("class_balance is exact: label counts without noise steer the result, which is NOT PRIVATE")
+        warnings.append("class_balance is exact: the result depends on label counts without noise and is NOT PRIVATE")
     return warnings

@@ -1,4 +1,4 @@
-"""A run of the discriminator with a tutor: what its steps are asked to do."""
+"""A KD discriminator + tutor run: the jobs of its steps."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ from tasks.accounting.dp_sgd import TrainingNoise
 from tasks.core.refs import Written
 from tasks.core.slots import TRAINING
 from tasks.prefect.private import classify
-from tasks.prefect.runtime import now
+from tasks.prefect.runtime import run_step
 from tasks.steps.dp_classifier import ClassifySpec
 
 
 class KdRun(Run):
-    """The jobs of one run of the discriminator with a tutor."""
+    """A KD discriminator + tutor run and the jobs of its steps."""
 
     config: KdTutorConfig
 
-    def wanted(self, iteration: int) -> int:  # noqa: ARG002  (all texts are written at once)
-        """All texts that are chosen from."""
+    def texts_after(self, iteration: int) -> int:  # noqa: ARG002  (all texts are written at once)
+        """Return the number of generated texts to select from."""
         return self.config.method.written
 
     def distil(self, written: Sequence[Written]) -> tuple[ArtifactRef | None, list[ArtifactRef]]:
-        """Return who tells private texts from others, if anybody, and what was released for that."""
+        """Return the model that detects private texts, None for random selection, and its releases."""
         if self.config.method.training is not None:
-            tuned = now(classify, self.tools, self.classify_spec(self.config.method.training), written)
+            tuned = run_step(classify, self.tools, self.classify_spec(self.config.method.training), written)
             return tuned.model, [tuned.release]
         if self.config.filtering is None:
             return None, []
         return distil(self, written)
 
     def select(self, written: Sequence[Written], discriminator: ArtifactRef | None) -> list[Written]:
-        """Keep what the student takes for private, of each class its part."""
+        """Select texts that the model classifies as private, in the class proportions of the tutor."""
         return select(self, written, discriminator)
 
     def classify_spec(self, steps: DpSteps) -> ClassifySpec:
-        """Describe the classifier that learns by DP-SGD: as many texts as declared rows to tell them from."""
-        name, noise, chosen = self.tools.called, self.prepared.noise, self.config.discriminator
+        """Return the specification of the DP-SGD classifier: declared rows against equally many texts."""
+        name, noise, discriminator = self.tools.called, self.prepared.noise, self.config.discriminator
         assert isinstance(noise, TrainingNoise)
         return ClassifySpec(
             dataset=name.dataset,
             fingerprint=name.fingerprint,
             noise=noise,
             recipe=steps.recipe(noise.noise_multiplier),
-            student=chosen.student(self.config.execution.seed),
+            student=discriminator.student(self.config.execution.seed),
             labels=(),
             against=steps.declared_rows,
             respend=self.config.privacy.respends,
         )
 
-    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (the rest stands beside the method)
-        """The training, if there is one."""
+    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (other releases have named slots)
+        """Return the ledger slot of the training, if there is one."""
         return {TRAINING}
 
     @property
     def why_missing(self) -> str:
-        """A class had fewer texts than its part."""
-        return "of some classes fewer texts were written than their part of the result; raise method.written"
+        """Reason for missing texts: a class has fewer generated texts than its share."""
+        return "some classes have fewer generated texts than their share of the result; raise method.written"

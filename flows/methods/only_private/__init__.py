@@ -1,4 +1,4 @@
-"""OnlyPrivate: a student trained on the private records themselves, an upper bound (Zou et al. 2025, Table 1)."""
+"""OnlyPrivate: a student trained on private records without noise, an upper bound (Zou et al. 2025)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ METHOD = Method(
     name="only_private",
     flow_path="flows.methods.only_private.flow.only_private",
     config=OnlyPrivateConfig,
-    summary="trains a student on the private rows themselves: NOT PRIVATE, never to be shared, an upper bound",
+    summary="trains a student on the private rows without noise: NOT PRIVATE, never share it, an upper bound",
     presets=(Preset("demo", "only_private_here.yaml", "A student on the demo's private rows: NOT PRIVATE; a minute."),),
     releases=exposure,
     asks_models=False,

@@ -1,4 +1,4 @@
-"""Typed parameters of the flow only_private: private rows, a student, and that nothing is promised."""
+"""Configuration of only_private: private rows and a student, without a privacy guarantee."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from flows.config.models import Plm
 from flows.config.privacy import Exposure
 from flows.config.rows import PrivateRows, Rows
 
-NO_TEXTS = "only_private writes no text and asks no language model; leave it out"
+NO_TEXTS = "only_private writes no texts and calls no language model. Remove the field"
 
 
 class OnlyPrivateMethod(AnyMethod):
-    """How the student is trained on the private rows."""
+    """Method settings: the training of the student on private records."""
 
     training: Literal["to_convergence", "as_published"] = Field(
         "to_convergence",
-        description="to_convergence: until texts that are held back are answered no better; as_published: one pass of "
-        "a transformer in batches of 16 at rate 2e-5, which leaves it under-trained (the papers' figures).",
+        description="to_convergence: early stopping on held-out texts; as_published: one pass of a transformer with "
+        "batches of 16 and learning rate 2e-5, which under-trains it (figures of the papers).",
     )
-    passes: int = Field(100, ge=1, le=10_000, description="Most passes over the rows; as_published makes one.")
+    passes: int = Field(100, ge=1, le=10_000, description="Maximum passes over the rows; as_published makes one.")
     iterations: int = Field(1, exclude=True)
     samples: int = Field(0, exclude=True)
 
@@ -34,25 +34,25 @@ class OnlyPrivateMethod(AnyMethod):
 
 
 class PrivateStudent(StudentChoice):
-    """The small task model (STM) that is trained on the private rows; it stays in the private zone."""
+    """The student (small task model, STM), trained on private records and stored in the private zone."""
 
     epochs: int = Field(1, exclude=True)
 
-    hidden: ClassVar[dict[str, str]] = {"epochs": "method.passes says how long only_private trains; leave it out"}
+    hidden: ClassVar[dict[str, str]] = {"epochs": "not used. Set method.passes"}
 
 
 class OnlyPrivateConfig(AnyConfig):
-    """Everything that one run of only_private needs. It is NOT PRIVATE, whatever its settings are."""
+    """Configuration of an only_private run, which is NOT PRIVATE with any settings."""
 
     flow_name: ClassVar[str] = "only_private"
 
-    private: PrivateRows = Field(description="The private rows, on which the student is trained as they are.")
+    private: PrivateRows = Field(description="The private rows, on which the student is trained without noise.")
     public: Rows | None = Field(None, exclude=True)
     plms: list[Plm] = Field([], exclude=True)
     plms_used: list[str] | None = Field(None, exclude=True)
-    privacy: Exposure = Field(Exposure(), description="That nothing is promised.")
-    method: OnlyPrivateMethod = Field(OnlyPrivateMethod(), description="How the student is trained.")
-    student: PrivateStudent = Field(PrivateStudent(), description="The small task model (STM) that is trained.")
+    privacy: Exposure = Field(Exposure(), description="Settings without a privacy guarantee.")
+    method: OnlyPrivateMethod = Field(OnlyPrivateMethod(), description="Training of the student.")
+    student: PrivateStudent = Field(PrivateStudent(), description="The student (small task model, STM).")
     evaluation: Evaluation = Field(Evaluation(), exclude=True)
     limits: Limits = Field(Limits(), exclude=True)
     export: Export = Field(Export(), exclude=True)
@@ -64,19 +64,19 @@ class OnlyPrivateConfig(AnyConfig):
 
     @property
     def epsilon(self) -> float:
-        """No number describes the loss."""
+        """Infinite: the privacy loss has no bound."""
         return math.inf
 
     @property
     def asks(self) -> list[Asks]:
-        """Nothing is asked."""
+        """No planned calls."""
         return []
 
     @model_validator(mode="after")
     def _is_a_transformer(self) -> Self:
         if self.method.training == "as_published" and self.student.kind != "finetune":
             raise ValueError(
-                "method.training as_published trains a transformer for one pass; "
-                f"student.kind is '{self.student.kind}', write finetune"
+                "method.training: as_published needs a transformer, "
+                f"but student.kind is '{self.student.kind}'. Set student.kind: finetune"
             )
         return self

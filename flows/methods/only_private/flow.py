@@ -1,10 +1,10 @@
-"""OnlyPrivate: the student trained on the private rows themselves. NOT PRIVATE, never to be shared: an upper bound.
+"""OnlyPrivate: trains a student on private records without noise. NOT PRIVATE, never share it: an upper bound.
 
-Zou et al. 2025 (WASP), Tables 1, 2 and 10. Their figures come from a student that saw each row once; `as_published`
-does the same, `to_convergence` shows what the rows are worth.
+Zou et al. 2025 (WASP), Tables 1, 2 and 10. Their student saw each row once, as with `as_published`; `to_convergence`
+shows the accuracy that the rows allow.
 """
 
-# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
+# No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
 from typing import Any
 
 from prefect import flow
@@ -14,23 +14,23 @@ from flows.methods.only_private.config import OnlyPrivateConfig
 from flows.methods.only_private.run import OnlyPrivateRun
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.private import train_on_private
-from tasks.prefect.runtime import now
+from tasks.prefect.runtime import run_step
 
 
 @flow(name="only_private", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
 def only_private(config: OnlyPrivateConfig, resumes: str | None = None) -> dict[str, Any]:
-    """Train a student on the private rows as they are and test it. NOT PRIVATE: nothing of the run may be shared.
+    """Train and test a student on private records without noise. NOT PRIVATE: never share its results.
 
     Args:
         config: task, private rows, method, student and test rows of the run.
-        resumes: the run that must go on; anything that would make it another run is refused.
+        resumes: the id of a run to resume; a changed configuration, file or model is refused.
 
     Returns:
-        The summary of the run: what `wasp run --json` prints.
+        The summary of the run, as printed by `wasp run --json`.
     """
     with running("only_private", config, resumes, OnlyPrivateRun) as run:
-        if run.stands is not None:
-            return run.stands
-        # the budget book is told that the dataset is exposed, then the rows are opened, in the private zone
-        student = now(train_on_private, run.tools, run.plain_job())
+        if run.finished_summary is not None:
+            return run.finished_summary
+        # the ledger marks the dataset as exposed, then the rows are opened in the private zone
+        student = run_step(train_on_private, run.tools, run.plain_job())
         return run.finish([], [], None, student)

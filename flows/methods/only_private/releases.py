@@ -1,4 +1,4 @@
-"""The exposure of OnlyPrivate: nothing bounds what a record changes, and no epsilon describes it."""
+"""The exposure of OnlyPrivate: the effect of a record has no bound, so no epsilon describes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REASON = "a student trained on the private rows as they are: nothing bounds what
 
 @dataclass(frozen=True, slots=True)
 class Exposure(Release):
-    """A student that is trained on the private records without noise."""
+    """A student trained on private records without noise."""
 
     name: ClassVar[str] = "exposure"
 
@@ -27,13 +27,13 @@ class Exposure(Release):
         return (exposure_charge(REASON),)
 
     def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
-        """Return that nothing of the run is private."""
+        """Return lines that mark the run as NOT PRIVATE."""
         return ReleasePlan(
             lines=(
-                "NOT PRIVATE   a student is trained on the private rows as they are; it stays in the private zone, "
-                "nothing of the run can be exported",
-                "epsilon       infinite (NOT PRIVATE): the privacy ledger marks the dataset as exposed; refused where "
-                "it has a cap",
+                "NOT PRIVATE   trains a student on the private rows without noise; it is stored in the private zone, "
+                "results of the run cannot be exported",
+                "epsilon       infinite (NOT PRIVATE): the privacy ledger marks the dataset as exposed; refused if "
+                "the dataset has a cap",
             )
         )
 

@@ -1,4 +1,4 @@
-"""A run on private rows alone: what its one step is asked to do, and how it is marked."""
+"""An OnlyPrivate run: the job of its training step, and its exposure in ledger and report."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from connectors.ledger.state import Entry
 
 PATIENCE = 10
-"""Passes without a better answer to the rows that are held back, after which a student has converged."""
+"""Passes without improvement on held-out rows after which training stops."""
 PUBLISHED_BATCH, PUBLISHED_RATE = 16, 2e-5
 
 
 class OnlyPrivateRun(Run):
-    """The job of one run on private rows alone."""
+    """An OnlyPrivate run and the job of its step."""
 
     config: OnlyPrivateConfig
 
     @property
     def student_folder(self) -> str:
-        """In the private zone: the student is as private as the rows."""
+        """Folder in the private zone, because the student is as private as the rows."""
         return student_folder(self.tools.run_id)
 
     @property
     def touched(self) -> tuple[Touched, ...]:
-        """The training itself, and with it every score of its student."""
+        """The training, which affects every score of the student."""
         return (Touched("a student trained on the private rows", self.student_folder, "the flow only_private"),)
 
     @property
     def student_spec(self) -> StudentSpec:
-        """To convergence on rows of which a tenth is held back, or one pass over all of them as published."""
+        """Early stopping with a tenth of the rows held out, or one pass over all rows (published)."""
         student, method, seed = self.config.student, self.config.method, self.config.execution.seed
         if method.training == "to_convergence":
             recipe: dict[str, Any] = {"epochs": method.passes, "patience": PATIENCE}
@@ -50,14 +50,14 @@ class OnlyPrivateRun(Run):
         return StudentSpec(student.kind, student.model, seed=seed, **(recipe | student.recipe))
 
     def plain_job(self) -> PlainJob:
-        """Train on the private rows, which the budget book is told of first."""
+        """Return the job that records the exposure in the ledger and trains on the private rows."""
         name, prepared = self.tools.called, self.prepared
         (charge,) = prepared.plan.charges
         labels = prepared.card.label_names
         return PlainJob(name.dataset, name.fingerprint, charge, self.student_spec, labels, prepared.test)
 
     def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:  # noqa: ARG002  (it releases no artifact)
-        """Return the exposure that the budget book holds of this run, or of an earlier run that it reuses."""
+        """Return the ledger entries of this run's exposure, or of an earlier run that it reuses."""
         name = self.tools.called
         exposed = exposure_of(self.tools.artifacts, name.run_id)
         entries = [entry for entry in self.tools.ledger.history(name.dataset) if entry.kind in RELEASING]

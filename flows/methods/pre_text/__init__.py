@@ -1,4 +1,4 @@
-"""PrE-Text: a population evolves by the votes of private records and masked words (Hou et al. 2024)."""
+"""PrE-Text: a population evolves through votes of private records and masked words (Hou et al. 2024)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ METHOD = Method(
     name="pre_text",
     flow_path="flows.methods.pre_text.flow.pre_text",
     config=PreTextConfig,
-    summary="a population evolves by the private rows' votes and masked words; language models write more of what "
-    "survives",
+    summary="a population evolves through votes of the private rows and masked words; language models write more texts "
+    "like the survivors",
     presets=(
         Preset("demo", "pre_text_here.yaml", "PrE-Text on the demo's texts with embedded models: about a minute."),
-        Preset("paper", "papers/pre_text_imdb.yaml", "PrE-Text's settings on IMDb, by hub ids: an accelerator."),
+        Preset("paper", "papers/pre_text_imdb.yaml", "IMDb, the paper's settings, hub models (accelerator)."),
         Preset("own-data", "pre_text_own_data.yaml", OWN_DATA, ("private.path",)),
         Preset("federated", "federated_pre_text_here.yaml", PARTIES, ("parties.registry", "parties.exchange")),
     ),

@@ -1,26 +1,34 @@
-"""PrE-Text: a population of texts evolves by the votes of private rows, and language models write more of its like.
+"""PrE-Text: a population of texts evolves through votes of private records; language models write more such texts.
 
-Hou et al. 2024. The published method is federated and knows no classes; here a party's rows vote within their class, as
-the comparison with WASP needs it. Its steps: look ahead, vote, threshold, draw survivors, vary them by a masked
-language model, and expand the survivors of all iterations.
+Hou et al. 2024. The published method is federated and has no classes; here records vote within their class, which the
+comparison with WASP needs. Its steps: look ahead, vote, threshold, draw survivors, vary them with a masked language
+model, and expand the survivors of all iterations.
 """
 
-# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
+# No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
 from typing import Any
 
 from prefect import flow
 
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.lifecycle import flow_run_name, running
-from flows.methods.evolution import ahead_of
+from flows.methods.evolution import look_ahead_candidates
 from flows.methods.pre_text.config import PreTextConfig
 from flows.methods.pre_text.run import PreTextRun
-from flows.releases.filter import discriminated
+from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
 from tasks.prefect.evolution import survive, unite, vary
-from tasks.prefect.runtime import collect, embedded, generate, measure_iteration, now, record_iteration, train_student
+from tasks.prefect.runtime import (
+    collect,
+    embedded,
+    generate,
+    measure_iteration,
+    record_iteration,
+    run_step,
+    train_student,
+)
 
 
 @flow(name="pre_text", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
@@ -29,47 +37,47 @@ def pre_text(config: PreTextConfig, resumes: str | None = None) -> dict[str, Any
 
     Args:
         config: task, rows, language models, filler, privacy, method, student and evaluation of the run.
-        resumes: the run that must go on; anything that would make it another run is refused before it is paid for.
+        resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
 
     Returns:
-        The summary of the run: what `wasp run --json` prints.
+        The summary of the run, as printed by `wasp run --json`.
     """
     with running("pre_text", config, resumes, PreTextRun) as run:
-        if run.stands is not None:
-            return run.stands
-        asked: list[Written] = []
-        # classes in the proportions of noisy label counts, where those are asked for
+        if run.finished_summary is not None:
+            return run.finished_summary
+        generated: list[Written] = []
+        # optional: class proportions from noisy label counts
         releases: list[ArtifactRef] = release_labels(run)
-        kept: list[Written] = []
+        survivors: list[Written] = []
 
         for iteration in range(run.iterations):
-            # the PLMs write the first population; later ones are variations of who survived
+            # the PLMs write the first population; later populations are variations of the survivors
             if iteration == 0:
                 population = embedded(run.tools, generate, run.write_jobs(0, run.equal_weights(), None, ()))
             else:
-                population = embedded(run.tools, vary, run.children_jobs(iteration, kept[-1]))
+                population = embedded(run.tools, vary, run.children_jobs(iteration, survivors[-1]))
             run.require_texts(iteration, population)
-            measured = now(measure_iteration, run.tools, run.measure_job(iteration, population))
+            measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, population))
 
-            # a text stands for election where its variations lie on average
-            votable, ahead = ahead_of(run, iteration, population)
-            asked += [*population, *ahead]
+            # look ahead: the mean vector of its variations represents a text in the vote
+            votable, ahead = look_ahead_candidates(run, iteration, population)
+            generated += [*population, *ahead]
 
-            # each private row gives one vote to the nearest text of its class; survivors are drawn by their votes
+            # each private record votes for the nearest text of its class; survivors are drawn in proportion to votes
             release = run.vote(iteration, votable)
             releases.append(release)
-            kept.append(now(survive, run.tools, run.survive_job(iteration), release, population))
-            now(record_iteration, run.tools, run.facts(iteration, [*population, *ahead], {}, measured, releases))
+            survivors.append(run_step(survive, run.tools, run.survive_job(iteration), release, population))
+            run_step(record_iteration, run.tools, run.facts(iteration, [*population, *ahead], {}, measured, releases))
 
-        # the PLMs write more of what survived: this is the result
-        seeds = now(unite, run.tools, kept)
+        # expansion: the PLMs write texts like the survivors; these are the result
+        seeds = run_step(unite, run.tools, survivors)
         written = embedded(run.tools, generate, run.write_jobs(run.iterations, run.equal_weights(), seeds, ()))
         run.require_texts(run.iterations, written)
-        measured = now(measure_iteration, run.tools, run.measure_job(run.iterations, written))
-        now(record_iteration, run.tools, run.facts(run.iterations, written, {}, measured, releases))
+        measured = run_step(measure_iteration, run.tools, run.measure_job(run.iterations, written))
+        run_step(record_iteration, run.tools, run.facts(run.iterations, written, {}, measured, releases))
 
-        # where a filter is asked for: texts that teachers on the private rows take for private
-        passed, answers = discriminated(run, written)
-        synthetic = now(collect, run.tools, passed)
-        student = now(train_student, run.tools, run.train_job(passed))
-        return run.finish(passed, [*releases, *answers], synthetic, student, [*asked, *written])
+        # optional filter: texts that teachers trained on the private records classify as private
+        selected, answers = filter_texts(run, written)
+        synthetic = run_step(collect, run.tools, selected)
+        student = run_step(train_student, run.tools, run.train_job(selected))
+        return run.finish(selected, [*releases, *answers], synthetic, student, [*generated, *written])

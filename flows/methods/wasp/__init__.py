@@ -1,4 +1,4 @@
-"""WASP: private records vote, the best and worst texts become a contrastive prompt (Zou et al. 2025)."""
+"""WASP: votes of private records select texts for a contrastive prompt (Zou et al. 2025)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ METHOD = Method(
     name="wasp",
     flow_path="flows.methods.wasp.flow.wasp",
     config=WaspConfig,
-    summary="several language models write, private rows vote under DP, the best and worst become the next prompt",
+    summary="several language models write, private rows vote under DP, best and worst texts become the next prompt",
     presets=(
-        Preset("demo", "demo.yaml", "Our own support-desk texts and three embedded models: no key, about a minute."),
-        Preset("paper", "papers/wasp_imdb.yaml", "IMDb as the paper sets it (Table 1), six recorded models."),
+        Preset("demo", "demo.yaml", "Support-desk texts and three embedded models: no API key, about a minute."),
+        Preset("paper", "papers/wasp_imdb.yaml", "IMDb with the paper's settings (Table 1), six recorded models."),
         Preset("own-data", "own_data.yaml", OWN_DATA, ("private.path",)),
-        Preset("density", "density_here.yaml", "The demo guided by one noisy density in place of votes."),
+        Preset("density", "density_here.yaml", "The demo with one noisy density instead of votes."),
         Preset("federated", "federated_here.yaml", PARTIES, ("parties.registry", "parties.exchange")),
     ),
     releases=wasp_releases,

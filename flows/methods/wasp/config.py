@@ -21,7 +21,7 @@ class WaspConfig(RunConfig):
     @model_validator(mode="after")
     def _refuse_counts_of_parties(self) -> Self:
         if self.parties is not None and self.method.weights_from == "counts":
-            raise ValueError("method.weights_from is 'counts', which does not support several parties. Write votes")
+            raise ValueError("method.weights_from is 'counts', which does not support several parties. Set it to votes")
         return self
 
     @model_validator(mode="after")
@@ -33,11 +33,11 @@ class WaspConfig(RunConfig):
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
-        """Values of `privacy.calibration`; the paper's noise covers votes only."""
+        """Possible values of `privacy.calibration`; the paper's noise covers votes only."""
         paper = self.method.weights_from == "votes" and self.method.density is None
         return ("tight", "paper") if paper else ("tight",)
 
     @property
     def asks(self) -> list[Asks]:
-        """First iteration without examples, later ones with S examples per prompt."""
+        """Planned calls: the first iteration without examples, later ones with S examples per prompt."""
         return self.method.asks_of(self.writers, self.method.examples)

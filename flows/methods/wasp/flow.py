@@ -1,10 +1,10 @@
-"""WASP: several language models write, private rows vote under DP, the best and the worst become the next prompt.
+"""WASP: language models write, private records vote under DP, the best and worst texts become the next prompt.
 
 Zou et al. 2025, Algorithm 1 (one data party). Symbols of the paper: K models, T iterations, N samples, Q votes,
 S examples, M private rows, C classes.
 """
 
-# Annotations are values here, not words: Prefect sends a served flow to another process without what only they name.
+# No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
 from typing import Any
 
 from prefect import flow
@@ -13,7 +13,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.run import WaspRun
-from flows.releases.filter import discriminated
+from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
@@ -22,8 +22,8 @@ from tasks.prefect.runtime import (
     embedded,
     generate,
     measure_iteration,
-    now,
     record_iteration,
+    run_step,
     select_examples,
     train_student,
     weigh_models,
@@ -32,47 +32,47 @@ from tasks.prefect.runtime import (
 
 @flow(name="wasp", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
 def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
-    """Write a synthetic training set guided by private rows under differential privacy, train and test a student.
+    """Write a training set guided by private records under differential privacy; train and test a student.
 
     Args:
         config: task, rows, language models, privacy, method, student and evaluation of the run.
-        resumes: the run that must go on; anything that would make it another run is refused before it is paid for.
+        resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
 
     Returns:
-        The summary of the run: what `wasp run --json` prints.
+        The summary of the run, as printed by `wasp run --json`.
     """
     with running("wasp", config, resumes, WaspRun) as run:
-        if run.stands is not None:
-            return run.stands
+        if run.finished_summary is not None:
+            return run.finished_summary
         written: list[Written] = []
-        # classes in the proportions of noisy label counts, where those are asked for
+        # optional: class proportions from noisy label counts
         releases: list[ArtifactRef] = release_labels(run)
         result: list[Written] = []
         examples, weights = None, run.equal_weights()
 
         for iteration in range(run.iterations):
-            # every model writes its share, at the same time
+            # all models write their shares concurrently
             jobs = run.write_jobs(iteration, weights, examples, written)
             written += embedded(run.tools, generate, jobs)
             run.require_texts(iteration, written)
 
-            # how good are the texts so far (no private row is touched unless the configuration asks for it)
-            result = run.settled(iteration, written, releases)
-            measured = now(measure_iteration, run.tools, run.measure_job(iteration, result))
+            # measure all texts so far (uses private records only if configured)
+            result = run.select_result(iteration, written, releases)
+            measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, result))
 
-            # private rows vote, once per iteration but the last (nothing would read that vote), or their density guides
+            # private records vote in every iteration except the last (its vote has no use), or their density guides
             if iteration < run.iterations - 1:
                 votable = run.votable(iteration, written)
-                releases = run.guided(iteration, votable, releases)
+                releases = run.release_guidance(iteration, votable, releases)
                 select, weigh = run.select_job(iteration), run.weigh_job(iteration, weights)
-                examples = now(select_examples, run.tools, select, releases[-1], votable)
-                weights = now(weigh_models, run.tools, weigh, releases[-1], votable)
-                measured = run.appraised(measured, (releases[-1], examples), (select, weigh, weights), votable)
+                examples = run_step(select_examples, run.tools, select, releases[-1], votable)
+                weights = run_step(weigh_models, run.tools, weigh, releases[-1], votable)
+                measured = run.add_appraisal(measured, (releases[-1], examples), (select, weigh, weights), votable)
 
-            now(record_iteration, run.tools, run.facts(iteration, written, weights, measured, releases))
+            run_step(record_iteration, run.tools, run.facts(iteration, written, weights, measured, releases))
 
-        # where a filter is asked for: texts that teachers on the private rows take for private
-        kept, answers = discriminated(run, result)
-        synthetic = now(collect, run.tools, kept)
-        student = now(train_student, run.tools, run.train_job(kept))
-        return run.finish(kept, [*releases, *answers], synthetic, student, written)
+        # optional filter: texts that teachers trained on the private records classify as private
+        selected, answers = filter_texts(run, result)
+        synthetic = run_step(collect, run.tools, selected)
+        student = run_step(train_student, run.tools, run.train_job(selected))
+        return run.finish(selected, [*releases, *answers], synthetic, student, written)

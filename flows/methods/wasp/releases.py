@@ -1,4 +1,4 @@
-"""The releases of WASP: noisy votes, or one density for all rounds."""
+"""The releases of WASP: noisy votes, or one density for all iterations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flows.engine.method import Release, ReleasePlan, Releases
 from flows.methods.wasp.config import WaspConfig
 from flows.releases.budget import share_budget
-from flows.releases.density import Density, instead_of_votes
+from flows.releases.density import Density, density_hint
 from flows.releases.density_expected import expected_lines, expected_of
 from flows.releases.votes import Votes, vote_noise, vote_privacy_of
 from tasks.accounting.density import GuidanceNoise, calibrate_density
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WaspVotes(Votes):
-    """The votes of a run of WASP, which a density may replace."""
+    """The votes of a WASP run; its warnings suggest a density."""
 
     config: WaspConfig
 
     def plan(self, card: TaskCard) -> ReleasePlan:
-        """Return the plan of the votes, and the effect that comparisons measured for as much signal."""
+        """Return the plan of the votes with their expected effect."""
         return _with_expected(super(WaspVotes, self).plan(card), self.config, card)
 
-    def instead(self, card: TaskCard, rows: int) -> str:
-        """Name the density where it would have enough signal."""
-        return instead_of_votes(self.config, rows, len(card.labels), self.noise.privacy)
+    def alternative(self, card: TaskCard, rows: int) -> str:
+        """Suggest the density if it has enough signal."""
+        return density_hint(self.config, rows, len(card.labels), self.noise.privacy)
 
 
 @dataclass(frozen=True, slots=True)
 class WaspDensity(Density):
-    """The density of a run of WASP."""
+    """The density of a WASP run."""
 
     def plan(self, card: TaskCard) -> ReleasePlan:
-        """Return the plan of the density, and the effect that comparisons measured for as much signal."""
+        """Return the plan of the density with its expected effect."""
         return _with_expected(super(WaspDensity, self).plan(card), self.config, card)
 
 
 def wasp_releases(config: WaspConfig) -> Releases:
-    """Return the releases of a run of WASP."""
+    """Return the releases of a WASP run."""
 
     def wrap(noise: Noise) -> tuple[Release, ...]:
         return (WaspDensity(config, noise) if isinstance(noise, GuidanceNoise) else WaspVotes(config, noise),)

@@ -1,4 +1,4 @@
-"""A run of WASP: what its steps are asked to do, in the names of Algorithm 1."""
+"""A WASP run: the jobs of its steps, with the names of Algorithm 1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tasks.accounting.density import GuidanceNoise
 from tasks.core.refs import Weights, Written
 from tasks.core.slots import GUIDANCE
 from tasks.prefect.private import estimate_density
-from tasks.prefect.runtime import appraise, now, settle
+from tasks.prefect.runtime import appraise, run_step, settle
 from tasks.steps.appraisal import AppraiseJob
 from tasks.steps.density import GuideSpec, SettleJob, Shift
 from tasks.steps.evaluation import TrainJob
@@ -21,52 +21,54 @@ from tasks.steps.selection import SelectJob, WeighJob
 
 
 class WaspRun(Run):
-    """The jobs of one run of WASP."""
+    """A WASP run and the jobs of its steps."""
 
     config: WaspConfig
     density: ArtifactRef | None = None
-    """The release that guides, once it is there."""
+    """The released density, once it exists."""
 
     @property
     def examples_per_prompt(self) -> int:
-        """S, half of them bad."""
+        """S examples, half of them bad."""
         return self.config.method.examples
 
     @property
     def contrast(self) -> bool:
-        """As the configuration says."""
+        """Show bad examples next to good ones."""
         return self.config.method.contrast
 
     @property
     def vote_scope(self) -> str:
-        """All texts so far (paper), or those of this round."""
+        """Candidates: all texts so far (paper), or the texts of this iteration."""
         return self.config.method.vote_scope
 
     def votable(self, iteration: int, written: Sequence[Written]) -> tuple[Written, ...]:
-        """Return what stands for election: all texts so far (paper), or those of this round."""
-        return tuple(one for one in written if self.vote_scope == "all" or one.iteration == iteration)
+        """Return the candidates of a vote: all texts so far (paper), or the texts of this iteration."""
+        return tuple(table for table in written if self.vote_scope == "all" or table.iteration == iteration)
 
     def is_voted_on(self, iteration: int) -> bool:
-        """The texts of every iteration but the last; for a density those of the first."""
+        """Return True for every iteration except the last; with a density only for the first."""
         return iteration < self.iterations - 1 and self.density is None
 
     @property
     def needed(self) -> dict[str, int]:
-        """S texts of each class: as many as a prompt shows."""
+        """S texts of each class, the number in a prompt."""
         return dict.fromkeys(self.prepared.card.label_names, self.examples_per_prompt)
 
-    def guided(self, iteration: int, votable: Sequence[Written], releases: Sequence[ArtifactRef]) -> list[ArtifactRef]:
-        """Return the releases so far and that of this round: a vote, or one density for all rounds."""
+    def release_guidance(
+        self, iteration: int, votable: Sequence[Written], releases: Sequence[ArtifactRef]
+    ) -> list[ArtifactRef]:
+        """Return all releases including the one of this iteration: a vote, or one density for the run."""
         if self.config.method.density is None:
             return [*releases, self.vote(iteration, votable)]
         if self.density is not None:
             return list(releases)
-        self.density = cast(ArtifactRef, now(estimate_density, self.tools, self.guide_spec, votable))
+        self.density = cast(ArtifactRef, run_step(estimate_density, self.tools, self.guide_spec, votable))
         return [*releases, self.density]
 
     @property
     def guide_spec(self) -> GuideSpec:
-        """Describe the release of the density."""
+        """Specification of the density release."""
         name, noise, kernel = self.tools.called, self.prepared.noise, self.config.method.density
         assert isinstance(noise, GuidanceNoise)
         assert kernel is not None
@@ -80,30 +82,34 @@ class WaspRun(Run):
             needed=self.needed,
         )
 
-    def appraised(
+    def add_appraisal(
         self,
         measured: dict[str, Any],
-        made: tuple[ArtifactRef, ArtifactRef],
+        outputs: tuple[ArtifactRef, ArtifactRef],
         jobs: tuple[SelectJob, WeighJob, Weights],
         votable: Sequence[Written],
     ) -> dict[str, Any]:
-        """Return what was measured and, if asked for, how well a round was guided; `made`: its release and examples."""
+        """Add the measured quality of the guidance if configured; `outputs` are release and examples."""
         test = self.prepared.test
         if test is None or not self.config.method.appraise:
             return measured
-        job = AppraiseJob(made[0], jobs[0], jobs[1], self.prepared.noise, self.prepared.card.label_names, jobs[2], test)
-        return measured | cast("dict[str, Any]", now(appraise, self.tools, job, made[1], votable))
+        job = AppraiseJob(
+            outputs[0], jobs[0], jobs[1], self.prepared.noise, self.prepared.card.label_names, jobs[2], test
+        )
+        return measured | cast("dict[str, Any]", run_step(appraise, self.tools, job, outputs[1], votable))
 
-    def settled(self, iteration: int, written: Sequence[Written], releases: Sequence[ArtifactRef]) -> list[Written]:
-        """Return what is the data set so far: all texts; at the end, if asked for, those that match the density."""
+    def select_result(
+        self, iteration: int, written: Sequence[Written], releases: Sequence[ArtifactRef]
+    ) -> list[Written]:
+        """Return the data set so far: all texts, or in the end the configured subset that fits the density."""
         method = self.config.method
         if method.final_set == "all" or method.density is None or iteration < self.iterations - 1:
             return list(written)
         job = SettleJob(iteration, method.density, method.kept, self.config.execution.seed)
-        return [cast(Written, now(settle, self.tools, job, releases[-1], written))]
+        return [cast(Written, run_step(settle, self.tools, job, releases[-1], written))]
 
     def train_job(self, written: Sequence[Written]) -> TrainJob:
-        """As every flow does; where the student adapts to the density, with the release that moves vectors."""
+        """Return the training job, with the density if the student adapts to it."""
         job, kernel = super().train_job(written), self.config.method.density
         if self.config.student.adaptation != "density" or kernel is None or self.density is None:
             return job
@@ -111,16 +117,16 @@ class WaspRun(Run):
         return self.trained
 
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:
-        """The votes, or the density."""
+        """Return the ledger slots of the votes, or of the density."""
         return super().slots(releases) if self.config.method.density is None else {GUIDANCE}
 
     def select_job(self, iteration: int) -> SelectJob:
-        """Take the top S of each class."""
+        """Return the job that selects the top S texts of each class (Eq. 7)."""
         method = self.config.method
         return SelectJob(iteration, method.examples, method.density, method.smooths, method.bad_per_hub or 0)
 
     def weigh_job(self, iteration: int, weights: Weights) -> WeighJob:
-        """Weigh the PLMs by the votes of their texts."""
+        """Return the job that weighs the PLMs by the votes of their texts (Eq. 8)."""
         method = self.config.method
         manner = (method.weights_by, method.temperature, method.density, method.smooths)
         return WeighJob(iteration, self.plms, method.weighting, weights, *manner)

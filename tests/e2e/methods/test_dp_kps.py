@@ -38,7 +38,7 @@ def test_both_parts_are_charged_once_and_a_second_run_reuses_all(finished: tuple
     assert verified.returncode == 0
     assert "missing" not in verified.stdout
     page = (pipeline.home / "runs" / summary["run_id"] / "report.html").read_text()
-    assert "how many documents hold each public term" in page
+    assert "how many documents contain each public term" in page
 
 
 def test_prompts_hold_the_drawn_phrases_and_no_class(finished: tuple[Pipeline, dict[str, Any]]) -> None:

@@ -41,4 +41,4 @@ def test_texts_are_chosen_by_a_classifier_that_learned_by_dp_sgd(api: str, tmp_p
     assert summary["epsilon_spent"] <= 4.0
     page = (pipeline.home / "runs" / summary["run_id"] / "report.html").read_text()
     assert "steps of DP-SGD" in page
-    assert "how many private rows each class has" in page
+    assert "the number of private rows in each class" in page

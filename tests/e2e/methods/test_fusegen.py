@@ -91,7 +91,7 @@ def test_nothing_private_is_opened_charged_or_claimed(finished: Done, tmp_path: 
     assert "NOT PRIVATE" not in page
     assert "guided by" not in page
     shown = pipeline.call("show", summary["run_id"]).stdout
-    assert "no private row was opened, epsilon 0" in shown
+    assert "no private data used, epsilon 0" in shown
     assert "budget history" not in shown
     bundle = tmp_path / "bundle"
     exported = pipeline.call("export", summary["run_id"], str(bundle))
@@ -154,8 +154,8 @@ def test_by_class_each_class_is_shown_its_own_texts_in_the_task_s_words(api: str
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"private": {"path": "rows.csv"}}, "private: fusegen opens no private row; leave this group out"),
-        ({"privacy": {"epsilon": 4}}, "its epsilon is 0 whatever stands here"),
+        ({"private": {"path": "rows.csv"}}, "private: fusegen uses no private data"),
+        ({"privacy": {"epsilon": 4}}, "its epsilon is 0"),
         ({"evaluation": {"fid_reference": "private"}}, "evaluation.fid_reference"),
         ({"plms_used": ["clark"]}, "there is no PLM 'clark'. Choose from clerk, novelist"),
     ],
@@ -172,4 +172,4 @@ def test_what_means_nothing_without_private_rows_is_refused_in_one_line(
 def test_the_plan_says_that_no_rows_are_opened(tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home")
     done = pipeline.call("plan", "fusegen", "--config", str(config_file(pipeline, FUSEGEN)))
-    assert "private rows  none are opened: epsilon 0, and the budget book stays as it is" in done.stdout
+    assert "private data  not used (epsilon 0, ledger unchanged)" in done.stdout

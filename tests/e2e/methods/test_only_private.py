@@ -79,7 +79,7 @@ def test_every_place_says_that_it_is_not_private(
     assert "NOT PRIVATE" in shown
     assert "export" not in shown
     plan = pipeline.call("plan", "only_private", "--config", str(pipeline.home.parent / "home-comparison.yaml")).stdout
-    assert "NOT PRIVATE   a student is trained on the private rows as they are" in plan
+    assert "NOT PRIVATE   trains a student" in plan
 
 
 def test_the_book_and_the_page_of_the_officer_list_the_exposure(
@@ -140,7 +140,7 @@ def test_another_run_that_reuses_the_exposure_is_not_private_either(
         ({"privacy": {"epsilon": 4}}, "this method adds no noise and gives no guarantee. Write inf"),
         ({"plms": [{"name": "a", "connector": "ngram", "model": "helpdesk"}]}, "plms: only_private writes no text"),
         ({"method": {"iterations": 3}}, "iterations: only_private writes no text"),
-        ({"student": {"epochs": 3}}, "epochs: method.passes says how long"),
+        ({"student": {"epochs": 3}}, "method.passes"),
         ({"method": {"training": "as_published"}}, "student.kind is 'mlp', write finetune"),
     ],
 )

@@ -22,7 +22,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Written
 from tasks.prefect import page as page_steps
 from tasks.prefect.page import Page
-from tasks.prefect.runtime import now, start, step
+from tasks.prefect.runtime import run_step, step, submit_step
 from tasks.steps.evaluation import MeasureJob
 from tests.support.runs.served_flow import artifacts, ask
 from tests.support.servers.ports import free_port
@@ -150,9 +150,9 @@ def measure(job: MeasureJob, weights: dict[str, float]) -> int:
 def test_a_step_stands_behind_those_that_made_what_it_is_given(server: str) -> None:
     @flow
     def work() -> str:
-        written = [start(write, name) for name in ("one", "two", "three")]
+        written = [submit_step(write, name) for name in ("one", "two", "three")]
         job = MeasureJob(0, (written[0].result(), written[2].result()), "none", None, None, "", 0)
-        assert now(measure, job, now(weigh)) == 2
+        assert run_step(measure, job, run_step(weigh)) == 2
         written[1].result()
         return str(runtime.flow_run.id)
 

@@ -142,7 +142,7 @@ def test_a_resumed_run_asks_for_the_missing_texts_alone(tmp_path: Path, server: 
     assert server.count - asked == 5, "four texts and a spare one; all others are known"
     assert "no noise" not in release(run, written)
     assert kinds(run)[-1] == "release"
-    assert return_reservation(run).startswith("The budget of further releases stays reserved")
+    assert return_reservation(run).startswith("Its remaining budget is still reserved")
     written_by(run)
     assert server.count == asked + 5, "what a vote was about is not written again"
 

@@ -73,8 +73,8 @@ def test_a_run_of_several_parties_loads_and_tells_what_each_is_charged(path: Pat
     kept = {one["colluding"]: one["promised"] for one in told["guarantees"]}
     assert kept == {0: True, 1: True, 2: False, 3: False}
     in_words = words.plan(plan)
-    assert "each party    pays these releases from its own budget book" in in_words
-    assert "if   1 collude (stated): epsilon 4.0000, the promise is kept" in in_words
+    assert "each party    charges these releases to its own ledger" in in_words
+    assert "if   1 collude (stated): epsilon 4.0000, the guarantee holds" in in_words
     histograms = 1 if flow == "pre_text" else 2
     assert told["bytes_up_first_round"] == 4 * histograms * (240 if flow == "pre_text" else 120)
 
@@ -96,7 +96,7 @@ def test_a_run_without_private_rows_loads_and_can_be_planned(path: Path) -> None
     assert (plan["releases"], plan["epsilon_exact"], plan["epsilon_stated"], plan["delta"]) == (0, 0.0, 0.0, 0.0)
     assert plan["calls"] == plan["samples"]
     json.dumps(plan, allow_nan=False)
-    assert "private rows  none are opened" in words.plan(plan)
+    assert "private data  not used" in words.plan(plan)
 
 
 @pytest.mark.parametrize("path", ONLY_PRIVATE, ids=lambda path: path.stem)
@@ -163,11 +163,11 @@ def test_the_plan_counts_every_call_of_a_population_that_is_varied() -> None:
 @pytest.mark.parametrize(
     ("flow", "change", "words"),
     [
-        ("aug_pe", "method.keywords=private_vocabulary", "a public vocabulary must be named"),
-        ("aug_pe", "privacy.calibration=paper", "set method.style to wasp_baseline"),
+        ("aug_pe", "method.keywords=private_vocabulary", "needs a public vocabulary"),
+        ("aug_pe", "privacy.calibration=paper", "method.style to wasp_baseline"),
         ("aug_pe", "method={style: wasp_baseline, look_ahead: 2}", "look_ahead is for style original"),
         ("aug_pe", "method.votes=8", "did you mean 'style'|valid keys|did you mean"),
-        ("pre_text", "method.population=3", "raise method.population"),
+        ("pre_text", "method.population=3", "Raise method.population"),
         ("pre_text", "filler.name=clerk", "'clerk' is used twice"),
     ],
 )
@@ -214,7 +214,7 @@ def test_counted_first_choices_stay_within_the_budget_and_are_told() -> None:
     assert counted["epsilon_exact"] <= counted["epsilon_stated"] == plain["epsilon_stated"]
     assert plain["sigma"] < counted["sigma"] < 1.1 * plain["sigma"]
     assert counted["other_calibration"] is None
-    assert "15% of the loss counts first choices" in words.plan(counted)
+    assert "15% of the privacy loss counts first choices" in words.plan(counted)
     assert "first choices" not in words.plan(plain)
 
 

@@ -61,8 +61,8 @@ def key(folder: Path, name: str) -> str:
         ("a: KEY-a\n", "names fewer than two parties"),
         ("a: KEY-a\nb: nonsense\n", "has no key for 'b'"),
         ("a: KEY-a\nb: KEY-b\na: KEY-a\n", "line 3: the key 'a' is written twice, first in line 1"),
-        ("a: KEY-a\nb: KEY-a\n", "gives two parties the same key"),
-        ("a: KEY-a\n../b: KEY-b\n", "cannot be called '../b'"),
+        ("a: KEY-a\nb: KEY-a\n", "same key for two parties"),
+        ("a: KEY-a\n../b: KEY-b\n", "Party name '../b' is invalid"),
     ],
     ids=["missing", "words", "one", "no-key", "twice", "same-key", "path"],
 )

@@ -74,7 +74,7 @@ def test_the_plan_tells_what_the_adaptation_costs() -> None:
     told = plan_words(plan)
     assert "releases      2 noisy votes" in told
     assert "adaptation    one release at the end" in told
-    assert "epsilon 1.0000 of the whole" in told
+    assert "epsilon 1.0000 of the total" in told
 
 
 def test_noise_that_drowned_the_rows_is_told() -> None:

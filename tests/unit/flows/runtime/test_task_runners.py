@@ -24,8 +24,7 @@ from flows.methods.wasp.config import WaspConfig
 from flows.runtime import stores
 from flows.runtime.stores import Shared
 from flows.runtime.task_runners import ConfiguredTaskRunner
-from tasks.prefect.runtime import generate, now, record_iteration, step, value_of
-from tasks.prefect.runtime import start as start_step
+from tasks.prefect.runtime import generate, record_iteration, run_step, step, submit_step, value_of
 from tests.support.runs.pipeline import values
 
 DURATION = 0.3
@@ -133,12 +132,12 @@ def test_a_flow_carries_out_the_step_that_it_waits_for_unless_steps_belong_to_a_
         raise ConfigError("it cannot be")
 
     def both(config: WaspConfig) -> None:
-        seen["here"], seen["beside"] = now(say, "now"), value_of(start_step(say, "soon"))
-        seen["names"] = [one.state.name for one in (start_step(say, "named"),) if value_of(one)]
+        seen["here"], seen["beside"] = run_step(say, "now"), value_of(submit_step(say, "soon"))
+        seen["names"] = [one.state.name for one in (submit_step(say, "named"),) if value_of(one)]
         with pytest.raises(ConfigError, match="it cannot be"):
-            now(refuse)
+            run_step(refuse)
         with pytest.raises(ConfigError, match="it cannot be"):
-            value_of(start_step(refuse))
+            value_of(submit_step(refuse))
 
     with temporary_settings({PREFECT_API_URL: api}):
         for runner, same in ((ConfiguredTaskRunner(), True), (Elsewhere(), False)):

@@ -60,7 +60,7 @@ def test_a_release_that_names_no_entry_of_the_book_costs_more_than_nothing(home:
     manifest = home / Path(ref.path).with_name("_release.parquet.json")
     told = json.loads(manifest.read_text())
     manifest.write_text(json.dumps(told | {"info": {"ledger_entry": "f" * 64}}))
-    with pytest.raises(LedgerError, match="stands in no line"):
+    with pytest.raises(LedgerError, match="not in the privacy ledger"):
         WaspRun(run, open_book("wasp", run), 0.0).spent([ref])
 
 

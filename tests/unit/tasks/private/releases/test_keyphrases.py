@@ -149,13 +149,13 @@ def test_a_private_row_is_never_shown_in_a_prompt(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"privacy": {"epsilon": "inf"}}, "DP-KPS without noise is not offered"),
+        ({"privacy": {"epsilon": "inf"}}, "DP-KPS needs noise"),
         ({"privacy": {"vocabulary_epsilon": 4.0}}, "must be below privacy.epsilon"),
         ({"privacy": {"protects": "person"}}, "privacy.protects"),
-        ({"plms": []}, "name at least one language model"),
-        ({"method": {"texts": "phrases"}}, "leave them out"),
-        ({"method": {"length": 9}}, "repeats no phrase"),
-        ({"method": {"frequencies": 20_000, "ensemble": "linear", "length": 5}}, "lower method.frequencies"),
+        ({"plms": []}, "at least one language model"),
+        ({"method": {"texts": "phrases"}}, "Remove plms"),
+        ({"method": {"length": 9}}, "must be at least length"),
+        ({"method": {"frequencies": 20_000, "ensemble": "linear", "length": 5}}, "Lower method.frequencies"),
         ({"method": {"length": 20, "vocabulary_terms": 20}}, "larger vocabulary"),
     ],
     ids=["no noise", "vocabulary", "person", "no model", "models", "length", "size", "terms"],

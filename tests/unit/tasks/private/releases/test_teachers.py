@@ -240,16 +240,16 @@ def test_the_texts_taken_for_private_are_kept_of_each_class_its_part(best: bool)
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"discriminator": {"queries": 48}}, "must be below method.written"),
+        ({"discriminator": {"queries": 48}}, "must be below"),
         ({"discriminator": {"answers": 5}}, "answers needs sure"),
         ({"discriminator": {"sure": 0.7, "noise": "laplace"}}, "noise: gaussian"),
         ({"method": {"samples": 49}}, "must be at least samples"),
         ({"privacy": {"protects": "person"}}, "privacy.protects"),
         ({"privacy": {"tutor_epsilon": 4.0}}, "must be below privacy.epsilon"),
         ({"privacy": {"filter_epsilon": 1.0}}, "filter_epsilon"),
-        ({"filter": "discriminator"}, "this flow is that filter"),
-        ({"class_balance": "balanced", "privacy": {"tutor_epsilon": 0.1}}, "no counts with noise"),
-        ({"privacy": {"calibration": "paper"}, "discriminator": {"sure": 0.7}}, "write tight"),
+        ({"filter": "discriminator"}, "already the filter"),
+        ({"class_balance": "balanced", "privacy": {"tutor_epsilon": 0.1}}, "privacy.tutor_epsilon is 0.1"),
+        ({"privacy": {"calibration": "paper"}, "discriminator": {"sure": 0.7}}, "Set tight"),
     ],
     ids=["queries", "answers", "laplace", "samples", "person", "tutor", "filter epsilon", "filter", "balance", "paper"],
 )
