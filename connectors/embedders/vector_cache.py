@@ -30,7 +30,7 @@ _KEEP = (
 )
 
 
-class VectorStore:
+class VectorCache:
     """A vector cache in one file, for many threads and processes at once.
 
     Implements `connectors.interfaces.embedding.VectorStore`. The key of a vector is a hash of its text; the file

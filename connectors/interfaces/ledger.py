@@ -72,7 +72,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class StoredRelease:
     """The noisy output of a release; `reused` if it was stored before."""
 
     output: bytes
@@ -105,7 +105,7 @@ class Ledger(Protocol):
         BudgetError if the cap would be exceeded.
         """
 
-    def release_once(self, request: ReleaseRequest, draw: Callable[[], bytes]) -> Release:
+    def release_once(self, request: ReleaseRequest, draw: Callable[[], bytes]) -> StoredRelease:
         """Return the stored output of the key, or charge, draw and store it.
 
         Charge, draw and storage are one transaction. BudgetError over the cap, LostArtifactsError when the slot was

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from connectors.interfaces.errors import BudgetError, ConfigError, DeltaBudgetError, LedgerError, LostArtifactsError
 from connectors.interfaces.ledger import Compose, ReleaseRequest
-from connectors.ledger.state import Event, Run, State, charge_fields, charge_key, exposes, own_delta
+from connectors.ledger.state import Event, RunAccount, State, charge_fields, charge_key, exposes, own_delta
 
 SLACK = 1e-9
 
@@ -93,7 +93,7 @@ def require_unit(states: Iterable[State], protects: Iterable[str]) -> None:
             )
 
 
-def admit(state: State, request: ReleaseRequest) -> tuple[Run, bool]:
+def admit(state: State, request: ReleaseRequest) -> tuple[RunAccount, bool]:
     """Return the run of a request, and True if the release exceeds its reservation.
 
     Raises LedgerError if the run has no reservation left for it, LostArtifactsError if the slot was released under

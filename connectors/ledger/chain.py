@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 
 from connectors.interfaces.errors import LedgerError
-from connectors.interfaces.ledger import Release, ReleaseRequest
+from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
 from connectors.ledger.state import JOINED, Entry, State, cost_of, damaged, read_state
 from connectors.ledger.tables import BOOK, DATASETS, ENTRIES, NAMES, OUTPUTS, RAW_OUTPUT
 
@@ -109,7 +109,7 @@ def output_hash(output: bytes) -> str:
     return hashlib.sha256(output).hexdigest()
 
 
-def stored_release(db: Connection, request: ReleaseRequest) -> Release | None:
+def stored_release(db: Connection, request: ReleaseRequest) -> StoredRelease | None:
     """Return the release stored under a request's key, from any run, or None.
 
     Raises LedgerError if the stored bytes or their entry were changed, or if the noise differed.
@@ -129,7 +129,7 @@ def stored_release(db: Connection, request: ReleaseRequest) -> Release | None:
             f"Run {request.run_id}, slot {request.slot}: this step key was released with other noise "
             f"({entry.mechanism}, scale {entry.noise_scale}). The step key must contain the mechanism's parameters."
         )
-    return Release(output, True, entry.hash)
+    return StoredRelease(output, True, entry.hash)
 
 
 def identified(db: Connection, name: str) -> str | None:

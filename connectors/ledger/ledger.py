@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
-from connectors.interfaces.ledger import BudgetPlan, Look, Release, ReleaseRequest
+from connectors.interfaces.ledger import BudgetPlan, Look, ReleaseRequest, StoredRelease
 from connectors.ledger.cap import admit, require_unit
 from connectors.ledger.chain import append, lock_book, lock_group, output_hash, read_entries, stored_release
 from connectors.ledger.groups import REPEATED, checked_name, join, repeat
@@ -37,7 +37,7 @@ from connectors.ledger.state import (
 from connectors.ledger.tables import OUTPUTS
 
 
-class BudgetBook(BookReader):
+class PrivacyLedger(BookReader):
     """The ledger of all datasets (protocol `Ledger`), in SQLite or PostgreSQL.
 
     `compose` is the accountant: (events, delta) -> epsilon of their composition, valid if each plan is chosen after the
@@ -135,7 +135,7 @@ class BudgetBook(BookReader):
         if refusal is not None:
             raise refusal
 
-    def release_once(self, request: ReleaseRequest, draw: Callable[[], bytes]) -> Release:
+    def release_once(self, request: ReleaseRequest, draw: Callable[[], bytes]) -> StoredRelease:
         """Return the output stored under the key, or charge, draw and store it.
 
         Charge, draw and storage are one transaction. `draw` runs at most once, under the dataset's lock (SQLite: the
@@ -228,7 +228,7 @@ class BudgetBook(BookReader):
 
     def _record(
         self, db: Connection, states: Sequence[State], request: ReleaseRequest, extra: bool, output: bytes
-    ) -> Release:
+    ) -> StoredRelease:
         state = states[0]
         run = state.runs[request.run_id]
         draft = Entry(
@@ -247,7 +247,7 @@ class BudgetBook(BookReader):
         entry = self._append(db, states, draft, delta)
         key, dataset = request.step_key, request.dataset
         db.execute(insert(OUTPUTS).values(dataset=dataset, step_key=key, number=entry.number, output=output))
-        return Release(output, False, entry.hash)
+        return StoredRelease(output, False, entry.hash)
 
 
 def _draw_output(draw: Callable[[], bytes]) -> bytes:

@@ -152,7 +152,7 @@ class Cap:
 
 
 @dataclass(slots=True)
-class Run:
+class RunAccount:
     """The last reserved plan of a run; `open` until the run is finished."""
 
     who: str
@@ -171,7 +171,7 @@ class State:
     entries: int = 0
     last_at: str = ""
     cap: Cap | None = None
-    runs: dict[str, Run] = field(default_factory=dict)
+    runs: dict[str, RunAccount] = field(default_factory=dict)
     released: list[Entry] = field(default_factory=list)
     voided: int = 0
     refused: int = 0
@@ -200,7 +200,7 @@ class State:
         elif entry.kind == "reserve":
             detail = entry.detail
             self.runs.pop(entry.run_id, None)  # the latest plan comes last
-            self.runs[entry.run_id] = Run(entry.who, entry.flow, detail["delta"], detail["charges"])
+            self.runs[entry.run_id] = RunAccount(entry.who, entry.flow, detail["delta"], detail["charges"])
         elif entry.kind == "finish":
             self.runs[entry.run_id].open = False
         elif entry.kind in RELEASING:

@@ -59,7 +59,7 @@ _CLASSES = "classes"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SecretMatch:
     """The path and kind of a secret in a structure of values, without the secret."""
 
     path: tuple[str, ...]
@@ -69,7 +69,7 @@ class Finding:
         return ".".join(self.path)
 
 
-def find_secrets(value: Any, path: tuple[str, ...] = ()) -> Iterator[Finding]:
+def find_secrets(value: Any, path: tuple[str, ...] = ()) -> Iterator[SecretMatch]:
     """Yield the locations of keys and passwords in a JSON-like value.
 
     The value of a secret name (`SECRET_NAME`) must be a reference (`REFERENCE`).
@@ -79,14 +79,14 @@ def find_secrets(value: Any, path: tuple[str, ...] = ()) -> Iterator[Finding]:
             item_path = (*path, str(name))
             if isinstance(item, str) and path[-1:] != (_CLASSES,) and is_secret_name(str(name)):
                 if re.match(REFERENCE, item) is None:
-                    yield Finding(item_path, is_key=True)
+                    yield SecretMatch(item_path, is_key=True)
             else:
                 yield from find_secrets(item, item_path)
     elif isinstance(value, list | tuple):
         for position, item in enumerate(value):
             yield from find_secrets(item, (*path, str(position)))
     elif isinstance(value, str) and re.match(PUBLIC, value) is None:
-        yield Finding(path, is_key=re.search(PASSWORD, value) is None)
+        yield SecretMatch(path, is_key=re.search(PASSWORD, value) is None)
 
 
 def is_secret_name(name: str) -> bool:

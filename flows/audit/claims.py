@@ -22,7 +22,7 @@ from tasks.accounting.keyphrase_budget import split_epsilon
 from tasks.accounting.keyphrases import PARTS, KeyphraseNoise, PartPrivacy, calibrate_part
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.teachers import PartNoise, epsilon_share, remaining_epsilon
-from tasks.accounting.teachers import PartPrivacy as TeacherPrivacy
+from tasks.accounting.teachers import TeacherPrivacy as TeacherPrivacy
 from tasks.accounting.teachers import calibrate_part as calibrate_teachers
 from tasks.accounting.votes import Noise, calibrate
 from tasks.audit.attacks import Attack, AttackResult, claim_of

@@ -11,7 +11,7 @@ from flows.audit.config import AuditConfig, PipelineAttack
 from flows.audit.pipeline import Planted, pipeline_config
 from flows.engine.prepare import make_noise, releases_of
 from tasks.audit.attacks import Attack
-from tasks.audit.pipeline import Question, attack_run, one_run_bound
+from tasks.audit.pipeline import MembershipQuestion, attack_run, one_run_bound
 from tasks.audit.pipeline_evidence import Evidence
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def findings(config: AuditConfig, planted: Planted) -> dict[str, Any]:
         fit=fit_likelihood,
     )
     error = (1 - attack.confidence) / ATTACKS
-    question = Question(evidence.included, attack.guesses, noise.delta, 1 - error)
+    question = MembershipQuestion(evidence.included, attack.guesses, noise.delta, 1 - error)
     results = attack_run(evidence, noise.scale, wasp.method.votes, question)
     proven = max(result.bound for result in results)
     values = _claims(config, wasp)

@@ -11,7 +11,7 @@ from flows.runtime.manifest import alone
 from flows.runtime.state_folder import state_folder
 from flows.storage.inventory import KINDS, UNTOLD, StateFile
 from flows.storage.removal import remove
-from flows.storage.retention import AGE, Choice, Going, Retention, choose, now
+from flows.storage.retention import AGE, Going, Retention, RetentionChoice, choose, now
 
 
 def clean(rules: Retention, apply: bool) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def rules_of(values: Mapping[str, str | None]) -> Retention:
     return Retention(**values)
 
 
-def _by_kind(choice: Choice, removed: Sequence[Going]) -> list[dict[str, Any]]:
+def _by_kind(choice: RetentionChoice, removed: Sequence[Going]) -> list[dict[str, Any]]:
     rows = []
     for kind in KINDS:
         files = [file for file in choice.files if file.kind == kind]

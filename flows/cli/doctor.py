@@ -20,7 +20,7 @@ from flows.runtime.state_folder import check_closed, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 
 if TYPE_CHECKING:
-    from connectors.ledger.ledger import BudgetBook
+    from connectors.ledger.ledger import PrivacyLedger
     from flows.config.base import AnyConfig
     from flows.config.execution import Execution
     from flows.federation.party import Party
@@ -134,7 +134,7 @@ def _ledger(home: Path) -> str:
     return _sound(open_ledger(home), home)
 
 
-def _sound(ledger: BudgetBook, home: Path) -> str:
+def _sound(ledger: PrivacyLedger, home: Path) -> str:
     from flows.storage.release_check import verify
 
     problems = verify(open_artifacts(home), ledger).problems

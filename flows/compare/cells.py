@@ -18,7 +18,7 @@ from flows.config.files import load_config
 from flows.engine.method import FlowEntry
 from flows.engine.usefulness import warnings_of_summary
 from tasks.core.reuse import VERSIONS
-from tasks.metrics.comparison import Answer
+from tasks.metrics.comparison import CellResult
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
@@ -63,7 +63,7 @@ def cells_of(config: CompareConfig) -> list[Cell]:
     ]
 
 
-def split_cells(artifacts: Artifacts, cells: Sequence[Cell]) -> tuple[dict[str, Answer], list[Cell]]:
+def split_cells(artifacts: Artifacts, cells: Sequence[Cell]) -> tuple[dict[str, CellResult], list[Cell]]:
     """Return stored answers by cell key, and the open cells without duplicates."""
     unique = {cell.key: cell for cell in cells}
     loaded = {key: load_answer(artifacts, cell) for key, cell in unique.items()}
@@ -71,7 +71,7 @@ def split_cells(artifacts: Artifacts, cells: Sequence[Cell]) -> tuple[dict[str, 
     return answers, [cell for key, cell in unique.items() if key not in answers]
 
 
-def load_answer(artifacts: Artifacts, cell: Cell) -> Answer | None:
+def load_answer(artifacts: Artifacts, cell: Cell) -> CellResult | None:
     """Return the stored answer of a finished cell.
 
     None if its run does not exist or is incomplete.
@@ -89,15 +89,15 @@ def store_run_id(artifacts: Artifacts, cell: Cell, run_id: str) -> None:
     artifacts.write_text(_pointer(cell), run_id)
 
 
-def relabel(cell: Cell, other: Answer) -> Answer:
+def relabel(cell: Cell, other: CellResult) -> CellResult:
     """Return the answer of an identical cell under this cell's labels."""
     return replace(other, row=cell.row, column=cell.column, seed=cell.seed)
 
 
-def answer(cell: Cell, summary: Mapping[str, Any], reused: bool = False) -> Answer:
+def answer(cell: Cell, summary: Mapping[str, Any], reused: bool = False) -> CellResult:
     """Return the answer of a cell from the summary of its run."""
     curve = [{metric: iteration.get(metric) for metric in METRICS} for iteration in summary.get("iterations", ())]
-    return Answer(
+    return CellResult(
         row=cell.row,
         column=cell.column,
         seed=cell.seed,
@@ -116,10 +116,10 @@ def answer(cell: Cell, summary: Mapping[str, Any], reused: bool = False) -> Answ
     )
 
 
-def failed(cell: Cell, error: Exception) -> Answer:
+def failed(cell: Cell, error: Exception) -> CellResult:
     """Return the answer of a failed cell."""
     message = str(error) or type(error).__name__
-    return Answer(cell.row, cell.column, cell.seed, "failed", {}, error=message)
+    return CellResult(cell.row, cell.column, cell.seed, "failed", {}, error=message)
 
 
 def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:

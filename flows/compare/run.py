@@ -22,7 +22,7 @@ from flows.runtime.manifest import RunBook, begun, held_here, now, versions
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts, tracking_store
 from flows.runtime.terminal_progress import display
-from tasks.metrics.comparison import Answer
+from tasks.metrics.comparison import CellResult
 from tasks.prefect.runtime import step
 from tasks.reporting.compare_report import NOT_PRIVATE, Comparison, drawings, markdown, page
 
@@ -66,7 +66,7 @@ class CompareRun:
         self.book.update(mlflow_run_id=self.tracker.mlflow_run_id)
         display().say(f"{len(self.cells)} cells: {len(self.open)} to run, the others are reused")
 
-    def run_cell(self, cell: Cell) -> Answer:
+    def run_cell(self, cell: Cell) -> CellResult:
         """Run the flow of a cell; an error fails only this cell."""
         tracking = cell.config.tracking.model_copy(update={"parent": self.tracker.mlflow_run_id})
         flow: Any = cell.entry.flow()
@@ -80,7 +80,7 @@ class CompareRun:
             store_run_id(self.artifacts, cell, summary["run_id"])
         return answer(cell, summary)
 
-    def finish(self, completed: Sequence[Answer]) -> dict[str, Any]:
+    def finish(self, completed: Sequence[CellResult]) -> dict[str, Any]:
         """Write and track tables and plots.
 
         Return the summary, which includes failed cells.
@@ -111,7 +111,7 @@ class CompareRun:
         stored = None if self.open else self.artifacts.read_text(f"{folder}/summary.json")
         return json.loads(stored).get("made") if stored else None
 
-    def _comparison(self, answers: Sequence[Answer], made: str) -> Comparison:
+    def _comparison(self, answers: Sequence[CellResult], made: str) -> Comparison:
         config = self.config
         return Comparison(
             title=config.title,

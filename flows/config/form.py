@@ -18,7 +18,14 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from connectors.models.base import registry
 from connectors.rows.queries import READING
-from connectors.security.secret_patterns import PUBLIC, REFERENCE, SECRET_NAME, Finding, find_secrets, without_secrets
+from connectors.security.secret_patterns import (
+    PUBLIC,
+    REFERENCE,
+    SECRET_NAME,
+    SecretMatch,
+    find_secrets,
+    without_secrets,
+)
 
 Schema = dict[str, Any]
 WORDS = {"fid": "FID", "api": "API", "plms": "Language models (PLMs)", "mlflow": "MLflow", "sql": "SQL"}
@@ -122,7 +129,7 @@ class Strict(NoBooleans):
         return reference
 
 
-def explain_secret(finding: Finding) -> str:
+def explain_secret(finding: SecretMatch) -> str:
     """Return the location of a secret and the value to use in its place."""
     if finding.is_key:
         return f"{finding}: {KEY_INSTEAD}"

@@ -121,7 +121,7 @@ class RoundsMethod(AnyMethod):
         return [Asks(writers, first), Asks(writers, self.samples - first, examples)]
 
 
-class Method(RoundsMethod):
+class WaspMethod(RoundsMethod):
     """Settings of WASP (Algorithm 1)."""
 
     iterations: int = Field(5, ge=1, le=100, description="Iterations (T). There are T - 1 releases.")

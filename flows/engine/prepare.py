@@ -37,7 +37,7 @@ from tasks.text.usable_texts import AT_LEAST
 if TYPE_CHECKING:
     import pandas as pd
 
-    from connectors.ledger.ledger import BudgetBook
+    from connectors.ledger.ledger import PrivacyLedger
     from flows.engine.approval import Approval
     from tasks.accounting.federated import SharedNoise
 
@@ -212,7 +212,7 @@ def _name(
     return RunName(run_id, flow, dataset, fingerprint)
 
 
-def join_group(ledger: BudgetBook, private: PrivateRows, dataset: str) -> None:
+def join_group(ledger: PrivacyLedger, private: PrivateRows, dataset: str) -> None:
     """Add the dataset to the configured group; a dataset cannot leave a group."""
     group = " ".join((private.group or "").split())
     if not group:

@@ -15,7 +15,7 @@ from flows.config.base import AnyConfig
 from flows.config.task_files import load_task
 from flows.engine.checks import require_models
 from flows.engine.tools import RunTools
-from tasks.steps.generate import Request, first_prompts
+from tasks.steps.generate import WritingRequest, first_prompts
 from tasks.text.cleaning import clean
 from tasks.text.prompts import Call, TaskCard
 from tasks.text.variation import Manner, Parent, generation_prompt
@@ -62,7 +62,7 @@ def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iterati
     seed = tools.config.execution.seed
     number = list(tools.plms).index(plm)
     seeding = find_method(tools.config.flow_name).preview_phrases(tools, card)
-    return first_prompts(Request(card, plm, number, iteration, counts, seed=seed, seeding=seeding))
+    return first_prompts(WritingRequest(card, plm, number, iteration, counts, seed=seed, seeding=seeding))
 
 
 def _counted(advance: Advance, position: int, completion: Completion) -> None:  # noqa: ARG001

@@ -25,7 +25,7 @@ from flows.config.task_files import load_task
 from flows.runtime.paid_models import in_batches, load_secret
 from flows.runtime.prefect_progress import shown
 from flows.runtime.stores import (
-    Shared,
+    SharedStores,
     open_artifacts,
     open_exchange,
     open_ledger,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from connectors.artifacts.store import Artifacts
-    from connectors.ledger.ledger import BudgetBook
+    from connectors.ledger.ledger import PrivacyLedger
     from connectors.models.base.cost_limit import Purse
     from connectors.tracking.tracker import Tracker
     from tasks.private.data.rows import Zone
@@ -61,7 +61,9 @@ class RunName:
 class RunTools:
     """Opens each connector on first use, once per run (implements tasks.core.tools.Tools)."""
 
-    def __init__(self, config: AnyConfig, home: Path, name: RunName | None = None, parts: Shared | None = None) -> None:
+    def __init__(
+        self, config: AnyConfig, home: Path, name: RunName | None = None, parts: SharedStores | None = None
+    ) -> None:
         self.config = config
         self.home = home
         self.name = name
@@ -111,7 +113,7 @@ class RunTools:
         return self._once("artifacts", partial(open_artifacts, self.home, address))
 
     @property
-    def ledger(self) -> BudgetBook:
+    def ledger(self) -> PrivacyLedger:
         """The privacy ledger."""
         return self._once("ledger", partial(open_ledger, self.home))
 
@@ -278,7 +280,7 @@ _REOPENED: dict[str, RunTools] = {}
 _REOPENING = threading.Lock()
 
 
-def reopened(config: AnyConfig, name: RunName | None, parts: Shared) -> RunTools:
+def reopened(config: AnyConfig, name: RunName | None, parts: SharedStores) -> RunTools:
     """Return the tools of a run in another process; they are opened once because loading a model is slow.
 
     Only the latest run's tools are cached, because a cluster may outlive the run.

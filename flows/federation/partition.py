@@ -9,7 +9,7 @@ from typing import Any
 from connectors.interfaces.rows import RowsRef
 from flows.runtime.state_folder import state_folder
 from tasks.federation.partition import Partition
-from tasks.private.federation.party_rows import ROWS, Target, write_parties
+from tasks.private.federation.party_rows import ROWS, PartyFolder, write_parties
 
 PARTY_FILE = "party.yaml"
 REGISTRY = "parties.yaml"
@@ -69,7 +69,7 @@ def partition(source: RowsRef, folder: Path, settings: Partition, file: PartyFil
     from flows.runtime.state_folder import PARTY_KEY
 
     files = {PARTY_FILE: file.text(source.person is not None)}
-    target = Target(folder, files, state_folder() / "private" / "problems")
+    target = PartyFolder(folder, files, state_folder() / "private" / "problems")
     names = write_parties(read_rows, source, settings, target)
     lines = []
     for name in names:

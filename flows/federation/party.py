@@ -23,7 +23,7 @@ from tasks.steps.federation.party_round import Keys
 if TYPE_CHECKING:
     from connectors.artifacts.shared_store import RemoteFiles
     from connectors.artifacts.store import Artifacts
-    from connectors.ledger.ledger import BudgetBook
+    from connectors.ledger.ledger import PrivacyLedger
     from tasks.private.data.rows import Zone
 
 
@@ -52,7 +52,7 @@ class Party:
         return Artifacts(self.home)
 
     @cached_property
-    def ledger(self) -> BudgetBook:
+    def ledger(self) -> PrivacyLedger:
         """The party's own privacy ledger."""
         return open_ledger(self.home)
 

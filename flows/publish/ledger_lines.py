@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from connectors.interfaces.content_keys import canonical
 from connectors.ledger.state import EXPORT, EXPOSED, GROUP, LOOK, RELEASING, Entry, drawn_releases
 from tasks.accounting.federated import parties_of
-from tasks.reporting.ledger_page_model import Among, Exported, Line, RunLine, Shared, Touch
+from tasks.reporting.ledger_page_model import Among, Exported, Line, RunLine, SharedTotals, Touch
 
 HIDDEN = ("charges", "extra", "key", "fingerprint", "records", "entry", "line", "carried")
 """Detail fields for programs, not shown on the page."""
@@ -33,7 +33,7 @@ def line(entry: Entry) -> Line:
     )
 
 
-def shared(entries: Sequence[Entry]) -> tuple[Shared, ...]:
+def shared(entries: Sequence[Entry]) -> tuple[SharedTotals, ...]:
     """Return the releases of the other datasets of the group by dataset and run."""
     void = {entry.detail["number"] for entry in entries if entry.kind == f"{GROUP}void"}
     theirs = [
@@ -41,7 +41,7 @@ def shared(entries: Sequence[Entry]) -> tuple[Shared, ...]:
         for entry in entries
         if entry.kind in [f"{GROUP}{kind}" for kind in RELEASING] and entry.number not in void
     ]
-    return tuple(Shared(*origin, releases) for origin, releases in Counter(theirs).items())
+    return tuple(SharedTotals(*origin, releases) for origin, releases in Counter(theirs).items())
 
 
 def touched(entries: Sequence[Entry], runs: Sequence[RunLine]) -> tuple[Touch, ...]:

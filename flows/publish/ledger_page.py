@@ -26,12 +26,12 @@ from tasks.accounting.no_noise import finite
 from tasks.accounting.teachers import PARTS
 from tasks.accounting.votes import sides_of
 from tasks.reporting import ledger_page
-from tasks.reporting.ledger_page_model import AuditLine, Noise, OfficerPage, RunLine, Sent
+from tasks.reporting.ledger_page_model import AuditLine, NoiseLine, OfficerPage, RunLine, Sent
 from tasks.reporting.report_model import Report, from_json
 from tasks.reporting.text import certainty
 
 if TYPE_CHECKING:
-    from connectors.ledger.ledger import BudgetBook
+    from connectors.ledger.ledger import PrivacyLedger
     from connectors.ledger.status import Status
 
 EVEN, LOW = 0.5, 0.01
@@ -60,7 +60,7 @@ def write_page(dataset: str, language: str, path: Path | None = None) -> dict[st
     return page.to_json() | {"page": str(path)}
 
 
-def collect(ledger: BudgetBook, home: Path, dataset: str) -> OfficerPage:
+def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> OfficerPage:
     """Return the contents of a dataset's page.
 
     Raises LedgerError if the ledger has no such dataset.
@@ -214,12 +214,12 @@ def _report(home: Path, run_id: str) -> Report | None:
         ) from None
 
 
-def _noise(released: Sequence[Entry]) -> tuple[Noise, ...]:
+def _noise(released: Sequence[Entry]) -> tuple[NoiseLine, ...]:
     counts: dict[tuple[str, float, float, str], int] = {}
     for entry in released:
         key = (entry.mechanism, entry.noise_scale or 0.0, entry.sensitivity or 0.0, entry.sensitivity_reason)
         counts[key] = counts.get(key, 0) + 1
-    return tuple(Noise(times, *key) for key, times in counts.items())
+    return tuple(NoiseLine(times, *key) for key, times in counts.items())
 
 
 def _sent(report: Report) -> tuple[Sent, ...]:

@@ -12,13 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flows.engine.method import Release, Releases
-from flows.releases.filter import TeacherAnswers
-from flows.releases.label_counts import LabelCounts
-from flows.releases.moments import Moments, add_moments_release
+from flows.releases.filter import TeacherAnswersRelease
+from flows.releases.label_counts import LabelCountsRelease
+from flows.releases.moments import MomentsRelease, add_moments_release
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.teachers import (
     PartNoise,
-    PartPrivacy,
+    TeacherPrivacy,
     calibrate_part,
     epsilon_share,
     paper_part,
@@ -48,9 +48,9 @@ def share_budget(
     own: Callable[[Any], Noise] = calibrate
     noise = add_teacher_releases(config, partial(add_moments_release, noise_of=own))
     choice = config.filtering
-    labels = [LabelCounts(part) for part in noise.beside if part.privacy.part == "labels"]
-    answers = [TeacherAnswers(part, choice) for part in noise.beside if part.privacy.part != "labels" and choice]
-    moments = [Moments(noise.moments)] if noise.moments else []
+    labels = [LabelCountsRelease(part) for part in noise.beside if part.privacy.part == "labels"]
+    answers = [TeacherAnswersRelease(part, choice) for part in noise.beside if part.privacy.part != "labels" and choice]
+    moments = [MomentsRelease(noise.moments)] if noise.moments else []
     return Releases(noise, (*labels, *wrap(noise), *answers, *moments))
 
 
@@ -83,7 +83,7 @@ def _parts(config: RunConfig) -> tuple[PartNoise, ...]:
         epsilon = _tutor_epsilon(config)
         parts.append(
             _calibrated(
-                config, PartPrivacy("labels", epsilon, delta, 1, adjacency=config.privacy.neighbours(config.private))
+                config, TeacherPrivacy("labels", epsilon, delta, 1, adjacency=config.privacy.neighbours(config.private))
             )
         )
     discriminator = config.filtering
@@ -102,7 +102,7 @@ def _teacher_noise(
     if not config.teaches_alone:
         half = left / 2 if _basic(config) else epsilon_share(left, delta, 0.5)
         left = config.privacy.filter_epsilon or half
-    promise = PartPrivacy(
+    promise = TeacherPrivacy(
         "answers", left, delta, discriminator.answered, discriminator.noise, config.privacy.neighbours(config.private)
     )
     if discriminator.sure is None:
@@ -113,7 +113,7 @@ def _teacher_noise(
     return [_calibrated(config, first), _calibrated(config, second)]
 
 
-def _calibrated(config: RunConfig, promise: PartPrivacy) -> PartNoise:
+def _calibrated(config: RunConfig, promise: TeacherPrivacy) -> PartNoise:
     exact = promise.part == "labels" and config.epsilon == math.inf
     if exact or math.isinf(promise.epsilon):
         return calibrate_part(replace(promise, kind="none"))

@@ -28,7 +28,7 @@ TYPICAL_SHIFT = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Density(Release):
+class DensityRelease(Release):
     """The noisy density of a run."""
 
     config: WaspConfig

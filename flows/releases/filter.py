@@ -29,7 +29,7 @@ LEAST_SURVIVAL = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class TeacherAnswers(Release):
+class TeacherAnswersRelease(Release):
     """The noisy answers of the teachers, or the noisy checks of their confidence before them."""
 
     noise: PartNoise

@@ -73,7 +73,7 @@ def part_outcome(noise: PartNoise) -> ReleaseOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelCounts(Release):
+class LabelCountsRelease(Release):
     """The noisy label counts of a run."""
 
     noise: PartNoise

@@ -41,7 +41,7 @@ def add_moments_release(config: RunConfig, noise_of: Callable[[RunConfig], Noise
 
 
 @dataclass(frozen=True, slots=True)
-class Moments(Release):
+class MomentsRelease(Release):
     """The noisy moments of a run, its last release."""
 
     noise: MomentsNoise

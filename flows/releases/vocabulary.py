@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary(Release):
+class VocabularyRelease(Release):
     """The noisy counts of public terms."""
 
     noise: KeyphraseNoise

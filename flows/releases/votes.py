@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Votes(Release):
+class VotesRelease(Release):
     """All noisy votes of a run."""
 
     config: RunConfig
@@ -129,4 +129,4 @@ def vote_noise(config: RunConfig) -> Noise:
 
 def vote_releases(config: RunConfig) -> Releases:
     """Return the releases of a method whose private records vote."""
-    return share_budget(config, vote_noise, lambda noise: (Votes(config, noise),))
+    return share_budget(config, vote_noise, lambda noise: (VotesRelease(config, noise),))

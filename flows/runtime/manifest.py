@@ -20,7 +20,7 @@ from flows.config.task_files import task_place
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
-    from connectors.ledger.ledger import BudgetBook
+    from connectors.ledger.ledger import PrivacyLedger
     from flows.engine.prepare import Prepared
 
 SHOWN_VERSIONS = ("wasp-synth", "prefect", "opendp", "dp-accounting", "numpy", "torch", "transformers", "mlflow")
@@ -105,7 +105,7 @@ def _path(run_id: str) -> str:
 
 
 @contextmanager
-def held(home: Path, run_id: str, ledger: BudgetBook) -> Iterator[None]:
+def held(home: Path, run_id: str, ledger: PrivacyLedger) -> Iterator[None]:
     """Lock a run on this machine and on all machines that share the ledger.
 
     The operating system and the database release the lock when the process dies.
@@ -160,7 +160,7 @@ def _locked(home: Path, how: int) -> Iterator[None]:
         yield
 
 
-def is_held(home: Path, run_id: str, ledger: BudgetBook) -> bool:
+def is_held(home: Path, run_id: str, ledger: PrivacyLedger) -> bool:
     """Return True if a process on any machine executes this run."""
     return _taken(held(home, run_id, ledger))
 

@@ -19,14 +19,14 @@ from flows.runtime.state_folder import ledger_address
 if TYPE_CHECKING:
     from connectors.artifacts.shared_store import RemoteFiles
     from connectors.artifacts.store import Artifacts
-    from connectors.embedders.vector_cache import VectorStore
-    from connectors.ledger.ledger import BudgetBook
+    from connectors.embedders.vector_cache import VectorCache
+    from connectors.ledger.ledger import PrivacyLedger
     from connectors.models.base.cost_limit import Purse
     from tasks.private.data.rows import Zone
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedStores:
     """Addresses of a run's stores, without passwords; all workers must use the same."""
 
     home: str
@@ -67,9 +67,9 @@ VECTORS = "vectors.db"
 """File of embeddings/ that contains the vectors of texts by their hash, for all runs."""
 
 
-def shared(home: Path) -> Shared:
+def shared(home: Path) -> SharedStores:
     """Return the store addresses for runs in this state folder."""
-    return Shared(str(home), artifacts_address() or "", open_ledger(home).shown, _key_name(home))
+    return SharedStores(str(home), artifacts_address() or "", open_ledger(home).shown, _key_name(home))
 
 
 def artifacts_address() -> str | None:
@@ -116,19 +116,19 @@ def open_zone(home: Path) -> Zone:
     )
 
 
-def open_ledger(home: Path) -> BudgetBook:
+def open_ledger(home: Path) -> PrivacyLedger:
     """Open the privacy ledger of a state folder."""
-    from connectors.ledger.ledger import BudgetBook
+    from connectors.ledger.ledger import PrivacyLedger
     from tasks.accounting.composition import filter_epsilon
 
-    return BudgetBook(ledger_address(home), filter_epsilon)
+    return PrivacyLedger(ledger_address(home), filter_epsilon)
 
 
-def open_vectors(home: Path, identity: str) -> VectorStore:
+def open_vectors(home: Path, identity: str) -> VectorCache:
     """Open this machine's vector cache of synthetic texts for an embedder."""
-    from connectors.embedders.vector_cache import VectorStore
+    from connectors.embedders.vector_cache import VectorCache
 
-    return VectorStore(home / "embeddings" / digest(identity)[:16] / VECTORS)
+    return VectorCache(home / "embeddings" / digest(identity)[:16] / VECTORS)
 
 
 def open_purse(home: Path, run_id: str, most: float | None, artifacts: Artifacts | None) -> Purse:

@@ -17,7 +17,7 @@ from flows.storage.lost_releases import RELEASES
 from tasks.accounting.composition import filter_epsilon, second_opinion
 
 if TYPE_CHECKING:
-    from connectors.ledger.ledger import BudgetBook
+    from connectors.ledger.ledger import PrivacyLedger
 
 SHOWN = 3
 
@@ -81,10 +81,10 @@ def _ledger_file(home: Path) -> Path:
     return ledger_file
 
 
-def _open(file: Path) -> BudgetBook:
-    from connectors.ledger.ledger import BudgetBook
+def _open(file: Path) -> PrivacyLedger:
+    from connectors.ledger.ledger import PrivacyLedger
 
-    return BudgetBook(f"sqlite:///{file.absolute()}", filter_epsilon)
+    return PrivacyLedger(f"sqlite:///{file.absolute()}", filter_epsilon)
 
 
 def _require_sound(file: Path) -> None:

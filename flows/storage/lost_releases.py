@@ -10,7 +10,7 @@ from connectors.interfaces.errors import LedgerError
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
-    from connectors.ledger.ledger import BudgetBook
+    from connectors.ledger.ledger import PrivacyLedger
 
 RELEASES = "runs/*/*/release.parquet"
 """Artifact paths of releases: in the folder of an iteration, or of the release."""
@@ -29,7 +29,7 @@ def release_file(run_id: str, slot: str) -> str | None:
     return f"runs/{run_id}/{folder}/release.parquet"
 
 
-def check_book(artifacts: Artifacts, book: BudgetBook, dataset: str, fingerprint: str) -> None:
+def check_book(artifacts: Artifacts, book: PrivacyLedger, dataset: str, fingerprint: str) -> None:
     """Raise LedgerError if a stored release of this dataset is not in the ledger."""
     releases = {
         path: release.get("info", {}).get("ledger_entry")

@@ -22,30 +22,30 @@ from tasks.accounting.composition import second_opinion
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
-    from connectors.ledger.ledger import BudgetBook
+    from connectors.ledger.ledger import PrivacyLedger
 
 
 @dataclass(slots=True)
-class Compared:
+class CheckedReleases:
     """Problems of a ledger and its releases, and missing release files."""
 
     problems: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
 
-def verify(artifacts: Artifacts, book: BudgetBook, dataset: str | None = None) -> Compared:
+def verify(artifacts: Artifacts, book: PrivacyLedger, dataset: str | None = None) -> CheckedReleases:
     """Verify the ledger of one dataset, or of all.
 
     This checks the hash chain, the totals by two accountants, the stored outputs and the release files.
     """
-    result = Compared(book.verify(dataset, second=second_opinion))
+    result = CheckedReleases(book.verify(dataset, second=second_opinion))
     if not result.problems:
         for name in book.datasets() if dataset is None else [dataset]:
             _compare(artifacts, book, name, result)
     return result
 
 
-def _compare(artifacts: Artifacts, book: BudgetBook, dataset: str, result: Compared) -> None:
+def _compare(artifacts: Artifacts, book: PrivacyLedger, dataset: str, result: CheckedReleases) -> None:
     files = artifacts.finished(RELEASES)  # before the ledger: other runs write the ledger first
     entries = book.history(dataset)
     void = {entry.detail["number"] for entry in entries if entry.kind == "void"}

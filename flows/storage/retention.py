@@ -72,7 +72,7 @@ class Going:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RetentionChoice:
     """All files, the items to remove, and reasons why other items stay."""
 
     files: tuple[StateFile, ...]
@@ -80,7 +80,7 @@ class Choice:
     staying: tuple[str, ...]
 
 
-def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Choice:
+def choose(home: Path, rules: Retention, now: datetime, free: bool) -> RetentionChoice:
     """Return the items that the rules remove from a state folder; remove nothing.
 
     `free`: no process uses the files that runs share.
@@ -94,7 +94,7 @@ def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Choice:
     else:
         going += [*_embeddings(home, files, rules, now), *_private(files, rules, now), *_batches(home, files)]
         going += _completions(home, runs, {item.run_id for item in going}, (rules, now), staying)
-    return Choice(files, tuple(_merge_folders(going)), tuple(staying))
+    return RetentionChoice(files, tuple(_merge_folders(going)), tuple(staying))
 
 
 def _merge_folders(items: Sequence[Going]) -> list[Going]:

@@ -50,7 +50,7 @@ LEAST_SCALE_INT: Final = 16.0
 
 
 @dataclass(frozen=True, slots=True)
-class PartPrivacy:
+class TeacherPrivacy:
     """The privacy promise of one release for a row; every number is public.
 
     `numbers`: classes of the counts, or queries. `kind`: gaussian; laplace (delta 0); none: NOT PRIVATE.
@@ -73,7 +73,7 @@ class PartNoise:
     epsilon. `epsilon_exact`: the exact cost at `delta`.
     """
 
-    privacy: PartPrivacy
+    privacy: TeacherPrivacy
     scale: float
     steps: int
     sensitivity: float
@@ -110,7 +110,7 @@ class PartNoise:
         )
 
 
-def part_sensitivity(privacy: PartPrivacy) -> float:
+def part_sensitivity(privacy: TeacherPrivacy) -> float:
     """Return by how much one row moves a whole release.
 
     The L2 norm, or the L1 norm for Laplace noise.
@@ -139,7 +139,7 @@ def part_sensitivity(privacy: PartPrivacy) -> float:
     return norm * queries * (2.0 if exchanged else 1.0)
 
 
-def calibrate_part(privacy: PartPrivacy) -> PartNoise:
+def calibrate_part(privacy: TeacherPrivacy) -> PartNoise:
     """Return the least noise for the promise of one release.
 
     Kind none: no noise, marked non-private. Raises ConfigError for numbers that promise nothing.
@@ -162,7 +162,7 @@ def calibrate_part(privacy: PartPrivacy) -> PartNoise:
         widening *= 2
 
 
-def part_noise(privacy: PartPrivacy, sigma: float) -> PartNoise:
+def part_noise(privacy: TeacherPrivacy, sigma: float) -> PartNoise:
     """Return Gaussian noise of the given sigma with its exact cost.
 
     The cost may exceed the stated epsilon, as with the paper's noise.
@@ -174,7 +174,7 @@ def part_noise(privacy: PartPrivacy, sigma: float) -> PartNoise:
     return PartNoise(privacy, sigma, steps, sensitivity, privacy.epsilon, exact, privacy.delta)
 
 
-def paper_part(privacy: PartPrivacy) -> PartNoise:
+def paper_part(privacy: TeacherPrivacy) -> PartNoise:
     """Return the noise that the paper prints, and its exact cost.
 
     Answers: sigma 6 for any number of queries. Labels: made for a distance of sqrt(2) between counts, for both
@@ -229,11 +229,11 @@ def survival(teachers: int, noise: PartNoise) -> float:
 
 
 # --- inside
-def _require_grid(scale_int: float, privacy: PartPrivacy) -> None:
+def _require_grid(scale_int: float, privacy: TeacherPrivacy) -> None:
     need(scale_int >= LEAST_SCALE_INT, "epsilon", "a smaller number", privacy.epsilon)
 
 
-def _reason(privacy: PartPrivacy, sensitivity: float) -> str:
+def _reason(privacy: TeacherPrivacy, sensitivity: float) -> str:
     norm = "L1" if privacy.kind == "laplace" else "L2"
     if privacy.part == "labels":
         what = "one row counts for one class"
@@ -245,7 +245,7 @@ def _reason(privacy: PartPrivacy, sensitivity: float) -> str:
     return f"{what}: {norm} norm {sensitivity:.6g}{again}"
 
 
-def _check(privacy: PartPrivacy) -> None:
+def _check(privacy: TeacherPrivacy) -> None:
     need(privacy.part in PARTS, "part", "labels, checks or answers", privacy.part)
     need(privacy.kind in ("gaussian", "laplace", "none"), "kind", "gaussian, laplace or none", privacy.kind)
     finite = 0 < privacy.epsilon < math.inf or privacy.kind == "none"

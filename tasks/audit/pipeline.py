@@ -51,7 +51,7 @@ class Guesses:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class MembershipQuestion:
     """The question to an attack: coins, number of guesses, delta, confidence."""
 
     included: Coins
@@ -60,7 +60,7 @@ class Question:
     confidence: float
 
 
-def attack_run(evidence: Evidence, scale: int, votes: int, question: Question) -> list[Guesses]:
+def attack_run(evidence: Evidence, scale: int, votes: int, question: MembershipQuestion) -> list[Guesses]:
     """Return the guesses of three attacks on a run.
 
     They use the noisy votes, a language model of the texts, and the nearest text. `scale`: counts of one vote; `votes`:
@@ -77,7 +77,7 @@ def attack_run(evidence: Evidence, scale: int, votes: int, question: Question) -
     ]
 
 
-def guess(what: str, scores: Floats, coins: Question) -> Guesses:
+def guess(what: str, scores: Floats, coins: MembershipQuestion) -> Guesses:
     """Return the conclusions from scores.
 
     Scores are higher for canaries that seem to have taken part.

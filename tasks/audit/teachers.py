@@ -16,7 +16,7 @@ import numpy as np
 
 from connectors.interfaces.progress import Advance
 from tasks.accounting.composition import gaussian_epsilon
-from tasks.accounting.teachers import PartNoise, PartPrivacy
+from tasks.accounting.teachers import PartNoise, TeacherPrivacy
 from tasks.audit.bounds import (
     CONFIDENCE,
     Finding,
@@ -106,7 +106,7 @@ def likely_epsilon(noise: PartNoise, trials: int, confidence: float = CONFIDENCE
     return laplace_threshold(noise, _direction(noise), trials, confidence)[1]
 
 
-def sides_of(privacy: PartPrivacy) -> tuple[Side, Side]:
+def sides_of(privacy: TeacherPrivacy) -> tuple[Side, Side]:
     """Return the input without the row, and with it."""
     if privacy.part == "labels":
         labels = CLASSES[:1] + CLASSES[1:] * (OTHERS - 1)

@@ -76,7 +76,7 @@ def run_folder(run_id: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MessagePiece:
     """Vectors of texts that parties cache between rounds: hash and number of bytes."""
 
     sha256: str
@@ -109,7 +109,7 @@ class RoundPlan:
     colluding: int
     labels: tuple[str, ...]
     embedder: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[MessagePiece, ...]
     minutes: float
     registry: str
     step: str
@@ -144,7 +144,7 @@ class RoundPlan:
             values = json.loads(data)
             values["privacy"]["epsilon"] = float(values["privacy"]["epsilon"])
             values["privacy"] = VotePrivacy(**values["privacy"])
-            values["pieces"] = tuple(Piece(**piece) for piece in values["pieces"])
+            values["pieces"] = tuple(MessagePiece(**piece) for piece in values["pieces"])
             lists = {name: tuple(values[name]) for name in ("parties", "labels")}
             return cls(**{**values, **lists})
         except (ValueError, TypeError, KeyError) as error:
@@ -164,12 +164,12 @@ def pause_of(exchange: Exchange, waited: float = 0.0) -> float:
 
 
 # --- texts
-def piece_of(data: bytes) -> Piece:
+def piece_of(data: bytes) -> MessagePiece:
     """Return the name of packed texts."""
-    return Piece(hashlib.sha256(data).hexdigest(), len(data))
+    return MessagePiece(hashlib.sha256(data).hexdigest(), len(data))
 
 
-def unpack(piece: Piece, data: bytes) -> Candidates:
+def unpack(piece: MessagePiece, data: bytes) -> Candidates:
     """Read packed texts (`tasks.federation.wire`).
 
     Raises ArtifactError when the bytes differ from the plan's.

@@ -72,7 +72,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Member:
+class DensityMember:
     """Public data of one density.
 
     `angles` (places, terms, F): the angle of each term at each place of a sequence. The angle of a sequence is the sum
@@ -98,7 +98,7 @@ class Member:
         return total
 
 
-def members_of(shape: Shape, vectors: Floats, seed: int) -> list[Member]:
+def members_of(shape: Shape, vectors: Floats, seed: int) -> list[DensityMember]:
     """Draw the public frequencies of every density and return the angles of the terms.
 
     `vectors` (terms, dimension). Raises ConfigError for a term without a vector: padding requires equal lengths.
@@ -110,11 +110,11 @@ def members_of(shape: Shape, vectors: Floats, seed: int) -> list[Member]:
     return [_member(shape, scaled, length, seed) for length in shape.members]
 
 
-def _member(shape: Shape, scaled: Floats, length: int, seed: int) -> Member:
+def _member(shape: Shape, scaled: Floats, length: int, seed: int) -> DensityMember:
     rng = np.random.default_rng(seed_of("frequencies", seed, length))
     wide = shape.frequencies if shape.paired else shape.features
     angles = np.stack([scaled @ rng.standard_normal((wide, scaled.shape[1])).T for _ in range(length)])
-    return Member(angles, None if shape.paired else rng.uniform(0, 2 * np.pi, wide))
+    return DensityMember(angles, None if shape.paired else rng.uniform(0, 2 * np.pi, wide))
 
 
 def windows(phrases: Sequence[int], length: int) -> Ints:

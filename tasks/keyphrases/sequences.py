@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError
-from tasks.keyphrases.densities import Member, Shape
+from tasks.keyphrases.densities import DensityMember, Shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +28,7 @@ ROWS_AT_ONCE: Final = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SequenceChoice:
     """Sampling rule of a phrase.
 
     Among the `top` best by estimate (0: all), with probability proportional to estimate^`sharpness`.
@@ -38,7 +38,7 @@ class Choice:
     sharpness: float = 1.0
 
 
-def estimates(member: Member, sums: Floats, prefixes: Ints, place: int) -> Singles:
+def estimates(member: DensityMember, sums: Floats, prefixes: Ints, place: int) -> Singles:
     """Return the estimated kernel sum of every term after each prefix, (n, terms).
 
     `sums` (n, 2 D): the noisy sums of features of each prefix' class. `prefixes` (n, phrases so far). By
@@ -49,7 +49,12 @@ def estimates(member: Member, sums: Floats, prefixes: Ints, place: int) -> Singl
 
 
 def draw_sequences(
-    shape: Shape, members: Sequence[Member], sums: Floats, count: int, choice: Choice, rng: np.random.Generator
+    shape: Shape,
+    members: Sequence[DensityMember],
+    sums: Floats,
+    count: int,
+    choice: SequenceChoice,
+    rng: np.random.Generator,
 ) -> Ints:
     """Return `count` sequences of `shape.length` different terms for each class.
 
@@ -76,7 +81,7 @@ def draw_sequences(
     return sequences
 
 
-def draw(scores: Singles, choice: Choice, rng: np.random.Generator) -> Ints:
+def draw(scores: Singles, choice: SequenceChoice, rng: np.random.Generator) -> Ints:
     """Sample a term for each row of scores (n, terms); -inf excludes a term."""
     allowed = np.isfinite(scores)
     if 0 < choice.top < scores.shape[1]:
@@ -91,7 +96,7 @@ def draw(scores: Singles, choice: Choice, rng: np.random.Generator) -> Ints:
     return np.asarray(np.minimum(drawn, scores.shape[1] - 1), dtype=np.int64)
 
 
-def _before(member: Member, sums: Floats, prefixes: Ints) -> Singles:
+def _before(member: DensityMember, sums: Floats, prefixes: Ints) -> Singles:
     """Return factors of cos and sin of the next phrase's angles, (n, 2 F)."""
     angles = member.of(prefixes)
     if member.phases is not None:
@@ -104,7 +109,7 @@ def _before(member: Member, sums: Floats, prefixes: Ints) -> Singles:
     return np.asarray(np.concatenate([of_cos, of_sin], axis=1) / angles.shape[1], dtype=np.float32)
 
 
-def _after(member: Member, place: int) -> Singles:
+def _after(member: DensityMember, place: int) -> Singles:
     """Return cos and sin of every term's angles at a place, (2 F, terms)."""
     angles = member.angles[place]
     return np.asarray(np.concatenate([np.cos(angles), np.sin(angles)], axis=1).T, dtype=np.float32)

@@ -13,7 +13,7 @@ Verdict = Literal["holds", "does not hold", "cannot be seen", ""]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CellResult:
     """The result of one cell.
 
     `values`: metric -> number, None where it was not measured. `curve`: values per iteration. `warnings`: why the
@@ -68,7 +68,7 @@ class Difference:
     pairs: int
 
 
-def mean_of(answers: Sequence[Answer], row: str, column: str, metric: str) -> Mean | None:
+def mean_of(answers: Sequence[CellResult], row: str, column: str, metric: str) -> Mean | None:
     """Return mean and spread over the finished seeds; None if there is none."""
     values = list(_by_seed(answers, row, column, metric).values())
     if not values:
@@ -76,12 +76,12 @@ def mean_of(answers: Sequence[Answer], row: str, column: str, metric: str) -> Me
     return Mean(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None, len(values))
 
 
-def is_unnoised(answers: Sequence[Answer], row: str, column: str | None = None) -> bool:
+def is_unnoised(answers: Sequence[CellResult], row: str, column: str | None = None) -> bool:
     """Return True if a row, or its cells in one column, have a result without noise."""
     return any(answer.not_private and answer.row == row and column in (None, answer.column) for answer in answers)
 
 
-def shared_columns(answers: Sequence[Answer], row: str, columns: Sequence[str]) -> list[tuple[str, ...]]:
+def shared_columns(answers: Sequence[CellResult], row: str, columns: Sequence[str]) -> list[tuple[str, ...]]:
     """Group the columns in which a row has the same runs.
 
     A setting of a column may not apply to the row's method.
@@ -94,7 +94,7 @@ def shared_columns(answers: Sequence[Answer], row: str, columns: Sequence[str]) 
 
 
 def difference(
-    answers: Sequence[Answer], row: str, reference: str, column: str, metric: str, confidence: float
+    answers: Sequence[CellResult], row: str, reference: str, column: str, metric: str, confidence: float
 ) -> Difference | None:
     """Return the paired difference of two rows with Student's interval (Student 1908).
 
@@ -128,7 +128,7 @@ def verdict(measured: Difference | None, published: tuple[float | None, float | 
     return "holds" if (measured.low > 0) == (row > reference) else "does not hold"
 
 
-def mean_curve(answers: Sequence[Answer], row: str, column: str, metric: str) -> list[tuple[int, float]]:
+def mean_curve(answers: Sequence[CellResult], row: str, column: str, metric: str) -> list[tuple[int, float]]:
     """Return (iteration, mean over seeds) of a metric.
 
     Only iterations that every seed has measured.
@@ -143,7 +143,7 @@ def mean_curve(answers: Sequence[Answer], row: str, column: str, metric: str) ->
     return means
 
 
-def _by_seed(answers: Sequence[Answer], row: str, column: str, metric: str) -> dict[int, float]:
+def _by_seed(answers: Sequence[CellResult], row: str, column: str, metric: str) -> dict[int, float]:
     values = {}
     for answer in answers:
         value = answer.value(metric)

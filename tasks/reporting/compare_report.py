@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.metrics.comparison import (
-    Answer,
+    CellResult,
     Difference,
     Mean,
     Verdict,
@@ -53,7 +53,7 @@ class Comparison:
     metrics: tuple[str, ...]
     reference: str
     confidence: float
-    answers: tuple[Answer, ...]
+    answers: tuple[CellResult, ...]
     published: Mapping[tuple[str, str, str], float]
     differs: Mapping[str, str]
     made: str
@@ -198,9 +198,9 @@ def page(comparison: Comparison) -> str:
     )
 
 
-def _runs(comparison: Comparison) -> list[tuple[Answer, str]]:
+def _runs(comparison: Comparison) -> list[tuple[CellResult, str]]:
     """Return the runs with their columns; a run without noise appears once."""
-    groups: dict[object, tuple[Answer, list[str]]] = {}
+    groups: dict[object, tuple[CellResult, list[str]]] = {}
     for number, answer in enumerate(comparison.answers):
         groups.setdefault(answer.run_id if answer.not_private else number, (answer, []))[1].append(answer.column)
     every = set(comparison.columns)

@@ -21,7 +21,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class NoiseLine:
     """Equal releases of a run: number, mechanism, noise scale, sensitivity."""
 
     times: int
@@ -80,7 +80,7 @@ class RunLine:
     delta: float
     unit: str
     sure: tuple[float, float]
-    noise: tuple[Noise, ...]
+    noise: tuple[NoiseLine, ...]
     files: bool
     sent: tuple[Sent, ...] = ()
     without_noise: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class Exported:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedTotals:
     """Releases of another dataset of the group that are also charged to this one."""
 
     dataset: str
@@ -180,7 +180,7 @@ class OfficerPage:
     lines: tuple[Line, ...] = ()
     group: str = ""
     members: tuple[str, ...] = ()
-    shared: tuple[Shared, ...] = ()
+    shared: tuple[SharedTotals, ...] = ()
     touched: tuple[Touch, ...] = ()
     exports: tuple[Exported, ...] = ()
     among: tuple[Among, ...] = ()

@@ -31,7 +31,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedLine:
     """One planned and actual value; `verdict`: as planned, less, more, or empty."""
 
     what: str
@@ -101,15 +101,17 @@ def _accuracy_remark(report: Report) -> str:
     return f"{100 * low:.0f}-{100 * high:.0f} %, chance {words.percent(useful.chance)}"
 
 
-def _compared(report: Report) -> list[Compared]:
+def _compared(report: Report) -> list[ComparedLine]:
     plan, happened = report.plan, report.happened
     cost = sum(report.usage.values(), Usage())
     spent = happened.epsilon
     exact = f"{words.epsilon(plan.epsilon_exact)} (configured {words.epsilon(plan.epsilon)})"
     lines = [
-        Compared(LOSS, exact, words.epsilon(spent), _verdict(plan.epsilon_exact, spent)),
-        Compared(ADDED, words.epsilon(plan.epsilon_exact), words.added(happened), _added_verdict(plan, happened)),
-        Compared("releases", str(plan.releases), str(happened.releases), _verdict(plan.releases, happened.releases)),
+        ComparedLine(LOSS, exact, words.epsilon(spent), _verdict(plan.epsilon_exact, spent)),
+        ComparedLine(ADDED, words.epsilon(plan.epsilon_exact), words.added(happened), _added_verdict(plan, happened)),
+        ComparedLine(
+            "releases", str(plan.releases), str(happened.releases), _verdict(plan.releases, happened.releases)
+        ),
     ]
     amounts: list[tuple[str, float | None, float, Any]] = [
         ("texts", plan.samples, happened.samples, words.count),
@@ -119,7 +121,7 @@ def _compared(report: Report) -> list[Compared]:
     for quantity, planned, actual, to_text in amounts:
         actual_text = words.money(cost) if quantity == "money" else to_text(actual)
         planned_text = "not planned" if planned is None else to_text(planned)
-        lines.append(Compared(quantity, planned_text, actual_text, _verdict(planned, actual)))
+        lines.append(ComparedLine(quantity, planned_text, actual_text, _verdict(planned, actual)))
     return lines
 
 

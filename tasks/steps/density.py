@@ -15,7 +15,7 @@ import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.embedding import Matrix
-from connectors.interfaces.ledger import Release
+from connectors.interfaces.ledger import StoredRelease
 from tasks.accounting.density import GuidanceNoise
 from tasks.core.refs import Written
 from tasks.core.reuse import make_once, step_key
@@ -144,7 +144,7 @@ def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) 
         learned = {"basis": asdict(replace(basis, reused=False))} if basis else {}
         return table, info | {"labels": list(spec.labels)} | learned
 
-    def draw() -> Release:
+    def draw() -> StoredRelease:
         return release_guidance(tools, job)
 
     target = f"runs/{tools.run_id}/{GUIDANCE}/release.parquet", key

@@ -52,7 +52,7 @@ IDS_PER_ITERATION = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class WritingRequest:
     """The texts that one language model writes in one iteration.
 
     `counts`: texts per class. `good`, `bad`: the selected samples per class, best first; a class without samples uses
@@ -126,7 +126,7 @@ class _Progress:
     exhausted: set[str] = field(default_factory=set)
 
 
-def generate(model: LanguageModel, request: Request, advance: Advance = lambda _: None) -> Generated:
+def generate(model: LanguageModel, request: WritingRequest, advance: Advance = lambda _: None) -> Generated:
     """Generate `request.counts` valid texts per class.
 
     Failed and rejected completions are rows of `failures`.
@@ -155,12 +155,12 @@ def generate(model: LanguageModel, request: Request, advance: Advance = lambda _
     return _finished(request, progress)
 
 
-def nothing(request: Request) -> Generated:
+def nothing(request: WritingRequest) -> Generated:
     """Return the result of a model that is down: no rows, and all texts missing."""
     return _finished(request, _Progress(seen=set(), accepted={label: [] for label in request.counts}))
 
 
-def first_prompts(request: Request) -> list[Prompt]:
+def first_prompts(request: WritingRequest) -> list[Prompt]:
     """Return the prompts of a request's first round, in the order of the calls."""
     _check(request)
     progress = _Progress(
@@ -169,7 +169,7 @@ def first_prompts(request: Request) -> list[Prompt]:
     return [query.prompt for query in _round(request, progress, 0)]
 
 
-def _check(request: Request) -> None:
+def _check(request: WritingRequest) -> None:
     for label, count in request.counts.items():
         request.card.label(label)
         if count < 0:
@@ -183,7 +183,7 @@ def _check(request: Request) -> None:
         )
 
 
-def _round(request: Request, progress: _Progress, attempt: int) -> list[_Query]:
+def _round(request: WritingRequest, progress: _Progress, attempt: int) -> list[_Query]:
     """Return the prompts of a round; classes alternate for a balanced interruption."""
     queries: list[tuple[int, int, _Query]] = []
     for position, label in enumerate(progress.accepted):
@@ -196,14 +196,14 @@ def _round(request: Request, progress: _Progress, attempt: int) -> list[_Query]:
     return [query for _, _, query in sorted(queries, key=lambda item: item[:2])]
 
 
-def _query(request: Request, label: str, ordinal: int, attempt: int) -> _Query:
+def _query(request: WritingRequest, label: str, ordinal: int, attempt: int) -> _Query:
     parents = request.parents.get(label, ())
     parent = parents[ordinal % len(parents)] if parents else None
     prompt = _prompt(request, _call(request, label, ordinal, attempt), parent)
     return _Query(prompt, attempt, label, parent.sample_id if parent else -1)
 
 
-def _call(request: Request, label: str, ordinal: int, attempt: int) -> Call:
+def _call(request: WritingRequest, label: str, ordinal: int, attempt: int) -> Call:
     return Call(
         seed=request.seed,
         iteration=request.iteration,
@@ -218,7 +218,7 @@ def _call(request: Request, label: str, ordinal: int, attempt: int) -> Call:
     )
 
 
-def _prompt(request: Request, call: Call, parent: Parent | None) -> Prompt:
+def _prompt(request: WritingRequest, call: Call, parent: Parent | None) -> Prompt:
     if request.seeding is not None:
         return seeded(request.card, call, request.seeding)
     attribute = "" if parent else _drawn_terms(request, call) or _attribute(request, call.label, call.ordinal)
@@ -228,7 +228,7 @@ def _prompt(request: Request, call: Call, parent: Parent | None) -> Prompt:
     return generation_prompt(request.card, call, request.manner, attribute or phrase, parent)
 
 
-def _drawn_terms(request: Request, call: Call) -> str:
+def _drawn_terms(request: WritingRequest, call: Call) -> str:
     """Draw the terms that a prompt names; empty if the request has none."""
     if not request.words:
         return ""
@@ -237,7 +237,7 @@ def _drawn_terms(request: Request, call: Call) -> str:
     return ", ".join(request.words[index] for index in order)
 
 
-def _attribute(request: Request, label: str, ordinal: int) -> str:
+def _attribute(request: WritingRequest, label: str, ordinal: int) -> str:
     """Cycle through the attribute values; class, model and iteration set the start."""
     values = request.card.values
     if not values:
@@ -250,7 +250,7 @@ def _named(query: _Query) -> dict[str, Any]:
     return {"prompt_key": query.prompt.key, "label": query.label, "attempt": query.attempt}
 
 
-def _record(request: Request, progress: _Progress, query: _Query, completion: Completion) -> None:
+def _record(request: WritingRequest, progress: _Progress, query: _Query, completion: Completion) -> None:
     """Accept a completion or record the reason for its rejection."""
     progress.usage += completion.usage
     text, reason = _classified(request, progress, query, completion)
@@ -276,7 +276,9 @@ def _record(request: Request, progress: _Progress, query: _Query, completion: Co
     progress.accepted[query.label].append({**row, **details})
 
 
-def _classified(request: Request, progress: _Progress, query: _Query, completion: Completion) -> tuple[str, str | None]:
+def _classified(
+    request: WritingRequest, progress: _Progress, query: _Query, completion: Completion
+) -> tuple[str, str | None]:
     label = query.label
     cleaned = clean(completion.text, query.prompt, request.card.language)
     if completion.finish_reason not in FINISHED:
@@ -298,7 +300,7 @@ def _exhausted(queries: list[_Query], completions: list[Completion]) -> set[str]
     return {query.label for query in queries} - active
 
 
-def _finished(request: Request, progress: _Progress) -> Generated:
+def _finished(request: WritingRequest, progress: _Progress) -> Generated:
     rows = [row for of_class in progress.accepted.values() for row in of_class]
     first = request.iteration * IDS_PER_ITERATION + request.plm_index * IDS_PER_PLM
     numbered = [{"sample_id": first + ordinal, **row} for ordinal, row in enumerate(rows)]

@@ -14,15 +14,15 @@ import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.errors import InputError
-from connectors.interfaces.ledger import Release
+from connectors.interfaces.ledger import StoredRelease
 from connectors.interfaces.rows import TermsRef
 from tasks.accounting.keyphrases import KeyphraseNoise
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
-from tasks.keyphrases.densities import Member, Shape, members_of
+from tasks.keyphrases.densities import DensityMember, Shape, members_of
 from tasks.keyphrases.phrases import Vocabulary, vocabulary_of
-from tasks.keyphrases.sequences import Choice, draw_sequences
-from tasks.private.releases.keyphrases import PartJob, release_density, release_vocabulary
+from tasks.keyphrases.sequences import SequenceChoice, draw_sequences
+from tasks.private.releases.keyphrases import KeyphraseReleaseJob, release_density, release_vocabulary
 from tasks.steps.embed import embed_texts
 from tasks.steps.release_artifact import sums_table, write_release
 from tasks.text.prompts import seed_of
@@ -56,7 +56,7 @@ class DensitySpec:
     fingerprint: str
     noise: KeyphraseNoise
     shape: Shape
-    choice: Choice
+    choice: SequenceChoice
     labels: tuple[str, ...]
     count: int
     seed: int
@@ -85,7 +85,7 @@ def count_terms(tools: Tools, spec: VocabularySpec) -> tuple[ArtifactRef, str]:
     key = _release_key(tools, spec, {"vocabulary": vocabulary.content}, {})
     target = f"runs/{tools.run_id}/vocabulary/release.parquet", key
 
-    def draw() -> Release:
+    def draw() -> StoredRelease:
         return release_vocabulary(tools, _job(spec, key), vocabulary)
 
     return write_release(tools, spec.dataset, target, draw, sums_table)
@@ -112,7 +112,7 @@ def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> tuple[A
     key = _release_key(tools, spec, {"terms": chosen.content}, public)
     target = f"runs/{tools.run_id}/density/release.parquet", key
 
-    def draw() -> Release:
+    def draw() -> StoredRelease:
         members = _members(tools, spec, terms)
         return release_density(tools, _job(spec, key), chosen, members, spec.labels)
 
@@ -164,8 +164,8 @@ def _release_key(
     return step_key(privacy.part, parameters, inputs)
 
 
-def _job(spec: VocabularySpec | DensitySpec, key: StepKey) -> PartJob:
-    return PartJob(spec.dataset, spec.fingerprint, key.key, spec.noise, spec.respend)
+def _job(spec: VocabularySpec | DensitySpec, key: StepKey) -> KeyphraseReleaseJob:
+    return KeyphraseReleaseJob(spec.dataset, spec.fingerprint, key.key, spec.noise, spec.respend)
 
 
 def _chosen(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> pd.DataFrame:
@@ -199,7 +199,7 @@ def _private_vocabulary(tools: Tools, terms: Terms) -> Vocabulary:
     return Vocabulary(tuple(tools.artifacts.read_table(terms.table)["term"].tolist()))
 
 
-def _members(tools: Tools, spec: DensitySpec, terms: Terms) -> list[Member]:
+def _members(tools: Tools, spec: DensitySpec, terms: Terms) -> list[DensityMember]:
     return members_of(spec.shape, tools.artifacts.read_matrix(terms.vectors).astype(np.float64), spec.seed)
 
 

@@ -12,7 +12,7 @@ from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from tasks.core.reuse import step_key
 from tasks.core.tools import Tools
 from tasks.private.releases.label_counts import release_labels
-from tasks.private.releases.parts import PartJob
+from tasks.private.releases.parts import TeacherReleaseJob
 from tasks.steps.release_artifact import sums_table, write_release
 from tasks.text.class_balance import Shares, shares_of
 
@@ -35,7 +35,7 @@ def count_labels(tools: Tools, spec: LabelSpec) -> tuple[ArtifactRef, str]:
     """Release the number of private rows per class to labels/release.parquet."""
     key = release_key(tools, spec.fingerprint, spec.noise, {"labels": list(spec.labels)}, {})
     target = f"runs/{tools.run_id}/labels/release.parquet", key
-    job = PartJob(spec.dataset, spec.fingerprint, key.key, spec.noise, spec.respend)
+    job = TeacherReleaseJob(spec.dataset, spec.fingerprint, key.key, spec.noise, spec.respend)
     return write_release(tools, spec.dataset, target, lambda: release_labels(tools, job, spec.labels), sums_table)
 
 

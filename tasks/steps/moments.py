@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from connectors.interfaces.artifacts import ArtifactRef
-from connectors.interfaces.ledger import Release
+from connectors.interfaces.ledger import StoredRelease
 from tasks.accounting.moments import MomentsNoise, Plane, gaussian_of, plane_of, stand_ins
 from tasks.core.refs import Written
 from tasks.core.reuse import make_once, step_key
@@ -59,7 +59,7 @@ def estimate_moments(tools: Tools, spec: MomentsSpec, written: Sequence[Written]
     }
     key = step_key("moments", parameters, {"plane": plane.sha256})
 
-    def draw() -> Release:
+    def draw() -> StoredRelease:
         job = MomentsJob(spec.dataset, spec.fingerprint, key.key, spec.noise, spec.respend)
         return release_moments(tools, job, _read_plane(tools, plane))
 

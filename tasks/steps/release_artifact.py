@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.errors import LedgerError
-from connectors.interfaces.ledger import Release
+from connectors.interfaces.ledger import StoredRelease
 from tasks.core.tools import Tools
 from tasks.private.releases.keyphrase_release import MAGIC as SUMS
 from tasks.private.releases.keyphrase_release import NoisySums
@@ -25,7 +25,7 @@ def write_release(
     tools: Tools,
     dataset: str,
     target: tuple[str, StepKey],
-    release: Callable[[], Release],
+    release: Callable[[], StoredRelease],
     read_output: Callable[[bytes], tuple[pd.DataFrame, Mapping[str, Any]]],
     check: Callable[[], None] = lambda: None,
 ) -> tuple[ArtifactRef, str]:

@@ -13,12 +13,12 @@ import numpy as np
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.errors import InputError
-from connectors.interfaces.ledger import Release
+from connectors.interfaces.ledger import StoredRelease
 from tasks.accounting.teachers import PartNoise
 from tasks.core.refs import Written
 from tasks.core.reuse import step_key
 from tasks.core.tools import Tools
-from tasks.private.releases.parts import PartJob
+from tasks.private.releases.parts import TeacherReleaseJob
 from tasks.private.releases.teachers import PublicTexts, TeacherJob, ask_teacher, release_answers, train_teacher
 from tasks.steps.label_counts import release_key
 from tasks.steps.release_artifact import sums_table, write_release
@@ -186,10 +186,10 @@ def _released(
     written: Sequence[Written],
     queries: Sequence[int] | None,
 ) -> tuple[ArtifactRef, str]:
-    job = PartJob(spec.dataset, spec.fingerprint, key.key, noise, spec.respend)
+    job = TeacherReleaseJob(spec.dataset, spec.fingerprint, key.key, noise, spec.respend)
     paths = [_answers_path(tools, spec, number, written) for number in range(spec.teachers)]
 
-    def draw() -> Release:
+    def draw() -> StoredRelease:
         return release_answers(tools, job, paths, queries)
 
     return write_release(

@@ -18,7 +18,7 @@ from tasks.core.tools import Tools
 from tasks.keyphrases.phrases import Vocabulary, as_text
 from tasks.selection.examples import examples_of, sort_order
 from tasks.steps.embed import embed_blocks, embed_texts
-from tasks.steps.generate import ROW_TYPES, Generated, Request, generate, nothing
+from tasks.steps.generate import ROW_TYPES, Generated, WritingRequest, generate, nothing
 from tasks.text.class_balance import Shares, texts_per_class
 from tasks.text.cleaning import normalised
 from tasks.text.keyphrase_prompts import Seeding, read_sequences
@@ -209,14 +209,14 @@ def content(refs: Sequence[ArtifactRef]) -> str:
     return digest([ref.sha256 for ref in refs])
 
 
-def _request(tools: Tools, job: WriteJob) -> Request:
+def _request(tools: Tools, job: WriteJob) -> WritingRequest:
     good, bad = examples_of(tools.artifacts.read_table(job.examples)) if job.examples else ({}, {})
     earlier: set[str] = set()
     for ref in job.earlier:
         earlier.update(normalised(text) for text in tools.artifacts.read_table(ref)["text"].tolist())
     parents = _parents(tools, job)
     counts = {label: len(of_class) * job.copies for label, of_class in parents.items()}
-    return Request(
+    return WritingRequest(
         card=job.card,
         plm=job.plm,
         plm_index=job.plm_index,

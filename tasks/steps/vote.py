@@ -13,7 +13,7 @@ import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.content_keys import digest
-from connectors.interfaces.ledger import Release
+from connectors.interfaces.ledger import StoredRelease
 from tasks.accounting.sensitivity import VotePrivacy, choice_steps
 from tasks.accounting.votes import Noise, vote_charge
 from tasks.core.refs import Written
@@ -56,7 +56,7 @@ def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[Arti
             info["choices"] = votes.choices.tolist()
         return pd.DataFrame(votes.columns()), info
 
-    def draw() -> Release:
+    def draw() -> StoredRelease:
         return release_votes(tools, _job(spec, key), candidates(tools, written))
 
     return write_release(

@@ -21,8 +21,8 @@ from tasks.students.loop import (
     BestEpoch,
     Boost,
     Job,
-    Outcome,
     Reporter,
+    TrainingOutcome,
     accuracy_and_loss,
     batch_of,
     computes_bfloat16,
@@ -43,7 +43,7 @@ _RATE_POOLED, _RATE_STANDARD = 1e-4, 5e-5
 _PATIENCE, _WARM_UP, _BUCKET = 2, 0.1, 50
 
 
-def finetune(job: Job, folder: Path, report: Reporter) -> Outcome:
+def finetune(job: Job, folder: Path, report: Reporter) -> TrainingOutcome:
     """Train the transformer of the job's spec and write its best pass into `folder`."""
     torch, spec = import_torch(), job.spec
     device = _device(spec)
@@ -64,7 +64,7 @@ def finetune(job: Job, folder: Path, report: Reporter) -> Outcome:
             scores = _scores(network, [encoded[row] for row in job.validation], spec)
     network.modules.to(torch.device("cpu"))
     save_network(network, folder)
-    return Outcome(softmax(scores), passes, best.epoch if best.state else passes, boost.result)
+    return TrainingOutcome(softmax(scores), passes, best.epoch if best.state else passes, boost.result)
 
 
 def load_finetuned(folder: Path, spec: StudentSpec, classes: tuple[str, ...]) -> Predict:

@@ -20,8 +20,8 @@ from tasks.students.loop import (
     BestEpoch,
     Boost,
     Job,
-    Outcome,
     Reporter,
+    TrainingOutcome,
     accuracy_and_loss,
     batch_of,
     import_torch,
@@ -44,7 +44,7 @@ _STRENGTHS = (0.1, 1.0, 3.0, 10.0, 100.0)
 _HIDDEN = (256, 128)
 
 
-def train_head(job: Job, folder: Path, report: Reporter) -> Outcome:
+def train_head(job: Job, folder: Path, report: Reporter) -> TrainingOutcome:
     """Train a student of kind `linear` or `mlp` and write its layers into `folder`."""
     vectors = _checked(job.rows.vectors)
     boost = Boost(job)
@@ -55,7 +55,7 @@ def train_head(job: Job, folder: Path, report: Reporter) -> Outcome:
         layers, passes, best = _train_mlp(job, vectors, report, boost)
         probabilities = softmax(_scores(layers, vectors[job.validation]))
     save_layers(folder, layers)
-    return Outcome(probabilities, passes, best, boost.result)
+    return TrainingOutcome(probabilities, passes, best, boost.result)
 
 
 def save_layers(folder: Path, layers: Layers) -> None:

@@ -39,7 +39,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrainingOutcome:
     """The result of a training.
 
     `probabilities`: on the validation rows (rows, classes). weights: the final weights of all rows, where they were

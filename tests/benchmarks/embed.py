@@ -16,7 +16,7 @@ import torch
 
 import connectors
 from connectors.embedders.registry import open_embedder
-from connectors.embedders.vector_cache import VectorStore
+from connectors.embedders.vector_cache import VectorCache
 from connectors.interfaces.threads import NUMBER
 from tasks.steps.embed import embed_texts
 from tests.benchmarks.goals import toward
@@ -167,7 +167,7 @@ def _again(embedder: Any, texts: Sequence[str], rounds: int) -> Line:
             found: list[Any] = []
 
             def once(file: Path = Path(home) / "vectors.db", found: list[Any] = found) -> None:
-                found.append(embed_texts(embedder, texts, kept=VectorStore(file)))
+                found.append(embed_texts(embedder, texts, kept=VectorCache(file)))
 
             first.append(seconds(once, time.process_time))
             second.append(seconds(once, time.process_time))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tasks.keyphrases.densities import Shape, members_of
-from tasks.keyphrases.sequences import Choice, draw_sequences
+from tasks.keyphrases.sequences import SequenceChoice, draw_sequences
 from tests.benchmarks.race import Line, compare
 
 LENGTH = 10
@@ -25,5 +25,5 @@ def sequences(tiny: bool) -> list[Line]:
 
     case = f"{classes * count} x {LENGTH} of {terms}, d={dimension}"
     notes = {"numpy matrix products": "the floor: no chances, no draw"}
-    ours = lambda: draw_sequences(shape, members, sums, count, Choice(20, 1.0), np.random.default_rng(0))  # noqa: E731
+    ours = lambda: draw_sequences(shape, members, sums, count, SequenceChoice(20, 1.0), np.random.default_rng(0))  # noqa: E731
     return compare("sequences", case, ours, {"numpy matrix products": floor}, 1 if tiny else 3, notes)

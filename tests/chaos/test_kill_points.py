@@ -20,7 +20,7 @@ import pytest
 from connectors.artifacts.store import Artifacts
 from connectors.ledger.state import RELEASING
 from flows.runtime.stores import open_ledger
-from flows.storage.release_check import RELEASES, Compared, verify
+from flows.storage.release_check import RELEASES, CheckedReleases, verify
 from tasks.accounting.composition import epsilon_of
 from tests.support.ledgers import DELTA
 from tests.support.paths import ROOT
@@ -117,7 +117,7 @@ class Point:
         late = "" if set(charged) == set(files) else ", the last not written"
         return f"{len(charged)} of {len(self.journey.slots)} charged{late}"
 
-    def compared(self) -> Compared:
+    def compared(self) -> CheckedReleases:
         return verify(Artifacts(self.home), open_ledger(self.home))
 
     def check_end(self) -> None:
@@ -128,7 +128,7 @@ class Point:
         assert sorted(self.seen) == sorted((*self.journey.charged, *self.journey.further))
         assert (status.open_runs, status.reserved) == ((), 0.0)
         assert status.spent == pytest.approx(epsilon_of([entry.event for entry in entries], DELTA), rel=1e-6)
-        assert self.compared() == Compared()
+        assert self.compared() == CheckedReleases()
 
 
 @dataclass

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.ledger.ledger import BudgetBook
+from connectors.ledger.ledger import PrivacyLedger
 from tests.support.contracts.ledger.processes import Killing
 from tests.support.ledgers import new_book
 
@@ -17,7 +17,7 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def book(url: str) -> BudgetBook:
+def book(url: str) -> PrivacyLedger:
     return new_book(url)
 
 

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
-from connectors.ledger.ledger import BudgetBook
+from connectors.ledger.ledger import PrivacyLedger
 from tests.support.infra_files import plain_environment
 from tests.support.ledgers import gdp, never, new_book, plan, request, zcdp
 from tests.support.servers.databases import client, make_databases
@@ -60,7 +60,7 @@ def test_a_dump_of_the_ledger_restores_every_entry_and_output(server, tmp_path):
     restore = client("pg_restore", server, "--clean", "--if-exists", "--dbname", "ledger")
     with (tmp_path / "ledger.dump").open("rb") as dump:
         subprocess.run(restore, env=environment, stdin=dump, check=True)
-    restored = BudgetBook(ledger, zcdp)
+    restored = PrivacyLedger(ledger, zcdp)
     assert restored.history("bank") == kept
     assert restored.verify(restored.find("bank"), second=gdp) == []
     assert restored.release_once(request(), never).output == b"noise"

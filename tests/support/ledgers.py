@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connectors.interfaces.ledger import BudgetPlan, Charge, ReleaseRequest
-from connectors.ledger.ledger import BudgetBook
+from connectors.ledger.ledger import PrivacyLedger
 from tests.support.paths import ROOT
 
 DELTA = 1e-5
@@ -65,8 +65,8 @@ def never() -> bytes:
     raise AssertionError("drawn twice")
 
 
-def new_book(url: str) -> BudgetBook:
-    book = BudgetBook(url, zcdp)
+def new_book(url: str) -> PrivacyLedger:
+    book = PrivacyLedger(url, zcdp)
     book.register("bank", "fingerprint-1", ["a", "b", "c"], "owner")
     return book
 
@@ -76,7 +76,7 @@ def child(url: str, code: str, *arguments: str) -> subprocess.Popen[str]:
     head = """
         import sys, time, os
         from tests.support.ledgers import *
-        book = BudgetBook(sys.argv[1], zcdp)
+        book = PrivacyLedger(sys.argv[1], zcdp)
         def say(*words): print(*words, flush=True)
         def hang(): say("here"); time.sleep(600)
     """

@@ -10,13 +10,13 @@ from connectors.interfaces.models import Completion
 from connectors.models.transformers.hub_files import quiet
 from connectors.models.transformers.loading import Loaded
 from connectors.models.transformers.options import HfOptions
-from connectors.models.transformers.sampling import Request
+from connectors.models.transformers.sampling import SamplingRequest
 
 CPU_ROWS, CPU_TOKENS = 64, 2048
 
 
 def answer_continuously(
-    loaded: Loaded, options: HfOptions, requests: Sequence[Request], deliver: Callable[[int, Completion], None]
+    loaded: Loaded, options: HfOptions, requests: Sequence[SamplingRequest], deliver: Callable[[int, Completion], None]
 ) -> None:
     """Complete requests with the model's continuous batching; deliver each at its end.
 
@@ -46,7 +46,7 @@ def answer_continuously(
                 deliver(request.position, _completion(loaded, request, result))
 
 
-def _completion(loaded: Loaded, request: Request, result: Any) -> Completion:
+def _completion(loaded: Loaded, request: SamplingRequest, result: Any) -> Completion:
     if result.error:
         return Completion("", "error", error=str(result.error))
     tokens = list(result.generated_tokens)
@@ -55,7 +55,7 @@ def _completion(loaded: Loaded, request: Request, result: Any) -> Completion:
     return Completion(text.strip(), "stop" if is_ended else "length", len(request.ids), len(tokens))
 
 
-def _room(loaded: Loaded, requests: Sequence[Request]) -> Any:
+def _room(loaded: Loaded, requests: Sequence[SamplingRequest]) -> Any:
     from transformers import ContinuousBatchingConfig
 
     if loaded.device.type != "cpu":

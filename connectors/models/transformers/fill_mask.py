@@ -21,7 +21,7 @@ from connectors.models.transformers.loading import Loaded, load
 from connectors.models.transformers.model import Deliver, HfModel
 from connectors.models.transformers.model_checks import Purpose
 from connectors.models.transformers.options import HfOptions
-from connectors.models.transformers.sampling import Request, nucleus
+from connectors.models.transformers.sampling import SamplingRequest, nucleus
 
 OPTIONS = (
     *("temperature", "top_p", "top_k", "max_tokens", "device", "dtype", "batch", "token_budget", "keep_loaded"),
@@ -34,7 +34,7 @@ SPECIAL_TOKENS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Gaps(Request):
+class Gaps(SamplingRequest):
     """A text to vary: the positions that can be masked, the share to mask, the rounds."""
 
     free: tuple[int, ...] = ()
@@ -43,7 +43,7 @@ class Gaps(Request):
 
 
 @dataclass(slots=True)
-class Row:
+class MaskedText:
     """A text during its variation, with its own random stream."""
 
     gaps: Gaps
@@ -109,8 +109,12 @@ class FillMaskModel(HfModel):
         stream_seed = int.from_bytes(seed[:16], "big")
         return Gaps(position, list(tokens["input_ids"]), 0, stream_seed, free, cloze.mask, cloze.rounds)
 
-    def _generate(self, loaded: Loaded, batch: Sequence[Request]) -> list[Completion]:
-        rows = [Row(gaps, list(gaps.ids), np.random.default_rng(gaps.seed)) for gaps in batch if isinstance(gaps, Gaps)]
+    def _generate(self, loaded: Loaded, batch: Sequence[SamplingRequest]) -> list[Completion]:
+        rows = [
+            MaskedText(gaps, list(gaps.ids), np.random.default_rng(gaps.seed))
+            for gaps in batch
+            if isinstance(gaps, Gaps)
+        ]
         for turn in range(max(row.gaps.rounds for row in rows)):
             filled = [row for row in rows if turn < row.gaps.rounds]
             for row in filled:
@@ -120,7 +124,7 @@ class FillMaskModel(HfModel):
                     row.ids[row.open.pop()] = self._drawn(scores, row.rng)
         return [self._variation(loaded, row) for row in rows]
 
-    def _scores(self, loaded: Loaded, rows: Sequence[Row]) -> Any:
+    def _scores(self, loaded: Loaded, rows: Sequence[MaskedText]) -> Any:
         """Return scores of each row's next open position, shape (rows, vocabulary)."""
         import torch
 
@@ -148,6 +152,6 @@ class FillMaskModel(HfModel):
             values = values - np.log(np.maximum(rng.standard_exponential(len(values)), np.finfo(np.float64).tiny))
         return int(values.argmax())
 
-    def _variation(self, loaded: Loaded, row: Row) -> Completion:
+    def _variation(self, loaded: Loaded, row: MaskedText) -> Completion:
         text = loaded.tokenizer.decode([row.ids[position] for position in row.gaps.free], skip_special_tokens=True)
         return Completion(text.strip(), tokens_in=len(row.ids), tokens_out=len(row.gaps.free))

@@ -23,7 +23,7 @@ from connectors.models.transformers.continuous_batching import answer_continuous
 from connectors.models.transformers.loading import Loaded, check_files, content_of, dtype_of, load, model_folder
 from connectors.models.transformers.model_checks import Purpose
 from connectors.models.transformers.options import HfOptions
-from connectors.models.transformers.sampling import Request, RowEnd, RowSampler
+from connectors.models.transformers.sampling import RowEnd, RowSampler, SamplingRequest
 
 VERSION = 1
 """Part of `identity`; raise it whenever the same prompt would get another completion."""
@@ -149,7 +149,7 @@ class HfModel:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    def _request(self, loaded: Loaded, position: int, prompt: Prompt) -> Request | Completion:
+    def _request(self, loaded: Loaded, position: int, prompt: Prompt) -> SamplingRequest | Completion:
         ids = self._tokens(loaded, encodable(prompt.text))
         new = max(1, min(prompt.max_tokens, self._options.max_tokens or prompt.max_tokens))
         if loaded.context is not None:
@@ -161,7 +161,7 @@ class HfModel:
                 ids = ids[len(ids) + reserve - loaded.context :]
             new = min(new, loaded.context - (0 if loaded.seq2seq else len(ids)))
         seed = hashlib.sha256((self.identity + prompt.key).encode()).digest()
-        return Request(position, ids, new, int.from_bytes(seed[:16], "big"))
+        return SamplingRequest(position, ids, new, int.from_bytes(seed[:16], "big"))
 
     def _tokens(self, loaded: Loaded, text: str) -> list[int]:
         tokenizer, options = loaded.tokenizer, self._options
@@ -174,10 +174,10 @@ class HfModel:
         ids = tokenizer(text, add_special_tokens=not templated or bool(options.template), verbose=False)["input_ids"]
         return list(ids) or [token for token in (tokenizer.bos_token_id, *loaded.eos, 0) if token is not None][:1]
 
-    def _batches(self, loaded: Loaded, requests: Sequence[Request]) -> Iterator[list[Request]]:
+    def _batches(self, loaded: Loaded, requests: Sequence[SamplingRequest]) -> Iterator[list[SamplingRequest]]:
         budget = self._options.token_budget or _affordable_tokens(loaded)
         rows = self._options.batch or (CPU_ROWS if loaded.device.type == "cpu" else GPU_ROWS)
-        batch: list[Request] = []
+        batch: list[SamplingRequest] = []
         longest = 0
         # Longest first: memory problems appear at once.
         for request in sorted(requests, key=lambda r: (-r.new, -len(r.ids), r.position)):
@@ -189,7 +189,7 @@ class HfModel:
         if batch:
             yield batch
 
-    def _run(self, loaded: Loaded, batch: Sequence[Request], deliver: Deliver) -> None:
+    def _run(self, loaded: Loaded, batch: Sequence[SamplingRequest], deliver: Deliver) -> None:
         import torch
 
         rows = self._most_rows or len(batch)
@@ -212,7 +212,7 @@ class HfModel:
         for start in range(0, len(batch), rows):
             self._run(loaded, batch[start : start + rows], deliver)
 
-    def _generate(self, loaded: Loaded, batch: Sequence[Request]) -> list[Completion]:
+    def _generate(self, loaded: Loaded, batch: Sequence[SamplingRequest]) -> list[Completion]:
         import torch
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
@@ -236,7 +236,9 @@ class HfModel:
             for i, (r, row) in enumerate(zip(batch, rows, strict=True))
         ]
 
-    def _completion(self, loaded: Loaded, request: Request, row: Sequence[int], stopped: int | None) -> Completion:
+    def _completion(
+        self, loaded: Loaded, request: SamplingRequest, row: Sequence[int], stopped: int | None
+    ) -> Completion:
         tokens = row[: min(request.new, stopped or request.new)]
         end = next((i for i, token in enumerate(tokens) if token in loaded.eos), None)
         count = len(tokens) if end is None else end + 1
@@ -266,7 +268,7 @@ def _chat(tokenizer: Any, text: str, options: Mapping[str, Any]) -> str:
     return str(tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True, **options))
 
 
-def _pad(loaded: Loaded, batch: Sequence[Request]) -> tuple[Any, Any]:
+def _pad(loaded: Loaded, batch: Sequence[SamplingRequest]) -> tuple[Any, Any]:
     import torch
 
     width = max(len(request.ids) for request in batch)

@@ -15,7 +15,7 @@ TINY = 1e-30
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SamplingRequest:
     """One prompt as tokens.
 
     `position` in the call, `new`: maximum new tokens, `seed` of its stream (128 bits).
@@ -36,7 +36,9 @@ class RowSampler:
     Penalties count the prompt if the completion follows it (causal models), as in transformers, but never the padding.
     """
 
-    def __init__(self, options: HfOptions, requests: Sequence[Request], device: Any, after_prompt: bool) -> None:
+    def __init__(
+        self, options: HfOptions, requests: Sequence[SamplingRequest], device: Any, after_prompt: bool
+    ) -> None:
         self._options = options
         self._prompts = [request.ids if after_prompt else [] for request in requests]
         self._noise = _Noise([request.seed for request in requests], device) if options.temperature > 0 else None
@@ -168,7 +170,7 @@ class RowEnd:
     `ends`: number of new tokens at the stop string, for each row that has one.
     """
 
-    def __init__(self, requests: Sequence[Request], stop: Sequence[str], tokenizer: Any, start: int) -> None:
+    def __init__(self, requests: Sequence[SamplingRequest], stop: Sequence[str], tokenizer: Any, start: int) -> None:
         self._limits = [request.new for request in requests]
         self._stop, self._tokenizer, self._start = stop, tokenizer, start
         # A token has at least one byte, a character at most four; extra room for joined pieces.

@@ -15,7 +15,7 @@ from connectors.interfaces.models import Completion
 from connectors.models.vendors.anthropic import AnthropicModel, read_message
 from connectors.models.vendors.calls import VendorModel
 from connectors.models.vendors.client import json_object, part
-from connectors.models.vendors.errors import Target, classify_failure, read_failure
+from connectors.models.vendors.errors import VendorTarget, classify_failure, read_failure
 from connectors.models.vendors.openai import OpenAIModel, read_chat, read_legacy
 
 Outcome = Completion | WaspError
@@ -48,7 +48,9 @@ class BatchApi(Protocol):
     async def look(self, client: Any, batch: str) -> Progress:
         """Return a batch's progress; FinalError if the vendor rejected it."""
 
-    def results(self, client: Any, batch: str, target: Target, bodies: Bodies) -> AsyncIterator[tuple[str, Outcome]]:
+    def results(
+        self, client: Any, batch: str, target: VendorTarget, bodies: Bodies
+    ) -> AsyncIterator[tuple[str, Outcome]]:
         """Yield raw completions or errors by request id, unordered, possibly incomplete.
 
         `bodies`: the known request bodies by id.
@@ -105,7 +107,7 @@ class OpenAIBatches:
         return Progress(done, total, state.status in ("completed", "expired", "cancelled"))
 
     async def results(
-        self, client: Any, batch: str, target: Target, bodies: Bodies
+        self, client: Any, batch: str, target: VendorTarget, bodies: Bodies
     ) -> AsyncIterator[tuple[str, Outcome]]:
         """Read the file of completions and the file of errors."""
         state = await client.batches.retrieve(batch)
@@ -119,7 +121,7 @@ class OpenAIBatches:
                     name = str(entry.get("custom_id"))
                     yield name, self._outcome(entry, target, bodies.get(name, {}))
 
-    def _outcome(self, entry: Mapping[str, Any], target: Target, body: Mapping[str, Any]) -> Outcome:
+    def _outcome(self, entry: Mapping[str, Any], target: VendorTarget, body: Mapping[str, Any]) -> Outcome:
         response = entry.get("response")
         status = part(response, "status_code") or 0
         if status == 200:
@@ -165,7 +167,7 @@ class AnthropicBatches:
         return Progress(done, done + counts.processing, state.processing_status == "ended")
 
     async def results(
-        self, client: Any, batch: str, target: Target, bodies: Bodies
+        self, client: Any, batch: str, target: VendorTarget, bodies: Bodies
     ) -> AsyncIterator[tuple[str, Outcome]]:
         """Read the lines of the results."""
         async for entry in await client.messages.batches.results(batch):
@@ -173,7 +175,7 @@ class AnthropicBatches:
             name = str(values["custom_id"])
             yield name, self._outcome(values["result"], target, bodies.get(name, {}))
 
-    def _outcome(self, result: Mapping[str, Any], target: Target, body: Mapping[str, Any]) -> Outcome:
+    def _outcome(self, result: Mapping[str, Any], target: VendorTarget, body: Mapping[str, Any]) -> Outcome:
         if result["type"] == "succeeded":
             return read_message(result["message"], body)
         if result["type"] == "errored":

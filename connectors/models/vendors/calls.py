@@ -19,7 +19,7 @@ from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.vendors.answers import plain_text, request_several, several_texts
 from connectors.models.vendors.client import request_bytes
-from connectors.models.vendors.errors import NOT_ACCEPTED, Target, classify_failure, read_failure, unreachable
+from connectors.models.vendors.errors import NOT_ACCEPTED, VendorTarget, classify_failure, read_failure, unreachable
 from connectors.models.vendors.event_loop import run_here
 from connectors.models.vendors.options import Address, VendorOptions
 from connectors.models.vendors.pacing import Endpoint, SlowDown, Unusable
@@ -51,7 +51,7 @@ class VendorModel(ABC, Generic[Options]):
     def __init__(self, name: str, model: str, options: Options) -> None:
         self._name, self.model, self.options = name, model, options
         pace = options.paced
-        self.targets = [Target(name, model, address.host, address.key) for address in options.endpoints]
+        self.targets = [VendorTarget(name, model, address.host, address.key) for address in options.endpoints]
         self.endpoints = [Endpoint(target.host, pace) for target in self.targets]
 
     @classmethod
@@ -233,7 +233,7 @@ class _Work(Generic[Options]):
             )
 
 
-def failed_call(error: Exception, target: Target, secret: str) -> WaspError | Completion:
+def failed_call(error: Exception, target: VendorTarget, secret: str) -> WaspError | Completion:
     """Return the meaning of an SDK's exception; see `errors.classify_failure`."""
     status, response = getattr(error, "status_code", 0), getattr(error, "response", None)
     if response is not None and status >= 400:

@@ -43,7 +43,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class VendorTarget:
     """The target of a call: model name in the run, model, host, key reference."""
 
     plm: str
@@ -85,7 +85,7 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
     return max(0.0, date.timestamp() - (time.time() if now is None else now))
 
 
-def classify_failure(failure: Failure, target: Target, secret: str = "") -> WaspError | Completion:
+def classify_failure(failure: Failure, target: VendorTarget, secret: str = "") -> WaspError | Completion:
     """Return the meaning of a failure.
 
     TemporaryError: retry. Completion: the request is refused or failed. FinalError: the endpoint will refuse all
@@ -111,7 +111,7 @@ def classify_failure(failure: Failure, target: Target, secret: str = "") -> Wasp
     return _classify_request_failure(failure, target, message)
 
 
-def _classify_request_failure(failure: Failure, target: Target, message: str) -> WaspError | Completion:
+def _classify_request_failure(failure: Failure, target: VendorTarget, message: str) -> WaspError | Completion:
     if _BAD_KEY.search(failure.message):
         return FinalError(f"{target}: the key was refused (HTTP {failure.status}). Check '{target.key}'.")
     if _FILTERED.search(failure.message):
@@ -134,7 +134,7 @@ def sanitize(message: str, secret: str = "") -> str:
     return message if len(message) <= MOST_CHARACTERS else message[: MOST_CHARACTERS - 3] + "..."
 
 
-def unreachable(target: Target, problem: BaseException) -> TemporaryError:
+def unreachable(target: VendorTarget, problem: BaseException) -> TemporaryError:
     """Return the error of a call without a response: timeout or broken connection."""
     chain: BaseException | None = problem
     while chain is not None:

@@ -44,7 +44,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class TokenPrice:
     """Dollars per million tokens read and written, and the date of the price."""
 
     input: float = 0.0
@@ -86,7 +86,7 @@ class VendorOptions:
     timeout: float = 120.0
     tries: int = 6
     pace: Mapping[str, Any] = field(default_factory=dict)
-    price: Price = field(default_factory=Price)
+    price: TokenPrice = field(default_factory=TokenPrice)
 
     @property
     def paced(self) -> Pace:
@@ -119,7 +119,7 @@ def read_options(kind: type[Options], spec: ModelSpec, vendor_url: str, key: str
     options["stop"] = tuple(options.get("stop", ()))
     options["key"] = options.get("key") or key
     options["endpoints"] = _addresses(where, options, vendor_url)
-    options["price"] = _price(where, options["price"]) if options.get("price") is not None else Price()
+    options["price"] = _price(where, options["price"]) if options.get("price") is not None else TokenPrice()
     pace = _mapping(where, "pace", options.get("pace", {}))
     refuse_names(f"{where}: pace has", pace, [option.name for option in fields(Pace)])
     _mapping(where, "extra", options.get("extra", {}))
@@ -146,15 +146,15 @@ def _mapping(where: str, name: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _price(where: str, value: Any) -> Price:
-    if isinstance(value, Price):
+def _price(where: str, value: Any) -> TokenPrice:
+    if isinstance(value, TokenPrice):
         return value
-    refuse_names(f"{where}: price has", _mapping(where, "price", value), [option.name for option in fields(Price)])
+    refuse_names(f"{where}: price has", _mapping(where, "price", value), [option.name for option in fields(TokenPrice)])
     for name in ("input", "output"):
         amount = value.get(name)
         if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount < math.inf:
             raise ConfigError(f"{where}: price {name} must be dollars per million tokens, 0 or more, got {amount!r}.")
-    return Price(float(value["input"]), float(value["output"]), str(value.get("date", "")))
+    return TokenPrice(float(value["input"]), float(value["output"]), str(value.get("date", "")))
 
 
 def _addresses(where: str, options: Mapping[str, Any], vendor_url: str) -> tuple[Address, ...]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from flows.engine.method import Release, Releases
 from flows.releases.budget import share_budget
-from flows.releases.vocabulary import Vocabulary
-from flows.releases.votes import Votes, vote_noise, vote_privacy_of
+from flows.releases.vocabulary import VocabularyRelease
+from flows.releases.votes import VotesRelease, vote_noise, vote_privacy_of
 from tasks.accounting.keyphrase_budget import WordsNoise, calibrate_words, split_epsilon
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ def aug_pe_releases(config: AugPeConfig) -> Releases:
     """Return the releases of an Aug-PE run."""
 
     def wrap(noise: Noise) -> tuple[Release, ...]:
-        votes = Votes(config, noise)
+        votes = VotesRelease(config, noise)
         vocabulary = noise.vocabulary if isinstance(noise, WordsNoise) else None
-        return (votes,) if vocabulary is None else (Vocabulary(vocabulary), votes)
+        return (votes,) if vocabulary is None else (VocabularyRelease(vocabulary), votes)
 
     return share_budget(config, _noise, wrap)
 

@@ -35,7 +35,7 @@ PREVIEWED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Keyphrases(Release):
+class KeyphrasesRelease(Release):
     """The noisy vocabulary and the noisy densities of a run."""
 
     noise: KeyphrasesNoise
@@ -94,7 +94,7 @@ def keyphrase_releases(config: DpKpsConfig) -> Releases:
 
     def wrap(noise: Noise) -> tuple[Release, ...]:
         assert isinstance(noise, KeyphrasesNoise)
-        return (Keyphrases(noise),)
+        return (KeyphrasesRelease(noise),)
 
     return share_budget(config, _noise, wrap)
 

@@ -13,7 +13,7 @@ from flows.releases.vocabulary import vocabulary_spec
 from tasks.accounting.keyphrase_budget import KeyphrasesNoise
 from tasks.accounting.keyphrases import KeyphraseNoise
 from tasks.core.refs import Reference, Written
-from tasks.keyphrases.sequences import Choice
+from tasks.keyphrases.sequences import SequenceChoice
 from tasks.prefect.keyphrases import phrases_as_texts
 from tasks.prefect.runtime import embed_samples, run_step
 from tasks.steps.keyphrases import DensitySpec, Terms, VocabularySpec
@@ -50,7 +50,7 @@ class DpKpsRun(Run):
             fingerprint=name.fingerprint,
             noise=self.noises[1],
             shape=self.config.shape,
-            choice=Choice(method.top, method.sharpness),
+            choice=SequenceChoice(method.top, method.sharpness),
             labels=self.prepared.card.label_names,
             count=max(texts_per_class(method.samples, self.prepared.card.label_names, shares=self.shares).values()),
             seed=self.config.execution.seed,

@@ -17,7 +17,7 @@ REASON = "a student trained on the private rows as they are: nothing bounds what
 
 
 @dataclass(frozen=True, slots=True)
-class Exposure(Release):
+class ExposureRelease(Release):
     """A student trained on private records without noise."""
 
     name: ClassVar[str] = "exposure"
@@ -44,4 +44,4 @@ class Exposure(Release):
 
 def exposure(config: OnlyPrivateConfig) -> Releases:  # noqa: ARG001
     """Return the exposure of a run."""
-    return Releases(no_noise(), (Exposure(),))
+    return Releases(no_noise(), (ExposureRelease(),))

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 from pydantic import Field, model_validator
 
 from flows.config.base import RunConfig
-from flows.config.method import Asks, Method, refuse_density
+from flows.config.method import Asks, WaspMethod, refuse_density
 from flows.config.privacy import Calibration
 
 
@@ -16,7 +16,7 @@ class WaspConfig(RunConfig):
 
     flow_name: ClassVar[str] = "wasp"
 
-    method: Method = Field(Method(), description="Settings of WASP (Algorithm 1).")
+    method: WaspMethod = Field(WaspMethod(), description="Settings of WASP (Algorithm 1).")
 
     @model_validator(mode="after")
     def _refuse_counts_of_parties(self) -> Self:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from flows.engine.method import Release, ReleasePlan, Releases
 from flows.methods.wasp.config import WaspConfig
 from flows.releases.budget import share_budget
-from flows.releases.density import Density, density_hint
+from flows.releases.density import DensityRelease, density_hint
 from flows.releases.density_expected import expected_lines, expected_of
-from flows.releases.votes import Votes, vote_noise, vote_privacy_of
+from flows.releases.votes import VotesRelease, vote_noise, vote_privacy_of
 from tasks.accounting.density import GuidanceNoise, calibrate_density
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class WaspVotes(Votes):
+class WaspVotes(VotesRelease):
     """The votes of a WASP run; its warnings suggest a density."""
 
     config: WaspConfig
@@ -34,7 +34,7 @@ class WaspVotes(Votes):
 
 
 @dataclass(frozen=True, slots=True)
-class WaspDensity(Density):
+class WaspDensity(DensityRelease):
     """The density of a WASP run."""
 
     def plan(self, card: TaskCard) -> ReleasePlan:

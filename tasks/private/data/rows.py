@@ -35,7 +35,7 @@ RecordHash = Callable[[str, str], str]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class PrivateRows:
+class OpenedRows:
     """Private records in memory. The repr shows nothing; instances must not leave this package."""
 
     texts: tuple[str, ...]
@@ -124,7 +124,7 @@ def _identify(
     return Identity(_fingerprint(zone, frame), tuple(zone.record_hash("", text) for _, _, text in _records(frame)))
 
 
-def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> PrivateRows:
+def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> OpenedRows:
     """Return the rows that a run uses; all rows if `rows` is not set.
 
     A seeded hash of each row's content selects them. There are three cases:
@@ -153,7 +153,7 @@ def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> PrivateRows:
             chosen = np.argsort(order, kind="stable")[: where.rows]
         frame = frame.iloc[chosen]
     persons = tuple(frame["person"].tolist()) if "person" in frame else None
-    return PrivateRows(tuple(frame["text"].tolist()), tuple(frame["label"].tolist()), persons)
+    return OpenedRows(tuple(frame["text"].tolist()), tuple(frame["label"].tolist()), persons)
 
 
 def _read(zone: Zone, private: PrivateRef) -> pd.DataFrame:

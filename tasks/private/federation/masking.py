@@ -21,7 +21,7 @@ from tasks.federation.masked_round import (
     signed_bytes,
     transcript_of,
 )
-from tasks.private.voting.ballot import Secret
+from tasks.private.voting.ballot import Unprintable
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -33,7 +33,7 @@ STREAM_KEY: Final = 32
 """Bytes of a pair's key: AES-256."""
 
 
-class RoundKey(Secret):
+class RoundKey(Unprintable):
     """A party's secret for one round; it masks one vector and is then deleted. Cannot be stored, copied or shown."""
 
     __slots__ = ("_secret", "announcement", "party", "round")

@@ -26,7 +26,7 @@ ROWS = "rows.parquet"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class PartyFolder:
     """Output folders of a partition.
 
     `folder`: new folder for all parties, written atomically. `about`: further files of each party, by name; `{party}`
@@ -38,7 +38,7 @@ class Target:
     problems: Path
 
 
-def write_parties(read: RowReader, where: RowsRef, partition: Partition, target: Target) -> list[str]:
+def write_parties(read: RowReader, where: RowsRef, partition: Partition, target: PartyFolder) -> list[str]:
     """Distribute the rows of `where` to one folder per party; return their names.
 
     Rows of one person stay together, under their most frequent class. Only the owner can access the folders. Raises
@@ -62,7 +62,7 @@ def write_parties(read: RowReader, where: RowsRef, partition: Partition, target:
     return names
 
 
-def _read(read: RowReader, where: RowsRef, target: Target) -> pd.DataFrame:
+def _read(read: RowReader, where: RowsRef, target: PartyFolder) -> pd.DataFrame:
     try:
         return read(where)
     except (PlaceError, MissingPackageError):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.ledger import Charge, Release, ReleaseRequest
+from connectors.interfaces.ledger import Charge, ReleaseRequest, StoredRelease
 from tasks.federation.masked_round import Announcement, Round, require_range
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
@@ -65,7 +65,7 @@ def prepare(tools: RowTools, job: PartyJob, candidates: Candidates) -> None:
         tools.artifacts.write_private_arrays(_state(job, job.round.iteration), after.to_arrays())
 
 
-def release_masked(tools: RowTools, job: PartyJob, candidates: Candidates, mask: Mask) -> Release:
+def release_masked(tools: RowTools, job: PartyJob, candidates: Candidates, mask: Mask) -> StoredRelease:
     """Charge the vote, draw the noise share and mask the votes, once.
 
     The output is the masked vector, uint32, low byte first. A second call with the same step key returns the first

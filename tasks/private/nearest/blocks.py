@@ -42,7 +42,7 @@ SHARES: Final = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class BlockSearch:
     """The state shared by the tasks of one vote: rows' vectors, candidates, lists and maximum block width.
 
     `stacked`: keys and ids of the lists, (sides, rows, Q); the lists are views of them. `how`: the source of proposals;

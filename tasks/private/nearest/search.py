@@ -19,11 +19,11 @@ import numpy as np
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
 from tasks.private.nearest import gpu
-from tasks.private.nearest.blocks import Comparison, Fast
+from tasks.private.nearest.blocks import BlockSearch, Fast
 from tasks.private.nearest.exact import ANY, Best, CandidateArrays, Group, as_slice, compare
 from tasks.private.nearest.thread_pool import ThreadPool
 from tasks.private.nearest.vector_hashes import Loop, VectorHashes, digest_of, hashes_of
-from tasks.private.voting.ballot import Ballot, Candidates, Secret, usable
+from tasks.private.voting.ballot import Ballot, Candidates, Unprintable, usable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +40,7 @@ machine takes seconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Running(Secret):
+class Running(Unprintable):
     """Every private row's best candidates so far; as private as the rows, stored in the private zone only.
 
     `near_ids`, `far_ids` (M, Q): ids, best first, -1 where the class has fewer. `near_keys`, `far_keys` (M, Q):
@@ -56,8 +56,8 @@ class Running(Secret):
     seen_digest: NDArray[np.uint8]
     ballot_digest: NDArray[np.uint8]
 
-    __reduce__ = Secret.__reduce__
-    __getstate__ = Secret.__reduce__
+    __reduce__ = Unprintable.__reduce__
+    __getstate__ = Unprintable.__reduce__
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state as arrays for a file in the private zone."""
@@ -111,7 +111,7 @@ def rank(
                 compare(ballot.vectors, arrays, group, lists, block)
         else:
             stacked = keys[: ballot.sides], ids[: ballot.sides]
-            Comparison(ballot.vectors, arrays, lists, stacked, block, how).run(groups, pool)
+            BlockSearch(ballot.vectors, arrays, lists, stacked, block, how).run(groups, pool)
         index.compute_hashes(seen, groups if loop_hashes else [], pool)
     digest = index.digest(index.ids, index.order)
     return Running(ids[0], keys[0], ids[1], keys[1], index.ids, digest, start.ballot_digest)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.ledger import MOST_BYTES, Charge, Release, ReleaseRequest
+from connectors.interfaces.ledger import MOST_BYTES, Charge, ReleaseRequest, StoredRelease
 from tasks.core.slots import GUIDANCE
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
@@ -60,7 +60,7 @@ class GuidanceJob:
     respend: bool = False
 
 
-def release_guidance(tools: Tools, job: GuidanceJob) -> Release:
+def release_guidance(tools: Tools, job: GuidanceJob) -> StoredRelease:
     """Return the noisy sums of all classes, drawn now or read from the ledger.
 
     Raises ConfigError before any row is read if the sums do not fit into the ledger; BudgetError, LedgerError or

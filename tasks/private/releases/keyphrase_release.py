@@ -18,7 +18,7 @@ import numpy as np
 from connectors.interfaces.errors import ConfigError
 from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
 from tasks.private.noise.packed import pack, unpack
-from tasks.private.voting.ballot import Secret
+from tasks.private.voting.ballot import Unprintable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,7 +70,7 @@ class NoisySums:
         return cls(flat.reshape(int(rows), -1), int(steps), scale_int)
 
 
-class CleanSums(Secret):
+class CleanSums(Unprintable):
     """Sums without noise: `sums` (rows, width) int64. As private as the documents; cannot be stored."""
 
     __slots__ = ("sums",)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.ledger import Release, ReleaseRequest
+from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
 from tasks.accounting.keyphrases import KeyphraseNoise, part_charge
-from tasks.keyphrases.densities import Member, windows
+from tasks.keyphrases.densities import DensityMember, windows
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
 from tasks.private.releases.keyphrase_release import contribution, features_at, noisy_density, noisy_vocabulary
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PartJob:
+class KeyphraseReleaseJob:
     """One of the two releases: its dataset, noise and key. The name of the part is its slot in the run."""
 
     dataset: str
@@ -38,7 +38,7 @@ class PartJob:
     respend: bool = False
 
 
-def release_vocabulary(tools: Tools, job: PartJob, vocabulary: Vocabulary) -> Release:
+def release_vocabulary(tools: Tools, job: KeyphraseReleaseJob, vocabulary: Vocabulary) -> StoredRelease:
     """Return noisy document counts of each term, drawn now or read from the ledger.
 
     A document counts for its first S distinct terms. Raises BudgetError, LedgerError or PrivateInputError. Error
@@ -56,8 +56,12 @@ def release_vocabulary(tools: Tools, job: PartJob, vocabulary: Vocabulary) -> Re
 
 
 def release_density(
-    tools: Tools, job: PartJob, vocabulary: Vocabulary, members: Sequence[Member], labels: Sequence[str]
-) -> Release:
+    tools: Tools,
+    job: KeyphraseReleaseJob,
+    vocabulary: Vocabulary,
+    members: Sequence[DensityMember],
+    labels: Sequence[str],
+) -> StoredRelease:
     """Return noisy feature sums per class and density, drawn or read from the ledger.
 
     `vocabulary`: the private vocabulary, released before. A document adds the average over the sequences of its first M
@@ -75,7 +79,7 @@ def release_density(
     return tools.ledger.release_once(_request(tools, job), draw)
 
 
-def _request(tools: Tools, job: PartJob) -> ReleaseRequest:
+def _request(tools: Tools, job: KeyphraseReleaseJob) -> ReleaseRequest:
     return ReleaseRequest(
         dataset=job.dataset,
         run_id=tools.run_id,
@@ -87,12 +91,12 @@ def _request(tools: Tools, job: PartJob) -> ReleaseRequest:
 
 
 def _features(
-    texts: Sequence[str], matcher: Matcher, members: Sequence[Member], privacy: PartPrivacy
+    texts: Sequence[str], matcher: Matcher, members: Sequence[DensityMember], privacy: PartPrivacy
 ) -> Iterator[NDArray[np.float64]]:
     for text in texts:
         phrases = matcher.distinct(text, privacy.keyphrases)
         yield np.concatenate([_of_member(phrases, member, privacy) for member in members])
 
 
-def _of_member(phrases: Sequence[int], member: Member, privacy: PartPrivacy) -> NDArray[np.float64]:
+def _of_member(phrases: Sequence[int], member: DensityMember, privacy: PartPrivacy) -> NDArray[np.float64]:
     return contribution(features_at(member.of(windows(phrases, member.places)), member.phases), privacy)

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.ledger import Release
+from connectors.interfaces.ledger import StoredRelease
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
 from tasks.private.releases.keyphrase_release import CleanSums, NoisySums
-from tasks.private.releases.parts import PartJob, noisy, request
+from tasks.private.releases.parts import TeacherReleaseJob, noisy, request
 
 if TYPE_CHECKING:
     from tasks.accounting.teachers import PartNoise
     from tasks.core.tools import Tools
 
 
-def release_labels(tools: Tools, job: PartJob, classes: Sequence[str]) -> Release:
+def release_labels(tools: Tools, job: TeacherReleaseJob, classes: Sequence[str]) -> StoredRelease:
     """Return the noisy number of rows per class, drawn now or read from the ledger.
 
     Raises BudgetError, LedgerError or PrivateInputError. Error details are written to the private zone.

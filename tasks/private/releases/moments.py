@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.ledger import Release, ReleaseRequest
+from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
 from tasks.accounting.moments import COUNTING, STEPS, MomentsNoise, Plane, packed, row_norm
 from tasks.core.slots import MOMENTS
 from tasks.private.data.quarantine import sealed
@@ -39,7 +39,7 @@ class MomentsJob:
     respend: bool = False
 
 
-def release_moments(tools: Tools, job: MomentsJob, plane: Plane) -> Release:
+def release_moments(tools: Tools, job: MomentsJob, plane: Plane) -> StoredRelease:
     """Return noisy sums of the moments of all rows, drawn now or read from the ledger.
 
     Raises BudgetError, LedgerError or PrivateInputError. Error details are written to the private zone.

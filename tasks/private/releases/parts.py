@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PartJob:
+class TeacherReleaseJob:
     """One release: its dataset, noise and key. The name of the part is its slot in the run."""
 
     dataset: str
@@ -25,7 +25,7 @@ class PartJob:
     respend: bool = False
 
 
-def request(tools: Tools, job: PartJob) -> ReleaseRequest:
+def request(tools: Tools, job: TeacherReleaseJob) -> ReleaseRequest:
     """Return the ledger request of a job."""
     return ReleaseRequest(
         dataset=job.dataset,

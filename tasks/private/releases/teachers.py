@@ -21,14 +21,14 @@ import numpy as np
 
 from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import ArtifactError, InputError
-from connectors.interfaces.ledger import Release
+from connectors.interfaces.ledger import StoredRelease
 from connectors.interfaces.text_forms import normal_form
 from tasks.accounting.teachers import ANSWER_STEPS
 from tasks.core.reuse import make_once
 from tasks.private.data.quarantine import sealed
-from tasks.private.data.rows import PrivateRows, open_rows
+from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.releases.keyphrase_release import CleanSums, NoisySums
-from tasks.private.releases.parts import PartJob, noisy, request
+from tasks.private.releases.parts import TeacherReleaseJob, noisy, request
 from tasks.private.voting.release import private_vectors
 from tasks.students.spec import StudentSpec, TrainingRows
 from tasks.students.train import load_student, train_student
@@ -155,7 +155,9 @@ def noisy_checks(answers: Sequence[Floats], noise: PartNoise) -> NoisySums:
     return noisy(clean_checks(answers), noise)
 
 
-def release_answers(tools: Tools, job: PartJob, paths: Sequence[str], selected: Sequence[int] | None = None) -> Release:
+def release_answers(
+    tools: Tools, job: TeacherReleaseJob, paths: Sequence[str], selected: Sequence[int] | None = None
+) -> StoredRelease:
     """Return the noisy answers or checks of `job`, drawn now or read from the ledger.
 
     `paths`: the files of the teachers' answers in the private zone. All queries are one release: repeated queries are
@@ -195,7 +197,7 @@ def _train(tools: Tools, job: TeacherJob, negatives: PublicTexts, folder: Path) 
                 raise ValueError(str(error)) from None  # the message is for the owner of the rows
 
 
-def _rows(tools: Tools, rows: PrivateRows, indices: Sequence[int], negatives: PublicTexts) -> TrainingRows:
+def _rows(tools: Tools, rows: OpenedRows, indices: Sequence[int], negatives: PublicTexts) -> TrainingRows:
     """Return a shard and generated texts as two classes with equal total weight."""
     texts = [rows.texts[index] for index in indices]
     vectors = None

@@ -17,7 +17,7 @@ import numpy as np
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import Charge
 from tasks.private.data.quarantine import sealed
-from tasks.private.data.rows import PrivateRows, open_rows
+from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.training.dp_train import EncodedRows, train_privately
 from tasks.private.training.tuned_writer import TOLD, hide_transformers_output, lock_training, write_step_counts
 from tasks.private.voting.release import private_vectors
@@ -91,7 +91,7 @@ def vector_head(dimension: int, classes: int, seed: int) -> Any:
         return VectorHead()
 
 
-def _head(tools: Tools, job: ClassifierJob, rows: PrivateRows, taken: StepsTaken, folder: Path, advance: Any) -> int:
+def _head(tools: Tools, job: ClassifierJob, rows: OpenedRows, taken: StepsTaken, folder: Path, advance: Any) -> int:
     vectors = private_vectors(tools, rows)
     if job.against is not None and job.against.vectors is not None:
         vectors = np.concatenate([vectors, job.against.vectors])
@@ -104,7 +104,7 @@ def _head(tools: Tools, job: ClassifierJob, rows: PrivateRows, taken: StepsTaken
     return done
 
 
-def _transformer(job: ClassifierJob, rows: PrivateRows, taken: StepsTaken, folder: Path, advance: Any) -> int:
+def _transformer(job: ClassifierJob, rows: OpenedRows, taken: StepsTaken, folder: Path, advance: Any) -> int:
     torch = import_torch()
     with hide_transformers_output(), seeded(job.student.seed):
         network = open_network(job.student, job.classes)
@@ -132,7 +132,7 @@ def _encoded(network: Any, texts: Sequence[str], targets: Any) -> EncodedRows:
     return EncodedRows(ids, mask, targets)
 
 
-def _targets(job: ClassifierJob, rows: PrivateRows) -> Any:
+def _targets(job: ClassifierJob, rows: OpenedRows) -> Any:
     if job.against is not None:
         return np.array([1] * len(rows.texts) + [0] * len(job.against.texts), dtype=np.int64)
     codes = {name: code for code, name in enumerate(job.classes)}

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError, LedgerError, LostArtifactsError, MissingPackageError
-from connectors.interfaces.ledger import Charge, Release, ReleaseRequest
+from connectors.interfaces.ledger import Charge, ReleaseRequest, StoredRelease
 from tasks.core.slots import TRAINING
 from tasks.private.data.quarantine import sealed
-from tasks.private.data.rows import PrivateRows, open_rows
+from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.training.dp_train import IGNORED, EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
 from tasks.students.loop import import_torch, seeded
@@ -115,9 +115,9 @@ def pay(tools: Tools, job: Payable, keys: Callable[[int], str]) -> Paid:
     return Paid(begun[0], release.entry_hash)
 
 
-def payments(tools: Tools, job: Payable, keys: Callable[[int], str]) -> list[Release]:
+def payments(tools: Tools, job: Payable, keys: Callable[[int], str]) -> list[StoredRelease]:
     """Return the ledger's releases of this training, one per payment."""
-    releases: list[Release] = []
+    releases: list[StoredRelease] = []
     while tools.ledger.released(job.dataset, keys(len(releases))):
         number = len(releases)
         releases.append(tools.ledger.release_once(_request(tools, job, keys(number), number), _never_begin))
@@ -160,7 +160,7 @@ def open_writer(base: Path, adapter: Adapter, seed: int) -> tuple[Any, Any]:
     return model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
 
 
-def encode(tokenizer: Any, rows: PrivateRows, controls: Mapping[str, str], tokens: int) -> EncodedRows:
+def encode(tokenizer: Any, rows: OpenedRows, controls: Mapping[str, str], tokens: int) -> EncodedRows:
     """Encode each row as control text, text and end token, cut or padded to `tokens`.
 
     Only the text and the end token are learned.

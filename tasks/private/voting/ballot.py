@@ -21,7 +21,7 @@ LONGEST: Final = 1e15
 BLOCK: Final = 2048
 
 
-class Secret:
+class Unprintable:
     """A value that stays in the private zone: it cannot be pickled or copied, and its repr shows nothing."""
 
     __slots__ = ()
@@ -84,7 +84,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Ballot(Secret):
+class Ballot(Unprintable):
     """The private rows as the vote reads them: `vectors` (M, d) float32 and one of `labels` each.
 
     `votes`: number of candidates each row votes for on each side (Q). `persons`: the person of each row, if persons are
@@ -99,8 +99,8 @@ class Ballot(Secret):
     key: bytes = b""
     sides: int = 2
 
-    __reduce__ = Secret.__reduce__
-    __getstate__ = Secret.__getstate__
+    __reduce__ = Unprintable.__reduce__
+    __getstate__ = Unprintable.__getstate__
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", tuple(str(label) for label in self.labels))

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from connectors.interfaces.content_keys import digest
-from connectors.interfaces.ledger import Charge, Release, ReleaseRequest
+from connectors.interfaces.ledger import Charge, ReleaseRequest, StoredRelease
 from tasks.private.data.quarantine import sealed
-from tasks.private.data.rows import PrivateRows, open_rows
+from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.nearest.search import Running
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import noisy_votes
@@ -40,7 +40,7 @@ class VoteJob:
     respend: bool = False
 
 
-def release_votes(tools: Tools, job: VoteJob, candidates: Candidates) -> Release:
+def release_votes(tools: Tools, job: VoteJob, candidates: Candidates) -> StoredRelease:
     """Return the noisy votes of `job`, drawn now or read from the ledger.
 
     `candidates`: all texts that receive votes, synthetic only. The votes are near and far, or near only. Raises
@@ -62,7 +62,7 @@ def never_draw() -> NoReturn:
     raise AssertionError("a release that is in the ledger is read, not drawn")
 
 
-def private_vectors(tools: RowTools, rows: PrivateRows) -> NDArray[np.float32]:
+def private_vectors(tools: RowTools, rows: OpenedRows) -> NDArray[np.float32]:
     """Return the embeddings of private rows, cached in the private zone.
 
     Each row is embedded alone, because the other rows of a batch can change the last bits of its vector. A keyed hash

@@ -19,7 +19,7 @@ from connectors.interfaces.errors import ArtifactError, ConfigError
 from tasks.accounting.sensitivity import choice_steps
 from tasks.private.nearest.search import Running, rank
 from tasks.private.noise.discrete import add_discrete_gaussian
-from tasks.private.voting.ballot import Ballot, Candidates, Secret
+from tasks.private.voting.ballot import Ballot, Candidates, Unprintable
 from tasks.private.voting.persons import average, join, selected_rows
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ WITH_CHOICES: Final = 2
 """Added to the number of the format if first choices are counted."""
 
 
-class RawVotes(Secret):
+class RawVotes(Unprintable):
     """Votes without noise: `counts` (n, sides) int64, near and far; `choices` (K,), empty if they are not counted.
 
     As private as the rows; cannot be stored.

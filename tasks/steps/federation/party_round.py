@@ -32,7 +32,7 @@ from tasks.federation.messages import (
     READY,
     REFUSALS,
     UPLOADS,
-    Piece,
+    MessagePiece,
     RoundId,
     RoundPlan,
     join_pieces,
@@ -197,7 +197,7 @@ class PartyRound:
             raise ConfigError(f"Texts of round {self.at.folder}: their number differs from the plan. Nothing was sent.")
         return texts
 
-    def _piece(self, plan: RoundPlan, piece: Piece) -> Candidates:
+    def _piece(self, plan: RoundPlan, piece: MessagePiece) -> Candidates:
         """Read vectors from the cache, or once from the exchange."""
         name = f"private/rounds/{plan.run_id}/{piece.sha256[:32]}.npz"
         arrays = self.tools.artifacts.read_private_arrays(name)

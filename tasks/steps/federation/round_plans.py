@@ -19,7 +19,7 @@ from tasks.federation.messages import (
     PLAN,
     READY,
     UPLOADS,
-    Piece,
+    MessagePiece,
     RoundId,
     RoundPlan,
     piece_of,
@@ -76,7 +76,7 @@ def publish(
     return plan
 
 
-def _put(tools: Tools, job: FederatedVote, entry: Written, texts: Candidates) -> Piece:
+def _put(tools: Tools, job: FederatedVote, entry: Written, texts: Candidates) -> MessagePiece:
     """Publish the vectors of one table once; later rounds reuse them."""
     ids = tools.artifacts.read_table(entry.samples)["sample_id"].to_numpy()
     data = packed(texts.take(np.flatnonzero(np.isin(texts.ids, ids))), job.form)
@@ -95,7 +95,7 @@ def last_plan(files: Exchange, run_id: str, iteration: int) -> RoundPlan | None:
     return RoundPlan.from_json(data) if data is not None else None
 
 
-def fresh_pieces(files: Exchange, plan: RoundPlan) -> list[Piece]:
+def fresh_pieces(files: Exchange, plan: RoundPlan) -> list[MessagePiece]:
     """Return the pieces of a plan that the previous iteration did not publish."""
     before = last_plan(files, plan.run_id, plan.iteration - 1) if plan.iteration else None
     published = {piece.sha256 for piece in before.pieces} if before is not None else set()

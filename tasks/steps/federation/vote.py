@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
-from connectors.interfaces.ledger import Release, ReleaseRequest
+from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
 from tasks.accounting.federated import SharedNoise, shared_charge
 from tasks.core.refs import Written
 from tasks.core.tools import Tools
@@ -64,7 +64,7 @@ def vote(
     )
     facts: dict[str, Any] = {}
 
-    def draw() -> Release:
+    def draw() -> StoredRelease:
         if tools.ledger.released(spec.dataset, key.key):
             facts.update(stored_facts(tools.exchange, key.key, spec.iteration, sorted(job.registry)))
             return tools.ledger.release_once(request, never_draw)

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from connectors.interfaces.errors import LedgerError
-from connectors.ledger.ledger import BudgetBook
+from connectors.ledger.ledger import PrivacyLedger
 from tests.support.contracts.ledger.groups import Grouping
 from tests.support.contracts.ledger.processes import Killing, Racing
 from tests.support.contracts.ledger.releases import Releasing
@@ -42,7 +42,7 @@ def url(fresh_url: str) -> str:
 
 
 @pytest.fixture
-def book(url: str) -> BudgetBook:
+def book(url: str) -> PrivacyLedger:
     return new_book(url)
 
 
@@ -76,7 +76,7 @@ class TestKilling(Killing):
 
 
 class TestServer:
-    def test_a_draw_on_one_dataset_does_not_hold_up_another(self, book: BudgetBook) -> None:
+    def test_a_draw_on_one_dataset_does_not_hold_up_another(self, book: PrivacyLedger) -> None:
         book.register("shop", "fingerprint-2", ["x"])
         for dataset in ("bank", "shop"):
             book.reserve(dataset, plan(), "me")
@@ -96,7 +96,9 @@ class TestServer:
         assert book.released("bank", "key-0")
         assert book.verify() == []
 
-    def test_a_connection_lost_in_a_draw_charges_nothing_and_lets_nothing_out(self, url: str, book: BudgetBook) -> None:
+    def test_a_connection_lost_in_a_draw_charges_nothing_and_lets_nothing_out(
+        self, url: str, book: PrivacyLedger
+    ) -> None:
         book.reserve("bank", plan(), "me")
 
         def cut_off() -> bytes:
@@ -114,13 +116,13 @@ class TestServer:
         assert book.release_once(request(), lambda: b"noise").reused is False
 
     def test_a_wrong_password_is_refused_without_showing_it(self, url: str) -> None:
-        book = BudgetBook(url.replace("secret", "wrong-one"), zcdp)
+        book = PrivacyLedger(url.replace("secret", "wrong-one"), zcdp)
         with pytest.raises(LedgerError, match="password authentication failed") as caught:
             book.release_once(request(), never)
         assert "wrong-one" not in str(caught.value)
 
     def test_it_is_durable_even_where_the_server_is_set_up_to_be_fast(self, url: str) -> None:
-        store = BudgetBook(f"{url}%20-csynchronous_commit%3Doff", zcdp)._store
+        store = PrivacyLedger(f"{url}%20-csynchronous_commit%3Doff", zcdp)._store
         with store.read() as db:
             assert db.execute(text("SHOW synchronous_commit")).scalar() == "off"
         with store.write() as db:

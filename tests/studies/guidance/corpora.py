@@ -20,7 +20,7 @@ from connectors.embedders.sentence import SentenceEmbedder
 from connectors.interfaces.models import ModelSpec
 from connectors.models.ngram.model import NgramModel
 from flows.config.task_files import load_task
-from tasks.steps.generate import Request, generate
+from tasks.steps.generate import WritingRequest, generate
 from tasks.text.cleaning import normalised
 from tests.support import paths
 
@@ -139,7 +139,7 @@ def _written(wanted: Wanted) -> pd.DataFrame:
     for iteration in (0, 1):
         for index, (name, text) in enumerate(CORPORA.items()):
             model = NgramModel.from_spec(ModelSpec(name, "ngram", text))
-            request = Request(card, name, index, iteration, counts, good=shown[0], bad=shown[1])
+            request = WritingRequest(card, name, index, iteration, counts, good=shown[0], bad=shown[1])
             found.append(generate(model, request).rows[["text", "label", "plm"]])
         texts = pd.concat(found, ignore_index=True)
         of = {label: tuple(texts[texts["label"] == label]["text"]) for label in card.label_names}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
-from connectors.ledger.ledger import BudgetBook
+from connectors.ledger.ledger import PrivacyLedger
 from connectors.ledger.state import EXPORT, LOOK, Entry
 from tests.support.contracts.ledger.storage import alter
 from tests.support.ledgers import (
@@ -25,7 +25,7 @@ from tests.support.ledgers import (
 )
 
 
-def spend(book: BudgetBook, dataset: str, run_id: str, releases: int = 1) -> None:
+def spend(book: PrivacyLedger, dataset: str, run_id: str, releases: int = 1) -> None:
     book.reserve(dataset, plan(run_id, releases), "me")
     for slot in range(releases):
         asked = request(slot, f"{dataset}-{run_id}-{slot}", run_id, dataset=dataset)
@@ -35,14 +35,14 @@ def spend(book: BudgetBook, dataset: str, run_id: str, releases: int = 1) -> Non
 
 class Grouping:
     @pytest.fixture
-    def grouped(self, book: BudgetBook) -> BudgetBook:
+    def grouped(self, book: PrivacyLedger) -> PrivacyLedger:
         """A book with 'bank' and 'shop', whose customers are the same people, and 'zoo' with other ones."""
         book.register("shop", "fingerprint-2", ["x", "y"])
         book.register("zoo", "fingerprint-3", ["z"])
         book.join("customers", ["bank", "shop"], "owner")
         return book
 
-    def test_a_release_on_one_is_charged_on_all_and_on_nobody_else(self, grouped: BudgetBook) -> None:
+    def test_a_release_on_one_is_charged_on_all_and_on_nobody_else(self, grouped: PrivacyLedger) -> None:
         spend(grouped, "bank", "run-1")
         spend(grouped, "shop", "run-2")
         spend(grouped, "zoo", "run-3")
@@ -53,7 +53,7 @@ class Grouping:
         assert len(grouped.events("shop")) == 1, "what a dataset released itself is still told apart"
         assert grouped.verify(second=gdp) == []
 
-    def test_the_cap_of_any_of_them_holds_for_all_and_the_refusal_names_the_group(self, grouped: BudgetBook) -> None:
+    def test_the_cap_of_any_of_them_holds_for_all_and_the_refusal_names_the_group(self, grouped: PrivacyLedger) -> None:
         grouped.set_cap("shop", TWO, DELTA, "owner", "")
         spend(grouped, "bank", "run-1", 2)
         with pytest.raises(BudgetError, match="Dataset 'shop' .group 'customers'.*left 0 of the cap"):
@@ -64,7 +64,7 @@ class Grouping:
         assert [grouped.status(name).refused for name in ("bank", "shop", "zoo")] == [1, 1, 0]
         assert grouped.verify() == []
 
-    def test_what_a_run_reserves_on_one_nobody_spends_on_another(self, grouped: BudgetBook) -> None:
+    def test_what_a_run_reserves_on_one_nobody_spends_on_another(self, grouped: PrivacyLedger) -> None:
         grouped.set_cap("bank", THREE, DELTA, "owner", "")
         grouped.reserve("shop", plan("run-1", 2), "me")
         assert grouped.status("bank").reserved == pytest.approx(TWO)
@@ -77,7 +77,7 @@ class Grouping:
         assert grouped.status("shop").reserved == pytest.approx(THREE), "a run's new plan replaces its old one"
         assert grouped.verify() == []
 
-    def test_what_happened_before_is_charged_to_whoever_joins(self, grouped: BudgetBook) -> None:
+    def test_what_happened_before_is_charged_to_whoever_joins(self, grouped: PrivacyLedger) -> None:
         grouped.set_cap("zoo", ONE, DELTA, "owner", "")
         spend(grouped, "bank", "run-1")
         spend(grouped, "zoo", "run-2")
@@ -92,7 +92,7 @@ class Grouping:
             grouped.release_once(request(1, "shop-1", "run-3", dataset="shop"), never)
         assert grouped.verify(second=gdp) == []
 
-    def test_joining_again_writes_nothing_and_two_groups_become_one(self, grouped: BudgetBook) -> None:
+    def test_joining_again_writes_nothing_and_two_groups_become_one(self, grouped: PrivacyLedger) -> None:
         lines = len(grouped.history("bank"))
         grouped.join("customers", ["shop"], "owner")
         assert len(grouped.history("bank")) == lines
@@ -106,32 +106,32 @@ class Grouping:
             assert grouped.spent(name, DELTA) == pytest.approx(TWO)
         assert grouped.verify() == []
 
-    def test_a_release_taken_back_is_taken_back_everywhere(self, grouped: BudgetBook) -> None:
+    def test_a_release_taken_back_is_taken_back_everywhere(self, grouped: PrivacyLedger) -> None:
         spend(grouped, "bank", "run-1", 2)
         entry = next(entry for entry in grouped.history("bank") if entry.kind == "release")
         grouped.void("bank", entry.hash, "owner", "nobody saw it")
         assert grouped.spent("shop", DELTA) == pytest.approx(ONE)
         assert grouped.verify() == []
 
-    def test_no_noise_on_one_exposes_all(self, grouped: BudgetBook) -> None:
+    def test_no_noise_on_one_exposes_all(self, grouped: PrivacyLedger) -> None:
         grouped.reserve("bank", plan("run-1", charges=[EXPOSING]), "me")
         grouped.release_once(request(charge=EXPOSING), lambda: b"votes")
         assert [grouped.status(name).exposed for name in ("bank", "shop", "zoo")] == [True, True, False]
 
-    def test_a_cap_for_persons_on_one_refuses_records_on_another(self, grouped: BudgetBook) -> None:
+    def test_a_cap_for_persons_on_one_refuses_records_on_another(self, grouped: PrivacyLedger) -> None:
         grouped.set_cap("shop", THREE, DELTA, "owner", "", "person")
         with pytest.raises(ConfigError, match="'shop'"):
             grouped.reserve("bank", plan(), "me")
         grouped.reserve("bank", plan(charges=[charge(protects="person")]), "me")
 
-    def test_rows_of_several_datasets_of_one_group_are_a_version_of_one(self, grouped: BudgetBook) -> None:
+    def test_rows_of_several_datasets_of_one_group_are_a_version_of_one(self, grouped: PrivacyLedger) -> None:
         assert grouped.register("both", "fingerprint-9", ["a", "x", "new"]) == "bank"
         assert grouped.register("shop", "fingerprint-10", ["b", "y"]) == "shop"
         with pytest.raises(LedgerError, match="wasp budget group NAME bank zoo"):
             grouped.register("others", "fingerprint-11", ["a", "z"])
         assert grouped.verify() == []
 
-    def test_a_look_is_told_to_all_once_and_an_export_to_its_own(self, grouped: BudgetBook) -> None:
+    def test_a_look_is_told_to_all_once_and_an_export_to_its_own(self, grouped: PrivacyLedger) -> None:
         for _ in range(2):
             grouped.note(Entry("bank", LOOK, "me", "wasp", "run-1", "fid-0", detail_json='{"what":"FID"}'))
         grouped.note(Entry("bank", EXPORT, "me", "wasp", "run-1"))
@@ -140,7 +140,7 @@ class Grouping:
         assert grouped.spent("shop", DELTA) == 0.0
         assert grouped.verify() == []
 
-    def test_a_member_that_forgot_a_release_of_another_is_found(self, url: str, grouped: BudgetBook) -> None:
+    def test_a_member_that_forgot_a_release_of_another_is_found(self, url: str, grouped: PrivacyLedger) -> None:
         """All hashes fit: the lines of one dataset were taken from a copy that is older."""
         before = grouped.history("shop")[-1]
         spend(grouped, "bank", "run-1")
@@ -152,7 +152,9 @@ class Grouping:
         released = next(entry.number for entry in grouped.history("bank") if entry.kind == "release")
         assert grouped.verify() == [f"shop: entry {released} of dataset 'bank' (group 'customers') is not charged here"]
 
-    def test_runs_that_race_on_two_datasets_never_pass_the_caps_together(self, url: str, grouped: BudgetBook) -> None:
+    def test_runs_that_race_on_two_datasets_never_pass_the_caps_together(
+        self, url: str, grouped: PrivacyLedger
+    ) -> None:
         grouped.set_cap("bank", zcdp([charge().event] * 7, DELTA), DELTA, "owner", "")
         code = """
             from connectors.interfaces.errors import BudgetError
@@ -172,7 +174,7 @@ class Grouping:
         assert [status.spent for status in statuses] == pytest.approx([statuses[0].cap] * 2)
         assert grouped.verify() == []
 
-    def test_a_dataset_that_joins_while_another_draws_misses_nothing(self, url: str, grouped: BudgetBook) -> None:
+    def test_a_dataset_that_joins_while_another_draws_misses_nothing(self, url: str, grouped: PrivacyLedger) -> None:
         """'aaa' sorts before those whose locks the release holds already."""
         grouped.register("aaa", "fingerprint-5", ["q"])
         code = """

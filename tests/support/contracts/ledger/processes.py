@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from connectors.interfaces.errors import BudgetError
-from connectors.ledger.ledger import BudgetBook
+from connectors.ledger.ledger import PrivacyLedger
 from tests.support.ledgers import (
     DELTA,
     ONE,
@@ -27,7 +27,7 @@ from tests.support.ledgers import (
 
 
 class Racing:
-    def test_processes_that_race_for_one_release_draw_once(self, url: str, book: BudgetBook) -> None:
+    def test_processes_that_race_for_one_release_draw_once(self, url: str, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(), "me")
         code = """
             def draw(): time.sleep(0.3); return os.urandom(16)
@@ -41,7 +41,7 @@ class Racing:
         assert len(book.events("bank")) == 1
         assert book.verify() == []
 
-    def test_processes_that_race_for_the_last_of_a_cap_never_pass_it(self, url: str, book: BudgetBook) -> None:
+    def test_processes_that_race_for_the_last_of_a_cap_never_pass_it(self, url: str, book: PrivacyLedger) -> None:
         cap = zcdp([charge().event] * 7, DELTA)
         book.set_cap("bank", cap, DELTA, "owner", "")
         code = """
@@ -59,7 +59,7 @@ class Racing:
         assert (status.reserved, status.refused) == (pytest.approx(cap), 13)
         assert book.verify() == []
 
-    def test_threads_that_share_a_book_never_pass_the_cap(self, book: BudgetBook) -> None:
+    def test_threads_that_share_a_book_never_pass_the_cap(self, book: PrivacyLedger) -> None:
         book.set_cap("bank", THREE, DELTA, "owner", "")
         together = threading.Barrier(20)
 
@@ -76,7 +76,7 @@ class Racing:
         assert book.spent("bank", DELTA) == pytest.approx(THREE)
         assert book.verify() == []
 
-    def test_threads_that_register_the_same_new_rows_get_one_dataset(self, book: BudgetBook) -> None:
+    def test_threads_that_register_the_same_new_rows_get_one_dataset(self, book: PrivacyLedger) -> None:
         together = threading.Barrier(8)
 
         def register(number: int) -> str:
@@ -94,7 +94,7 @@ class Racing:
             say(book.register("bank", "fingerprint-1", ["a", "b"]))
         """
         assert answers([child(fresh_url, code) for _ in range(4)]) == ["bank"] * 4
-        book = BudgetBook(fresh_url, zcdp)
+        book = PrivacyLedger(fresh_url, zcdp)
         assert [entry.kind for entry in book.history("bank")] == ["register"]
         assert book.verify() == []
 
@@ -120,7 +120,7 @@ event.listen(Pool, "close", lambda *_: hang() if any(written) else None)""",
 class Killing:
     @pytest.mark.parametrize("point", HANGS)
     def test_killed_before_the_commit_nothing_is_charged_and_nothing_kept(
-        self, url: str, book: BudgetBook, point: str
+        self, url: str, book: PrivacyLedger, point: str
     ) -> None:
         kill_at(url, book, HANGS[point])
         assert book.events("bank") == []
@@ -131,7 +131,7 @@ class Killing:
 
     @pytest.mark.parametrize("point", AFTER)
     def test_killed_after_the_commit_the_same_output_is_found_again(
-        self, url: str, book: BudgetBook, point: str
+        self, url: str, book: PrivacyLedger, point: str
     ) -> None:
         kill_at(url, book, AFTER[point])
         release = book.release_once(request(), never)
@@ -140,7 +140,7 @@ class Killing:
         assert book.verify() == []
 
 
-def kill_at(url: str, book: BudgetBook, hang: str) -> None:
+def kill_at(url: str, book: PrivacyLedger, hang: str) -> None:
     """Reserve, then kill -9 a process that releases slot 0 while it hangs at one point."""
     book.set_cap("bank", TWO, DELTA, "owner", "")
     book.reserve("bank", plan(), "me")

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError, LostArtifactsError
-from connectors.ledger.ledger import BudgetBook
+from connectors.ledger.ledger import PrivacyLedger
 from tests.support.ledgers import (
     DELTA,
     EXPOSING,
@@ -21,7 +21,7 @@ from tests.support.ledgers import (
 
 
 class Releasing:
-    def test_a_release_is_drawn_once_and_read_back_by_every_later_run(self, book: BudgetBook) -> None:
+    def test_a_release_is_drawn_once_and_read_back_by_every_later_run(self, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(), "me")
         first = book.release_once(request(), lambda: b"\x00noise\xff")
         assert (first.output, first.reused) == (b"\x00noise\xff", False)
@@ -32,7 +32,7 @@ class Releasing:
         assert not book.released("bank", "key-1")
         assert book.status("bank").reserved == pytest.approx(THREE)  # what run-2 did not draw is still set aside
 
-    def test_the_entry_says_what_was_done_how_strongly_and_why(self, book: BudgetBook) -> None:
+    def test_the_entry_says_what_was_done_how_strongly_and_why(self, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(), "me")
         release = book.release_once(request(), lambda: b"noise")
         entry = book.history("bank")[-1]
@@ -51,7 +51,7 @@ class Releasing:
         assert book.events("bank") == book.events("bank", "run-1") == [dict(charge().event)]
         assert book.events("bank", "run-2") == []
 
-    def test_a_draw_that_raises_charges_nothing_and_leaves_no_trace(self, url: str, book: BudgetBook) -> None:
+    def test_a_draw_that_raises_charges_nothing_and_leaves_no_trace(self, url: str, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(), "me")
         before = book.history("bank")
 
@@ -63,7 +63,7 @@ class Releasing:
         assert book.history("bank") == before
         assert book.release_once(request(), lambda: b"second try").reused is False
 
-    def test_a_draw_that_fails_on_its_own_database_is_not_quoted(self, book: BudgetBook) -> None:
+    def test_a_draw_that_fails_on_its_own_database_is_not_quoted(self, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(), "me")
 
         def fails() -> bytes:
@@ -74,13 +74,13 @@ class Releasing:
         assert "secret" not in str(caught.value)
         assert book.events("bank") == []
 
-    def test_only_bytes_are_taken_for_an_output(self, book: BudgetBook) -> None:
+    def test_only_bytes_are_taken_for_an_output(self, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(), "me")
         with pytest.raises(LedgerError, match="bytes"):
             book.release_once(request(), lambda: "text")  # type: ignore[arg-type,return-value]
         assert book.events("bank") == []
 
-    def test_nothing_is_drawn_without_an_equal_reserved_charge(self, book: BudgetBook) -> None:
+    def test_nothing_is_drawn_without_an_equal_reserved_charge(self, book: PrivacyLedger) -> None:
         with pytest.raises(LedgerError, match="no open reservation"):
             book.release_once(request(), never)
         book.reserve("bank", plan(releases=1), "me")
@@ -90,20 +90,20 @@ class Releasing:
         with pytest.raises(LedgerError, match="no open reservation"):
             book.release_once(request(), never)
 
-    def test_a_key_that_was_drawn_with_other_noise_is_not_reused(self, book: BudgetBook) -> None:
+    def test_a_key_that_was_drawn_with_other_noise_is_not_reused(self, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(charges=[charge(), charge(5.0)]), "me")
         book.release_once(request(), lambda: b"noise")
         with pytest.raises(LedgerError, match="other noise"):
             book.release_once(request(1, key="key-0", charge=charge(5.0)), never)
 
-    def test_other_candidates_in_a_released_slot_stop_the_run(self, book: BudgetBook) -> None:
+    def test_other_candidates_in_a_released_slot_stop_the_run(self, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(), "me")
         book.release_once(request(key="old"), lambda: b"noise")
         with pytest.raises(LostArtifactsError, match="respend"):
             book.release_once(request(key="new"), never)
         assert len(book.events("bank")) == 1
 
-    def test_respending_pays_on_top_of_the_plan_and_leaves_the_other_slots_theirs(self, book: BudgetBook) -> None:
+    def test_respending_pays_on_top_of_the_plan_and_leaves_the_other_slots_theirs(self, book: PrivacyLedger) -> None:
         book.set_cap("bank", THREE, DELTA, "owner", "")
         book.reserve("bank", plan(), "me")
         book.release_once(request(key="old"), lambda: b"noise")
@@ -113,7 +113,7 @@ class Releasing:
         assert book.spent("bank", DELTA) == pytest.approx(THREE)
         assert book.verify() == []
 
-    def test_a_finished_run_that_lost_its_texts_stops_or_pays_like_an_open_one(self, book: BudgetBook) -> None:
+    def test_a_finished_run_that_lost_its_texts_stops_or_pays_like_an_open_one(self, book: PrivacyLedger) -> None:
         book.set_cap("bank", THREE, DELTA, "owner", "")
         book.reserve("bank", plan(), "me")
         for slot in (0, 1):
@@ -128,7 +128,7 @@ class Releasing:
         assert book.spent("bank", DELTA) == pytest.approx(THREE)
         assert book.verify() == []
 
-    def test_respending_is_refused_when_the_cap_leaves_no_room(self, book: BudgetBook) -> None:
+    def test_respending_is_refused_when_the_cap_leaves_no_room(self, book: PrivacyLedger) -> None:
         book.set_cap("bank", TWO, DELTA, "owner", "")
         book.reserve("bank", plan(), "me")
         book.release_once(request(key="old"), lambda: b"noise")
@@ -138,7 +138,7 @@ class Releasing:
         assert book.history("bank")[-1].kind == "refuse"
         assert book.release_once(request(1), lambda: b"planned").reused is False
 
-    def test_a_cap_lowered_after_the_reservation_still_holds(self, book: BudgetBook) -> None:
+    def test_a_cap_lowered_after_the_reservation_still_holds(self, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(), "me")
         book.release_once(request(), lambda: b"noise")
         book.set_cap("bank", ONE, DELTA, "owner", "changed my mind")
@@ -147,7 +147,7 @@ class Releasing:
         assert book.status("bank").left == 0.0
         assert book.verify() == []
 
-    def test_a_release_without_noise_exposes_the_dataset_and_enters_no_sum(self, book: BudgetBook) -> None:
+    def test_a_release_without_noise_exposes_the_dataset_and_enters_no_sum(self, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(charges=[EXPOSING, charge()]), "me")
         book.release_once(request(9, charge=EXPOSING), lambda: b"plain")
         book.release_once(request(), lambda: b"noise")
@@ -157,7 +157,7 @@ class Releasing:
         assert [entry.kind for entry in book.history("bank")][-2:] == ["expose", "release"]
         assert book.verify() == []
 
-    def test_a_release_without_noise_is_refused_where_there_is_a_cap(self, book: BudgetBook) -> None:
+    def test_a_release_without_noise_is_refused_where_there_is_a_cap(self, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(charges=[EXPOSING]), "me")
         book.set_cap("bank", 100.0, DELTA, "owner", "")
         with pytest.raises(BudgetError):
@@ -169,7 +169,7 @@ class Releasing:
         assert book.status("bank").exposed is False
         assert book.verify() == []
 
-    def test_a_voided_release_is_out_of_the_sum_and_stays_in_the_book(self, book: BudgetBook) -> None:
+    def test_a_voided_release_is_out_of_the_sum_and_stays_in_the_book(self, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(), "me")
         release = book.release_once(request(), lambda: b"noise")
         with pytest.raises(ConfigError):
@@ -183,7 +183,7 @@ class Releasing:
         assert book.verify() == []
         assert book.release_once(request(), lambda: b"new draw").output == b"new draw"
 
-    def test_totals_say_in_which_units_they_were_charged(self, book: BudgetBook) -> None:
+    def test_totals_say_in_which_units_they_were_charged(self, book: PrivacyLedger) -> None:
         both = [charge(), charge(protects="person")]
         book.reserve("bank", plan(charges=both), "me")
         for slot, each in enumerate(both):

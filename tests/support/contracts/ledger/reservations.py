@@ -6,7 +6,7 @@ import pytest
 
 from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
 from connectors.interfaces.ledger import BudgetPlan
-from connectors.ledger.ledger import BudgetBook
+from connectors.ledger.ledger import PrivacyLedger
 from tests.support.ledgers import (
     DELTA,
     ONE,
@@ -21,14 +21,14 @@ from tests.support.ledgers import (
 
 
 class Registering:
-    def test_same_content_is_the_same_dataset_under_any_name(self, book: BudgetBook) -> None:
+    def test_same_content_is_the_same_dataset_under_any_name(self, book: PrivacyLedger) -> None:
         assert book.register("bank", "fingerprint-1", ["a", "b", "c"]) == "bank"
         assert book.register("Renamed!", "fingerprint-1", ["c", "b", "a"]) == "bank"
         assert book.datasets() == ["bank"]
         assert book.find("Renamed!") == "bank"
         assert [entry.kind for entry in book.history("bank")] == ["register", "alias"]
 
-    def test_a_changed_row_makes_a_version_with_the_same_budget(self, book: BudgetBook) -> None:
+    def test_a_changed_row_makes_a_version_with_the_same_budget(self, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(), "me")
         book.release_once(request(), lambda: b"noise")
         assert book.register("other name", "fingerprint-2", ["a", "b", "x"]) == "bank"
@@ -36,17 +36,17 @@ class Registering:
         assert book.status("bank").versions == 2
         assert book.spent("bank", DELTA) == pytest.approx(ONE)
 
-    def test_the_budget_follows_a_name_even_when_every_row_is_new(self, book: BudgetBook) -> None:
+    def test_the_budget_follows_a_name_even_when_every_row_is_new(self, book: PrivacyLedger) -> None:
         assert book.register("bank", "fingerprint-9", ["x", "y"]) == "bank"
         assert book.datasets() == ["bank"]
 
-    def test_rows_of_nobody_known_are_a_new_dataset_with_an_id_of_its_own(self, book: BudgetBook) -> None:
+    def test_rows_of_nobody_known_are_a_new_dataset_with_an_id_of_its_own(self, book: PrivacyLedger) -> None:
         assert book.register("Bank", "fingerprint-2", ["x"]) == "bank-2"
         assert book.register("Bänk & Söhne", "fingerprint-3", ["y"]) == "bank-sohne"
         assert book.register("银行", "fingerprint-4", ["z"]) == "dataset"
         assert book.datasets() == ["bank", "bank-2", "bank-sohne", "dataset"]
 
-    def test_rows_of_several_datasets_are_refused_by_name(self, book: BudgetBook) -> None:
+    def test_rows_of_several_datasets_are_refused_by_name(self, book: PrivacyLedger) -> None:
         book.register("shop", "fingerprint-2", ["x", "y"])
         with pytest.raises(LedgerError, match="'bank', 'shop'"):
             book.register("both", "fingerprint-3", ["a", "x"])
@@ -55,16 +55,16 @@ class Registering:
         assert book.register("bank", "fingerprint-4", ["a", "new"]) == "bank"
         assert book.verify() == []
 
-    def test_many_records_are_kept_and_recognised(self, book: BudgetBook) -> None:
+    def test_many_records_are_kept_and_recognised(self, book: PrivacyLedger) -> None:
         book.register("large", "large-1", [f"row {i}" for i in range(1700)])
         assert book.register("subset", "large-2", ["row 1699"]) == "large"
         assert book.verify() == []
 
-    def test_a_nameless_dataset_is_refused(self, book: BudgetBook) -> None:
+    def test_a_nameless_dataset_is_refused(self, book: PrivacyLedger) -> None:
         with pytest.raises(ConfigError):
             book.register("  ", "fingerprint-2", [])
 
-    def test_an_unknown_dataset_is_refused_everywhere(self, book: BudgetBook) -> None:
+    def test_an_unknown_dataset_is_refused_everywhere(self, book: PrivacyLedger) -> None:
         calls = (
             lambda: book.reserve("nowhere", plan(), "me"),
             lambda: book.release_once(request(dataset="nowhere"), never),
@@ -80,7 +80,7 @@ class Registering:
 
 
 class Reserving:
-    def test_a_refusal_gives_needs_left_and_missing_and_is_written_down(self, book: BudgetBook) -> None:
+    def test_a_refusal_gives_needs_left_and_missing_and_is_written_down(self, book: PrivacyLedger) -> None:
         book.set_cap("bank", TWO, DELTA, "owner", "first cap")
         book.reserve("bank", plan(releases=1), "me")
         with pytest.raises(BudgetError) as refused:
@@ -101,19 +101,19 @@ class Reserving:
         book.reserve("bank", plan("run-2", 1), "you")
         assert book.verify(second=gdp) == []
 
-    def test_a_run_that_exactly_fills_the_cap_passes(self, book: BudgetBook) -> None:
+    def test_a_run_that_exactly_fills_the_cap_passes(self, book: PrivacyLedger) -> None:
         book.set_cap("bank", THREE, DELTA, "owner", "")
         book.reserve("bank", plan(releases=3), "me")
         assert book.status("bank").left == pytest.approx(0.0, abs=1e-9)
 
-    def test_reserving_again_changes_nothing(self, book: BudgetBook) -> None:
+    def test_reserving_again_changes_nothing(self, book: PrivacyLedger) -> None:
         book.set_cap("bank", TWO, DELTA, "owner", "")
         book.reserve("bank", plan(), "me")
         before = book.history("bank")
         book.reserve("bank", plan(), "me")
         assert book.history("bank") == before
 
-    def test_another_plan_of_the_same_run_replaces_the_first_after_a_check(self, book: BudgetBook) -> None:
+    def test_another_plan_of_the_same_run_replaces_the_first_after_a_check(self, book: PrivacyLedger) -> None:
         book.set_cap("bank", TWO, DELTA, "owner", "")
         book.reserve("bank", plan(releases=2), "me")
         with pytest.raises(BudgetError):
@@ -122,7 +122,7 @@ class Reserving:
         book.reserve("bank", plan(releases=1), "me")
         assert book.status("bank").reserved == pytest.approx(ONE)
 
-    def test_finish_returns_what_was_not_spent_and_can_be_repeated(self, book: BudgetBook) -> None:
+    def test_finish_returns_what_was_not_spent_and_can_be_repeated(self, book: PrivacyLedger) -> None:
         book.set_cap("bank", TWO, DELTA, "owner", "")
         book.reserve("bank", plan(), "me")
         book.release_once(request(), lambda: b"noise")
@@ -135,7 +135,7 @@ class Reserving:
         assert [entry.kind for entry in book.history("bank")].count("finish") == 1
         book.reserve("bank", plan("run-2", 1), "me")
 
-    def test_a_finished_run_is_repeated_free_of_charge_at_a_full_cap(self, book: BudgetBook) -> None:
+    def test_a_finished_run_is_repeated_free_of_charge_at_a_full_cap(self, book: PrivacyLedger) -> None:
         book.set_cap("bank", TWO, DELTA, "owner", "")
         book.reserve("bank", plan(), "me")
         first = [book.release_once(request(slot), lambda: b"noise").output for slot in (0, 1)]
@@ -148,7 +148,7 @@ class Reserving:
         assert book.history("bank") == before, "a run on unchanged data writes no line"
         assert book.spent("bank", DELTA) == pytest.approx(TWO)
 
-    def test_a_resumed_run_needs_only_what_it_has_not_released(self, book: BudgetBook) -> None:
+    def test_a_resumed_run_needs_only_what_it_has_not_released(self, book: PrivacyLedger) -> None:
         book.set_cap("bank", THREE, DELTA, "owner", "")
         book.reserve("bank", plan(releases=3), "me")
         book.release_once(request(0), lambda: b"0")
@@ -160,25 +160,25 @@ class Reserving:
         with pytest.raises(LedgerError, match="no reserved charge left"):
             book.release_once(request(3), never)
 
-    def test_without_a_cap_everything_is_recorded_and_nothing_refused(self, book: BudgetBook) -> None:
+    def test_without_a_cap_everything_is_recorded_and_nothing_refused(self, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(releases=200, sigma=0.1), "me")
         status = book.status("bank")
         assert (status.cap, status.left) == (None, None)
         assert status.reserved > 1000
 
-    def test_an_impossible_cap_is_refused(self, book: BudgetBook) -> None:
+    def test_an_impossible_cap_is_refused(self, book: PrivacyLedger) -> None:
         for epsilon, delta in ((-1.0, DELTA), (float("inf"), DELTA), (float("nan"), DELTA), (1.0, 1.0), (1.0, -0.1)):
             with pytest.raises(ConfigError):
                 book.set_cap("bank", epsilon, delta, "owner", "")
 
-    def test_an_accountant_without_an_answer_stops_everything(self, url: str, book: BudgetBook) -> None:
+    def test_an_accountant_without_an_answer_stops_everything(self, url: str, book: PrivacyLedger) -> None:
         book.set_cap("bank", 1.0, DELTA, "owner", "")
-        lost = BudgetBook(url, lambda events, delta: float("nan"))
+        lost = PrivacyLedger(url, lambda events, delta: float("nan"))
         with pytest.raises(LedgerError, match="accountant"):
             lost.reserve("bank", plan(), "me")
         assert book.status("bank").runs == 0
 
-    def test_a_cap_for_persons_lets_no_run_in_that_protects_records_only(self, book: BudgetBook) -> None:
+    def test_a_cap_for_persons_lets_no_run_in_that_protects_records_only(self, book: PrivacyLedger) -> None:
         book.set_cap("bank", THREE, DELTA, "owner", "", "person")
         with pytest.raises(ConfigError, match=r"privacy\.protects: person"):
             book.reserve("bank", plan(), "me")
@@ -188,7 +188,7 @@ class Reserving:
         with pytest.raises(LedgerError, match="no reserved charge left"):
             book.release_once(request(), never)
 
-    def test_a_cap_for_persons_comes_too_late_after_releases_that_protected_records(self, book: BudgetBook) -> None:
+    def test_a_cap_for_persons_comes_too_late_after_releases_that_protected_records(self, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(), "me")
         book.release_once(request(), lambda: b"noise")
         with pytest.raises(ConfigError, match="1 release"):

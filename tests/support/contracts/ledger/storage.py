@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Table, create_engine, delete, insert, select, text
 
 from connectors.interfaces.errors import BudgetError, LedgerError
-from connectors.ledger.ledger import BudgetBook
+from connectors.ledger.ledger import PrivacyLedger
 from connectors.ledger.state import Entry
 from connectors.ledger.tables import DATASETS, ENTRIES, METADATA
 from tests.support.ledgers import (
@@ -43,12 +43,12 @@ TAMPERINGS = [
 
 
 class Keeping:
-    def test_a_sound_book_has_no_problems(self, book: BudgetBook) -> None:
+    def test_a_sound_book_has_no_problems(self, book: PrivacyLedger) -> None:
         fill(book)
         assert book.verify() == []
         assert book.verify("bank", second=gdp) == []
 
-    def test_a_changed_column_of_any_entry_is_found_and_stops_releases(self, url: str, book: BudgetBook) -> None:
+    def test_a_changed_column_of_any_entry_is_found_and_stops_releases(self, url: str, book: PrivacyLedger) -> None:
         fill(book)
         entries, kept = book.history("bank"), rows_of(url)
         for column in ENTRIES.columns:
@@ -64,7 +64,7 @@ class Keeping:
             restore(url, kept)
         assert book.verify() == []
 
-    def test_a_changed_entry_of_any_kind_is_found(self, url: str, book: BudgetBook) -> None:
+    def test_a_changed_entry_of_any_kind_is_found(self, url: str, book: PrivacyLedger) -> None:
         fill(book)
         kept = rows_of(url)
         for entry in book.history("bank"):
@@ -72,7 +72,7 @@ class Keeping:
             assert any(f"entry {entry.number} was changed" in problem for problem in book.verify()), entry
             restore(url, kept)
 
-    def test_a_deleted_entry_is_found_even_the_last(self, url: str, book: BudgetBook) -> None:
+    def test_a_deleted_entry_is_found_even_the_last(self, url: str, book: PrivacyLedger) -> None:
         fill(book)
         kept = rows_of(url)
         for entry in book.history("bank"):
@@ -83,7 +83,7 @@ class Keeping:
             restore(url, kept)
         assert book.verify() == []
 
-    def test_a_change_of_any_other_table_is_found(self, url: str, book: BudgetBook) -> None:
+    def test_a_change_of_any_other_table_is_found(self, url: str, book: PrivacyLedger) -> None:
         fill(book)
         kept = rows_of(url)
         for statement in TAMPERINGS:
@@ -92,30 +92,30 @@ class Keeping:
             restore(url, kept)
         assert book.verify() == []
 
-    def test_a_book_rewritten_with_hashes_that_fit_is_found_by_its_sums(self, url: str, book: BudgetBook) -> None:
+    def test_a_book_rewritten_with_hashes_that_fit_is_found_by_its_sums(self, url: str, book: PrivacyLedger) -> None:
         fill(book)
         forge(url, book, lambda entry: replace(entry, event_json=entry.event_json.replace("10.0", "99.0")))
         assert any("recomputed" in problem for problem in book.verify())
         forge(url, book, lambda entry: replace(entry, event_json=entry.event_json and "[1]"))
         assert any("cannot be read" in problem for problem in book.verify())
 
-    def test_a_changed_output_is_not_handed_out(self, url: str, book: BudgetBook) -> None:
+    def test_a_changed_output_is_not_handed_out(self, url: str, book: PrivacyLedger) -> None:
         fill(book)
         alter(url, "UPDATE ledger_outputs SET output = '\\x00'")
         with pytest.raises(LedgerError, match="changed from outside"):
             book.release_once(request(), never)
 
-    def test_a_total_that_another_accountant_doubts_is_found(self, url: str, book: BudgetBook) -> None:
-        generous = BudgetBook(url, lambda events, delta: 0.5 * gdp(events, delta))
+    def test_a_total_that_another_accountant_doubts_is_found(self, url: str, book: PrivacyLedger) -> None:
+        generous = PrivacyLedger(url, lambda events, delta: 0.5 * gdp(events, delta))
         fill(generous)
         assert generous.verify() == []
         assert any("second accountant" in problem for problem in generous.verify(second=gdp))
         assert any("recomputed" in problem for problem in book.verify())
 
-    def test_a_clock_that_runs_back_is_refused_and_a_little_skew_is_not(self, url: str, book: BudgetBook) -> None:
+    def test_a_clock_that_runs_back_is_refused_and_a_little_skew_is_not(self, url: str, book: PrivacyLedger) -> None:
         start = datetime.now(UTC)
         for skew, allowed in ((-120, True), (-3600, False), (7200, True), (0, False)):
-            late = BudgetBook(url, zcdp, lambda skew=skew: start + timedelta(seconds=skew))
+            late = PrivacyLedger(url, zcdp, lambda skew=skew: start + timedelta(seconds=skew))
             if allowed:
                 late.reserve("bank", plan(f"run{skew}"), "me")
             else:
@@ -125,7 +125,7 @@ class Keeping:
         assert times == sorted(times)
         assert book.verify() == []
 
-    def test_it_pickles_and_works_where_it_lands(self, book: BudgetBook) -> None:
+    def test_it_pickles_and_works_where_it_lands(self, book: PrivacyLedger) -> None:
         copy = pickle.loads(pickle.dumps(book))
         copy.reserve("bank", plan(), "me")
         copy.release_once(request(), lambda: b"noise")
@@ -157,7 +157,7 @@ def restore(url: str, rows: dict[Table, list[dict[str, Any]]]) -> None:
     engine.dispose()
 
 
-def forge(url: str, book: BudgetBook, change: Callable[[Entry], Entry]) -> None:
+def forge(url: str, book: PrivacyLedger, change: Callable[[Entry], Entry]) -> None:
     """Rewrite a whole book with one change in every entry and a chain of hashes that fits."""
     rows, before, previous = rows_of(url), book._state("bank").head, ""
     forged = []
@@ -170,7 +170,7 @@ def forge(url: str, book: BudgetBook, change: Callable[[Entry], Entry]) -> None:
     restore(url, {**rows, ENTRIES: forged, DATASETS: heads})
 
 
-def fill(book: BudgetBook) -> int:
+def fill(book: PrivacyLedger) -> int:
     """Write one entry of most kinds; return their number."""
     book.set_cap("bank", 3.0, DELTA, "owner", "first")
     book.reserve("bank", plan(), "me")

@@ -4,7 +4,7 @@ import sqlite3
 import numpy as np
 import pytest
 
-from connectors.embedders.vector_cache import VectorStore
+from connectors.embedders.vector_cache import VectorCache
 from connectors.interfaces.errors import ArtifactError
 from tests.support.contracts.connectors import UNICODE
 
@@ -17,14 +17,14 @@ def some(count, seed=0):
 
 @pytest.fixture
 def store(tmp_path):
-    return VectorStore(tmp_path / "below" / "vectors.db")
+    return VectorCache(tmp_path / "below" / "vectors.db")
 
 
 def test_what_is_kept_comes_back_bit_for_bit_by_its_place_and_nothing_else(store):
     assert store.find(TEXTS) == {}
     assert not store.file.exists()
     store.keep(TEXTS, some(4))
-    found = VectorStore(store.file).find(["other", *TEXTS[::-1]])
+    found = VectorCache(store.file).find(["other", *TEXTS[::-1]])
     assert sorted(found) == [1, 2, 3, 4]
     assert all(np.array_equal(found[place], some(4)[4 - place]) for place in found)
 
@@ -42,7 +42,7 @@ def test_no_text_is_in_the_file(store):
 
 
 def test_the_oldest_go_first(tmp_path):
-    store = VectorStore(tmp_path / "v.db", most=2)
+    store = VectorCache(tmp_path / "v.db", most=2)
     store.keep(["a", "b"], some(2))
     store.keep(["c"], some(1))
     assert sorted(store.find(["a", "b", "c"])) == [1, 2]
@@ -67,7 +67,7 @@ def test_a_damaged_file_is_named_with_what_to_do(store):
 
 
 def _write(file, number):
-    VectorStore(file).keep([f"{number} {i}" for i in range(200)], some(200, number))
+    VectorCache(file).keep([f"{number} {i}" for i in range(200)], some(200, number))
 
 
 def test_processes_write_at_the_same_time(store):

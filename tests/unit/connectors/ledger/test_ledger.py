@@ -10,7 +10,7 @@ import pytest
 
 from connectors.interfaces.errors import LedgerError
 from connectors.ledger.database import parse_url
-from connectors.ledger.ledger import BudgetBook
+from connectors.ledger.ledger import PrivacyLedger
 from tests.support.contracts.ledger.groups import Grouping
 from tests.support.contracts.ledger.processes import Racing
 from tests.support.contracts.ledger.releases import Releasing
@@ -30,7 +30,7 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def book(url: str) -> BudgetBook:
+def book(url: str) -> PrivacyLedger:
     return new_book(url)
 
 
@@ -59,7 +59,7 @@ class TestRacing(Racing):
 
 
 class TestFile:
-    def test_the_file_and_those_beside_it_are_the_owners_alone(self, tmp_path: Path, book: BudgetBook) -> None:
+    def test_the_file_and_those_beside_it_are_the_owners_alone(self, tmp_path: Path, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(), "me")
         modes: dict[str, int] = {}
 
@@ -72,17 +72,19 @@ class TestFile:
         assert {"ledger.db-wal", "ledger.db-shm"} < set(modes)
         assert set(modes.values()) == {0o600}
 
-    def test_a_file_that_was_open_to_others_is_closed_to_them(self, tmp_path: Path, url: str, book: BudgetBook) -> None:
+    def test_a_file_that_was_open_to_others_is_closed_to_them(
+        self, tmp_path: Path, url: str, book: PrivacyLedger
+    ) -> None:
         (tmp_path / "ledger.db").chmod(0o644)
-        BudgetBook(url, zcdp).datasets()
+        PrivacyLedger(url, zcdp).datasets()
         assert stat.S_IMODE((tmp_path / "ledger.db").stat().st_mode) == 0o600
 
-    def test_reading_does_not_wait_for_a_draw(self, url: str, book: BudgetBook) -> None:
+    def test_reading_does_not_wait_for_a_draw(self, url: str, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(), "me")
         seen: list[object] = []
 
         def draw() -> bytes:
-            other = BudgetBook(url, zcdp)
+            other = PrivacyLedger(url, zcdp)
             seen.extend([other.status("bank").releases, other.released("bank", "key-0"), other.verify()])
             return b"noise"
 
@@ -102,22 +104,22 @@ class TestFile:
     def test_a_file_that_is_no_book_is_refused_with_its_place(self, tmp_path: Path) -> None:
         (tmp_path / "ledger.db").write_bytes(b"this is not a database, but long enough to be read as one" * 20)
         with pytest.raises(LedgerError, match=r"ledger\.db is not available: .*not a database"):
-            BudgetBook(f"sqlite:///{tmp_path / 'ledger.db'}", zcdp).datasets()
+            PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}", zcdp).datasets()
 
     def test_a_folder_that_cannot_be_made_is_refused_with_its_place(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         with pytest.raises(LedgerError, match=r"No private row was opened"):
-            BudgetBook(f"sqlite:///{tmp_path / 'file' / 'ledger.db'}", zcdp).datasets()
+            PrivacyLedger(f"sqlite:///{tmp_path / 'file' / 'ledger.db'}", zcdp).datasets()
 
-    def test_a_book_of_the_format_before_is_read_and_brought_up(self, url: str, book: BudgetBook) -> None:
+    def test_a_book_of_the_format_before_is_read_and_brought_up(self, url: str, book: PrivacyLedger) -> None:
         alter(url, "UPDATE ledger_book SET version = 1")
-        assert BudgetBook(url, zcdp).datasets() == ["bank"]
+        assert PrivacyLedger(url, zcdp).datasets() == ["bank"]
         assert alter(url, "UPDATE ledger_book SET version = 2 WHERE version = 2") == 1
 
-    def test_a_book_of_a_later_format_is_refused(self, url: str, book: BudgetBook) -> None:
+    def test_a_book_of_a_later_format_is_refused(self, url: str, book: PrivacyLedger) -> None:
         alter(url, "UPDATE ledger_book SET version = 99")
         with pytest.raises(LedgerError, match="format 99"):
-            BudgetBook(url, zcdp).datasets()
+            PrivacyLedger(url, zcdp).datasets()
 
 
 class TestUrl:
@@ -126,20 +128,20 @@ class TestUrl:
     )
     def test_a_url_that_cannot_hold_a_book_is_refused(self, url: str) -> None:
         with pytest.raises(LedgerError) as caught:
-            BudgetBook(url, zcdp)
+            PrivacyLedger(url, zcdp)
         assert "secret" not in str(caught.value)
 
     def test_a_url_that_cannot_be_read_is_refused_without_quoting_it(self) -> None:
         for url in ("postgresql:secret", "postgresql://u:secret@host:port/db", "secret"):
             with pytest.raises(LedgerError) as caught:
-                BudgetBook(url, zcdp)
+                PrivacyLedger(url, zcdp)
             assert "secret" not in str(caught.value)
 
     def test_postgresql_means_the_driver_that_is_shipped(self) -> None:
         assert parse_url("postgresql://u@h/d").drivername == "postgresql+psycopg2"
 
     def test_an_unreachable_server_is_named_without_its_password(self) -> None:
-        book = BudgetBook("postgresql://user:secret@127.0.0.1:1/wasp?password=secret", zcdp)
+        book = PrivacyLedger("postgresql://user:secret@127.0.0.1:1/wasp?password=secret", zcdp)
         with pytest.raises(
             LedgerError, match=r"user:\*\*\*@127\.0\.0\.1:1/wasp .*Check that the server runs"
         ) as caught:
@@ -148,5 +150,5 @@ class TestUrl:
         assert caught.value.__cause__ is None
 
     def test_a_book_pickles_without_showing_its_password_in_print(self) -> None:
-        book = pickle.loads(pickle.dumps(BudgetBook("postgresql://user:secret@h/d", zcdp)))
+        book = pickle.loads(pickle.dumps(PrivacyLedger("postgresql://user:secret@h/d", zcdp)))
         assert repr(book) == "BudgetBook('postgresql+psycopg2://user:***@h/d')"

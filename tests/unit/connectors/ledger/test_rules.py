@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from connectors.interfaces.errors import BudgetError, LedgerError, LostArtifactsError
 from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
-from connectors.ledger.ledger import BudgetBook
+from connectors.ledger.ledger import PrivacyLedger
 from tests.support.ledgers import DELTA, charge, never, new_book, zcdp
 
 RUNS = st.sampled_from(["run-a", "run-b", "run-c"])
@@ -84,7 +84,7 @@ class BookUnderRules(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        self.book = BudgetBook(self.url, zcdp)
+        self.book = PrivacyLedger(self.url, zcdp)
 
     @rule(run_id=RUNS, plan=PLANS)
     def reserve(self, run_id: str, plan: list[float]) -> None:

@@ -16,7 +16,7 @@ from connectors.artifacts.shared_store import open_artifacts
 from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
 from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
-from connectors.ledger.ledger import BudgetBook
+from connectors.ledger.ledger import PrivacyLedger
 from flows.publish.ledger_page import collect, write_page
 from flows.runtime.stores import open_ledger
 from tasks.accounting.composition import filter_epsilon, laplace_event
@@ -32,7 +32,7 @@ DELTA = 1e-5
 PEOPLE = ("Ada", "Björn", "Chen", "Dana", "Emil")
 
 
-def spend(book: BudgetBook, run_id: str, flow: str, who: str, epsilon: float) -> bool:
+def spend(book: PrivacyLedger, run_id: str, flow: str, who: str, epsilon: float) -> bool:
     """Run through the book as a flow does: reserve, release, finish. False where it was refused."""
     noise = calibrate(VotePrivacy(epsilon, DELTA, 2))
     one = vote_charge(noise)
@@ -54,7 +54,7 @@ def month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[b
     """A month of use: 50 runs of 3 methods by 5 people, two of them sweeps over epsilon, under one cap."""
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir(mode=0o700)
-    book = BudgetBook(f"sqlite:///{tmp_path / 'home' / 'ledger.db'}", filter_epsilon)
+    book = PrivacyLedger(f"sqlite:///{tmp_path / 'home' / 'ledger.db'}", filter_epsilon)
     book.register("ward", "fingerprint", [f"{number:064x}" for number in range(120)], "Ada")
     book.set_cap("ward", 6.0, DELTA, "Ada", "agreed with the board")
     done = []
@@ -121,7 +121,7 @@ def test_a_book_that_was_changed_is_not_to_be_signed(month: tuple[Path, list[boo
 def test_names_cannot_write_into_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir(mode=0o700)
-    book = BudgetBook(f"sqlite:///{tmp_path / 'home' / 'ledger.db'}", filter_epsilon)
+    book = PrivacyLedger(f"sqlite:///{tmp_path / 'home' / 'ledger.db'}", filter_epsilon)
     book.register("ward", "fingerprint", ["0" * 64], "<script>alert(1)</script>")
     text = Path(write_page("ward", "en", tmp_path / "page.html")["page"]).read_text(encoding="utf-8")
     assert "<script>" not in text

@@ -22,7 +22,7 @@ from flows.config.files import check_config
 from flows.engine.prepare import Prepared, prepare
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime import stores
-from flows.runtime.stores import Shared
+from flows.runtime.stores import SharedStores
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.runtime import generate, record_iteration, run_step, step, submit_step, value_of
 from tests.support.runs.pipeline import values
@@ -218,7 +218,7 @@ def test_what_a_run_shares_is_said_by_its_own_process_alone(
 
 
 def refused(
-    parts: Shared, kind: type[WaspError], words: str, monkeypatch: pytest.MonkeyPatch, **variables: str
+    parts: SharedStores, kind: type[WaspError], words: str, monkeypatch: pytest.MonkeyPatch, **variables: str
 ) -> None:
     with monkeypatch.context() as changed:
         for name, value in variables.items():

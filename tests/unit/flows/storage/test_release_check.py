@@ -16,12 +16,12 @@ from connectors.artifacts.atomic_files import file_sha256
 from connectors.artifacts.shared_store import open_artifacts
 from connectors.interfaces.errors import LedgerError
 from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
-from connectors.ledger.ledger import BudgetBook
+from connectors.ledger.ledger import PrivacyLedger
 from flows.engine.prepare import Prepared
 from flows.publish.gate import ledger_head
 from flows.runtime.stores import open_ledger
 from flows.storage.lost_releases import release_file
-from flows.storage.release_check import Compared, verify
+from flows.storage.release_check import CheckedReleases, verify
 from flows.storage.removal import remove
 from flows.storage.retention import Going
 from tasks.accounting.composition import filter_epsilon
@@ -31,7 +31,7 @@ from tests.support.runs.federation import open_federated
 from tests.support.runs.prepared_run import good_rows, start, table
 from tests.support.runs.releases import release
 
-Check = Callable[[], Compared]
+Check = Callable[[], CheckedReleases]
 SLOT = "iteration=0/release.parquet"
 
 
@@ -48,7 +48,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     return made
 
 
-def check(run: Prepared) -> Compared:
+def check(run: Prepared) -> CheckedReleases:
     return verify(open_artifacts(run.tools.home, _store(run)), open_ledger(run.tools.home), "desk")
 
 
@@ -63,7 +63,7 @@ def place(run: Prepared) -> Path:
 
 
 def test_a_sound_release_is_compared_and_nothing_is_missing(run: Prepared) -> None:
-    assert check(run) == Compared()
+    assert check(run) == CheckedReleases()
 
 
 def test_one_flipped_byte_is_red_with_the_file_and_what_to_do(run: Prepared) -> None:
@@ -128,12 +128,12 @@ def test_every_slot_leads_to_the_file_that_its_step_writes() -> None:
 
 
 def test_a_student_in_the_private_zone_has_no_file_that_could_be_missing(tmp_path: Path) -> None:
-    book = BudgetBook(f"sqlite:///{tmp_path / 'ledger.db'}", filter_epsilon)
+    book = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}", filter_epsilon)
     book.register("desk", "fingerprint", ["0" * 64], "owner")
     charge = exposure_charge("a student trained on the private rows as they are")
     book.reserve("desk", BudgetPlan("only-0", "only_private", 1e-5, (charge,)), "owner")
     book.release_once(ReleaseRequest("desk", "only-0", slots.PLAIN_TRAINING, "key", charge), lambda: b"told")
-    assert verify(open_artifacts(tmp_path, None), book, "desk") == Compared()
+    assert verify(open_artifacts(tmp_path, None), book, "desk") == CheckedReleases()
 
 
 def test_a_party_writes_no_files_and_its_coordinator_does(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_party_writes_no_files_and_its_coordinator_does(tmp_path: Path) -> Non
     for home in (tmp_path / "f/parties/party-1/state", tmp_path / "f/home"):
         book = open_ledger(home)
         assert book.status(book.datasets()[0]).releases == 1
-        assert verify(open_artifacts(home, None), book) == Compared()
+        assert verify(open_artifacts(home, None), book) == CheckedReleases()
     for path in (tmp_path / "f/home/runs").rglob("release.parquet"):
         path.unlink()
     assert len(verify(open_artifacts(tmp_path / "f/home", None), open_ledger(tmp_path / "f/home")).missing) == 1

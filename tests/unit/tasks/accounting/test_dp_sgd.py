@@ -5,7 +5,7 @@ import math
 import pytest
 
 from connectors.interfaces.errors import ConfigError, DeltaBudgetError
-from connectors.ledger.ledger import BudgetBook
+from connectors.ledger.ledger import PrivacyLedger
 from tasks.accounting.composition import (
     dp_sgd_event,
     epsilon_of,
@@ -92,7 +92,7 @@ def test_an_independent_accountant_never_finds_more_than_the_gate():
 
 @pytest.fixture
 def book(tmp_path):
-    made = BudgetBook(f"sqlite:///{tmp_path / 'ledger.db'}", filter_epsilon)
+    made = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}", filter_epsilon)
     made.register("notes", "f" * 64, ["a", "b"])
     return made
 

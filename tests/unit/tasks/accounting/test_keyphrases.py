@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
-from connectors.ledger.ledger import BudgetBook
+from connectors.ledger.ledger import PrivacyLedger
 from tasks.accounting.composition import epsilon_of, filter_epsilon, second_opinion
 from tasks.accounting.keyphrases import PartPrivacy, calibrate_part, document_sensitivity, part_charge, shares
 from tests.support.data.golden import VECTORS
@@ -84,7 +84,7 @@ def test_the_shares_of_two_parts_are_the_whole(epsilon: float, share: float, set
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_the_ledger_keeps_both_parts_and_verifies_them(setting: str, tmp_path: Path) -> None:
-    book = BudgetBook(f"sqlite:///{tmp_path / 'ledger.db'}", filter_epsilon)
+    book = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}", filter_epsilon)
     book.register("notes", "fingerprint", ["a" * 64], "Ada")
     noises = [
         calibrate_part(PartPrivacy("vocabulary", 1.0, setting=setting)),  # type: ignore[arg-type]

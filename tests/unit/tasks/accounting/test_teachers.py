@@ -12,7 +12,7 @@ from connectors.interfaces.errors import ConfigError
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.teachers import (
     ANSWER_STEPS,
-    PartPrivacy,
+    TeacherPrivacy,
     affordable_answers,
     calibrate_part,
     epsilon_share,
@@ -28,22 +28,22 @@ from tests.support.data.golden import rows
 
 def test_the_papers_sigma_costs_what_the_design_found_and_ours_is_made_for_all_queries() -> None:
     for row in rows("gnmax"):
-        paper = paper_part(PartPrivacy("answers", 4.0, row["delta"], row["n_queries"]))
+        paper = paper_part(TeacherPrivacy("answers", 4.0, row["delta"], row["n_queries"]))
         assert paper.scale == 6.0
         assert paper.epsilon_exact == pytest.approx(row["eps"], rel=1e-5)
     for row in rows("gnmax", "max_queries_sigma6"):
         assert affordable_answers(6.0, row["eps"], row["delta"]) == row["n"]
     for row in rows("gnmax", "sigma_for_n"):
-        noise = calibrate_part(PartPrivacy("answers", row["eps"], row["delta"], row["n"]))
+        noise = calibrate_part(TeacherPrivacy("answers", row["eps"], row["delta"], row["n"]))
         assert noise.scale == pytest.approx(row["sigma"], rel=1e-5)
         assert noise.epsilon_exact <= row["eps"]
         assert epsilon_of([noise.charge.event], row["delta"]) == noise.epsilon_exact
 
 
 def test_label_counts_need_the_noise_of_the_design() -> None:
-    counts = PartPrivacy("labels", 0.4, 1e-6, 40)
+    counts = TeacherPrivacy("labels", 0.4, 1e-6, 40)
     assert calibrate_part(counts).scale == pytest.approx(9.9265, rel=1e-4)
-    exchanged = calibrate_part(PartPrivacy("labels", 0.4, 1e-6, 40, adjacency="replace_one"))
+    exchanged = calibrate_part(TeacherPrivacy("labels", 0.4, 1e-6, 40, adjacency="replace_one"))
     assert exchanged.scale == pytest.approx(14.038, rel=1e-4)
     assert paper_part(counts).scale == pytest.approx(exchanged.scale, rel=1e-4)
 
@@ -59,24 +59,24 @@ def test_one_teacher_never_moves_the_sums_further_than_is_claimed(answers: list[
     assert ((before >= 0) & (before <= ANSWER_STEPS)).all()
     moved = (before - after).astype(np.float64) / ANSWER_STEPS
     queries = len(answers)
-    assert np.linalg.norm(moved) <= part_sensitivity(PartPrivacy("answers", 1.0, 1e-5, queries)) + 1e-12
-    assert np.abs(moved).sum() <= part_sensitivity(PartPrivacy("answers", 1.0, 1e-5, queries, "laplace")) + 1e-12
+    assert np.linalg.norm(moved) <= part_sensitivity(TeacherPrivacy("answers", 1.0, 1e-5, queries)) + 1e-12
+    assert np.abs(moved).sum() <= part_sensitivity(TeacherPrivacy("answers", 1.0, 1e-5, queries, "laplace")) + 1e-12
     others = np.random.default_rng(queries).integers(0, 5 * ANSWER_STEPS, (queries, 2))
     checks = ((others + before).max(axis=1) - (others + after).max(axis=1)) / ANSWER_STEPS
-    assert np.linalg.norm(checks) <= part_sensitivity(PartPrivacy("checks", 1.0, 1e-5, queries)) + 1e-12
+    assert np.linalg.norm(checks) <= part_sensitivity(TeacherPrivacy("checks", 1.0, 1e-5, queries)) + 1e-12
 
 
 def test_the_claimed_sensitivity_is_reached_by_a_teacher_that_turns_round() -> None:
     moved = (in_steps(np.zeros(7)) - in_steps(np.ones(7))) / ANSWER_STEPS
-    assert np.linalg.norm(moved) == pytest.approx(part_sensitivity(PartPrivacy("answers", 1.0, 1e-5, 7)))
-    twice = part_sensitivity(PartPrivacy("answers", 1.0, 1e-5, 7, adjacency="replace_one"))
+    assert np.linalg.norm(moved) == pytest.approx(part_sensitivity(TeacherPrivacy("answers", 1.0, 1e-5, 7)))
+    twice = part_sensitivity(TeacherPrivacy("answers", 1.0, 1e-5, 7, adjacency="replace_one"))
     assert np.linalg.norm(2 * moved) == pytest.approx(twice), "a replaced row may move two teachers"
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 def test_as_many_unanimous_answers_survive_as_is_told(kind: str) -> None:
-    noise = calibrate_part(PartPrivacy("answers", 4.0, 1e-6, 12, kind))  # type: ignore[arg-type]
+    noise = calibrate_part(TeacherPrivacy("answers", 4.0, 1e-6, 12, kind))  # type: ignore[arg-type]
     draws = 20_000
     sums = np.tile(np.array([[15 * ANSWER_STEPS, 0]], dtype=np.int64), (draws, 1))
     add = add_discrete_gaussian if kind == "gaussian" else add_discrete_laplace
@@ -90,10 +90,10 @@ def test_as_many_unanimous_answers_survive_as_is_told(kind: str) -> None:
 
 
 def test_what_is_left_adds_up_to_the_budget() -> None:
-    labels = calibrate_part(PartPrivacy("labels", 0.4, 1e-5, 6))
+    labels = calibrate_part(TeacherPrivacy("labels", 0.4, 1e-5, 6))
     left = remaining_epsilon(4.0, 1e-5, [0.4])
-    checks = calibrate_part(PartPrivacy("checks", epsilon_share(left, 1e-5, 0.3), 1e-5, 100))
-    answers = calibrate_part(PartPrivacy("answers", epsilon_share(left, 1e-5, 0.7), 1e-5, 50))
+    checks = calibrate_part(TeacherPrivacy("checks", epsilon_share(left, 1e-5, 0.3), 1e-5, 100))
+    answers = calibrate_part(TeacherPrivacy("answers", epsilon_share(left, 1e-5, 0.7), 1e-5, 50))
     together = epsilon_of([one.charge.event for one in (labels, checks, answers)], 1e-5)
     assert together == pytest.approx(4.0, abs=1e-4)
     assert together <= 4.0
@@ -107,9 +107,9 @@ def test_numbers_that_promise_nothing_are_refused() -> None:
     for wrong in ({"epsilon": 0.0}, {"delta": 0.0}, {"numbers": 0}, {"epsilon": math.inf}):
         values = {"part": "answers", "epsilon": 1.0, "delta": 1e-5, "numbers": 3} | wrong
         with pytest.raises(ConfigError):
-            calibrate_part(PartPrivacy(**values))  # type: ignore[arg-type]
+            calibrate_part(TeacherPrivacy(**values))  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="smaller"):
-        calibrate_part(PartPrivacy("answers", 5000.0, 1e-5, 1))
-    bare = calibrate_part(PartPrivacy("labels", math.inf, 1e-5, 3, "none"))
+        calibrate_part(TeacherPrivacy("answers", 5000.0, 1e-5, 1))
+    bare = calibrate_part(TeacherPrivacy("labels", math.inf, 1e-5, 3, "none"))
     assert bare.charge.event["type"] == "non_private"
     assert bare.charge.mechanism == "none"

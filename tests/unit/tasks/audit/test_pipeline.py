@@ -17,7 +17,7 @@ from tasks.accounting.votes import calibrate
 from tasks.audit.canaries import Canary, make_canaries
 from tasks.audit.pipeline import (
     Guesses,
-    Question,
+    MembershipQuestion,
     attack_run,
     auc_interval,
     guess,
@@ -63,7 +63,7 @@ def evidence_of(epsilon: float, canaries: Sequence[Canary], rows: list[tuple[str
 
 def attacked(epsilon: float, rows: list[tuple[str, str]], leaked: bool = False) -> dict[str, Guesses]:
     evidence = evidence_of(epsilon, make_canaries(rows, CANARIES), rows, leaked)
-    question = Question(evidence.included, GUESSES, DELTA, 1 - 0.05 / 3)
+    question = MembershipQuestion(evidence.included, GUESSES, DELTA, 1 - 0.05 / 3)
     return {one.what: one for one in attack_run(evidence, 128, VOTES, question)}
 
 
@@ -98,7 +98,7 @@ def test_the_bound_of_a_mechanism_that_is_as_weak_as_it_says_stays_below() -> No
     rng = np.random.default_rng()
     included = rng.random(2000) < 0.5
     told = included ^ (rng.random(2000) > math.e / (1 + math.e))
-    found = guess("told", told + 1e-9 * rng.random(2000), Question(included, 1500, 0.0, 1 - 1e-6))
+    found = guess("told", told + 1e-9 * rng.random(2000), MembershipQuestion(included, 1500, 0.0, 1 - 1e-6))
     assert 0.3 < found.bound <= 1.0
 
 
@@ -152,7 +152,7 @@ def test_guesses_are_the_most_extreme_scores() -> None:
     included = np.array([True] * 10 + [False] * 10)
     scores = np.concatenate([np.linspace(1, 2, 10), np.linspace(-2, -1, 10)])
     scores[9], scores[19] = -3.0, 3.0
-    found = guess("scores", scores, Question(included, 4, 0.0, 0.95))
+    found = guess("scores", scores, MembershipQuestion(included, 4, 0.0, 0.95))
     assert (found.guesses, found.correct) == (4, 2)
     assert found.curve[0] == (0.0, 0.0)
     assert found.curve[-1] == (1.0, 1.0)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tasks.accounting.teachers import PartNoise, PartPrivacy, calibrate_part, paper_part
+from tasks.accounting.teachers import PartNoise, TeacherPrivacy, calibrate_part, paper_part
 from tasks.audit.teachers import Mechanism, Side, audit_teachers, likely_epsilon, release_of_a_run, sides_of
 from tasks.private.releases.keyphrase_release import NoisySums
 from tasks.private.releases.teachers import clean_answers, clean_checks
@@ -18,7 +18,7 @@ TRIALS = 400
 
 
 def noise_of(part: str, kind: str = "gaussian", epsilon: float = 4.0, queries: int = 6) -> PartNoise:
-    return calibrate_part(PartPrivacy(part, epsilon, 1e-5, queries, kind))  # type: ignore[arg-type]
+    return calibrate_part(TeacherPrivacy(part, epsilon, 1e-5, queries, kind))  # type: ignore[arg-type]
 
 
 def weaker(by: Callable[[PartNoise], float]) -> Mechanism:
@@ -67,7 +67,7 @@ def test_a_sound_part_passes_and_the_attack_proves_about_what_it_can(part: str, 
 
 @pytest.mark.statistical
 def test_the_papers_sigma_is_proven_to_cost_more_than_its_epsilon_for_many_queries() -> None:
-    printed = paper_part(PartPrivacy("answers", 4.0, 1e-6, 400))
+    printed = paper_part(TeacherPrivacy("answers", 4.0, 1e-6, 400))
     found = audit_teachers(printed, TRIALS)
     assert all(one.passed for one in found), "it keeps what is accounted"
     assert found[0].epsilons(1e-6)[1] > 4.0, "and not what is stated"

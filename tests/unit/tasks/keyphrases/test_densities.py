@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from tasks.keyphrases.densities import Member, Shape, members_of, windows
+from tasks.keyphrases.densities import DensityMember, Shape, members_of, windows
 from tasks.keyphrases.sequences import estimates
 from tasks.private.releases.keyphrase_release import features_at
 
@@ -33,7 +33,7 @@ def kernel(block: float, one: list[int], other: list[int], held: int) -> float:
     return float(np.exp(-((padded[0] - padded[1]) ** 2).sum()))
 
 
-def estimated(member: Member, document: list[int], prefix: list[int], term: int) -> float:
+def estimated(member: DensityMember, document: list[int], prefix: list[int], term: int) -> float:
     sums = features_at(member.of(np.array([document])), member.phases)
     return float(estimates(member, sums, np.array([prefix], dtype=np.int64), len(prefix))[0, term])
 

@@ -7,11 +7,11 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError
 from tasks.keyphrases.densities import Shape, members_of, windows
-from tasks.keyphrases.sequences import Choice, draw, draw_sequences, estimates
+from tasks.keyphrases.sequences import SequenceChoice, draw, draw_sequences, estimates
 from tasks.private.releases.keyphrase_release import features_at
 
 TERMS = 9
-ALL = Choice(0, 1.0)
+ALL = SequenceChoice(0, 1.0)
 
 
 def unit(rows: int, wide: int = 6) -> np.ndarray:
@@ -42,9 +42,9 @@ def test_phrases_are_drawn_in_proportion_to_their_estimates() -> None:
     drawn = draw(scores, ALL, np.random.default_rng(0))
     share = np.bincount(drawn, minlength=5) / len(drawn)
     assert np.abs(share - np.array([4, 2, 0, 0, 1]) / 7).max() < 0.02
-    sharp = draw(scores, Choice(0, 2.0), np.random.default_rng(0))
+    sharp = draw(scores, SequenceChoice(0, 2.0), np.random.default_rng(0))
     assert np.abs(np.bincount(sharp, minlength=5) / len(sharp) - np.array([16, 4, 0, 0, 1]) / 21).max() < 0.02
-    top = draw(scores, Choice(2, 1.0), np.random.default_rng(0))
+    top = draw(scores, SequenceChoice(2, 1.0), np.random.default_rng(0))
     assert set(top.tolist()) == {0, 1}
 
 
@@ -69,8 +69,8 @@ def test_sequences_follow_their_class_repeat_no_phrase_and_can_be_drawn_again(sa
             for phrases in documents
         ]
     )
-    first = draw_sequences(wanted, members, sums, 60, Choice(3, 1.0), np.random.default_rng(0))
-    again = draw_sequences(wanted, members, sums, 60, Choice(3, 1.0), np.random.default_rng(0))
+    first = draw_sequences(wanted, members, sums, 60, SequenceChoice(3, 1.0), np.random.default_rng(0))
+    again = draw_sequences(wanted, members, sums, 60, SequenceChoice(3, 1.0), np.random.default_rng(0))
     assert np.array_equal(first, again)
     assert first.shape == (120, 3)
     assert all(len(set(row)) == 3 for row in first.tolist())

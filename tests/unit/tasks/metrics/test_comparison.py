@@ -9,18 +9,18 @@ from scipy.stats import ttest_rel
 
 from flows.compare import text as compare_words
 from flows.compare.values import summary_of
-from tasks.metrics.comparison import Answer, Difference, difference, mean_curve, mean_of, verdict
+from tasks.metrics.comparison import CellResult, Difference, difference, mean_curve, mean_of, verdict
 from tasks.reporting.compare_report import Comparison, claims, drawings, markdown, page, tables
 
 OURS, THEIRS = [0.81, 0.84, 0.79, 0.86], [0.78, 0.83, 0.80, 0.80]
 
 
-def answer(row: str, seed: int, value: float | None, column: str = "all", **more: object) -> Answer:
+def answer(row: str, seed: int, value: float | None, column: str = "all", **more: object) -> CellResult:
     state = "failed" if value is None else "done"
-    return Answer(row, column, seed, state, {"accuracy": value, "fid": None}, **more)  # type: ignore[arg-type]
+    return CellResult(row, column, seed, state, {"accuracy": value, "fid": None}, **more)  # type: ignore[arg-type]
 
 
-def answers() -> list[Answer]:
+def answers() -> list[CellResult]:
     return [answer("WASP", n, one) for n, one in enumerate(OURS)] + [
         answer("PE", n, one) for n, one in enumerate(THEIRS)
     ]

@@ -3,7 +3,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from connectors.embedders.vector_cache import VectorStore
+from connectors.embedders.vector_cache import VectorCache
 from connectors.interfaces.errors import FinalError
 from tasks.steps import embed
 from tasks.steps.embed import embed_blocks, embed_texts
@@ -56,7 +56,7 @@ def test_progress_counts_every_text_repeated_ones_too():
 
 
 def test_a_text_that_is_kept_is_not_embedded_again(tmp_path):
-    embedder, kept, seen = LetterEmbedder(), VectorStore(tmp_path / "v.db"), []
+    embedder, kept, seen = LetterEmbedder(), VectorCache(tmp_path / "v.db"), []
     embed_texts(embedder, ["a", "ab"], kept=kept)
     vectors = embed_texts(embedder, ["b", "ab", "b", "a"], seen.append, kept)
     assert vectors.tolist() == [[0, 1], [1, 1], [0, 1], [1, 0]]
@@ -65,7 +65,7 @@ def test_a_text_that_is_kept_is_not_embedded_again(tmp_path):
 
 
 def test_what_is_given_away_may_be_changed_and_broken_vectors_are_not_kept(tmp_path):
-    embedder, kept = LetterEmbedder(), VectorStore(tmp_path / "v.db")
+    embedder, kept = LetterEmbedder(), VectorCache(tmp_path / "v.db")
     embed_texts(embedder, ["a", "b"], kept=kept)
     embed_texts(embedder, ["a", "b"], kept=kept)[:] = 9
     assert embed_texts(embedder, ["b", "a"], kept=kept).tolist() == [[0, 1], [1, 0]]
@@ -86,7 +86,7 @@ def test_blocks_are_the_whole_and_a_text_of_two_blocks_is_embedded_once(monkeypa
 
 def test_what_was_embedded_before_a_crash_is_kept(monkeypatch, tmp_path):
     monkeypatch.setattr(embed, "BLOCK", 2)
-    kept, texts = VectorStore(tmp_path / "v.db"), ["a", "b", "ab", "aab"]
+    kept, texts = VectorCache(tmp_path / "v.db"), ["a", "b", "ab", "aab"]
     next(embed_blocks(LetterEmbedder(), texts, kept=kept))
     again = LetterEmbedder()
     embed_texts(again, texts, kept=kept)

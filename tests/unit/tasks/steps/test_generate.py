@@ -10,7 +10,7 @@ import pytest
 from connectors.interfaces.errors import ConfigError, FinalError
 from connectors.interfaces.models import Completion, ModelSpec, keep_nothing
 from connectors.models.ngram.model import NgramModel
-from tasks.steps.generate import FAILURE_TYPES, ROW_TYPES, Request, generate
+from tasks.steps.generate import FAILURE_TYPES, ROW_TYPES, WritingRequest, generate
 from tasks.text.cleaning import normalised
 from tasks.text.prompts import Label, TaskCard
 
@@ -55,7 +55,9 @@ class Writer:
 
 def request(**changes):
     counts = {"spring": 10, "summer": 9, "winter": 10}
-    return Request(**({"card": CARD, "plm": "writer", "plm_index": 3, "iteration": 2, "counts": counts} | changes))
+    return WritingRequest(
+        **({"card": CARD, "plm": "writer", "plm_index": 3, "iteration": 2, "counts": counts} | changes)
+    )
 
 
 def share(part, replaced):
@@ -259,11 +261,11 @@ def test_the_embedded_model_writes_two_iterations_without_a_repeated_text():
     model = NgramModel.from_spec(ModelSpec("tiny", "ngram"))
     card = TaskCard("desk", "message", (Label("login_problem"), Label("delivery_delay")))
     counts = dict.fromkeys(card.label_names, 12)
-    first = generate(model, Request(card, "tiny", 0, 0, counts)).rows
+    first = generate(model, WritingRequest(card, "tiny", 0, 0, counts)).rows
     good = {label: tuple(group["text"][:6]) for label, group in first.groupby("label")}
     bad = {label: tuple(group["text"][6:]) for label, group in first.groupby("label")}
     earlier = frozenset(first["text"].map(normalised))
-    second = generate(model, Request(card, "tiny", 0, 1, counts, good, bad, seed=5, earlier=earlier))
+    second = generate(model, WritingRequest(card, "tiny", 0, 1, counts, good, bad, seed=5, earlier=earlier))
     assert second.shortfall == {}
     both = pd.concat([first, second.rows])
     assert len(both) == 48

@@ -4,13 +4,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from connectors.models.transformers.options import HfOptions  # noqa: E402
-from connectors.models.transformers.sampling import Request, RowSampler, nucleus  # noqa: E402
+from connectors.models.transformers.sampling import RowSampler, SamplingRequest, nucleus  # noqa: E402
 
 CPU = torch.device("cpu")
 
 
 def sampler(rows: int = 1, prompt=(), **options) -> RowSampler:
-    requests = [Request(i, list(prompt), 10, seed=1000 + i) for i in range(rows)]
+    requests = [SamplingRequest(i, list(prompt), 10, seed=1000 + i) for i in range(rows)]
     return RowSampler(HfOptions(**{"top_p": 1.0, **options}), requests, CPU, after_prompt=True)
 
 
@@ -39,7 +39,7 @@ def test_rows_and_steps_are_independent_and_a_stream_belongs_to_its_seed():
     assert len({int(token) for step in draws for token in step}) > 150
     again = sampler(50)
     assert all(torch.equal(again(ids, flat).argmax(-1), step) for step in draws)
-    alone = RowSampler(HfOptions(top_p=1.0), [Request(0, [], 10, seed=1017)], CPU, after_prompt=True)
+    alone = RowSampler(HfOptions(top_p=1.0), [SamplingRequest(0, [], 10, seed=1017)], CPU, after_prompt=True)
     assert [int(alone(ids[:1], flat[:1]).argmax()) for _ in range(4)] == [int(step[17]) for step in draws]
 
 

@@ -11,7 +11,7 @@ from connectors.interfaces.errors import ConfigError, PrivateInputError
 from connectors.interfaces.rows import RowsRef
 from connectors.rows.reader import read_rows
 from tasks.federation.partition import Partition, split_rows
-from tasks.private.federation.party_rows import Target, write_parties
+from tasks.private.federation.party_rows import PartyFolder, write_parties
 from tests.support.runs.pipeline import Pipeline, last_json
 
 LABELS = ["a"] * 400 + ["b"] * 250 + ["c"] * 50
@@ -23,8 +23,8 @@ def rows(path: Path, **more: list[str]) -> RowsRef:
     return RowsRef(str(path), person="person" if more else None)
 
 
-def target(folder: Path) -> Target:
-    return Target(folder / "parties", {"party.yaml": "name: {party}"}, folder / "problems")
+def target(folder: Path) -> PartyFolder:
+    return PartyFolder(folder / "parties", {"party.yaml": "name: {party}"}, folder / "problems")
 
 
 def test_every_row_lands_exactly_once_with_its_label(tmp_path: Path) -> None:

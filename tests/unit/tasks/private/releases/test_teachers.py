@@ -14,7 +14,7 @@ from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import ArtifactError, ConfigError, InputError, PrivateInputError
 from flows.methods.kd_tutor.run import KdRun
 from flows.releases.filter import _teacher_spec as teacher_spec
-from tasks.accounting.teachers import PartPrivacy, calibrate_part
+from tasks.accounting.teachers import TeacherPrivacy, calibrate_part
 from tasks.core.refs import Written
 from tasks.private.releases.keyphrase_release import NoisySums
 from tasks.private.releases.label_counts import clean_labels
@@ -89,7 +89,7 @@ def test_a_row_more_changes_the_answers_of_one_teacher_alone_bit_for_bit(tmp_pat
     changed = [number for number in range(4) if not np.array_equal(before[number], after[number])]
     assert changed == [shard_of("a new parcel", 4, 0, secret)]
     moved = (clean_answers(before).sums - clean_answers(after).sums) / 1024
-    assert np.linalg.norm(moved) <= calibrate_part(PartPrivacy("answers", 1.0, 1e-5, 20)).sensitivity
+    assert np.linalg.norm(moved) <= calibrate_part(TeacherPrivacy("answers", 1.0, 1e-5, 20)).sensitivity
 
 
 def test_answers_and_counts_are_charged_once_and_read_back_ever_after(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_teachers_never_learn_from_what_they_are_asked_about() -> None:
 
 
 def test_counts_are_of_labels_in_steps() -> None:
-    noise = calibrate_part(PartPrivacy("labels", 1.0, 1e-5, 2))
+    noise = calibrate_part(TeacherPrivacy("labels", 1.0, 1e-5, 2))
     assert clean_labels(["b", "a", "b", "unknown"], ["a", "b"], noise).sums.tolist() == [[128, 256]]
 
 

@@ -15,7 +15,7 @@ from flows.config.files import check_config
 from flows.engine.prepare import Prepared, prepare
 from flows.methods.wasp.config import WaspConfig
 from tasks.accounting.votes import vote_charge
-from tasks.private.data.rows import PrivateRows
+from tasks.private.data.rows import OpenedRows
 from tasks.private.diagnostics.internal import fid_against_private
 from tasks.private.voting import release
 from tasks.private.voting.ballot import Candidates
@@ -139,7 +139,7 @@ def test_a_private_text_is_embedded_once_while_it_is_there_and_its_vector_leaves
 
     def vectors(texts: tuple[str, ...]) -> np.ndarray:
         found = private_vectors(
-            opened(home, tmp_path / "rows.jsonl", [("x", "login_problem")]).tools, PrivateRows(texts, texts)
+            opened(home, tmp_path / "rows.jsonl", [("x", "login_problem")]).tools, OpenedRows(texts, texts)
         )
         assert np.array_equal(found, embed_alone(HashingEmbedder(32), texts))
         return found
