@@ -17,7 +17,7 @@ from connectors.ledger.verify import Audit, orphans
 
 
 class BookReader:
-    """The read methods of `ledger.BudgetBook`; they never wait for a writer."""
+    """The read methods of `ledger.PrivacyLedger`; they never wait for a writer."""
 
     def __init__(self, url: str, compose: Compose, clock: Clock = utc_now) -> None:
         self._store = LedgerStore(url)

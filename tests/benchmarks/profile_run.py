@@ -136,7 +136,7 @@ def _lines(values: Iterable[tuple[str, float]], whole: float) -> Iterator[str]:
 def step_of(stack: Stack) -> str:
     """Return the innermost step of a stack, or the part of the run that it belongs to."""
     for outer, inner in zip(reversed(stack[:-1]), reversed(stack[1:]), strict=True):
-        if outer.co_name == "carried_out" and place(outer.co_filename) == STEP_FILE:
+        if outer.co_name == "run_named" and place(outer.co_filename) == STEP_FILE:
             return inner.co_name
     names = {(place(code.co_filename), code.co_name) for code in stack}
     parts = {"finish_run": "end of the run", "running": "beginning of the run", "comparing": "beginning of the run"}

@@ -151,4 +151,4 @@ class TestUrl:
 
     def test_a_book_pickles_without_showing_its_password_in_print(self) -> None:
         book = pickle.loads(pickle.dumps(PrivacyLedger("postgresql://user:secret@h/d", zcdp)))
-        assert repr(book) == "BudgetBook('postgresql+psycopg2://user:***@h/d')"
+        assert repr(book) == "PrivacyLedger('postgresql+psycopg2://user:***@h/d')"

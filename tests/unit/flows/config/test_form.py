@@ -37,7 +37,7 @@ def test_every_field_has_a_title_a_description_and_a_place(model: str, name: str
 
 
 def test_every_group_says_what_it_is() -> None:
-    assert set(MODELS) >= {"WaspConfig", "PrivateRows", "Plm", "Privacy", "Method", "Execution"}
+    assert set(MODELS) >= {"WaspConfig", "PrivateRows", "Plm", "Privacy", "WaspMethod", "Execution"}
     for model, about in MODELS.items():
         assert len(about["description"]) > 10, model
     for name in SCHEMA["properties"]:
@@ -47,8 +47,8 @@ def test_every_group_says_what_it_is() -> None:
 @pytest.mark.parametrize(
     ("model", "name", "limits"),
     [
-        ("Method", "votes", {"minimum": 1, "maximum": 32}),
-        ("Method", "examples", {"minimum": 2, "maximum": 64}),
+        ("WaspMethod", "votes", {"minimum": 1, "maximum": 32}),
+        ("WaspMethod", "examples", {"minimum": 2, "maximum": 64}),
         ("Privacy", "delta", {"exclusiveMinimum": 1e-12, "exclusiveMaximum": 0.01}),
         ("Privacy", "calibration", {"enum": ["tight", "paper"]}),
         ("Plm", "batch_seconds", {"exclusiveMinimum": 0, "maximum": 3600}),

@@ -79,9 +79,9 @@ def test_a_registry_that_cannot_be_is_refused(tmp_path: Path, lines: str | None,
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"minimum": 5}, "minimum parties is 5"),
+        ({"minimum": 5}, "minimum parties: 5 is not allowed"),
         ({"only": ["party-1", "party-9"]}, "has no party 'party-9'"),
-        ({"colluding": 3}, "colluding is 3"),
+        ({"colluding": 3}, "colluding: 3 is not allowed"),
     ],
     ids=["minimum", "unknown", "colluding"],
 )

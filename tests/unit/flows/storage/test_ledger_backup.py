@@ -40,7 +40,7 @@ def test_backups_taken_while_a_run_writes_are_whole_and_the_latest_goes_into_a_f
 ) -> None:
     code = """
         from tasks.accounting.composition import filter_epsilon, laplace_event
-        book, one = BudgetBook(sys.argv[1], filter_epsilon), charge(event=laplace_event(0.001))
+        book, one = PrivacyLedger(sys.argv[1], filter_epsilon), charge(event=laplace_event(0.001))
         say("ready"); sys.stdin.readline()
         for n in range(400):
             book.reserve("desk", plan(f"run-{n}", charges=[one]), "me")
