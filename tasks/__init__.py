@@ -1,3 +1,3 @@
-"""What a step computes: plain functions, values in, values out."""
+"""Computations of the steps: plain functions, values in, values out."""
 
 import connectors  # noqa: F401  (it settles how threads wait, before numba and torch are loaded here)

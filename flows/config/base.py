@@ -79,7 +79,7 @@ class AnyConfig(Strict):
 
     @property
     def result_size(self) -> int:
-        """How many texts the result should hold."""
+        """Number of texts in the result."""
         return self.method.result_size
 
     @property
@@ -214,17 +214,17 @@ class RunConfig(AnyConfig):
 
     @property
     def teaches_alone(self) -> bool:
-        """Whether teachers and label counts are the method itself, which then have the whole budget."""
+        """True if teachers and label counts are the method itself and have the whole budget."""
         return False
 
     @property
     def adds_epsilons(self) -> bool:
-        """Whether the releases of the method have pure epsilons, which are simply added."""
+        """True if the releases of the method have pure epsilons, which are added."""
         return False
 
     @property
     def result_size(self) -> int:
-        """How many texts the result should hold: those that are written, or pass the filter."""
+        """Number of texts in the result: all generated texts, or those that pass the filter."""
         if self.filter == "discriminator" and self.filtering is not None:
             return max(1, round(self.method.result_size * self.filtering.keep))
         return self.method.result_size

@@ -15,7 +15,7 @@ SEEDS = ("seed", "noise_seed", "generator", "noise_generator")
 
 
 class TrainingPrivacy(Privacy):
-    """What is promised: one added or removed row, by an accountant of Poisson sampling. Nothing else is accounted."""
+    """Guarantee for one added or removed row, by an accountant of Poisson sampling. Nothing else is accounted."""
 
     adjacency: Literal["add_remove"] = Field(
         "add_remove", description="What an attacker may not tell: that a row is there. No other is accounted here."

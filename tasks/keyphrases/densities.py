@@ -75,8 +75,8 @@ class Shape:
 class DensityMember:
     """Public data of one density.
 
-    `angles` (places, terms, F): the angle of each term at each place of a sequence. The angle of a sequence is the sum
-    over its places. `phases` (F,) are added to features that are not paired.
+    `angles` (places, terms, F): the angle of each term at each position of a sequence. The angle of a sequence is the
+    sum over its places. `phases` (F,) are added to features that are not paired.
     """
 
     angles: Floats
@@ -93,8 +93,8 @@ class DensityMember:
         Missing phrases are zeros.
         """
         total = np.zeros((len(sequences), self.angles.shape[2]))
-        for place in range(sequences.shape[1]):
-            total += self.angles[place, sequences[:, place]]
+        for position in range(sequences.shape[1]):
+            total += self.angles[position, sequences[:, position]]
         return total
 
 

@@ -38,14 +38,14 @@ class SequenceChoice:
     sharpness: float = 1.0
 
 
-def estimates(member: DensityMember, sums: Floats, prefixes: Ints, place: int) -> Singles:
+def estimates(member: DensityMember, sums: Floats, prefixes: Ints, position: int) -> Singles:
     """Return the estimated kernel sum of every term after each prefix, (n, terms).
 
     `sums` (n, 2 D): the noisy sums of features of each prefix' class. `prefixes` (n, phrases so far). By
     cos(a + b) = cos a cos b - sin a sin b, all terms are one matrix product, whose size does not depend on the
     dimension of the vectors.
     """
-    return _product(_before(member, sums, prefixes), _after(member, place))
+    return _product(_before(member, sums, prefixes), _after(member, position))
 
 
 def draw_sequences(
@@ -69,13 +69,13 @@ def draw_sequences(
     parts = np.split(sums, len(members), axis=1)
     sequences = np.zeros((len(sums) * count, 0), dtype=np.int64)
     of_class = np.repeat(np.arange(len(sums)), count)
-    for place in range(shape.length):
+    for position in range(shape.length):
         alone = shape.sampling == "independent"
-        index = 0 if alone else shape.member_for(place + 1)
-        after = _after(members[index], 0 if alone else place)
+        index = 0 if alone else shape.member_for(position + 1)
+        after = _after(members[index], 0 if alone else position)
         chosen = []
         for rows in np.array_split(np.arange(len(sequences)), max(1, -(-len(sequences) // ROWS_AT_ONCE))):
-            before = _before(members[index], parts[index][of_class[rows]], sequences[rows, : 0 if alone else place])
+            before = _before(members[index], parts[index][of_class[rows]], sequences[rows, : 0 if alone else position])
             chosen.append(draw(_open(_product(before, after), sequences[rows]), choice, rng))
         sequences = np.concatenate([sequences, np.concatenate(chosen)[:, None]], axis=1)
     return sequences
@@ -109,9 +109,9 @@ def _before(member: DensityMember, sums: Floats, prefixes: Ints) -> Singles:
     return np.asarray(np.concatenate([of_cos, of_sin], axis=1) / angles.shape[1], dtype=np.float32)
 
 
-def _after(member: DensityMember, place: int) -> Singles:
-    """Return cos and sin of every term's angles at a place, (2 F, terms)."""
-    angles = member.angles[place]
+def _after(member: DensityMember, position: int) -> Singles:
+    """Return cos and sin of every term's angles at a position, (2 F, terms)."""
+    angles = member.angles[position]
     return np.asarray(np.concatenate([np.cos(angles), np.sin(angles)], axis=1).T, dtype=np.float32)
 
 

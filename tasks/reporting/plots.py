@@ -126,7 +126,7 @@ def balance_plot(report: Report, form: Form = "svg") -> bytes | None:
         axes = figure.subplots()
         positions = range(len(shown))
         axes.barh(
-            [place - 0.27 for place in positions],
+            [position - 0.27 for position in positions],
             [share.tutor for share in shown],
             0.25,
             color=PALETTE[0],
@@ -134,7 +134,9 @@ def balance_plot(report: Report, form: Form = "svg") -> bytes | None:
         )
         axes.barh(positions, [share.texts for share in shown], 0.25, color=PALETTE[1], label="selected texts")
         measured = [
-            (place + 0.27, share.test) for place, share in zip(positions, shown, strict=True) if share.test is not None
+            (position + 0.27, share.test)
+            for position, share in zip(positions, shown, strict=True)
+            if share.test is not None
         ]
         if measured:
             axes.barh(*_columns(measured), 0.25, color=PALETTE[2], label="test rows")

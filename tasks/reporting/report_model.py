@@ -71,7 +71,7 @@ class Plan:
 
     @property
     def affected(self) -> str:
-        """What of the output depends on the releases: the statement of the first release of the method."""
+        """Parts of the output that depend on the releases, as the method's first release states them."""
         stated = [release.affected for release in self.released if release.affected]
         own = [release.affected for release in self.released if release.affected and release.kind != "teachers"]
         return (own or stated or [""])[0]
@@ -282,8 +282,8 @@ def _plan(values: Mapping[str, Any]) -> Plan:
         released = tuple(Released(kind, kind, values[key]) for key, kind in earlier.items() if values.get(key))
         if not {release.kind for release in released} - {"moments", "teachers"} and values["sigma"]:
             released = (Released("votes", "votes"), *released)
-    kept = {name: value for name, value in values.items() if name not in earlier and name != "released"}
-    return Plan(**kept, released=released)
+    others = {name: value for name, value in values.items() if name not in earlier and name != "released"}
+    return Plan(**others, released=released)
 
 
 def _section(values: Mapping[str, Any]) -> Section:

@@ -19,24 +19,24 @@ BLOCK = 8192
 
 
 def embed_texts(
-    embedder: Embedder, texts: Sequence[str], advance: Advance | None = None, kept: VectorStore | None = None
+    embedder: Embedder, texts: Sequence[str], advance: Advance | None = None, cache: VectorStore | None = None
 ) -> Matrix:
     """Return one vector per text in order, float32 of shape (texts, dimension).
 
     Equal texts are embedded once.
-    `advance` is called for every text. `kept`: a cache of vectors; never pass it together with private texts. Raises
+    `advance` is called for every text. `cache`: a cache of vectors; never pass it together with private texts. Raises
     FinalError if the embedder returns vectors of a wrong shape or with non-finite numbers.
     """
     vectors = np.empty((len(texts), embedder.dimension), dtype=np.float32)
     start = 0
-    for block in embed_blocks(embedder, texts, advance, kept):
+    for block in embed_blocks(embedder, texts, advance, cache):
         vectors[start : start + len(block)] = block
         start += len(block)
     return vectors
 
 
 def embed_blocks(
-    embedder: Embedder, texts: Sequence[str], advance: Advance | None = None, kept: VectorStore | None = None
+    embedder: Embedder, texts: Sequence[str], advance: Advance | None = None, cache: VectorStore | None = None
 ) -> Iterator[Matrix]:
     """Yield the vectors of `embed_texts` in blocks of at most `BLOCK` texts.
 
@@ -49,7 +49,7 @@ def embed_blocks(
     for number in range(max(1, -(-len(texts) // BLOCK))):
         block = texts[number * BLOCK : (number + 1) * BLOCK]
         distinct = [text for text in dict.fromkeys(block) if text not in recurring]
-        vectors = dict(zip(distinct, _new(embedder, distinct, advance, kept), strict=True))
+        vectors = dict(zip(distinct, _new(embedder, distinct, advance, cache), strict=True))
         yield np.array([recurring[text] if text in recurring else vectors[text] for text in block], np.float32).reshape(
             len(block), embedder.dimension
         )
@@ -58,8 +58,8 @@ def embed_blocks(
         recurring |= {text: vectors[text].copy() for text in distinct if last[text] > number}
 
 
-def _new(embedder: Embedder, texts: list[str], advance: Advance | None, kept: VectorStore | None) -> Matrix:
-    cached = kept.find(texts) if kept is not None else {}
+def _new(embedder: Embedder, texts: list[str], advance: Advance | None, cache: VectorStore | None) -> Matrix:
+    cached = cache.find(texts) if cache is not None else {}
     missing = [index for index in range(len(texts)) if index not in cached]
     vectors = np.empty((len(texts), embedder.dimension), dtype=np.float32)
     for index, vector in cached.items():
@@ -69,8 +69,8 @@ def _new(embedder: Embedder, texts: list[str], advance: Advance | None, kept: Ve
     if missing:
         new = [texts[index] for index in missing]
         vectors[missing] = _checked(embedder, embedder.embed(new, advance), len(new))
-        if kept is not None:
-            kept.keep(new, vectors[missing])
+        if cache is not None:
+            cache.keep(new, vectors[missing])
     return vectors
 
 

@@ -167,7 +167,7 @@ def _again(embedder: Any, texts: Sequence[str], rounds: int) -> Line:
             found: list[Any] = []
 
             def once(file: Path = Path(home) / "vectors.db", found: list[Any] = found) -> None:
-                found.append(embed_texts(embedder, texts, kept=VectorCache(file)))
+                found.append(embed_texts(embedder, texts, cache=VectorCache(file)))
 
             first.append(seconds(once, time.process_time))
             second.append(seconds(once, time.process_time))

@@ -57,7 +57,7 @@ def test_progress_counts_every_text_repeated_ones_too():
 
 def test_a_text_that_is_kept_is_not_embedded_again(tmp_path):
     embedder, kept, seen = LetterEmbedder(), VectorCache(tmp_path / "v.db"), []
-    embed_texts(embedder, ["a", "ab"], kept=kept)
+    embed_texts(embedder, ["a", "ab"], cache=kept)
     vectors = embed_texts(embedder, ["b", "ab", "b", "a"], seen.append, kept)
     assert vectors.tolist() == [[0, 1], [1, 1], [0, 1], [1, 0]]
     assert embedder.asked == ["a", "ab", "b"]
@@ -66,11 +66,11 @@ def test_a_text_that_is_kept_is_not_embedded_again(tmp_path):
 
 def test_what_is_given_away_may_be_changed_and_broken_vectors_are_not_kept(tmp_path):
     embedder, kept = LetterEmbedder(), VectorCache(tmp_path / "v.db")
-    embed_texts(embedder, ["a", "b"], kept=kept)
-    embed_texts(embedder, ["a", "b"], kept=kept)[:] = 9
-    assert embed_texts(embedder, ["b", "a"], kept=kept).tolist() == [[0, 1], [1, 0]]
+    embed_texts(embedder, ["a", "b"], cache=kept)
+    embed_texts(embedder, ["a", "b"], cache=kept)[:] = 9
+    assert embed_texts(embedder, ["b", "a"], cache=kept).tolist() == [[0, 1], [1, 0]]
     with pytest.raises(FinalError, match="infinite"):
-        embed_texts(Broken(np.array([[1, np.nan]], dtype=np.float32)), ["c"], kept=kept)
+        embed_texts(Broken(np.array([[1, np.nan]], dtype=np.float32)), ["c"], cache=kept)
     assert kept.find(["c"]) == {}
 
 
@@ -87,9 +87,9 @@ def test_blocks_are_the_whole_and_a_text_of_two_blocks_is_embedded_once(monkeypa
 def test_what_was_embedded_before_a_crash_is_kept(monkeypatch, tmp_path):
     monkeypatch.setattr(embed, "BLOCK", 2)
     kept, texts = VectorCache(tmp_path / "v.db"), ["a", "b", "ab", "aab"]
-    next(embed_blocks(LetterEmbedder(), texts, kept=kept))
+    next(embed_blocks(LetterEmbedder(), texts, cache=kept))
     again = LetterEmbedder()
-    embed_texts(again, texts, kept=kept)
+    embed_texts(again, texts, cache=kept)
     assert again.asked == ["ab", "aab"]
 
 
