@@ -63,11 +63,12 @@ test-all: $(READY) ## everything but the browser: slow, chaos and statistical te
 test-e2e: $(READY) ## the pages of Prefect and MLflow in Chromium; screenshots in tests/output (needs chromium, chromium-driver)
 	$(BIN)/python -m pytest -m browser tests/e2e/browser
 
-check: $(READY) ## format, lint, types, layers, known vulnerabilities of packages
+check: $(READY) ## format, lint, types, layers, prose, known vulnerabilities of packages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python infra/prose.py
 	$(BIN)/python infra/audit_dependencies.py
 
 bench: $(READY) ## benchmarks: ratios against a peer or a floor of the same run

@@ -20,8 +20,7 @@ from flows.catalog import find_method
 from flows.engine.approval import Approval
 from flows.engine.federation import parties_happened
 from flows.engine.run_page import result_line
-from flows.engine.sent_prompts import outgoing
-from flows.engine.summary import summary
+from flows.engine.summary import outgoing, summary
 from flows.engine.tracking import serving
 from flows.engine.usefulness import advice, usefulness
 from flows.runtime.manifest import now, versions

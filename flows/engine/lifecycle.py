@@ -15,9 +15,8 @@ from connectors.interfaces.errors import ConfigError, TooFewTextsError, WaspErro
 from flows.catalog import find_flow
 from flows.config.base import AnyConfig
 from flows.engine.approval import Approval, ask
-from flows.engine.estimates import measured_lengths
 from flows.engine.method import Releases
-from flows.engine.plan import plan_of
+from flows.engine.plan import measured_lengths, plan_of
 from flows.engine.prepare import Prepared, prepare
 from flows.engine.run import Run
 from flows.engine.tools import RunTools

@@ -10,18 +10,21 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import WaspError
+from connectors.models.base.completion_store import CompletionStore, Lengths
 from flows.config.base import AnyConfig, RunConfig
 from flows.config.execution import Execution
 from flows.config.method import Asks
 from flows.engine import text
 from flows.engine.federation import parties_planned, planned_lines
 from flows.engine.method import Releases
+from flows.engine.tools import RunTools
 from tasks.accounting.no_noise import finite
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.text.prompts import TaskCard, contrastive, zero_shot
 
 if TYPE_CHECKING:
     from connectors.models.base.completion_store import Lengths
+
 
 RELEASE_KEYS: dict[str, Any] = dict.fromkeys(("training", "keyphrases", "words", "moments", "density", "expected"))
 RELEASE_KEYS |= {"beside": []}
@@ -53,7 +56,7 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
     Raises ConfigError for an invalid task file or invalid numbers.
     """
     from flows.config.task_files import load_task
-    from flows.engine.estimates import measured_lengths
+    from flows.engine.plan import measured_lengths
     from flows.engine.prepare import check_numbers, releases_of
     from flows.engine.tools import RunTools
     from flows.engine.warnings import warnings_of
@@ -283,3 +286,25 @@ def protected(privacy: VotePrivacy) -> str:
     if privacy.protects == "record":
         return "record"
     return f"person (at most {privacy.rows_per_person} rows of each, joined by {privacy.aggregation})"
+
+
+MIN_COMPLETIONS = 5
+"""Cached completions that an estimate needs."""
+
+
+def measured_lengths(tools: RunTools) -> dict[str, Lengths]:
+    """Return tokens and speed of each PLM with cached completions (of a preview or another run).
+
+    No model is called. A model that cannot be opened has no lengths; a run reports the reason.
+    """
+    store, measured = CompletionStore(tools.home / "completions"), {}
+    if not store.identities():
+        return {}
+    for name in tools.models:
+        try:
+            lengths = store.lengths(getattr(tools.model(name), "shelf", tools.model(name).identity))
+        except WaspError:
+            continue
+        if lengths.answers >= MIN_COMPLETIONS:
+            measured[name] = lengths
+    return measured

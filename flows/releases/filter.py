@@ -15,8 +15,7 @@ from tasks.core.refs import Written
 from tasks.prefect.private import ask_teachers, check_teachers, teach
 from tasks.prefect.runtime import embed_samples, results, run_step, submit_step
 from tasks.prefect.teachers import select_texts, train_discriminator
-from tasks.steps.teachers import TeacherSpec
-from tasks.steps.tutor_student import SelectSpec
+from tasks.steps.teachers import SelectSpec, TeacherSpec
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge

@@ -7,9 +7,8 @@ from typing import Any
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.tools import Tools
 from tasks.prefect.runtime import outcome, step
-from tasks.steps import keyphrases, phrase_texts
-from tasks.steps.keyphrases import DensitySpec, Terms, VocabularySpec
-from tasks.steps.phrase_texts import PhraseRows
+from tasks.steps import keyphrases
+from tasks.steps.keyphrases import DensitySpec, PhraseRows, Terms, VocabularySpec
 
 
 @step("choose terms")
@@ -29,5 +28,5 @@ def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: Artifac
 @step("phrases as texts")
 def phrases_as_texts(tools: Tools, job: PhraseRows) -> Any:
     """Write the sequences of phrases as the texts."""
-    written, why = phrase_texts.write(tools, job)
+    written, why = keyphrases.write(tools, job)
     return outcome(written, written.samples, why)

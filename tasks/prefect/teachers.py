@@ -9,11 +9,10 @@ from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Reference, Written
 from tasks.core.tools import Tools
 from tasks.prefect.runtime import outcome, step
-from tasks.steps import dp_classifier, tutor_student
+from tasks.steps import dp_classifier, teachers
 from tasks.steps.dp_classifier import ClassifySpec
 from tasks.steps.dp_sgd import Tuned
-from tasks.steps.teachers import TeacherSpec
-from tasks.steps.tutor_student import SelectSpec
+from tasks.steps.teachers import SelectSpec, TeacherSpec
 
 
 @step("train discriminator")
@@ -21,7 +20,7 @@ def train_discriminator(
     tools: Tools, spec: TeacherSpec, written: Sequence[Written], answers: ArtifactRef, checks: ArtifactRef | None
 ) -> Any:
     """Train the student discriminator on the teachers' noisy answers to the queries."""
-    ref, why = tutor_student.train_discriminator(tools, spec, written, answers, checks)
+    ref, why = teachers.train_discriminator(tools, spec, written, answers, checks)
     return outcome(ref, ref, why)
 
 
@@ -35,5 +34,5 @@ def test_classifier(tools: Tools, spec: ClassifySpec, trained: Tuned, test: Refe
 @step("select texts")
 def select_texts(tools: Tools, spec: SelectSpec, written: Sequence[Written], discriminator: ArtifactRef | None) -> Any:
     """Select the texts that the student classifies as private, a share per class."""
-    selected, why = tutor_student.select_texts(tools, spec, written, discriminator)
+    selected, why = teachers.select_texts(tools, spec, written, discriminator)
     return outcome(selected, selected[0].samples, why)

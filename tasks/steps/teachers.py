@@ -5,25 +5,38 @@ Song et al. 2024, Eq. 1. Only tasks/private/releases/teachers.py reads private r
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.errors import InputError
 from connectors.interfaces.ledger import StoredRelease
+from connectors.interfaces.models import Usage
 from tasks.accounting.teachers import PartNoise
 from tasks.core.refs import Written
-from tasks.core.reuse import step_key
+from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
 from tasks.private.releases.parts import TeacherReleaseJob
-from tasks.private.releases.teachers import PublicTexts, TeacherJob, ask_teacher, release_answers, train_teacher
+from tasks.private.releases.teachers import (
+    CLASSES,
+    PublicTexts,
+    TeacherJob,
+    ask_teacher,
+    release_answers,
+    train_teacher,
+)
 from tasks.steps.label_counts import release_key
 from tasks.steps.release_artifact import sums_table, write_release
 from tasks.steps.texts import content, read_samples, read_vectors
-from tasks.students.spec import StudentSpec, settings
+from tasks.students.spec import StudentSpec, TrainingRows, settings
+from tasks.students.train import load_student, train_student
+from tasks.text.class_balance import Shares, texts_per_class
 from tasks.text.prompts import seed_of
 from tasks.text.usable_texts import require_usable
 
@@ -195,3 +208,133 @@ def _released(
     return write_release(
         tools, spec.dataset, (f"runs/{tools.run_id}/{noise.privacy.part}/release.parquet", key), draw, sums_table
     )
+
+
+COUNTS_FILE = "told.json"
+"""File in the student's folder: the number of training queries, and how many had the answer 'private'."""
+
+SELECTED = "selected"
+"""Folder of the selected texts in an iteration."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectSpec:
+    """Selection of `count` texts, divided over the classes by `shares`.
+
+    `best`: select the texts with the highest probability of being private. Otherwise select texts that the student
+    classifies as private, drawn with `seed`. If a class has too few of them, the next most likely texts follow.
+    """
+
+    iteration: int
+    count: int
+    labels: tuple[str, ...]
+    shares: Shares
+    best: bool
+    seed: int
+
+
+def train_discriminator(
+    tools: Tools, spec: TeacherSpec, written: Sequence[Written], answers: ArtifactRef, checks: ArtifactRef | None
+) -> tuple[ArtifactRef, str]:
+    """Train the student discriminator on noisy labels of queries (Eq. 2)."""
+    folder = f"runs/{tools.run_id}/discriminator"
+    inputs = {"answers": answers.sha256, "samples": content([entry.samples for entry in written])}
+    key = step_key("distill", {"student": settings(spec.student), "embedder": embedder_of(tools, spec)}, inputs)
+
+    def make() -> ArtifactRef:
+        samples = read_samples(tools, written)
+        queries = shown_to(len(samples), 0, spec).queries
+        if checks is not None:
+            queries = tuple(queries[index] for index in sure_of(tools, spec, checks))
+        table = tools.artifacts.read_table(answers)["sum"].to_numpy().reshape(-1, len(CLASSES))
+        labels = [CLASSES[int(second > first)] for first, second in table]
+        texts = texts_of(tools, spec, written, samples, queries)
+        rows = TrainingRows(texts.texts, labels, CLASSES, texts.vectors)
+        return tools.artifacts.write_folder(folder, lambda target: _distill(spec, rows, target), key)
+
+    return make_once(tools.artifacts, folder, key, make)
+
+
+def select_texts(
+    tools: Tools, spec: SelectSpec, written: Sequence[Written], discriminator: ArtifactRef | None
+) -> tuple[list[Written], str]:
+    """Select texts that the student classifies as private, per class of `spec`.
+
+    Writes selection.parquet (sample_id, score, kept) and a table of the selected texts for every table of `written`.
+    Without a discriminator the seed draws the texts.
+    """
+    path = f"runs/{tools.run_id}/selection.parquet"
+    inputs = {"samples": content([entry.samples for entry in written])}
+    inputs["discriminator"] = discriminator.sha256 if discriminator else "none"
+    key = step_key("select_texts", asdict(spec) | {"labels": list(spec.labels), "shares": list(spec.shares)}, inputs)
+
+    def make() -> ArtifactRef:
+        samples = read_samples(tools, written)
+        scores = _scores(tools, written, samples, discriminator)
+        mask = choose_mask(samples["label"].tolist(), scores, spec)
+        columns = {"sample_id": samples["sample_id"], "score": scores, "kept": mask}
+        return tools.artifacts.write_table(path, pd.DataFrame(columns), key)
+
+    selection, why = make_once(tools.artifacts, path, key, make)
+    table = tools.artifacts.read_table(selection)
+    ids = set(table.loc[table["kept"], "sample_id"].tolist())
+    return [_selected_table(tools, entry, ids, key) for entry in written], why
+
+
+def choose_mask(labels: Sequence[str], scores: np.ndarray[Any, Any], spec: SelectSpec) -> np.ndarray[Any, Any]:
+    """Return a mask of the selected texts; `scores` are probabilities of private."""
+    drawn = np.random.default_rng(seed_of("select", spec.seed)).permutation(len(labels))
+    order = np.lexsort((drawn, -scores)) if spec.best else np.lexsort((drawn, -scores * (scores < 0.5), scores < 0.5))
+    counts = texts_per_class(spec.count, spec.labels, shares=spec.shares)
+    mask = np.zeros(len(labels), dtype=bool)
+    for index in order:
+        if counts[labels[index]] > 0:
+            counts[labels[index]] -= 1
+            mask[index] = True
+    return mask
+
+
+def _distill(spec: TeacherSpec, rows: TrainingRows, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    private = sum(label == CLASSES[1] for label in rows.labels)
+    counts = {"queries": len(rows.labels), "private": private}
+    if 0 < private < len(rows.labels):
+        train_student(spec.student, rows, folder)
+    (folder / COUNTS_FILE).write_text(json.dumps(counts), encoding="utf-8")
+
+
+def _scores(
+    tools: Tools, written: Sequence[Written], samples: pd.DataFrame, discriminator: ArtifactRef | None
+) -> np.ndarray[Any, Any]:
+    """Return the student's probability of private per text; 0.5 if untrained."""
+    nothing = np.full(len(samples), 0.5)
+    if discriminator is None:
+        return nothing
+    folder = tools.artifacts.read_folder(discriminator)
+    # A classifier trained on the rows by DP-SGD has no query counts.
+    counts = (
+        {"private": 1, "queries": 2}
+        if not (folder / COUNTS_FILE).exists()
+        else json.loads((folder / COUNTS_FILE).read_text(encoding="utf-8"))
+    )
+    if not 0 < counts["private"] < counts["queries"]:
+        return nothing
+    vectors = read_vectors(tools, written) if all(entry.vectors is not None for entry in written) else None
+    probabilities: np.ndarray[Any, Any] = load_student(folder)(samples["text"].tolist(), vectors).probabilities[:, 1]
+    return probabilities
+
+
+def _selected_table(tools: Tools, entry: Written, ids: set[int], key: StepKey) -> Written:
+    """Write the selected texts of one table; their language model is unchanged."""
+    parts = [f"runs/{tools.run_id}/iteration={entry.iteration}", SELECTED, *([entry.part] if entry.part else [])]
+    path = f"{'/'.join(parts)}/plm={entry.plm}/samples.parquet"
+    own_key = step_key("select_texts", {"selection": key.key}, {"samples": entry.samples.sha256})
+
+    def make() -> ArtifactRef:
+        table = tools.artifacts.read_table(entry.samples)
+        info = {"usage": asdict(Usage()), "failures": {}, "shortfall": {}, "down": entry.down}
+        selected = table[table["sample_id"].isin(ids)].reset_index(drop=True)
+        return tools.artifacts.write_table(path, selected, own_key, info)
+
+    samples, _ = make_once(tools.artifacts, path, own_key, make)
+    return replace(entry, samples=samples, vectors=None, part="/".join(parts[1:]))

@@ -111,7 +111,7 @@ MEANING = {
         "tasks/private/data/rows.py",
     ],
     "draw_phrases": ["tasks/keyphrases/sequences.py", "tasks/keyphrases/densities.py", "tasks/steps/keyphrases.py"],
-    "phrases": ["tasks/steps/phrase_texts.py", "tasks/keyphrases/phrases.py"],
+    "phrases": ["tasks/steps/keyphrases.py", "tasks/keyphrases/phrases.py"],
     "tune": [
         "tasks/private/training/dp_train.py",
         "tasks/private/noise/entropy.py",
@@ -147,8 +147,8 @@ MEANING = {
         *NOISE,
         "tasks/steps/teachers.py",
     ],
-    "distill": ["tasks/steps/tutor_student.py", "tasks/private/releases/teachers.py"],
-    "select_texts": ["tasks/steps/tutor_student.py", "tasks/text/class_balance.py"],
+    "distill": ["tasks/steps/teachers.py", "tasks/private/releases/teachers.py"],
+    "select_texts": ["tasks/steps/teachers.py", "tasks/text/class_balance.py"],
     "classify": [
         "tasks/private/training/tuned_classifier.py",
         "tasks/private/training/dp_train.py",

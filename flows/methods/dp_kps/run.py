@@ -16,8 +16,7 @@ from tasks.core.refs import Reference, Written
 from tasks.keyphrases.sequences import SequenceChoice
 from tasks.prefect.keyphrases import phrases_as_texts
 from tasks.prefect.runtime import embed_samples, run_step
-from tasks.steps.keyphrases import DensitySpec, Terms, VocabularySpec
-from tasks.steps.phrase_texts import PhraseRows
+from tasks.steps.keyphrases import DensitySpec, PhraseRows, Terms, VocabularySpec
 from tasks.steps.texts import Seeds, WriteJob
 from tasks.text.class_balance import texts_per_class
 

@@ -12,11 +12,11 @@ from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.run import DpKpsRun
 from flows.runtime.manifest import open_book
 from tasks.core.refs import Written
-from tasks.steps import keyphrases, phrase_texts
+from tasks.steps import keyphrases
 from tasks.steps import moments as adapting
 from tasks.steps import texts as writing
+from tasks.steps.keyphrases import PhraseRows
 from tasks.steps.moments import MomentsSpec
-from tasks.steps.phrase_texts import PhraseRows
 from tests.support.processes.release_path import Tell
 
 TERMS = ("private", "row", "number", "about", "login", "problem", "billing", "question", "slow", "internet", "delivery")
@@ -57,7 +57,7 @@ def release_path(home: Path, rows: str, tell: Tell) -> None:
     told("density", density)
     sequences, _ = keyphrases.draw_phrases(tools, run.density_spec, terms, density)
     told("sequences", sequences)
-    texts, _ = phrase_texts.write(tools, PhraseRows(sequences, run.prepared.card.label_names, 96))
+    texts, _ = keyphrases.write(tools, PhraseRows(sequences, run.prepared.card.label_names, 96))
     told("texts", texts.samples)
     vectors, _ = writing.embed_samples(tools, texts.samples)
     written = [Written(texts.plm, texts.iteration, texts.samples, vectors)]

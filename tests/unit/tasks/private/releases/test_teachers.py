@@ -19,10 +19,10 @@ from tasks.core.refs import Written
 from tasks.private.releases.keyphrase_release import NoisySums
 from tasks.private.releases.label_counts import clean_labels
 from tasks.private.releases.teachers import TeacherJob, clean_answers, shard, shard_of
-from tasks.steps import label_counts, tutor_student
+from tasks.steps import label_counts, teachers
 from tasks.steps import teachers as teaching
 from tasks.steps.label_counts import LabelSpec
-from tasks.steps.tutor_student import SelectSpec
+from tasks.steps.teachers import SelectSpec
 from tasks.students.spec import StudentSpec
 from tests.support.data.short_texts import LABELS
 from tests.support.models.tiny import save_roberta
@@ -142,7 +142,7 @@ def test_only_sure_queries_are_answered_and_both_looks_are_paid(tmp_path: Path) 
     assert found["answers"].sums.shape[0] == len(teaching.sure_of(run.tools, spec, checks)) <= 6
     assert spec.answers.privacy.numbers == 6, "paid for, whether or not so many are sure"
     assert run.prepared.noise.epsilon_exact <= 300.0
-    folder, _ = tutor_student.train_discriminator(run.tools, spec, written, answered, checks)
+    folder, _ = teachers.train_discriminator(run.tools, spec, written, answered, checks)
     told = json.loads((run.tools.artifacts.read_folder(folder) / "told.json").read_text())
     assert told["queries"] == found["answers"].sums.shape[0]
     nobody = opened(tmp_path / "x", discriminator={"sure": 1.0}, privacy={"epsilon": 0.01, "tutor_epsilon": 0.001})
@@ -172,9 +172,9 @@ def test_teachers_and_their_student_can_be_transformers(tmp_path: Path) -> None:
     assert len(answers) == 2
     assert all(((one > 0) & (one < 1)).all() for one in answers)
     answered, _ = teaching.answer(run.tools, spec, written, None)
-    folder_of_it, _ = tutor_student.train_discriminator(run.tools, spec, written, answered, None)
+    folder_of_it, _ = teachers.train_discriminator(run.tools, spec, written, answered, None)
     spec = SelectSpec(0, 24, run.prepared.card.label_names, (), True, 0)
-    kept, _ = tutor_student.select_texts(run.tools, spec, written, folder_of_it)
+    kept, _ = teachers.select_texts(run.tools, spec, written, folder_of_it)
     assert sum(one.samples.rows for one in kept) == 24
 
 
@@ -224,14 +224,14 @@ def test_the_texts_taken_for_private_are_kept_of_each_class_its_part(best: bool)
     labels = ["a"] * 6 + ["b"] * 6
     scores = np.array([0.9, 0.8, 0.7, 0.2, 0.3, 0.6, 0.1, 0.2, 0.3, 0.4, 0.45, 0.05])
     spec = SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, 3)
-    kept = tutor_student.choose_mask(labels, scores, spec)
+    kept = teachers.choose_mask(labels, scores, spec)
     assert [int(kept[:6].sum()), int(kept[6:].sum())] == [3, 2]
     assert set(np.flatnonzero(kept[6:]) + 6) == {9, 10}, "none of b is taken for private: the likeliest follow"
     assert (scores[:6][kept[:6]] >= 0.5).all()
     if best:
         assert set(np.flatnonzero(kept[:6])) == {0, 1, 2}
     again = {
-        tuple(tutor_student.choose_mask(labels, scores, SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, s)))
+        tuple(teachers.choose_mask(labels, scores, SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, s)))
         for s in range(20)
     }
     assert (len(again) == 1) == best
