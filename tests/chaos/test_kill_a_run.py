@@ -113,7 +113,8 @@ def test_a_replaced_budget_book_is_noticed(pipeline: Pipeline) -> None:
 
 
 def test_two_processes_cannot_carry_out_one_run(pipeline: Pipeline) -> None:
-    config = pipeline.config(method={"iterations": 3, "samples": 600})
+    # Long enough that the first run has not finished when the second one starts.
+    config = pipeline.config(method={"iterations": 20, "samples": 6000})
     first = pipeline.start("run", "wasp", "--config", str(config), "--json")
     try:
         while not list((pipeline.home / "runs").glob("*/manifest.json")):

@@ -44,7 +44,7 @@ def test_counts_and_answers_are_charged_once_and_a_second_run_reuses_all(
     assert "missing" not in verified.stdout
     page = (pipeline.home / "runs" / summary["run_id"] / "report.html").read_text()
     assert "the number of private rows in each class" in page
-    assert "what the teachers say of 20 queries" in page
+    assert "the answers of the teachers to 20 queries" in page
     assert "votes on every bin" not in page
 
 

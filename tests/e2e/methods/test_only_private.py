@@ -119,7 +119,7 @@ def test_another_run_that_reuses_the_exposure_is_not_private_either(
     finished: tuple[Pipeline, dict[str, Any], str], tmp_path: Path
 ) -> None:
     pipeline, summary, _ = finished
-    text = (ROOT / "flows" / "task_files" / "support_desk.yaml").read_text(encoding="utf-8")
+    text = (ROOT / "flows" / "config" / "task_files" / "support_desk.yaml").read_text(encoding="utf-8")
     (tmp_path / "other.yaml").write_text(re.sub("(?m)^item: .*", "item: another item", text), encoding="utf-8")
     rows = {"path": str(pipeline.home.parent / "owner" / "rows.parquet"), "name": "planted"}
     config = config_file(pipeline, ONLY_PRIVATE, private=rows, task=str(tmp_path / "other.yaml"))

@@ -48,7 +48,8 @@ def test_a_run_releases_one_density_and_ends_with_the_texts_that_match_it(ran: R
     chosen = pd.read_parquet(folder / "iteration=1" / "selection.parquet")
     assert chosen.groupby(["label", "kind"]).size().tolist() == [4, 2] * 6, "as many good ones as a prompt shows"
     report = json.loads((folder / "report.json").read_text())
-    assert "one sum of features per class" in report["plan"]["density"]
+    (released,) = report["plan"]["released"]
+    assert "one sum of features per class" in released["text"]
     assert "Released, the density" in (folder / "report.html").read_text()
 
 
