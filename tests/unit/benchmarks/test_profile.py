@@ -8,6 +8,7 @@ from types import CodeType
 
 import pytest
 
+from tasks.prefect.runtime import named
 from tests.benchmarks.profile_run import group_of, step_of, table
 from tests.benchmarks.sampling import TASKS, Sampler
 from tests.support.paths import ROOT
@@ -20,21 +21,21 @@ def code(file: Path | str, name: str) -> CodeType:
     return compile("", str(file), "exec").replace(co_name=name)
 
 
+def busy(seconds: float) -> None:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        sum(range(1000))
+
+
 RUN = code(ROOT / "flows/cli/main.py", "<module>")
 STEP = (
     RUN,
-    code(ROOT / "tasks/prefect/runtime.py", "carried_out"),
+    code(ROOT / "tasks/prefect/runtime.py", named(busy).__code__.co_name),
     code(ROOT / "tasks/prefect/runtime.py", "measure_iteration"),
 )
 FID = (*STEP, code(ROOT / "tasks/steps/evaluation.py", "measure"), code(ROOT / "tasks/metrics/metrics.py", "fid"))
 IMPORTING = code("<frozen importlib._bootstrap>", "_find_and_load")
 PANDAS, ARROW = (code(SITE / name / "__init__.py", "<module>") for name in ("pandas", "pyarrow"))
-
-
-def busy(seconds: float) -> None:
-    end = time.thread_time() + seconds
-    while time.thread_time() < end:
-        sum(range(1000))
 
 
 def test_processor_time_goes_to_the_thread_that_used_it_and_not_to_one_that_waits():

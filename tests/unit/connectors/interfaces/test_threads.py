@@ -173,7 +173,13 @@ def test_vectors_have_the_same_bits_with_every_number_of_threads(backend: str, m
 
 @pytest.mark.usefixtures("two_cores")
 def test_operations_of_the_pool_take_one_core_and_those_of_others_keep_theirs() -> None:
-    inside = {number for _, number in compute(lambda _: torch.get_num_threads(), range(8))}
+    both = threading.Barrier(usable_cores())  # a thread that is still starting sets the number for all for a moment
+
+    def number_inside(_: int) -> int:
+        both.wait(60)
+        return torch.get_num_threads()
+
+    inside = {number for _, number in compute(number_inside, range(8))}
     outside: list[int] = []
     later = threading.Thread(target=lambda: outside.append(torch.get_num_threads()))
     later.start()
