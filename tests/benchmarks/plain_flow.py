@@ -83,7 +83,7 @@ def clocked(carry_out: Callable[..., Any]) -> Iterator[Clock]:
         for name in PAGE:
             stack.enter_context(patch.object(page, name, clock.timed("page", getattr(page, name))))
         for module in WAITING:
-            stack.enter_context(patch(f"{module}.now", clock.waits(carry_out, lambda step, *_: step.name)))
+            stack.enter_context(patch(f"{module}.run_step", clock.waits(carry_out, lambda step, *_: step.name)))
         stack.enter_context(
             patch("flows.methods.wasp.flow.embedded", clock.waits(embedded, lambda *_: "generate, embed"))
         )

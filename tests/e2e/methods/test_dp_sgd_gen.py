@@ -103,7 +103,7 @@ def test_killed_while_it_trains_it_goes_on_with_its_count_and_is_charged_once(de
     assert 60 - 2 * 8 <= row["steps_in_weights"] < 60 + 1
     assert len(released(desk)) == 1
     lost = 60 - int(row["steps_in_weights"])
-    assert any(f"{lost} of 60 steps" in problem for problem in summary["problems"]) == (lost > 0)
+    assert any(f"{lost} of 60 training steps" in problem for problem in summary["problems"]) == (lost > 0)
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_without_noise_the_run_is_marked_and_not_exported(desk: Pipeline, tmp_pa
         ({"privacy": {"delta": 0.009}}, "below 1/method.declared_rows"),
         ({"privacy": {"protects": "person"}}, "privacy.protects"),
         ({"privacy": {"adjacency": "replace_one"}}, "privacy.adjacency"),
-        ({"private": {"rows": 50}}, "set private.of"),
+        ({"private": {"rows": 50}}, "Set private.of"),
         ({"plms": [{"name": "clerk", "connector": "ngram", "model": "helpdesk"}]}, "connector: hf"),
         ({"plms": [{"name": "gone", "connector": "hf", "model": "./no/such/folder"}]}, "no/such/folder"),
         ({"plms": [{"name": "t5", "connector": "hf", "model": "T5"}]}, "causal language model"),

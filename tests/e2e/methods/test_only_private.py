@@ -141,7 +141,7 @@ def test_another_run_that_reuses_the_exposure_is_not_private_either(
         ({"plms": [{"name": "a", "connector": "ngram", "model": "helpdesk"}]}, "plms: only_private writes no text"),
         ({"method": {"iterations": 3}}, "iterations: only_private writes no text"),
         ({"student": {"epochs": 3}}, "method.passes"),
-        ({"method": {"training": "as_published"}}, "student.kind is 'mlp', write finetune"),
+        ({"method": {"training": "as_published"}}, "Set student.kind: finetune"),
     ],
 )
 def test_what_it_has_no_use_for_is_refused_in_one_line(tmp_path: Path, changes: dict[str, Any], said: str) -> None:

@@ -50,7 +50,7 @@ def test_a_run_releases_one_density_and_ends_with_the_texts_that_match_it(ran: R
     report = json.loads((folder / "report.json").read_text())
     (released,) = report["plan"]["released"]
     assert "one sum of features per class" in released["text"]
-    assert "Released, the density" in (folder / "report.html").read_text()
+    assert "Released: one sum of features per class" in (folder / "report.html").read_text()
 
 
 def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ran: Ran) -> None:
@@ -196,7 +196,7 @@ def test_a_bundle_says_what_guided_its_texts(ran: Ran, tmp_path: Path) -> None:
     done = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"), "--license", "cc-by-4.0")
     assert done.returncode == 0, done.stderr
     card = (tmp_path / "bundle" / "README.md").read_text()
-    assert "a noisy density of their vectors" in " ".join(card.split())
+    assert "Released with noise: one sum of features per class" in " ".join(card.split())
     assert "only voted" not in " ".join(card.split())
 
 
