@@ -21,7 +21,7 @@ def answer(story: Story, approved: bool) -> None:
     window = story.window
     window.press(MENU, "the menu of the run")
     window.click("Resume", "menuitem")
-    window.see("Resume Flow Run", "Approved", "Who decides")
+    window.see("Resume Flow Run", "Approved", "Your name")
     window.shot("approval-2-plan")
     if approved:
         window.press(f"{window.field('Approved')}//*[@role='switch']", "the switch Approved")
