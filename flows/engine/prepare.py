@@ -23,6 +23,7 @@ from flows.config.task_files import load_task
 from flows.engine.checks import require_ready
 from flows.engine.federation import Federation, federation_of
 from flows.engine.method import Releases
+from flows.engine.run_summary import check_metric_names
 from flows.engine.tools import RunName, RunTools
 from flows.engine.warnings import warnings_of
 from flows.runtime.state_folder import who
@@ -89,6 +90,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     card = load_task(config.task)
     method = find_method(config.flow_name)
     check_numbers(config, card)
+    check_metric_names()
     method.check(config, card)
     require_ready(config, home)
     tools = RunTools(config, home)
