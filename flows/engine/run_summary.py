@@ -10,6 +10,9 @@ from connectors.interfaces.errors import ConfigError
 from tasks.metrics.iteration_record import Facts
 from tasks.metrics.registry import FIRST_METRICS, GROUP, all_metrics
 
+RESERVED = {entry.name for entry in fields(Facts)} | {"rows", "samples", "metrics"}
+"""Keys of an iteration in measures.json, summary.json and MLflow that are no metrics."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
@@ -87,10 +90,9 @@ class RunSummary:
 
 
 def check_metric_names() -> None:
-    """Raise ConfigError if an added metric has the name of another value in summary.json."""
-    taken = (_names() | {entry.name for entry in fields(Facts)} | {"metrics", "rows"}) - FIRST_METRICS
+    """Raise ConfigError if an added metric has the name of another value of a run or an iteration."""
     for metric in all_metrics():
-        if metric.name in taken:
+        if metric.name not in FIRST_METRICS and metric.name in _names() | RESERVED:
             raise ConfigError(f"{GROUP}: the metric name '{metric.name}' is the key of another value. Rename it.")
 
 

@@ -42,7 +42,7 @@ def summary(run: Run, report: Report, mlflow: str) -> RunSummary:
         releases=report.happened.releases,
         releases_charged=report.happened.charged,
         n_synthetic=report.happened.samples,
-        metrics={metric.name: _of_run(metric, report) for metric in all_metrics() if metric.summary},
+        metrics=metrics_of(report),
         classes=list(scores.classes) if scores else None,
         per_class={label: dict(values) for label, values in scores.per_class.items()} if scores else None,
         confusion=[list(row) for row in scores.confusion] if scores else None,
@@ -55,10 +55,15 @@ def summary(run: Run, report: Report, mlflow: str) -> RunSummary:
         folder=run.tools.artifacts.where(f"runs/{name.run_id}"),
         report=run.tools.artifacts.where(f"runs/{name.run_id}/report.html"),
         seconds=round(time.monotonic() - run.started, 1),
-        iterations=[_line(facts) for facts in report.iterations],
+        iterations=[summary_line(facts) for facts in report.iterations],
         warnings=[*report.warnings, *(report.usefulness.warnings if report.usefulness else ())],
         parties=dict(report.parties) if report.parties is not None else None,
     )
+
+
+def metrics_of(report: Report) -> dict[str, float | None]:
+    """Return the metrics of the whole run by name; None where not measured."""
+    return {metric.name: _of_run(metric, report) for metric in all_metrics() if metric.summary}
 
 
 def _of_run(metric: Metric, report: Report) -> float | None:
@@ -73,7 +78,8 @@ def _of_run(metric: Metric, report: Report) -> float | None:
     return sum(measured) / len(measured) if measured else None
 
 
-def _line(facts: Facts) -> dict[str, Any]:
+def summary_line(facts: Facts) -> dict[str, Any]:
+    """Return an iteration in the summary of its run."""
     names = [metric.name for metric in all_metrics() if metric.summary]
     return {
         "iteration": facts.iteration,

@@ -9,7 +9,7 @@ from typing import Any
 from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
 from tasks.metrics.iteration_record import Facts
-from tasks.metrics.registry import Metric, all_metrics
+from tasks.metrics.registry import Metric, all_metrics, find_metric
 from tasks.reporting import plots
 from tasks.reporting import text as words
 from tasks.reporting.report_model import Happened, Plan, Report, Sample
@@ -88,7 +88,11 @@ def _key_numbers(report: Report) -> list[tuple[str, str, str]]:
     return [
         ("accuracy", words.percent(scores.accuracy if scores else None), _accuracy_remark(report)),
         ("macro F1", words.number(scores.macro_f1 if scores else None), "mean over classes"),
-        ("FID", words.number(last.fid if last else None), f"null FID {words.number(last.fid_null if last else None)}"),
+        (
+            "FID",
+            _measured(last, find_metric("fid")) if last else words.ABSENT,
+            f"null FID {words.number(last.fid_null if last else None)}",
+        ),
         ("epsilon", words.epsilon(report.happened.epsilon), f"{LOSS}, configured {words.epsilon(report.plan.epsilon)}"),
         (ADDED, words.added(report.happened), f"releases: {words.charged(report.happened)}"),
         ("texts", words.count(report.happened.samples), f"by {len(report.plms)} language models"),
