@@ -15,7 +15,6 @@ from flows.config.method import Casting
 from flows.engine.prepare import releases_of
 from flows.methods.wasp.config import WaspConfig
 from flows.releases.votes import vote_privacy, vote_privacy_of
-from tasks.accounting.composition import gaussian_epsilon
 from tasks.accounting.density import GuidanceNoise, calibrate_density
 from tasks.accounting.federated import Parties, shared
 from tasks.accounting.keyphrase_budget import split_epsilon
@@ -25,8 +24,10 @@ from tasks.accounting.teachers import PartNoise, epsilon_share, remaining_epsilo
 from tasks.accounting.teachers import TeacherPrivacy as TeacherPrivacy
 from tasks.accounting.teachers import calibrate_part as calibrate_teachers
 from tasks.accounting.votes import Noise, calibrate
-from tasks.audit.attacks import Attack, AttackResult, claim_of
-from tasks.audit.bounds import likely_bound
+from tasks.audit.attacks import Attack, AttackResult, likely_vote
+from tasks.audit.density import density_attack
+from tasks.audit.keyphrases import keyphrase_attack
+from tasks.audit.teachers import teacher_attack
 
 
 def attacks_of(config: AuditConfig) -> list[Attack]:
@@ -40,29 +41,30 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
             f"{config.wasp_config}: releases no noisy vote (method.iterations is 1, or privacy.epsilon is infinite), "
             "so there is nothing to audit. Name another file."
         )
-    noises: dict[str, Noise | KeyphraseNoise | PartNoise] = {}
+    attacks: list[Attack] = []
+    size = (config.trials, config.confidence)
     dense = guides_by_density(config)
     if "guidance" in config.mechanisms or ("wasp" in config.mechanisms and dense):
-        noises["guidance density"] = _density(promise)
+        attacks.append(density_attack("guidance density", _density(promise), *size))
     if "wasp" in config.mechanisms and not dense:
         for calibration in config.calibrations:  # the paper's noise does not cover first choices
             share = promise.choice_share if calibration == "tight" else 0.0
-            noises[f"wasp {calibration}"] = calibrate(replace(promise, calibration=calibration, choice_share=share))
+            noise = calibrate(replace(promise, calibration=calibration, choice_share=share))
+            attacks.append(Attack(f"wasp {calibration}", noise, *size))
     if "pe" in config.mechanisms:
         evolution = replace(
             promise, votes=1, sides=1, releases=promise.releases + 1, calibration="tight", choice_share=0.0
         )
-        noises["pe"] = calibrate(evolution)
+        attacks.append(Attack("pe", calibrate(evolution), *size))
     if "dp_kps" in config.mechanisms:
-        noises |= _keyphrases(config, promise)
+        attacks += [keyphrase_attack(name, part, *size) for name, part in _keyphrases(config, promise).items()]
     if "kd" in config.mechanisms:
-        noises |= _teachers(config, promise)
-    attacks = [Attack(name, noise, config.trials, config.confidence) for name, noise in noises.items()]
+        attacks += [teacher_attack(name, part, *size) for name, part in _teachers(config, promise).items()]
     if config.method is not None:
         attacks += _own_attacks(config, config.method)
     if "federated" in config.mechanisms:
         noise = calibrate(replace(promise, calibration="tight", choice_share=0.0))
-        attacks.append(Attack("federated", noise, config.trials, config.confidence, _parties(config, noise)))
+        attacks.append(Attack("federated", noise, *size, _parties(config, noise)))
     return attacks
 
 
@@ -147,19 +149,9 @@ def likely(attack: Attack) -> float:
 
     The canary is added, not replaced.
     """
-    noise = attack.noise
-    if isinstance(noise, KeyphraseNoise):
-        from tasks.audit.keyphrases import likely_epsilon
-
-        return likely_epsilon(noise, attack.trials, attack.confidence)
-    if isinstance(noise, PartNoise):
-        from tasks.audit.teachers import likely_epsilon as likely_of_teachers
-
-        return likely_of_teachers(noise, attack.trials, attack.confidence)
-    half = 0.25 if isinstance(noise, GuidanceNoise) else 0.5  # features have both signs, votes only one
-    reach = math.sqrt(half) if noise.privacy.adjacency == "replace_one" else 1.0
-    bound = likely_bound(reach * claim_of(noise), attack.trials, attack.confidence)
-    return gaussian_epsilon(bound, noise.delta) if bound > 0 else 0.0
+    if attack.likely is not None:
+        return attack.likely(attack.trials, attack.confidence)
+    return likely_vote(attack.noise, attack.trials, attack.confidence)
 
 
 def claims(attack: Attack) -> dict[str, Any]:
@@ -173,32 +165,9 @@ def claims(attack: Attack) -> dict[str, Any]:
         "epsilon_stated": noise.epsilon_stated,
         "epsilon_claimed": noise.epsilon_exact,
     }
-    if isinstance(noise, KeyphraseNoise):
-        kind = "gaussian" if noise.gaussian else "laplace"
-        return values | {
-            "calibration": noise.privacy.setting,
-            "protects": "record",
-            "noise": kind,
-            "noise_scale": noise.scale,
-            "releases": 1,
-        }
-    if isinstance(noise, PartNoise):
-        return values | {
-            "calibration": "tight",
-            "protects": "record",
-            "noise": noise.privacy.kind,
-            "noise_scale": noise.scale,
-            "releases": 1,
-        }
     if attack.parties is not None:
         values |= {"parties": attack.parties.number, "colluding": attack.parties.colluding}
-    return values | {
-        "calibration": noise.calibration,
-        "protects": noise.privacy.protects,
-        "noise": "gaussian",
-        "noise_scale": noise.sigma,
-        "releases": noise.releases,
-    }
+    return values | noise.claim
 
 
 def mechanism_of(attacked: AttackResult) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.errors import ArtifactError, ConfigError
 from flows.catalog import find_flow, flow_names
 from flows.config.files import check_config, load_config
-from flows.engine.usefulness import warnings_of_summary
+from flows.engine.run_summary import RunSummary
 from flows.runtime.manifest import in_use, is_held, read_book
 from flows.runtime.state_folder import check_room, ended_in_order, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger, tracking_store
@@ -115,7 +115,7 @@ def runs() -> dict[str, Any]:
         damaged = "damaged" in manifest
         summary = {} if damaged else _summary(artifacts, manifest) or {}
         numbers = {key: summary.get(key) for key in LISTED}
-        numbers["warnings"] = warnings_of_summary(summary)
+        numbers["warnings"] = RunSummary.from_json(summary).usefulness_warnings if "usefulness" in summary else []
         rows.append(row | {"state": "damaged" if damaged else _state(home, manifest)} | numbers)
     return {"runs": sorted(rows, key=lambda row: str(row["started"]))}
 

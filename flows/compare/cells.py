@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
 from flows.catalog import find_flow
-from flows.compare.config import Metric
 from flows.config.base import RunConfig
 from flows.config.execution import PACE
 from flows.config.files import load_config
 from flows.engine.method import FlowEntry
-from flows.engine.usefulness import warnings_of_summary
+from flows.engine.run_summary import RunSummary
 from tasks.core.reuse import VERSIONS
 from tasks.metrics.comparison import CellResult
+from tasks.metrics.registry import added_versions, compared_names
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
     from flows.compare.config import Changes, Column, CompareConfig, Row
 
 SHIPPED = Path(__file__).parents[2] / "deployments" / "configs"
-METRICS = get_args(Metric)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +79,8 @@ def load_answer(artifacts: Artifacts, cell: Cell) -> CellResult | None:
     text = artifacts.read_text(f"runs/{run_id}/summary.json") if run_id else None
     if text is None:
         return None
-    summary = json.loads(text)
-    return answer(cell, summary, reused=True) if summary["state"] == "done" else None
+    summary = RunSummary.from_json(json.loads(text))
+    return answer(cell, summary, reused=True) if summary.state == "done" else None
 
 
 def store_run_id(artifacts: Artifacts, cell: Cell, run_id: str) -> None:
@@ -94,25 +93,25 @@ def relabel(cell: Cell, other: CellResult) -> CellResult:
     return replace(other, row=cell.row, column=cell.column, seed=cell.seed)
 
 
-def answer(cell: Cell, summary: Mapping[str, Any], reused: bool = False) -> CellResult:
+def answer(cell: Cell, summary: RunSummary, reused: bool = False) -> CellResult:
     """Return the answer of a cell from the summary of its run."""
-    curve = [{metric: iteration.get(metric) for metric in METRICS} for iteration in summary.get("iterations", ())]
+    metrics = compared_names()
     return CellResult(
         row=cell.row,
         column=cell.column,
         seed=cell.seed,
-        state="degraded" if summary.get("degraded") else str(summary["state"]),
-        values={metric: summary.get(metric) for metric in METRICS},
-        curve=curve,
-        run_id=str(summary["run_id"]),
-        seconds=float(summary.get("seconds") or 0.0),
-        epsilon=summary.get("epsilon_spent"),
-        added=summary.get("epsilon_added"),
-        not_private=bool(summary.get("not_private")),
-        dollars=float(summary.get("dollars") or 0.0),
-        dollars_estimated=float(summary.get("dollars_estimated") or 0.0),
+        state="degraded" if summary.degraded else summary.state,
+        values={metric: summary.metrics.get(metric) for metric in metrics},
+        curve=[{metric: iteration.get(metric) for metric in metrics} for iteration in summary.iterations],
+        run_id=summary.run_id,
+        seconds=summary.seconds,
+        epsilon=summary.epsilon_spent,
+        added=summary.epsilon_added,
+        not_private=summary.not_private,
+        dollars=summary.dollars,
+        dollars_estimated=summary.dollars_estimated,
         reused=reused,
-        warnings=tuple(warnings_of_summary(summary)),
+        warnings=tuple(summary.usefulness_warnings),
     )
 
 
@@ -138,7 +137,7 @@ def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
 
 def _key(flow: str, config: RunConfig) -> str:
     settings = config.model_dump(mode="json", exclude={"tracking": True, "limits": True, "execution": PACE})
-    return digest([flow, settings, _stamps(config), dict(VERSIONS)])
+    return digest([flow, settings, _stamps(config), dict(VERSIONS) | added_versions()])
 
 
 def _as_options(changes: Changes) -> list[str]:

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from flows.config.execution import Execution, Tracking
 from flows.config.form import Strict
+from tasks.metrics.registry import compared_names
 
-Metric = Literal[
-    "accuracy", "macro_f1", "fid", "text_precision", "text_recall", "picks", "overlap", "weights_tv", "equal_tv"
-]
+
+class _MetricEnum:
+    """Lists the registered metrics in the schema of the form."""
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return handler(core) | {"enum": list(compared_names())}
+
+
+def _is_compared(name: str) -> str:
+    if name not in compared_names():
+        raise ValueError(f"there is no metric '{name}' to compare; choose one of: {', '.join(compared_names())}")
+    return name
+
+
+MetricName = Annotated[str, AfterValidator(_is_compared), _MetricEnum()]
 Changes = dict[str, Any]
 """Changed fields of a configuration: 'method.votes' -> value."""
 
@@ -27,7 +42,7 @@ class Row(Strict):
         [], description="Fields of columns and of the global `set` that do not apply to this flow: privacy.epsilon."
     )
     differs: str = Field("", description="Description of differences from the published setting.")
-    published: dict[Metric, dict[str, float]] = Field(
+    published: dict[MetricName, dict[str, float]] = Field(
         {}, description="Published figures to compare with: metric, column, figure as a fraction (0.895, not 89.5)."
     )
 
@@ -68,7 +83,7 @@ class CompareConfig(Strict):
     )
     set: Changes = Field({}, description="Changed fields of every configuration; a row's own changes take precedence.")
     against: str | None = Field(None, description="Reference row of paired comparisons; empty: the first.")
-    metrics: list[Metric] = Field(["accuracy", "fid"], min_length=1, description="Metrics of the table.")
+    metrics: list[MetricName] = Field(["accuracy", "fid"], min_length=1, description="Metrics of the table.")
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence level of intervals of paired differences.")
     workers: int = Field(2, ge=1, le=64, description="Number of concurrent cells.")
     tracking: Tracking = Field(Tracking(), description="Tracking of the comparison and its cells.")

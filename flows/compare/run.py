@@ -16,6 +16,7 @@ from connectors.interfaces.content_keys import digest
 from flows.compare.cells import Cell, answer, cells_of, failed, relabel, split_cells, store_run_id
 from flows.compare.config import CompareConfig
 from flows.compare.values import published_of, summary_of
+from flows.engine.run_summary import RunSummary
 from flows.runtime.failure import Story, told
 from flows.runtime.heartbeat import beating
 from flows.runtime.manifest import RunBook, begun, held_here, now, versions
@@ -72,12 +73,13 @@ class CompareRun:
         flow: Any = cell.entry.flow()
         display().say(f"cell started  {cell.name}")
         try:
-            summary = flow(cell.config.model_copy(update={"tracking": tracking}))
+            values = flow(cell.config.model_copy(update={"tracking": tracking}))
         except Exception as error:  # noqa: BLE001  (the table reports the error; other cells continue)
             display().say(f"cell failed   {cell.name}: {error}")
             return failed(cell, error)
-        if summary["state"] == "done" and not summary.get("degraded"):
-            store_run_id(self.artifacts, cell, summary["run_id"])
+        summary = RunSummary.from_json(values)
+        if summary.state == "done" and not summary.degraded:
+            store_run_id(self.artifacts, cell, summary.run_id)
         return answer(cell, summary)
 
     def finish(self, completed: Sequence[CellResult]) -> dict[str, Any]:

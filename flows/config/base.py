@@ -68,6 +68,21 @@ class AnyConfig(Strict):
         return 0.0
 
     @property
+    def guarantee(self) -> Privacy | None:
+        """Privacy guarantee for the private data; None if the method gives none."""
+        return None
+
+    @property
+    def calibrations(self) -> tuple[Calibration, ...]:
+        """Values of `privacy.calibration` that the method supports."""
+        return ()
+
+    @property
+    def filtering(self) -> Filter | None:
+        """Settings of the discriminator filter; None without one."""
+        return None
+
+    @property
     def few_shot_rows(self) -> Rows | None:
         """Rows whose texts prompts show, because their owner gave them away."""
         return None
@@ -201,6 +216,11 @@ class RunConfig(AnyConfig):
     def epsilon(self) -> float:
         """Configured epsilon."""
         return self.privacy.epsilon
+
+    @property
+    def guarantee(self) -> Privacy | None:
+        """Privacy guarantee for the private data."""
+        return self.privacy
 
     @property
     def paper(self) -> Paper:

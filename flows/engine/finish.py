@@ -85,14 +85,13 @@ def finish_run(run: Run, results: RunResults) -> dict[str, Any]:
     page = write_report(run.tools.artifacts, name.run_id)
     _track(run, report, results.synthetic, page)
     finished_summary = summary(run, report, _mlflow(run))
-    run.tools.artifacts.write_text(
-        f"runs/{name.run_id}/summary.json", json.dumps(finished_summary, indent=2, allow_nan=False)
-    )
+    values = finished_summary.to_json()
+    run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(values, indent=2, allow_nan=False))
     run.page.result(finished_summary, run.tools.tracker.ui_link())
     ended = {"state": "done", "ended": now(), "not_private": report.not_private}
-    run.book.update(**ended, **run.money, mlflow_run_id=finished_summary["mlflow_run_id"], error=None)
+    run.book.update(**ended, **run.money, mlflow_run_id=finished_summary.mlflow_run_id, error=None)
     # A flow call returns the data of the final state, which is the summary.
-    return cast("dict[str, Any]", Completed(message=result_line(finished_summary), data=finished_summary))
+    return cast("dict[str, Any]", Completed(message=result_line(finished_summary), data=values))
 
 
 def write_report(artifacts: Artifacts, run_id: str) -> Path:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import WaspError
 from connectors.models.base.completion_store import CompletionStore, Lengths
-from flows.config.base import AnyConfig, RunConfig
+from flows.config.base import AnyConfig
 from flows.config.execution import Execution
 from flows.config.method import Asks
 from flows.engine import text
@@ -265,13 +265,12 @@ def _other(config: AnyConfig) -> dict[str, Any] | None:
     """Return the noise with the calibration that was not chosen; None without an alternative."""
     from flows.engine.prepare import make_noise
 
-    if not isinstance(config, RunConfig):
-        return None
-    others = [calibration for calibration in config.calibrations if calibration != config.privacy.calibration]
-    if not others:
+    guarantee = config.guarantee
+    others = [name for name in config.calibrations if guarantee is not None and name != guarantee.calibration]
+    if guarantee is None or not others:
         return None
     (other,) = others
-    changed = config.model_copy(update={"privacy": config.privacy.model_copy(update={"calibration": other})})
+    changed = config.model_copy(update={"privacy": guarantee.model_copy(update={"calibration": other})})
     noise = make_noise(changed)
     return {
         "calibration": other,

@@ -15,7 +15,7 @@ from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError, PrivateInputError
 from connectors.interfaces.ledger import BudgetPlan, Charge, Look
 from flows.catalog import find_method
-from flows.config.base import AnyConfig, RunConfig
+from flows.config.base import AnyConfig
 from flows.config.execution import PACE
 from flows.config.paths import rows_ref
 from flows.config.rows import PrivateRows, Rows
@@ -23,6 +23,7 @@ from flows.config.task_files import load_task
 from flows.engine.checks import require_ready
 from flows.engine.federation import Federation, federation_of
 from flows.engine.method import Releases
+from flows.engine.run_summary import check_metric_names
 from flows.engine.tools import RunName, RunTools
 from flows.engine.warnings import warnings_of
 from flows.runtime.state_folder import who
@@ -89,6 +90,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     card = load_task(config.task)
     method = find_method(config.flow_name)
     check_numbers(config, card)
+    check_metric_names()
     method.check(config, card)
     require_ready(config, home)
     tools = RunTools(config, home)
@@ -163,7 +165,7 @@ def check_numbers(config: AnyConfig, card: TaskCard) -> None:
             f"method.samples: {method.samples} texts in {method.iterations} iterations are fewer than one per model "
             f"and class in a round. Raise method.samples to {needed * method.iterations} or lower method.iterations"
         )
-    if isinstance(config, RunConfig) and method.casting.releases and method.candidates < AT_LEAST * classes:
+    if config.guarantee is not None and method.casting.releases and method.candidates < AT_LEAST * classes:
         raise ConfigError(
             f"method: {method.candidates} candidates in the first vote are fewer than {AT_LEAST} per class ({classes} "
             f"classes). Raise {' or '.join(f'method.{name}' for name in method.starts)}, or lower method.iterations"

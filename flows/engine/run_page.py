@@ -21,12 +21,13 @@ from prefect.artifacts import (
 from prefect.client.schemas.actions import ArtifactUpdate
 
 from flows.engine import text as formats
-from flows.engine.usefulness import advice, warnings_of_summary
+from flows.engine.usefulness import advice
 from tasks.accounting.composition import epsilon_of
 from tasks.prefect import page
 
 if TYPE_CHECKING:
     from connectors.ledger.state import Entry
+    from flows.engine.run_summary import RunSummary
 
 MOST_BYTES = 500_000
 """Largest image in bytes; the artifact contains the image. Larger ones are only in MLflow and in the report."""
@@ -77,7 +78,7 @@ class RunPage:
         url = "data:image/png;base64," + base64.b64encode(picture).decode()
         page.later(lambda: create_image_artifact(url, key="fid-accuracy", description="FID and accuracy per iteration"))
 
-    def result(self, summary: dict[str, Any], link: str | None) -> None:
+    def result(self, summary: RunSummary, link: str | None) -> None:
         """Show the result with the path of the report."""
         text = result_markdown(summary, link)
         page.later(lambda: create_markdown_artifact(text, key="report", description="Result and report"))
@@ -102,40 +103,40 @@ def ledger_rows(entries: Sequence[Entry], delta: float) -> list[dict[str, Any]]:
     return rows
 
 
-def result_markdown(summary: dict[str, Any], link: str | None) -> str:
+def result_markdown(summary: RunSummary, link: str | None) -> str:
     """Return the result of a run in Markdown: scores, privacy loss and links to the report."""
-    report = str(summary["report"])
+    report = summary.report
     location = "in the shared store" if "://" in report else "on the machine of the worker"
     lines = [
         f"**{formats.scores(summary)}; {formats.outcome(summary)}.**",
         "",
         *([_block("\n".join(budget))] if (budget := formats.budget_lines(summary)) else []),
-        *([_block(formats.iterations(summary["iterations"]))] if summary["iterations"] else []),
+        *([_block(formats.iterations(summary.iterations))] if summary.iterations else []),
         *usefulness_bullets(summary),
-        *(f"- degraded: {problem}" for problem in summary["problems"]),
-        f"- Report: `{report}` {location}; render it again with `wasp report {summary['run_id']}`",
+        *(f"- degraded: {problem}" for problem in summary.problems),
+        f"- Report: `{report}` {location}; render it again with `wasp report {summary.run_id}`",
     ]
     if link:
         lines.append(f"- [The report in MLflow]({link}/artifactPath/{report.rpartition('/')[2]})")
-    shared = f"`wasp export {summary['run_id']} FOLDER`"
-    lines.append(f"- Export: {'nothing' if summary['epsilon_spent'] is None else shared}")
+    shared = f"`wasp export {summary.run_id} FOLDER`"
+    lines.append(f"- Export: {'nothing' if summary.epsilon_spent is None else shared}")
     return "\n".join(lines)
 
 
-def result_line(value: dict[str, Any]) -> str:
+def result_line(summary: RunSummary) -> str:
     """Return the result of a run in one line, as the message of its state in Prefect."""
-    useful = value.get("usefulness")
-    parts = [f"{formats.scores(value)}; {formats.outcome(value)}", *([useful["line"]] if useful else [])]
-    return ". ".join([*parts, *(f"Warning: {warning}" for warning in warnings_of_summary(value))])
+    useful = summary.usefulness
+    parts = [f"{formats.scores(summary)}; {formats.outcome(summary)}", *([useful["line"]] if useful else [])]
+    return ". ".join([*parts, *(f"Warning: {warning}" for warning in summary.usefulness_warnings)])
 
 
-def usefulness_bullets(summary: dict[str, Any]) -> list[str]:
+def usefulness_bullets(summary: RunSummary) -> list[str]:
     """Return accuracy, baseline and the warnings of a useless run, in Markdown."""
-    useful = summary.get("usefulness")
+    useful = summary.usefulness
     if not useful:
         return []
     lines = [f"- {useful['line']} ({useful['basis']})", *(f"- **Warning**: {text}" for text in useful["warnings"])]
-    commands = advice(summary["flow"], summary["dataset"] is not None, bool(summary["iterations"]))
+    commands = advice(summary.flow, bool(summary.dataset), bool(summary.iterations))
     return lines + [f"- Try `wasp {step}`: {why}" for step, why in commands if useful["warnings"]]
 
 

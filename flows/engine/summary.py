@@ -1,4 +1,4 @@
-"""Summary of a finished run, which `--json` prints and other commands read."""
+"""Summary of a run from its report, and the data that it sent to language models."""
 
 from __future__ import annotations
 
@@ -12,80 +12,81 @@ from prefect import runtime
 
 from connectors.interfaces.errors import ArtifactError
 from connectors.interfaces.models import Usage
+from flows.engine.run_summary import RunSummary
 from tasks.core.refs import Written
-from tasks.metrics.iteration_record import GUIDED, Facts
+from tasks.metrics.iteration_record import Facts
+from tasks.metrics.registry import FIRST_METRICS, Metric, all_metrics
 from tasks.reporting.report_model import Outgoing, Report
 
 if TYPE_CHECKING:
     from flows.engine.run import Run
 
 
-def summary(run: Run, report: Report, mlflow: str) -> dict[str, Any]:
-    """Return the summary of a finished run; `mlflow` is the location of its MLflow run.
-
-    `epsilon_spent` is the privacy loss of the run's output, including reused releases of earlier runs;
-    `epsilon_added` is the loss that this run added to the ledger.
-    """
-    name, tracker = run.tools.called, run.tools.tracker
+def summary(run: Run, report: Report, mlflow: str) -> RunSummary:
+    """Return the summary of a finished run; `mlflow` is the location of its MLflow run."""
+    name, tracker, scores = run.tools.called, run.tools.tracker, report.scores
     last = report.iterations[-1] if report.iterations else None
-    return {
-        "run_id": name.run_id,
-        "flow": name.flow,
-        "task": report.task,
-        "dataset": name.dataset,
-        "state": "done",
-        "degraded": bool(report.degraded),
-        "problems": list(report.degraded),
-        **run.money,
-        "epsilon_spent": report.happened.epsilon,
-        "epsilon_added": report.happened.added,
-        "not_private": report.not_private,
-        "delta": run.prepared.noise.delta,
-        "releases": report.happened.releases,
-        "releases_charged": report.happened.charged,
-        "n_synthetic": report.happened.samples,
-        "accuracy": report.scores.accuracy if report.scores else None,
-        "macro_f1": report.scores.macro_f1 if report.scores else None,
-        "classes": list(report.scores.classes) if report.scores else None,
-        "per_class": dict(report.scores.per_class) if report.scores else None,
-        "confusion": [list(row) for row in report.scores.confusion] if report.scores else None,
-        "usefulness": report.usefulness.summary() if report.usefulness else None,
-        "fid": last.fid if last else None,
-        "text_precision": last.text_precision if last else None,
-        "text_recall": last.text_recall if last else None,
-        **_guided(report.iterations),
-        "fid_not_private": last.not_private if last else False,
-        "mlflow_run_id": tracker.mlflow_run_id,
-        "mlflow": mlflow,
-        "tracking_problem": tracker.problem,
-        "prefect_run_id": str(runtime.flow_run.id) if runtime.flow_run.id else None,
-        "folder": run.tools.artifacts.where(f"runs/{name.run_id}"),
-        "report": run.tools.artifacts.where(f"runs/{name.run_id}/report.html"),
-        "seconds": round(time.monotonic() - run.started, 1),
-        "iterations": [_line(facts) for facts in report.iterations],
-        "warnings": [*report.warnings, *(report.usefulness.warnings if report.usefulness else ())],
-        "parties": report.parties,
-    }
+    return RunSummary(
+        run_id=name.run_id,
+        flow=name.flow,
+        task=report.task,
+        dataset=name.dataset,
+        degraded=bool(report.degraded),
+        problems=list(report.degraded),
+        dollars=run.money["dollars"],
+        dollars_estimated=run.money["dollars_estimated"],
+        epsilon_spent=report.happened.epsilon,
+        epsilon_added=report.happened.added,
+        not_private=report.not_private,
+        delta=run.prepared.noise.delta,
+        releases=report.happened.releases,
+        releases_charged=report.happened.charged,
+        n_synthetic=report.happened.samples,
+        metrics=metrics_of(report),
+        classes=list(scores.classes) if scores else None,
+        per_class={label: dict(values) for label, values in scores.per_class.items()} if scores else None,
+        confusion=[list(row) for row in scores.confusion] if scores else None,
+        usefulness=report.usefulness.summary() if report.usefulness else None,
+        fid_not_private=last.not_private if last else False,
+        mlflow_run_id=tracker.mlflow_run_id,
+        mlflow=mlflow,
+        tracking_problem=tracker.problem,
+        prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None,
+        folder=run.tools.artifacts.where(f"runs/{name.run_id}"),
+        report=run.tools.artifacts.where(f"runs/{name.run_id}/report.html"),
+        seconds=round(time.monotonic() - run.started, 1),
+        iterations=[summary_line(facts) for facts in report.iterations],
+        warnings=[*report.warnings, *(report.usefulness.warnings if report.usefulness else ())],
+        parties=dict(report.parties) if report.parties is not None else None,
+    )
 
 
-def _guided(iterations: Sequence[Facts]) -> dict[str, float | None]:
-    """Return the mean quality of the guidance over the iterations with a measurement."""
-    values = {name: [facts.guided.get(name) for facts in iterations] for name in GUIDED}
-    measured = {name: [value for value in column if value is not None] for name, column in values.items()}
-    return {name: sum(column) / len(column) if column else None for name, column in measured.items()}
+def metrics_of(report: Report) -> dict[str, float | None]:
+    """Return the metrics of the whole run by name; None where not measured."""
+    return {metric.name: _of_run(metric, report) for metric in all_metrics() if metric.summary}
 
 
-def _line(facts: Facts) -> dict[str, Any]:
+def _of_run(metric: Metric, report: Report) -> float | None:
+    """Return the value of a metric for the whole run, as its `summary` says."""
+    if metric.summary == "student":
+        value: float | None = getattr(report.scores, metric.name) if report.scores else None
+        return value
+    values = [facts.value(metric.name) for facts in report.iterations]
+    if metric.summary == "last":
+        return values[-1] if values else None
+    measured = [value for value in values if value is not None]
+    return sum(measured) / len(measured) if measured else None
+
+
+def summary_line(facts: Facts) -> dict[str, Any]:
+    """Return an iteration in the summary of its run."""
+    names = [metric.name for metric in all_metrics() if metric.summary]
     return {
         "iteration": facts.iteration,
         "new": dict(facts.new),
         "weights": dict(facts.weights),
-        "fid": facts.fid,
         "not_private": facts.not_private,
-        "text_precision": facts.text_precision,
-        "text_recall": facts.text_recall,
-        "accuracy": facts.accuracy,
-        **facts.guided,
+        **{name: facts.value(name) for name in names if name in FIRST_METRICS or name in facts.guided},
         "epsilon": facts.epsilon,
     }
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from connectors.interfaces.money import format_dollars, of_which_estimated
 from flows.engine.federation import happened_lines
-from flows.engine.usefulness import advice, usefulness_lines, warnings_of_summary
+from flows.engine.run_summary import RunSummary
+from flows.engine.usefulness import advice, usefulness_lines
 
 WIDE = 200
 """Number of columns without a terminal; no table is split."""
@@ -89,70 +90,70 @@ def _minutes(value: float | None) -> str:
 
 def summary(value: dict[str, Any]) -> str:
     """Return the text about a finished run: iterations, result, paths and next commands."""
-    run_id = value["run_id"]
+    run = RunSummary.from_json(value)
     lines = [
-        *([iterations(value["iterations"]), ""] if value["iterations"] else []),
-        f"{scores(value)}; {outcome(value)}; {value['seconds']:.0f} s",
-        *usefulness_lines(value),
-        *(f"degraded    {problem}" for problem in value["problems"]),
-        *(f"warning     {warning}" for warning in value.get("warnings", ())),
-        *budget_lines(value),
-        *([f"cost        {_cost(value)}"] if value["dollars"] else []),
-        *(happened_lines(value["parties"]) if value.get("parties") else []),
-        *([f"removed     {value['removed']}"] if value.get("removed") else []),
+        *([iterations(run.iterations), ""] if run.iterations else []),
+        f"{scores(run)}; {outcome(run)}; {run.seconds:.0f} s",
+        *usefulness_lines(run),
+        *(f"degraded    {problem}" for problem in run.problems),
+        *(f"warning     {warning}" for warning in run.warnings),
+        *budget_lines(run),
+        *([f"cost        {_cost(run.dollars, run.dollars_estimated)}"] if run.dollars else []),
+        *(happened_lines(run.parties) if run.parties else []),
+        *([f"removed     {run.removed}"] if run.removed else []),
         "",
-        f"artifacts   {value['folder']}",
-        f"report      {value['report']}",
-        f"MLflow      {value['mlflow']}",
+        f"artifacts   {run.folder}",
+        f"report      {run.report}",
+        f"MLflow      {run.mlflow}",
         "",
-        "next        " + "\n            ".join(_next(value, run_id)),
+        "next        " + "\n            ".join(_next(run)),
     ]
     return "\n".join(lines)
 
 
-def outcome(value: dict[str, Any]) -> str:
+def outcome(run: RunSummary) -> str:
     """Return the number of texts and the privacy loss of a run."""
-    loss = f"privacy loss of the output: epsilon {epsilon(value['epsilon_spent'])} at delta {value['delta']:g}"
-    if not value["iterations"] and value["epsilon_spent"] is not None:
+    loss = f"privacy loss of the output: epsilon {epsilon(run.epsilon_spent)} at delta {run.delta:g}"
+    if not run.iterations and run.epsilon_spent is not None:
         return f"trained on the private rows by DP-SGD; {loss}"
-    if not value["iterations"]:
+    if not run.iterations:
         return "trained on the private rows without noise; epsilon infinite (NOT PRIVATE)"
-    if not value.get("dataset", True):
-        return f"{value['n_synthetic']} synthetic texts; no private data used, epsilon 0"
-    return f"{value['n_synthetic']} synthetic texts; {loss} in {value['releases']} releases"
+    if not run.dataset and not run.releases:
+        return f"{run.n_synthetic} synthetic texts; no private data used, epsilon 0"
+    return f"{run.n_synthetic} synthetic texts; {loss} in {run.releases} releases"
 
 
-def budget_lines(value: dict[str, Any]) -> list[str]:
+def budget_lines(run: RunSummary) -> list[str]:
     """Return the epsilon that a run added, and its charged and reused releases."""
-    if not value.get("dataset"):
+    if not run.dataset:
         return []
-    charged = value.get("releases_charged")
+    charged = run.releases_charged
     if charged is None:
         return ["budget      added: not recorded"]
     return [
-        f"budget      added: epsilon {epsilon(value['epsilon_added'])} (releases: {charged} charged, "
-        f"{value['releases'] - charged} reused from earlier runs)"
+        f"budget      added: epsilon {epsilon(run.epsilon_added)} (releases: {charged} charged, "
+        f"{run.releases - charged} reused from earlier runs)"
     ]
 
 
-def scores(value: dict[str, Any]) -> str:
+def scores(run: RunSummary) -> str:
     """Return the scores of the student."""
-    if value["accuracy"] is None:
+    if run.accuracy is None:
         return "student not measured (no test rows)"
-    return f"student accuracy {number(value['accuracy'])}, macro F1 {number(value['macro_f1'])} on test rows"
+    return f"student accuracy {number(run.accuracy)}, macro F1 {number(run.macro_f1)} on test rows"
 
 
-def _next(value: dict[str, Any], run_id: str) -> list[str]:
-    steps = [f"show {run_id}"]
-    if warnings_of_summary(value):
-        commands = advice(value["flow"], value["dataset"] is not None, bool(value["iterations"]))
+def _next(run: RunSummary) -> list[str]:
+    steps = [f"show {run.run_id}"]
+    if run.usefulness_warnings:
+        commands = advice(run.flow, bool(run.dataset), bool(run.iterations))
         steps += [f"{step}   ({purpose})" for step, purpose in commands]
-    elif value["epsilon_spent"] is not None and value["iterations"]:
-        steps.append(f"export {run_id} FOLDER")
-    if value["dataset"]:
-        steps.append(f"budget history {shlex.quote(value['dataset'])}")
-    if value["tracking_problem"]:
-        steps.append(f"push {run_id}")
+    elif run.epsilon_spent is not None and run.iterations:
+        steps.append(f"export {run.run_id} FOLDER")
+    if run.dataset:
+        steps.append(f"budget history {shlex.quote(run.dataset)}")
+    if run.tracking_problem:
+        steps.append(f"push {run.run_id}")
     return [f"{command()} {step}" for step in steps]
 
 
@@ -212,13 +213,13 @@ def preview(value: dict[str, Any]) -> str:
     for row in value["rows"]:
         left_out = f"  [left out: {row['reason']}]" if row["reason"] else ""
         lines.append(f"{row['plm']:<14} {row['label']:<24} {row['text']}{left_out}")
-    cost = f"{value['calls']} calls, {value['tokens_out']} tokens out, {_cost(value)}"
+    cost = _cost(value["dollars"], value.get("dollars_estimated", 0.0))
+    cost = f"{value['calls']} calls, {value['tokens_out']} tokens out, {cost}"
     return "\n".join([*lines, "", f"epsilon spent: 0; {cost}"])
 
 
-def _cost(value: dict[str, Any]) -> str:
-    """Return the dollars of a run or preview; summaries of earlier versions have no estimated part."""
-    return f"{value['dollars']:.4f} dollars{of_which_estimated(value.get('dollars_estimated', 0.0))}"
+def _cost(dollars: float, estimated: float) -> str:
+    return f"{dollars:.4f} dollars{of_which_estimated(estimated)}"
 
 
 def runs(value: dict[str, Any]) -> str:

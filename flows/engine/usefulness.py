@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tasks.metrics.usefulness import Accuracy, Usefulness
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from connectors.interfaces.artifacts import ArtifactRef
     from flows.engine.run import Run
+    from flows.engine.run_summary import RunSummary
     from tasks.core.refs import Written
     from tasks.metrics.usefulness import Baseline
     from tasks.reporting.report_model import Scores
@@ -61,21 +62,15 @@ def advice(flow: str, opens_rows: bool, asks_models: bool) -> list[tuple[str, st
     """Return helpful commands after a useless run, each with its purpose."""
     commands = []
     if asks_models:
-        option = "" if flow == "wasp" else f" --flow {flow}"
         purpose = "read texts of each language model; other models (plms) may know the task better"
-        commands.append((f"preview --config FILE{option}", purpose))
+        commands.append((f"preview --config FILE --flow {flow}", purpose))
     if opens_rows:
         purpose = "compare more private rows or a larger privacy.epsilon, without spending budget"
         commands.append((f"plan {flow} --config FILE", purpose))
     return commands
 
 
-def usefulness_lines(summary: Mapping[str, Any]) -> list[str]:
+def usefulness_lines(summary: RunSummary) -> list[str]:
     """Return accuracy next to chance and to texts made without private data."""
-    useful = summary.get("usefulness")
+    useful = summary.usefulness
     return [f"baseline    {useful['line']}", f"            {useful['basis']}"] if useful else []
-
-
-def warnings_of_summary(summary: Mapping[str, Any]) -> list[str]:
-    """Return the warnings of a run's summary; empty for a useful run or one of an earlier version."""
-    return list((summary.get("usefulness") or {}).get("warnings", ()))

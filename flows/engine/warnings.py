@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from flows.catalog import find_method
-from flows.config.base import AnyConfig, RunConfig
+from flows.config.base import AnyConfig
 from flows.config.paths import rows_ref
+from flows.config.privacy import Privacy
 from flows.config.rows import PrivateRows
 from flows.engine.method import Releases
 from flows.runtime.state_folder import open_to_others
@@ -20,8 +21,8 @@ def warnings_of(config: AnyConfig, card: TaskCard, releases: Releases) -> list[s
         warnings.append("privacy.epsilon is infinite: NO NOISE is added, results of this run must not be shared")
     if config.test is None:
         warnings.append("no test rows: accuracy and FID are not measured")
-    if isinstance(config, RunConfig):
-        warnings += _about_privacy(config)
+    if config.guarantee is not None:
+        warnings += _about_privacy(config, config.guarantee)
     warnings += find_method(config.flow_name).warnings(config, releases)
     return warnings + [warning for release in releases.items for warning in release.warnings(card)]
 
@@ -33,11 +34,10 @@ def _about_path(private: PrivateRows, config: AnyConfig) -> list[str]:
     return [f"private.path: every user of this machine can read {path}. Run: chmod go-rwx {path}"]
 
 
-def _about_privacy(config: RunConfig) -> list[str]:
+def _about_privacy(config: AnyConfig, privacy: Privacy) -> list[str]:
     if config.private is None:
         return _about_parties(config)
-    rows, privacy = config.private.rows, config.privacy
-    warnings = []
+    rows, warnings = config.private.rows, []
     if config.private.takes_exactly and privacy.adjacency == "add_remove":
         warnings.append(
             "private.rows: a fixed number of rows makes a removal a replacement, so noise is sqrt(2) larger. "
@@ -55,7 +55,7 @@ def _about_privacy(config: RunConfig) -> list[str]:
     return warnings
 
 
-def _about_parties(config: RunConfig) -> list[str]:
+def _about_parties(config: AnyConfig) -> list[str]:
     if config.parties is None or config.parties.colluding:
         return []
     return [

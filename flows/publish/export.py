@@ -82,7 +82,7 @@ def export_run(
     def fill(scratch: Path) -> None:
         _write_rows(rows, scratch)
         shutil.copytree(student, scratch / "student")
-        _write_json(scratch / "summary.json", {key: summary.get(key) for key in SHARED + SPENT})
+        _write_json(scratch / "summary.json", {key: summary.to_json().get(key) for key in SHARED + SPENT})
         _write_json(scratch / "croissant.json", croissant(facts, scratch))
         (scratch / "README.md").write_text(dataset_card(facts), encoding="utf-8")
         bundle.seal(scratch, secret, _manifest(facts))

@@ -14,6 +14,7 @@ from flows.config.files import check_config
 from flows.config.paths import rows_ref
 from flows.config.task_files import load_task
 from flows.config.vocabulary import terms_ref, vocabulary_of
+from flows.engine.run_summary import RunSummary
 from flows.engine.tools import RunName, RunTools
 from flows.runtime.state_folder import who
 from flows.runtime.stores import open_ledger
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
 
 
-def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[dict[str, Any], Report]:
+def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[RunSummary, Report]:
     """Return summary and report.
 
     Raises ConfigError or ArtifactError if a run is unfinished, not private or incomplete.
@@ -40,10 +41,10 @@ def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[dict[str,
     summary, report = (artifacts.read_text(f"runs/{run_id}/{name}.json") for name in ("summary", "report"))
     if manifest["state"] != "done" or summary is None or report is None:
         raise ConfigError(f"Run {run_id} is not finished. Resume it with: wasp resume {run_id}")
-    values, parsed = json.loads(summary), from_json(json.loads(report))
-    if values["epsilon_spent"] is None or parsed.not_private:
+    values, parsed = RunSummary.from_json(json.loads(summary)), from_json(json.loads(report))
+    if values.epsilon_spent is None or parsed.not_private:
         raise ConfigError(f"Run {run_id} is NOT PRIVATE (no noise was added). It cannot be exported.")
-    if not artifacts.exists(f"runs/{run_id}/synthetic.parquet") and not values["n_synthetic"]:
+    if not artifacts.exists(f"runs/{run_id}/synthetic.parquet") and not values.n_synthetic:
         raise ConfigError(f"Run {run_id} has no synthetic texts to export. See its report for the student.")
     removed = lost(artifacts, run_id)
     if removed is not None and removed.result:

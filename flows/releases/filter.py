@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connectors.interfaces.artifacts import ArtifactRef
-from flows.config.base import RunConfig
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from flows.releases.label_counts import part_line, part_noise, part_outcome, part_values
 from tasks.accounting.teachers import PartNoise, affordable_answers, survival
@@ -81,7 +80,7 @@ class TeacherAnswersRelease(Release):
 
 def filter_texts(run: Run, written: Sequence[Written]) -> tuple[list[Written], list[ArtifactRef]]:
     """Return the texts that pass the configured filter, and its releases; all texts without a filter."""
-    if not isinstance(run.config, RunConfig) or run.config.filtering is None:
+    if run.config.filtering is None:
         return list(written), []
     discriminator, released = distil(run, written)
     return select(run, written, discriminator), released
@@ -101,7 +100,6 @@ def distil(run: Run, written: Sequence[Written]) -> tuple[ArtifactRef, list[Arti
 def select(run: Run, written: Sequence[Written], discriminator: ArtifactRef | None) -> list[Written]:
     """Select texts that the student classifies as private, in the proportions of the classes; return them embedded."""
     config = run.config
-    assert isinstance(config, RunConfig)
     spec = SelectSpec(
         iteration=max(table.iteration for table in written),
         count=config.result_size,
@@ -116,7 +114,6 @@ def select(run: Run, written: Sequence[Written], discriminator: ArtifactRef | No
 
 def _teacher_spec(run: Run) -> TeacherSpec:
     config, name, answers = run.config, run.tools.called, part_noise(run, "answers")
-    assert isinstance(config, RunConfig)
     assert config.filtering is not None
     assert answers is not None
     discriminator = config.filtering

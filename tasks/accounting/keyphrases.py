@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import Charge
@@ -89,6 +89,17 @@ class KeyphraseNoise:
     def gaussian(self) -> bool:
         """True for Gaussian noise, False for Laplace noise."""
         return self.privacy.setting == "gaussian"
+
+    @property
+    def claim(self) -> dict[str, Any]:
+        """Noise and promise as an audit states them."""
+        return {
+            "calibration": self.privacy.setting,
+            "protects": "record",
+            "noise": "gaussian" if self.gaussian else "laplace",
+            "noise_scale": self.scale,
+            "releases": 1,
+        }
 
     @property
     def event(self) -> Event:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from connectors.interfaces.ledger import Charge
 from tasks.accounting.composition import (
@@ -85,6 +85,17 @@ class PartNoise:
     def scale_int(self) -> float:
         """The scale in integer steps."""
         return self.scale * self.steps
+
+    @property
+    def claim(self) -> dict[str, Any]:
+        """Noise and promise as an audit states them."""
+        return {
+            "calibration": "tight",
+            "protects": "record",
+            "noise": self.privacy.kind,
+            "noise_scale": self.scale,
+            "releases": 1,
+        }
 
     @property
     def event(self) -> Event:

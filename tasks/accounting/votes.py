@@ -75,6 +75,17 @@ class Noise:
         """True if the run gave up protection explicitly (epsilon is infinite)."""
         return math.isinf(self.epsilon_stated)
 
+    @property
+    def claim(self) -> dict[str, Any]:
+        """Noise and promise as an audit states them."""
+        return {
+            "calibration": self.calibration,
+            "protects": self.privacy.protects,
+            "noise": "gaussian",
+            "noise_scale": self.sigma,
+            "releases": self.releases,
+        }
+
     def with_own_delta(self, delta: float) -> Noise:  # noqa: ARG002  (trainings)
         """Return the noise of a method that shares its delta with other releases."""
         return self

@@ -14,13 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from connectors.interfaces.progress import Advance
-from tasks.accounting.density import GuidanceNoise
-from tasks.accounting.teachers import PartNoise
+from tasks.accounting.composition import gaussian_epsilon
 from tasks.accounting.votes import Noise
 from tasks.audit.bounds import (
     CONFIDENCE,
@@ -28,6 +27,7 @@ from tasks.audit.bounds import (
     check_noise,
     gaussian_finding,
     ignore_progress,
+    likely_bound,
     run_sides,
 )
 from tasks.audit.federated import FederatedRun
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from tasks.accounting.federated import Parties
     from tasks.accounting.keyphrases import KeyphraseNoise
+    from tasks.accounting.teachers import PartNoise
 
     Ints = NDArray[np.int64]
 
@@ -51,8 +52,9 @@ class Attack:
     """One mechanism to attack.
 
     Its name, its claimed noise, and the number of trials on each side. `parties`: the parties that add the noise, where
-    several vote. `run`: the attack itself, where the release brings one; trials, confidence, progress -> findings, of
-    which freshness and number are the last.
+    several vote. `run`: the attack itself, where it is not one on votes; trials, confidence, progress -> findings, of
+    which freshness and number are the last. `likely`: trials, confidence -> epsilon expected for a sound mechanism;
+    None for that of votes.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Attack:
     confidence: float
     parties: Parties | None = None
     run: Callable[[int, float, Advance], Sequence[Finding]] | None = None
+    likely: Callable[[int, float], float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +93,9 @@ def run_attack(attack: Attack, advance: Advance = ignore_progress) -> AttackResu
     """Attack one mechanism; `advance` is called for every run of it."""
     if attack.run is not None:
         findings = list(attack.run(attack.trials, attack.confidence, advance))
-    elif isinstance(attack.noise, GuidanceNoise):
-        from tasks.audit.density import audit_guidance
-
-        findings = audit_guidance(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
-    elif isinstance(attack.noise, Noise):
-        run = releases_of_a_run if attack.parties is None else FederatedRun(attack.parties)
-        findings = audit_votes(attack.noise, attack.trials, run, advance, attack.confidence)
-    elif isinstance(attack.noise, PartNoise):
-        from tasks.audit.teachers import audit_teachers
-
-        findings = audit_teachers(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
     else:
-        from tasks.audit.keyphrases import audit_keyphrases
-
-        findings = audit_keyphrases(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
+        run = releases_of_a_run if attack.parties is None else FederatedRun(attack.parties)
+        findings = audit_votes(cast("Noise", attack.noise), attack.trials, run, advance, attack.confidence)
     return AttackResult(attack, tuple(findings[:-2]), findings[-2], findings[-1])
 
 
@@ -193,6 +184,16 @@ def _counts(votes: NoisyVotes) -> Ints:
 def claim_of(noise: Noise) -> float:
     """Return the joint mu that all releases of a run claim."""
     return math.sqrt(noise.releases) / noise.noise_multiplier
+
+
+def likely_vote(noise: Any, trials: int, confidence: float, half: float = 0.5) -> float:
+    """Return the epsilon that `trials` trials can prove for a sound Gaussian release.
+
+    `half`: the squared share of the sensitivity by which an added record moves it, if records are replaced.
+    """
+    reach = math.sqrt(half) if noise.privacy.adjacency == "replace_one" else 1.0
+    bound = likely_bound(reach * claim_of(noise), trials, confidence)
+    return gaussian_epsilon(bound, noise.delta) if bound > 0 else 0.0
 
 
 def canary_election(noise: Noise) -> tuple[Candidates, Ballot, Ballot]:

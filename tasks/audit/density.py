@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from connectors.interfaces.progress import Advance
 from tasks.accounting.density import GuidanceNoise
+from tasks.audit.attacks import Attack, likely_vote
 from tasks.audit.bounds import CONFIDENCE, Finding, check_noise, gaussian_finding, ignore_progress, run_sides
 from tasks.density.kernels import Kernel
 from tasks.private.releases.density import clean_sums, noisy_density
@@ -34,6 +36,15 @@ Mechanism = Callable[[Ballot, GuidanceNoise], list[NoisySums]]
 def release_of_a_run(ballot: Ballot, noise: GuidanceNoise) -> list[NoisySums]:
     """Return the releases of a run: one density."""
     return [noisy_density(ballot, LABELS, KERNEL, noise)]
+
+
+def density_attack(name: str, noise: GuidanceNoise, trials: int, confidence: float) -> Attack:
+    """Return the attack on a density; its features have both signs."""
+
+    def run(trials: int, confidence: float, advance: Advance) -> list[Finding]:
+        return audit_guidance(noise, trials, advance=advance, confidence=confidence)
+
+    return Attack(name, noise, trials, confidence, run=run, likely=partial(likely_vote, noise, half=0.25))
 
 
 def audit_guidance(

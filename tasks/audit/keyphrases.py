@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from connectors.interfaces.progress import Advance
 from tasks.accounting.composition import gaussian_epsilon
 from tasks.accounting.keyphrases import KeyphraseNoise, PartPrivacy
+from tasks.audit.attacks import Attack
 from tasks.audit.bounds import (
     CONFIDENCE,
     Finding,
@@ -98,6 +100,15 @@ def audit_keyphrases(
     else:
         strength = laplace_finding(what, noise, sides, direction, confidence)
     return [strength, *check_noise(sides, 1, trials)]
+
+
+def keyphrase_attack(name: str, noise: KeyphraseNoise, trials: int, confidence: float) -> Attack:
+    """Return the attack on one part of DP-KPS."""
+
+    def run(trials: int, confidence: float, advance: Advance) -> list[Finding]:
+        return audit_keyphrases(noise, trials, advance=advance, confidence=confidence)
+
+    return Attack(name, noise, trials, confidence, run=run, likely=partial(likely_epsilon, noise))
 
 
 def likely_epsilon(noise: KeyphraseNoise, trials: int, confidence: float = CONFIDENCE) -> float:

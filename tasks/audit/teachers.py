@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from connectors.interfaces.progress import Advance
 from tasks.accounting.composition import gaussian_epsilon
 from tasks.accounting.teachers import PartNoise, TeacherPrivacy
+from tasks.audit.attacks import Attack
 from tasks.audit.bounds import (
     CONFIDENCE,
     Finding,
@@ -92,6 +94,15 @@ def audit_teachers(
     else:
         strength = laplace_finding(what, noise, sides, direction, confidence)
     return [strength, *check_noise(sides, 1, trials)]
+
+
+def teacher_attack(name: str, noise: PartNoise, trials: int, confidence: float) -> Attack:
+    """Return the attack on teachers' answers, checks or label counts."""
+
+    def run(trials: int, confidence: float, advance: Advance) -> list[Finding]:
+        return audit_teachers(noise, trials, advance=advance, confidence=confidence)
+
+    return Attack(name, noise, trials, confidence, run=run, likely=partial(likely_epsilon, noise))
 
 
 def likely_epsilon(noise: PartNoise, trials: int, confidence: float = CONFIDENCE) -> float:

@@ -13,9 +13,7 @@ from typing import Any, TypeVar
 from connectors.interfaces.models import Usage
 from tasks.core.refs import Weights, Written
 from tasks.core.tools import Tools
-
-GUIDED = ("picks", "overlap", "weights_tv", "equal_tv")
-"""Measures of the guidance of a round, where available."""
+from tasks.metrics.registry import FIRST_METRICS, all_metrics
 
 Sum = TypeVar("Sum", int, Usage, Counter[str])
 
@@ -27,8 +25,8 @@ class Facts:
     `epsilon` is None where no number describes the loss (no noise); counts are by PLM. `weights` are for the next
     iteration. `fid` and `accuracy` are None where they were not measured; `not_private` marks numbers that were
     computed on private rows without noise. `text_precision`: the share of texts that are among real rows;
-    `text_recall`: the share of real rows that are among the texts. `traffic`: bytes of parties. `guided`: measures of
-    guidance (see `tasks.steps.appraisal`), by GUIDED.
+    `text_recall`: the share of real rows that are among the texts. `traffic`: bytes of parties. `guided`: the
+    measured metrics without a field of their own, such as those of guidance (`tasks.steps.appraisal`).
     """
 
     iteration: int
@@ -51,18 +49,24 @@ class Facts:
     traffic: Mapping[str, int] = field(default_factory=dict)
     guided: Mapping[str, float | None] = field(default_factory=dict)
 
+    def value(self, metric: str) -> float | None:
+        """Return a metric of this iteration; None where it was not measured."""
+        value: float | None = getattr(self, metric) if metric in FIRST_METRICS else self.guided.get(metric)
+        return value
+
     def metrics(self) -> dict[str, float | None]:
         """Return the numbers that may be tracked, without numbers that are not private."""
         numbers: dict[str, float | None] = {
-            "accuracy": self.accuracy,
             "epsilon_spent": self.epsilon,
             "releases": float(self.releases),
             "samples": float(self.total),
         }
-        if not self.not_private:
-            numbers |= {"fid": self.fid, "fid_null": self.fid_null}
-            numbers |= {"text_precision": self.text_precision, "text_recall": self.text_recall}
-        numbers |= self.guided
+        numbers |= {
+            metric.name: self.value(metric.name)
+            for metric in all_metrics()
+            if (metric.name in FIRST_METRICS or metric.name in self.guided)
+            and not (self.not_private and metric.needs == "reference")
+        }
         numbers |= {f"bytes_{way}": float(size) for way, size in self.traffic.items()}
         numbers |= {f"weight.{plm}": weight for plm, weight in self.weights.items()}
         numbers |= {f"new.{plm}": float(count) for plm, count in self.new.items()}
@@ -96,7 +100,11 @@ def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured:
         releases=0,
         text_precision=measured.get("text_precision"),
         text_recall=measured.get("text_recall"),
-        guided={name: measured[name] for name in GUIDED if name in measured},
+        guided={
+            metric.name: measured[metric.name]
+            for metric in all_metrics()
+            if metric.name not in FIRST_METRICS and metric.name in measured
+        },
     )
 
 

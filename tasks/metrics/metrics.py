@@ -224,3 +224,11 @@ def _finite(rows: Factor) -> Factor:
     if not np.isfinite(rows).all():
         raise InputError("A measure needs finite vectors; some numbers are infinite or missing. Embed the texts again.")
     return rows
+
+
+def thin(vectors: Vectors, most: int, seed: int) -> Vectors:
+    """Return at most `most` vectors, sampled with `seed`, in their original order."""
+    if len(vectors) <= most:
+        return vectors
+    sample: Vectors = vectors[np.sort(np.random.default_rng(seed).choice(len(vectors), most, replace=False))]
+    return sample

@@ -17,19 +17,9 @@ from tasks.metrics.comparison import (
     shared_columns,
     verdict,
 )
+from tasks.metrics.registry import find_metric
 from tasks.reporting.templates import template
 
-TITLES = {
-    "accuracy": "Accuracy of the student",
-    "macro_f1": "Macro F1 of the student",
-    "fid": "FID (lower is better)",
-    "picks": "Percentile of the good examples by similarity to test rows (chance 0.5)",
-    "overlap": "Share of good examples that test rows would select without noise",
-    "weights_tv": "Model weights: total variation from weights of test rows without noise (lower is better)",
-    "equal_tv": "Equal weights: total variation from weights of test rows without noise",
-    "text_precision": "Precision: share of the texts that are close to real rows",
-    "text_recall": "Recall: share of the real rows that are close to texts",
-}
 DIGITS = 3
 NOT_PRIVATE = "NOT PRIVATE"
 EVERY_COLUMN = "every column"
@@ -104,7 +94,12 @@ def claims(comparison: Comparison) -> list[Claim]:
 def tables(comparison: Comparison) -> list[Table]:
     """Return one table per metric: our figure, spread and published figure per cell."""
     return [
-        Table(metric, TITLES[metric], tuple(_lines_of(comparison, metric)), tuple(_unnoised(comparison, metric)))
+        Table(
+            metric,
+            find_metric(metric).heading,
+            tuple(_lines_of(comparison, metric)),
+            tuple(_unnoised(comparison, metric)),
+        )
         for metric in comparison.metrics
     ]
 

@@ -9,13 +9,12 @@ from typing import Any
 from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
 from tasks.metrics.iteration_record import Facts
+from tasks.metrics.registry import Metric, all_metrics, find_metric
 from tasks.reporting import plots
 from tasks.reporting import text as words
 from tasks.reporting.report_model import Happened, Plan, Report, Sample
 from tasks.reporting.templates import template
 
-_MEASURED = ("FID", "null FID", "precision", "recall", "accuracy")
-_COLUMNS = ("iteration", "samples", *_MEASURED, "epsilon", "missing", "left out")
 _ROUNDING = 1e-9
 LOSS, ADDED = "privacy loss of this run's output", "added to the budget"
 
@@ -42,6 +41,7 @@ class ComparedLine:
 
 def render(report: Report) -> str:
     """Return the page of a run; equal reports yield equal pages."""
+    metrics = [metric for metric in all_metrics() if metric.label]
     return template("report.html.j2").render(
         report=report,
         words=words,
@@ -49,8 +49,9 @@ def render(report: Report) -> str:
         key_numbers=_key_numbers(report),
         compared=_compared(report),
         charges=_grouped(report.happened.charges),
-        iterations=[_cells(facts) for facts in report.iterations],
-        columns=_COLUMNS,
+        iterations=[_cells(facts, metrics) for facts in report.iterations],
+        columns=("iteration", "samples", *[metric.label for metric in metrics], "epsilon", "missing", "left out"),
+        notes=[metric.note for metric in metrics if metric.note],
         texts=_texts(report),
         total=sum(report.usage.values(), Usage()),
     )
@@ -63,19 +64,21 @@ def _texts(report: Report) -> list[tuple[str, list[Sample]]]:
     return [(plm, samples) for plm, samples in groups if samples]
 
 
-def _cells(facts: Facts) -> tuple[str, ...]:
+def _cells(facts: Facts, metrics: Sequence[Metric]) -> tuple[str, ...]:
     return (
         str(facts.iteration),
         words.count(facts.total),
-        words.number(facts.fid) + (" (not private)" if facts.not_private else ""),
-        words.number(facts.fid_null),
-        words.percent(facts.text_precision),
-        words.percent(facts.text_recall),
-        words.percent(facts.accuracy),
+        *(_measured(facts, metric) for metric in metrics),
         words.epsilon(facts.epsilon),
         words.count(sum(facts.shortfall.values())),
         words.reasons(facts.failures),
     )
+
+
+def _measured(facts: Facts, metric: Metric) -> str:
+    value = facts.value(metric.name)
+    text = words.percent(value) if metric.percent else words.number(value)
+    return f"{text} (not private)" if facts.not_private and metric.unnoised else text
 
 
 def _key_numbers(report: Report) -> list[tuple[str, str, str]]:
@@ -85,7 +88,11 @@ def _key_numbers(report: Report) -> list[tuple[str, str, str]]:
     return [
         ("accuracy", words.percent(scores.accuracy if scores else None), _accuracy_remark(report)),
         ("macro F1", words.number(scores.macro_f1 if scores else None), "mean over classes"),
-        ("FID", words.number(last.fid if last else None), f"null FID {words.number(last.fid_null if last else None)}"),
+        (
+            "FID",
+            _measured(last, find_metric("fid")) if last else words.ABSENT,
+            f"null FID {words.number(last.fid_null if last else None)}",
+        ),
         ("epsilon", words.epsilon(report.happened.epsilon), f"{LOSS}, configured {words.epsilon(report.plan.epsilon)}"),
         (ADDED, words.added(report.happened), f"releases: {words.charged(report.happened)}"),
         ("texts", words.count(report.happened.samples), f"by {len(report.plms)} language models"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,28 +12,23 @@ import numpy as np
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.embedding import Matrix
+from connectors.interfaces.errors import InputError
 from connectors.interfaces.ledger import Look
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
-from tasks.metrics.metrics import NEIGHBOURS, fid, map_2d, null_fid, null_sizes, precision_recall
+from tasks.metrics.metrics import map_2d, thin
+from tasks.metrics.registry import LabelledRows, Metric, MetricInput, added_versions, all_metrics
 from tasks.private.diagnostics.internal import fid_against_private
 from tasks.reporting.report_model import MapPoints
 from tasks.steps.density import Shift, shift_vectors
 from tasks.steps.moments import Moments, unlabelled_of
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
-from tasks.students.heads import probe_accuracy
 from tasks.students.spec import StudentSpec, TrainingRows, settings
 from tasks.students.train import evaluate, load_student, train_student, units_of_work
 
 MAP_POINTS = 600
 """Maximum number of points of each kind on the map; more points would overlap."""
-COVERED = 5000
-"""Maximum rows of each kind for precision and recall, which compare every pair (Aug-PE uses the same number)."""
-
-
-MOST_NULLS = 1000
-_NULLS: dict[tuple[object, ...], float] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +67,7 @@ class TrainJob:
 
 
 def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
-    """Write FID, precision, recall and probe accuracy of all texts.
+    """Write the metrics of all texts: FID, precision, recall, probe accuracy and those that packages add.
 
     The probe replaces the student between iterations because it takes a second and the student takes minutes. A value
     computed from private rows without noise has `not_private: true`.
@@ -81,13 +76,12 @@ def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
     parameters: dict[str, object] = {"fid": job.fid, "seed": job.seed}
     parameters |= {"test": _content(job.test), "public": _content(job.public)}
     parameters |= {"embedder": tools.embedder.identity, "private": job.fingerprint if job.fid == "private" else ""}
+    added = added_versions()
+    parameters |= {"metrics": added} if added else {}
     key = step_key("measure", parameters, {"samples": content([entry.samples for entry in job.written])})
 
     def make() -> ArtifactRef:
-        vectors = read_vectors(tools, job.written)
-        values: dict[str, Any] = {"iteration": job.iteration, "rows": len(vectors)}
-        values |= _distance(tools, job, vectors) | _probe(tools, job, vectors)
-        return tools.artifacts.write_json(path, values, key)
+        return tools.artifacts.write_json(path, _values(tools, job), key)
 
     return make_once(tools.artifacts, path, key, make)
 
@@ -130,44 +124,40 @@ def _content(reference: Reference | None) -> str:
     return reference.content if reference else ""
 
 
-def _distance(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
+def _values(tools: Tools, job: MeasureJob) -> dict[str, Any]:
+    """Return all metrics of the texts; None where the real rows are missing."""
+    samples, vectors = read_samples(tools, job.written), read_vectors(tools, job.written)
+    texts = LabelledRows(samples["text"].tolist(), samples["label"].tolist(), vectors)
+    reference = job.test if job.fid == "test" else job.public if job.fid == "public" else None
+    inputs = {
+        "": MetricInput(texts, LabelledRows((), (), vectors[:0]), job.seed),
+        "reference": _input(tools, texts, reference, job.seed),
+        "test": _input(tools, texts, job.test, job.seed),
+    }
+    values: dict[str, Any] = {"iteration": job.iteration, "rows": len(vectors)}
+    values |= {"fid_reference": job.fid if reference is not None else "none", "not_private": False}
+    values |= {metric.name: _value(metric, inputs[metric.needs]) for metric in all_metrics() if metric.measure}
     if job.look is not None:
         value = fid_against_private(tools, job.fingerprint, vectors, job.look)
-        return {"fid": value.value, "fid_reference": "private", "not_private": True, "fid_null": None}
-    reference = job.test if job.fid == "test" else job.public if job.fid == "public" else None
+        values |= {"fid": value.value, "fid_reference": "private", "not_private": True}
+    return values
+
+
+def _input(tools: Tools, texts: LabelledRows, reference: Reference | None, seed: int) -> MetricInput | None:
     if reference is None:
-        return {"fid": None, "fid_reference": "none", "not_private": False, "fid_null": None}
-    _, real = reference_rows(tools, reference)
-    null = _null(real, len(vectors), job.seed)
-    covered = _covered(vectors, real, job.seed)
-    return {"fid": fid(vectors, real), "fid_reference": job.fid, "not_private": False, "fid_null": null} | covered
+        return None
+    frame, real = reference_rows(tools, reference)
+    labels = frame["label"].tolist() if "label" in frame else []
+    return MetricInput(texts, LabelledRows(frame["text"].tolist(), labels, real), seed)
 
 
-def _null(real: Matrix, rows: int, seed: int) -> float:
-    """Return the null FID at these sizes, cached per process."""
-    sizes = null_sizes(len(real), (rows, len(real)))
-    key = (hashlib.blake2b(np.ascontiguousarray(real).data, digest_size=16).digest(), sizes, seed)
-    if key not in _NULLS:
-        if len(_NULLS) >= MOST_NULLS:
-            _NULLS.clear()
-        _NULLS[key] = null_fid(real, sizes, seed)
-    return _NULLS[key]
-
-
-def _covered(vectors: Matrix, real: Matrix, seed: int) -> dict[str, float]:
-    """Return precision and recall of the texts; empty if there are too few rows."""
-    if min(len(vectors), len(real)) <= NEIGHBOURS:
-        return {}
-    precision, recall = precision_recall(thin(vectors, COVERED, seed), thin(real, COVERED, seed))
-    return {"text_precision": precision, "text_recall": recall}
-
-
-def _probe(tools: Tools, job: MeasureJob, vectors: Matrix) -> dict[str, Any]:
-    if job.test is None:
-        return {"accuracy": None}
-    frame, real = reference_rows(tools, job.test)
-    labels = read_samples(tools, job.written)["label"].tolist()
-    return {"accuracy": probe_accuracy(vectors, labels, real, frame["label"].tolist())}
+def _value(metric: Metric, rows: MetricInput | None) -> float | None:
+    value = metric.measure(rows) if metric.measure is not None and rows is not None else None
+    if value is not None and not math.isfinite(value):
+        raise InputError(
+            f"Metric '{metric.name}': its value is {value}, not finite. Return None where it is undefined."
+        )
+    return value
 
 
 def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str, Any]:
@@ -231,11 +221,3 @@ def map_points(
 def _vectors(tools: Tools, rows: Reference, seed: int) -> Matrix:
     _, vectors = reference_rows(tools, rows)
     return thin(vectors, MAP_POINTS, seed)
-
-
-def thin(vectors: Matrix, most: int, seed: int) -> Matrix:
-    """Return at most `most` vectors, sampled with `seed`, in their original order."""
-    if len(vectors) <= most:
-        return vectors
-    sample: Matrix = vectors[np.sort(np.random.default_rng(seed).choice(len(vectors), most, replace=False))]
-    return sample

@@ -163,7 +163,12 @@ MEANING = {
     "weigh": ["tasks/selection/weights.py"],
     "survive": ["tasks/selection/survivors.py", "tasks/steps/evolution.py"],
     "average": ["tasks/steps/evolution.py"],
-    "measure": ["tasks/metrics/metrics.py", "tasks/steps/evaluation.py", "tasks/students/heads.py"],
+    "measure": [
+        "tasks/metrics/metrics.py",
+        "tasks/metrics/registry.py",
+        "tasks/steps/evaluation.py",
+        "tasks/students/heads.py",
+    ],
     "baseline": [
         "tasks/steps/baseline.py",
         "tasks/students/train.py",

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import json
-import os
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from flows.catalog import find_flow, flow_names
+from tests.support.packages import answer, install, wasp, written
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import SMALL
 
@@ -35,36 +31,13 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     """Write the package and its entry point; return the folder."""
     folder = tmp_path / "site"
     project = tomllib.loads(block("toml"))["project"]
-    metadata = folder / "wasp_lengths-0.1.0.dist-info"
-    metadata.mkdir(parents=True)
-    (folder / "wasp_lengths.py").write_text(block("python"))
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.1.0\n")
-    points = project["entry-points"]["wasp.methods"]
-    (metadata / "entry_points.txt").write_text("[wasp.methods]\n" + "\n".join(f"{k} = {v}" for k, v in points.items()))
+    install(folder, "wasp_lengths", block("python"), project["entry-points"])
     monkeypatch.syspath_prepend(folder)
     importlib.invalidate_caches()
     find_flow.cache_clear()
     yield folder
     find_flow.cache_clear()
     sys.modules.pop("wasp_lengths", None)
-
-
-def wasp(folder: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    paths = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": paths, "WASP_HOME": str(home), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "flows.cli.main", *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=400, check=False)
-
-
-def written(path: Path, values: dict[str, Any]) -> str:
-    path.write_text(yaml.safe_dump(values))
-    return str(path)
-
-
-def answer(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    assert done.returncode == 0, done.stderr
-    value: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return value
 
 
 def test_the_package_of_the_page_is_short() -> None:

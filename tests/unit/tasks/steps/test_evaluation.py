@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from tasks.steps import evaluation
-from tasks.steps.evaluation import thin
+from tasks.metrics import registry
+from tasks.metrics.metrics import thin
+from tasks.metrics.registry import LabelledRows, MetricInput
 
 
 def test_a_map_shows_a_few_of_many_vectors_in_their_order_and_the_same_each_time():
@@ -16,10 +17,14 @@ def test_a_map_shows_a_few_of_many_vectors_in_their_order_and_the_same_each_time
 
 
 def test_coverage_is_measured_on_a_part_of_many_rows_and_left_out_where_there_are_too_few(monkeypatch):
-    monkeypatch.setattr(evaluation, "COVERED", 300)
+    monkeypatch.setattr(registry, "COVERED", 300)
     draws = np.random.default_rng(0)
     real, inside = draws.normal(size=(900, 2)), draws.normal(size=(800, 2)) * 0.2
-    found = evaluation._covered(inside, real, seed=1)
-    assert found["text_precision"] > 0.95
-    assert found["text_recall"] < 0.3
-    assert evaluation._covered(inside, real[:3], seed=1) == {}
+
+    def coverage(rows):
+        return MetricInput(LabelledRows((), (), inside), LabelledRows((), (), rows), 1).coverage
+
+    precision, recall = coverage(real)
+    assert precision > 0.95
+    assert recall < 0.3
+    assert coverage(real[:3]) == (None, None)

@@ -1,0 +1,100 @@
+"""Summary of a finished run, stored as summary.json and read by other commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from connectors.interfaces.errors import ConfigError
+from tasks.metrics.iteration_record import Facts
+from tasks.metrics.registry import FIRST_METRICS, GROUP, all_metrics
+
+RESERVED = {entry.name for entry in fields(Facts)} | {"rows", "samples", "metrics"}
+"""Keys of an iteration in measures.json, summary.json and MLflow that are no metrics."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """The results of a run; summaries of earlier versions lack some of them and have the default.
+
+    `epsilon_spent` is the privacy loss of the run's output, including reused releases of earlier runs; `epsilon_added`
+    is the loss that this run added to the ledger. Both are None without noise. `metrics`: values of the metrics for the
+    whole run by name, None where not measured. `iterations`: one object per iteration, with its metrics by name.
+    `removed`: the files that `wasp clean` removed since.
+    """
+
+    run_id: str
+    flow: str = ""
+    task: str = ""
+    dataset: str | None = None
+    state: str = "done"
+    degraded: bool = False
+    problems: list[str] = field(default_factory=list)
+    dollars: float = 0.0
+    dollars_estimated: float = 0.0
+    epsilon_spent: float | None = None
+    epsilon_added: float | None = None
+    not_private: bool = False
+    delta: float = 0.0
+    releases: int = 0
+    releases_charged: int | None = None
+    n_synthetic: int = 0
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    classes: list[str] | None = None
+    per_class: dict[str, Any] | None = None
+    confusion: list[list[int]] | None = None
+    usefulness: dict[str, Any] | None = None
+    fid_not_private: bool = False
+    mlflow_run_id: str | None = None
+    mlflow: str = ""
+    tracking_problem: str | None = None
+    prefect_run_id: str | None = None
+    folder: str = ""
+    report: str = ""
+    seconds: float = 0.0
+    iterations: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    parties: dict[str, Any] | None = None
+    removed: str | None = None
+
+    @property
+    def accuracy(self) -> float | None:
+        """Accuracy of the student on the test rows."""
+        return self.metrics.get("accuracy")
+
+    @property
+    def macro_f1(self) -> float | None:
+        """Macro F1 of the student on the test rows."""
+        return self.metrics.get("macro_f1")
+
+    @property
+    def usefulness_warnings(self) -> list[str]:
+        """Why the result may be useless; empty for a useful run or one of an earlier version."""
+        return list((self.usefulness or {}).get("warnings", ()))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the summary as plain JSON values; each metric has a key of its own."""
+        values = asdict(self)
+        metrics: dict[str, float | None] = values.pop("metrics")
+        removed = values.pop("removed")
+        return values | metrics | ({"removed": removed} if removed is not None else {})
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> RunSummary:
+        """Return the summary from its JSON; numbers under other keys are metrics, also of packages since removed."""
+        own = {name: value for name, value in values.items() if name in _names()}
+        others = {name: value for name, value in values.items() if name not in own}
+        metrics = {name: value for name, value in others.items() if value is None or isinstance(value, int | float)}
+        return cls(**own, metrics=metrics)
+
+
+def check_metric_names() -> None:
+    """Raise ConfigError if an added metric has the name of another value of a run or an iteration."""
+    for metric in all_metrics():
+        if metric.name not in FIRST_METRICS and metric.name in _names() | RESERVED:
+            raise ConfigError(f"{GROUP}: the metric name '{metric.name}' is the key of another value. Rename it.")
+
+
+def _names() -> set[str]:
+    return {entry.name for entry in fields(RunSummary)} - {"metrics"}

@@ -1,0 +1,231 @@
+"""The metrics of a run, in one list that evaluation, tracking, summary, report and comparison loop over.
+
+Other packages add a metric with an entry point in the group `wasp.metrics`, whose value is the path of a `Metric`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.metadata import entry_points
+from typing import Literal
+
+import numpy as np
+
+from connectors.interfaces.embedding import Matrix
+from connectors.interfaces.errors import ConfigError
+from tasks.metrics.metrics import NEIGHBOURS, fid, null_fid, null_sizes, precision_recall, thin
+
+GROUP = "wasp.metrics"
+COVERED = 5000
+"""Maximum rows of each kind for precision and recall, which compare every pair (Aug-PE uses the same number)."""
+MOST_NULLS = 1000
+_NULLS: dict[tuple[object, ...], float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledRows:
+    """Rows with their embeddings, shape (n, d); without `labels` where the rows have none."""
+
+    texts: Sequence[str]
+    labels: Sequence[str]
+    vectors: Matrix
+
+
+@dataclass(frozen=True)
+class MetricInput:
+    """All texts of a run so far, and the public or test rows to compare them with.
+
+    `real` has no rows for a metric that needs none. Private rows are never part of it.
+    """
+
+    texts: LabelledRows
+    real: LabelledRows
+    seed: int
+
+    @cached_property
+    def coverage(self) -> tuple[float | None, float | None]:
+        """Precision and recall of the texts; None if there are too few rows."""
+        ours, real = self.texts.vectors, self.real.vectors
+        if min(len(ours), len(real)) <= NEIGHBOURS:
+            return None, None
+        return precision_recall(thin(ours, COVERED, self.seed), thin(real, COVERED, self.seed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A number that is measured in each iteration, on the student, or both.
+
+    `name`: key in JSON, MLflow and comparisons. `title`: heading of its table in a comparison. `label`: head of its
+    column in the report, empty without a column. `note`: explanation below the column, a sentence without full stop.
+    `percent`: the value is a share. `higher_is_better`: None where neither is. `measure`: computes the value of an
+    iteration, None where another step does. `needs`: its real rows, those of `evaluation.fid_reference`, the test rows
+    or none; without them it is not measured. `summary`: value of the run, the last or the mean of its iterations, or
+    the student's; empty without one, then it cannot be compared. `unnoised`: may be computed on private rows without
+    noise; such a value is marked and not tracked. `version`: raise it when `measure` changes.
+    """
+
+    name: str
+    title: str
+    label: str = ""
+    note: str = ""
+    percent: bool = False
+    higher_is_better: bool | None = None
+    measure: Callable[[MetricInput], float | None] | None = None
+    needs: Literal["", "reference", "test"] = ""
+    summary: Literal["", "last", "mean", "student"] = "last"
+    unnoised: bool = False
+    version: int = 1
+
+    @property
+    def heading(self) -> str:
+        """Title with its direction where lower is better."""
+        return f"{self.title} (lower is better)" if self.higher_is_better is False else self.title
+
+
+def _null(rows: MetricInput) -> float:
+    """Return the null FID at these sizes, cached per process."""
+    real = rows.real.vectors
+    sizes = null_sizes(len(real), (len(rows.texts.vectors), len(real)))
+    key = (hashlib.blake2b(np.ascontiguousarray(real).data, digest_size=16).digest(), sizes, rows.seed)
+    if key not in _NULLS:
+        if len(_NULLS) >= MOST_NULLS:
+            _NULLS.clear()
+        _NULLS[key] = null_fid(real, sizes, rows.seed)
+    return _NULLS[key]
+
+
+def _probe(rows: MetricInput) -> float:
+    from tasks.students.heads import probe_accuracy
+
+    texts, real = rows.texts, rows.real
+    return probe_accuracy(texts.vectors, list(texts.labels), real.vectors, list(real.labels))
+
+
+METRICS = (
+    Metric(
+        name="fid",
+        title="FID",
+        label="FID",
+        higher_is_better=False,
+        measure=lambda rows: fid(rows.texts.vectors, rows.real.vectors),
+        needs="reference",
+        unnoised=True,
+    ),
+    Metric(
+        name="fid_null",
+        title="Null FID",
+        label="null FID",
+        note="Null FID: FID of equal distributions at this sample size",
+        measure=_null,
+        needs="reference",
+        summary="",
+    ),
+    Metric(
+        name="text_precision",
+        title="Precision: share of the texts that are close to real rows",
+        label="precision",
+        note="Precision: share of texts close to those rows",
+        percent=True,
+        higher_is_better=True,
+        measure=lambda rows: rows.coverage[0],
+        needs="reference",
+    ),
+    Metric(
+        name="text_recall",
+        title="Recall: share of the real rows that are close to texts",
+        label="recall",
+        note="Recall: share of rows close to the texts (three nearest neighbours)",
+        percent=True,
+        higher_is_better=True,
+        measure=lambda rows: rows.coverage[1],
+        needs="reference",
+    ),
+    Metric(
+        name="accuracy",
+        title="Accuracy of the student",
+        label="accuracy",
+        note="Accuracy: linear probe",
+        percent=True,
+        higher_is_better=True,
+        measure=_probe,
+        needs="test",
+        summary="student",
+    ),
+    Metric(name="macro_f1", title="Macro F1 of the student", higher_is_better=True, summary="student"),
+    # The step "appraise" measures these four (tasks/steps/appraisal.py).
+    Metric(
+        name="picks",
+        title="Percentile of the good examples by similarity to test rows (chance 0.5)",
+        higher_is_better=True,
+        summary="mean",
+    ),
+    Metric(
+        name="overlap",
+        title="Share of good examples that test rows would select without noise",
+        higher_is_better=True,
+        summary="mean",
+    ),
+    Metric(
+        name="weights_tv",
+        title="Model weights: total variation from weights of test rows without noise",
+        higher_is_better=False,
+        summary="mean",
+    ),
+    Metric(
+        name="equal_tv",
+        title="Equal weights: total variation from weights of test rows without noise",
+        summary="mean",
+    ),
+)
+FIRST_METRICS = frozenset({"fid", "fid_null", "text_precision", "text_recall", "accuracy"})
+"""Metrics with a field of their own in `Facts`. The version of the step "measure" identifies them; its keys name the
+others.
+"""
+ADDED: list[Metric] = []
+
+
+def register(metric: Metric) -> None:
+    """Add a metric to all runs of this process; ConfigError for a name that exists."""
+    ADDED.append(metric)
+    try:
+        all_metrics()
+    except ConfigError:
+        ADDED.remove(metric)
+        raise
+
+
+def all_metrics() -> tuple[Metric, ...]:
+    """Return all metrics: of this repository, of installed packages, of this process."""
+    metrics = (*METRICS, *_installed(), *ADDED)
+    names = [metric.name for metric in metrics]
+    for name in names:
+        if names.count(name) > 1 or not re.fullmatch("[a-z][a-z0-9_]*", name):
+            raise ConfigError(f"{GROUP}: the metric name '{name}' exists already or is not in snake_case. Rename it.")
+    return metrics
+
+
+@cache
+def _installed() -> tuple[Metric, ...]:
+    return tuple(point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name))
+
+
+def compared_names() -> tuple[str, ...]:
+    """Return the names of the metrics that a comparison can show: those with a value for the whole run."""
+    return tuple(metric.name for metric in all_metrics() if metric.summary)
+
+
+def find_metric(name: str) -> Metric:
+    """Return a metric; ConfigError for an unknown name."""
+    for metric in all_metrics():
+        if metric.name == name:
+            return metric
+    raise ConfigError(f"metrics: there is no metric '{name}'. Choose one of: {', '.join(compared_names())}.")
+
+
+def added_versions() -> dict[str, int]:
+    """Return the versions of the metrics that the step "measure" computes and its version does not identify."""
+    return {m.name: m.version for m in all_metrics() if m.measure is not None and m.name not in FIRST_METRICS}

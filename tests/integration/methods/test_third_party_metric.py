@@ -1,0 +1,56 @@
+"""A metric of another package: installed as pip does, measured, tracked, reported and compared without a change."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.support.packages import answer, install, wasp, written
+from tests.support.runs.pipeline import SMALL
+
+SOURCE = """
+from tasks.metrics.registry import Metric
+
+
+def mean_words(rows):
+    return sum(len(text.split()) for text in rows.texts.texts) / len(rows.texts.texts)
+
+
+METRIC = Metric(name="mean_words", title="Mean number of words", label="words", measure=mean_words)
+"""
+CONFIG = SMALL | {"method": SMALL["method"] | {"iterations": 2, "samples": 36}}
+
+
+@pytest.mark.runs
+def test_it_is_in_summary_tracking_report_and_comparison(tmp_path: Path) -> None:
+    home, folder, config = tmp_path / "home", tmp_path / "site", written(tmp_path / "wasp.yaml", CONFIG)
+    before = answer(wasp(folder, home, "run", "wasp", "--config", config, "--json"))
+    assert "mean_words" not in before
+    install(folder, "wasp_words", SOURCE, {"wasp.metrics": {"mean_words": "wasp_words:METRIC"}})
+    run = answer(wasp(folder, home, "run", "wasp", "--config", config, "--json"))
+    run_folder = home / "runs" / run["run_id"]
+    lengths = pd.read_parquet(run_folder / "synthetic.parquet")["text"].str.split().str.len()
+    assert run["run_id"] == before["run_id"], "the finished run is measured again, and nothing is generated or spent"
+    assert (run["epsilon_spent"], run["accuracy"], run["fid"]) == (
+        before["epsilon_spent"],
+        before["accuracy"],
+        before["fid"],
+    )
+    assert run["mean_words"] == pytest.approx(lengths.mean())
+    assert [
+        set(iteration) - set(first) for iteration, first in zip(run["iterations"], before["iterations"], strict=True)
+    ] == [{"mean_words"}] * 2
+    assert json.loads((run_folder / "summary.json").read_text())["mean_words"] == run["mean_words"]
+    with sqlite3.connect(home / "mlflow.db") as database:
+        query = "select value from latest_metrics where run_uuid = ? and key = 'mean_words'"
+        assert database.execute(query, (run["mlflow_run_id"],)).fetchall() == [(run["mean_words"],)]
+    assert '<th scope="col">words</th>' in (run_folder / "report.html").read_text()
+    table = {"title": "Words", "rows": [{"name": "W", "config": config}], "metrics": ["mean_words"]}
+    compared = answer(wasp(folder, home, "run", "compare", "--config", written(tmp_path / "c.yaml", table), "--json"))
+    assert [cell["values"]["mean_words"] for cell in compared["cells"]] == [run["mean_words"]]
+    assert f"{run['mean_words']:.3f}" in Path(compared["table"]).read_text()
+    refused = wasp(tmp_path / "none", home, "plan", "compare", "--config", str(tmp_path / "c.yaml"))
+    assert refused.returncode != 0
+    assert "mean_words" in refused.stderr

@@ -1,0 +1,113 @@
+"""A metric is one registered value: everything that shows metrics reads it from there."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from connectors.interfaces.errors import ConfigError
+from flows.compare.config import CompareConfig
+from flows.config.files import check_config
+from flows.engine.run_summary import RunSummary, check_metric_names
+from flows.engine.summary import metrics_of, summary_line
+from tasks.metrics import registry
+from tasks.metrics.registry import METRICS, LabelledRows, Metric, MetricInput, added_versions, find_metric, register
+from tasks.reporting.report import render
+from tasks.reporting.text import number
+from tests.support.data.reports import made_up_report, one_iteration
+
+LENGTH = Metric(
+    name="mean_length",
+    title="Mean number of words",
+    label="mean length",
+    note="Mean length: words per text",
+    higher_is_better=False,
+    measure=lambda rows: float(np.mean([len(text.split()) for text in rows.texts.texts])),
+)
+
+
+@pytest.fixture
+def added() -> Iterator[Metric]:
+    register(LENGTH)
+    yield LENGTH
+    registry.ADDED.remove(LENGTH)
+
+
+def rows(texts: list[str]) -> MetricInput:
+    vectors = np.zeros((len(texts), 2), dtype=np.float32)
+    return MetricInput(LabelledRows(texts, ["a"] * len(texts), vectors), LabelledRows((), (), vectors[:0]), 0)
+
+
+def test_the_metrics_of_earlier_versions_are_there_and_name_no_key() -> None:
+    names = "fid fid_null text_precision text_recall accuracy macro_f1 picks overlap weights_tv equal_tv"
+    assert [metric.name for metric in METRICS] == names.split()
+    assert added_versions() == {}, "keys of stored artifacts and cells would change"
+
+
+def test_an_added_metric_is_measured_tracked_reported_and_compared(added: Metric) -> None:
+    assert added.measure is not None
+    assert added.measure(rows(["one two", "one two three four"])) == 3.0
+    assert added_versions() == {"mean_length": 1}, "its artifacts have another key"
+    facts = one_iteration(0, guided={"mean_length": 3.0})
+    assert facts.metrics()["mean_length"] == 3.0
+    report = made_up_report(iterations=(facts, one_iteration(1, guided={"mean_length": 4.5})))
+    assert metrics_of(report)["mean_length"] == 4.5
+    assert [summary_line(facts)["mean_length"] for facts in report.iterations] == [3.0, 4.5]
+    page = render(report)
+    assert '<th scope="col">mean length</th>' in page
+    assert "Mean length: words per text" in page
+    cells = [re.sub(r"\s", "", cell) for cell in re.findall("<td>(.*?)</td>", page, re.S)]
+    assert {number(3.0), number(4.5)} <= set(cells)
+    assert find_metric("mean_length").heading == "Mean number of words (lower is better)"
+    values: dict[str, Any] = {"title": "T", "rows": [{"name": "r", "config": "c.yaml"}], "metrics": ["mean_length"]}
+    assert check_config(CompareConfig, values, "a test").metrics == ["mean_length"]
+    form = CompareConfig.model_json_schema()["properties"]["metrics"]["items"]
+    assert form["enum"][-1] == "mean_length"
+
+
+def test_without_it_nothing_knows_its_name() -> None:
+    values: dict[str, Any] = {"title": "T", "rows": [{"name": "r", "config": "c.yaml"}], "metrics": ["mean_length"]}
+    with pytest.raises(ConfigError, match="mean_length"):
+        check_config(CompareConfig, values, "a test")
+    assert "mean length" not in render(made_up_report(iterations=(one_iteration(0, guided={"mean_length": 3.0}),)))
+
+
+def test_numbers_against_private_rows_are_not_tracked_and_marked() -> None:
+    facts = one_iteration(0, not_private=True, fid_reference="private", fid_null=None)
+    assert {"fid", "fid_null", "text_precision", "text_recall"}.isdisjoint(facts.metrics())
+    page = render(made_up_report(iterations=(facts,)))
+    cells = re.findall("<td>(.*?)</td>", page, re.S)
+    (marked,) = [cell for cell in cells if "<mark>not private</mark>" in cell]
+    assert number(facts.fid) in marked
+
+
+@pytest.mark.parametrize("name", ["fid", "Mean length"])
+def test_a_name_that_exists_or_is_no_key_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=name):
+        register(replace(LENGTH, name=name))
+    assert registry.ADDED == []
+
+
+@pytest.mark.parametrize("name", ["run_id", "weights", "samples", "epsilon_spent"])
+def test_a_name_of_another_value_stops_a_run_before_it_spends(name: str) -> None:
+    metric = replace(LENGTH, name=name)
+    register(metric)
+    try:
+        with pytest.raises(ConfigError, match=name):
+            check_metric_names()
+    finally:
+        registry.ADDED.remove(metric)
+
+
+def test_the_summary_is_the_same_after_reading_and_early_ones_open() -> None:
+    values = RunSummary(run_id="r", dataset="desk", metrics={"accuracy": 0.5, "gone": None}).to_json()
+    assert (values["accuracy"], values["gone"]) == (0.5, None)
+    assert "metrics" not in values
+    assert "removed" not in values
+    assert RunSummary.from_json(values).to_json() == values
+    early = RunSummary.from_json({"run_id": "r", "state": "done", "accuracy": 0.7, "note": "text"})
+    assert (early.accuracy, early.releases_charged, early.usefulness_warnings) == (0.7, None, [])
+    assert early.metrics == {"accuracy": 0.7}
