@@ -83,6 +83,14 @@ class SharedNoise:
         """Ratio of all parties' noise to a central release's, if no party fails."""
         return math.sqrt(self.parties.number / self.parties.bearers)
 
+    def require(self) -> None:
+        """Raise ConfigError if sums of such shares are worse than a discrete Gaussian."""
+        if not self.share_int >= LEAST_SHARE_INT:
+            raise ConfigError(
+                f"privacy.epsilon: a party's share of the noise is {self.share_int:.3g} integer steps, below "
+                f"{LEAST_SHARE_INT:g}. Write a smaller privacy.epsilon, or fewer minimum parties."
+            )
+
     def sum_int(self, taking_part: int) -> float:
         """Return the sigma of the sum of `taking_part` parties' noise, in integer steps."""
         return self.share_int * math.sqrt(taking_part)
@@ -110,17 +118,8 @@ def shared(noise: Noise, parties: Parties) -> SharedNoise:
         raise ConfigError("method.weights_from: several parties sum votes alone, not counts. Write votes.")
     shares = SharedNoise(noise, parties)
     if noise.sigma_int > 0:
-        require_share(shares.share_int)
+        shares.require()
     return shares
-
-
-def require_share(share_int: float) -> None:
-    """Raise ConfigError if sums of such shares are worse than a discrete Gaussian."""
-    if not share_int >= LEAST_SHARE_INT:
-        raise ConfigError(
-            f"privacy.epsilon: a party's share of the noise is {share_int:.3g} integer steps, below "
-            f"{LEAST_SHARE_INT:g}. Write a smaller privacy.epsilon, or fewer minimum parties."
-        )
 
 
 def require_enough(parties: Parties, taking_part: int) -> None:

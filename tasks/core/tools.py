@@ -13,10 +13,11 @@ from connectors.interfaces.ledger import Ledger
 from connectors.interfaces.models import LanguageModel, Weights
 from connectors.interfaces.progress import Advance
 from connectors.interfaces.rows import PrivateRef, RowsRef, TermsRef
-from tasks.private.data.rows import Zone
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from tasks.private.data.rows import Zone
 
 
 class RowTools(Protocol):

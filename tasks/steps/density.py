@@ -17,6 +17,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.ledger import StoredRelease
 from tasks.accounting.density import GuidanceNoise
+from tasks.core.allocation import allocate
 from tasks.core.refs import Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.slots import GUIDANCE
@@ -25,7 +26,7 @@ from tasks.density.kernels import Kernel, body
 from tasks.density.matching import Density, Expected, examples, expect, map_expectations, matched, tilted, witness
 from tasks.private.releases.density import GuidanceJob, release_guidance
 from tasks.selection.examples import concat_examples, example_table
-from tasks.selection.weights import Weighting, allocate, weigh
+from tasks.selection.weights import Weighting, weigh
 from tasks.steps import selection
 from tasks.steps.generate import ROW_TYPES
 from tasks.steps.release_artifact import sums_table, write_release

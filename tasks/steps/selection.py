@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef
+from tasks.core.allocation import allocate
 from tasks.core.refs import Weights, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
@@ -17,7 +18,7 @@ from tasks.private.voting.ballot import Candidates
 from tasks.selection.examples import select
 from tasks.selection.hubs import select_spaced
 from tasks.selection.smoothing import select_smoothly, weigh_smoothly
-from tasks.selection.weights import Source, Transform, Weighting, allocate, weigh
+from tasks.selection.weights import Source, Transform, Weighting, weigh
 from tasks.steps.texts import content, read_samples, read_vectors, read_writers
 from tasks.text.cleaning import normalised
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError
-from tasks.selection.weights import per_class
+from tasks.core.allocation import per_class
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,9 +21,9 @@ from connectors.interfaces.errors import InputError, MissingPackageError, NoRows
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import HeaderReader, PrivateRef, RowReader, RowsRef
 from connectors.interfaces.text_forms import normal_form
+from tasks.core.allocation import allocate
 from tasks.core.headers import check_header
 from tasks.private.data.quarantine import sealed, write_for_owner
-from tasks.selection.weights import allocate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

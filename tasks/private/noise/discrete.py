@@ -14,7 +14,6 @@ import numpy as np
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.threads import usable_cores
-from tasks.accounting.federated import require_share
 from tasks.private.noise import table
 
 MANY, VERY_MANY = 2_000, 200_000
@@ -83,7 +82,7 @@ def add_noise_share(values: NDArray[np.int64], noise: SharedNoise) -> NDArray[np
     non-private run adds no noise.
     """
     if not noise.total.non_private:
-        require_share(noise.share_int)
+        noise.require()
     return add_discrete_gaussian(values, noise.share_int, non_private=noise.total.non_private)
 
 

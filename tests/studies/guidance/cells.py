@@ -20,6 +20,7 @@ from tasks.accounting.composition import Adjacency
 from tasks.accounting.density import GuidanceNoise, calibrate_density
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise, calibrate
+from tasks.core.allocation import allocate, per_class
 from tasks.density.kernels import Kernel
 from tasks.density.matching import Density
 from tasks.private.releases.density import noisy_density
@@ -27,7 +28,7 @@ from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import noisy_votes
 from tasks.selection.examples import select
 from tasks.selection.smoothing import select_smoothly, weigh_smoothly
-from tasks.selection.weights import Weighting, allocate, per_class, weigh
+from tasks.selection.weights import Weighting, weigh
 from tasks.steps.density import Texts, choose_examples, relate_to_density, weigh_by_density
 from tests.studies.guidance.corpora import Corpus
 from tests.studies.guidance.fusegen import fused, self_boosted

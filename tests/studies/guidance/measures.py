@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from tasks.core.allocation import allocate
 from tasks.density.matching import matched, tilted
 from tasks.metrics.metrics import fid
-from tasks.selection.weights import allocate
 from tasks.students.heads import PROBE_STRENGTH, fit_logistic
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
-from tasks.selection.weights import Weighting, allocate, per_class, weigh
+from tasks.core.allocation import allocate, per_class
+from tasks.selection.weights import Weighting, weigh
 
 PLMS = ("x", "y", "z")
 

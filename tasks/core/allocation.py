@@ -1,0 +1,53 @@
+"""Whole numbers from shares: texts per PLM, texts per class, rows per class."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from connectors.interfaces.errors import ConfigError
+
+
+def allocate(total: int, weights: Mapping[str, float], floor: float = 0.05) -> dict[str, int]:
+    """Split `total` by weights into whole numbers, by largest remainder.
+
+    No PLM gets less than `floor` of an equal share (total / K): a noisy round must not exclude one permanently. Exact
+    arithmetic; equal remainders go to the larger weight, then to the PLM named first. Raises ConfigError for weights
+    that are negative, not finite or all zero.
+    """
+    if not weights or any(not math.isfinite(w) or w < 0 for w in weights.values()) or sum(weights.values()) <= 0:
+        raise ConfigError(f"weights: {dict(weights)} is not allowed. Write non-negative numbers with a positive sum.")
+    if total < 0 or not 0 <= floor <= 1:
+        raise ConfigError(f"total, floor: {total} and {floor} are not allowed. Write total >= 0 and 0 <= floor <= 1.")
+    exact = [Fraction(weight) for weight in weights.values()]
+    quotas = _raised(exact, total, Fraction(floor) * total / len(weights))
+    counts = [math.floor(quota) for quota in quotas]
+    by_remainder = sorted(range(len(quotas)), key=lambda k: (counts[k] - quotas[k], -exact[k], k))
+    for position in by_remainder[: total - sum(counts)]:
+        counts[position] += 1
+    return dict(zip(weights, counts, strict=True))
+
+
+def _raised(weights: list[Fraction], total: int, floor: Fraction) -> list[Fraction]:
+    """Return quotas by weight with sum `total` and minimum `floor`."""
+    raised: set[int] = set()
+    while True:
+        rest = total - floor * len(raised)
+        mass = sum((weight for k, weight in enumerate(weights) if k not in raised), Fraction(0))
+        quotas = [floor if k in raised else rest * weight / mass for k, weight in enumerate(weights)]
+        below = {k for k, quota in enumerate(quotas) if quota < floor}
+        if not below:
+            return quotas
+        raised |= below
+
+
+def per_class(count: int, labels: Sequence[str], offset: int = 0) -> dict[str, int]:
+    """Distribute `count` texts over the classes in turn.
+
+    The first class is number `offset`, modulo the number of classes. With `offset` = the number of texts distributed
+    before, the classes of a whole run differ by at most one text.
+    """
+    base, rest = divmod(count, len(labels))
+    extra = {(offset + step) % len(labels) for step in range(rest)}
+    return {label: base + (position in extra) for position, label in enumerate(labels)}
