@@ -107,8 +107,8 @@ def test_a_partition_makes_parties_that_only_have_to_be_started(tmp_path: Path) 
 def test_a_registry_with_another_key_for_this_party_names_the_right_line(tmp_path: Path) -> None:
     partition(RowsRef(str(write_rows(tmp_path / "r.parquet"))), tmp_path / "p", Partition(2), PartyFile())
     registry = tmp_path / "p/parties.yaml"
-    first, second = registry.read_text().splitlines()
-    registry.write_text(f"party-1: {second.split(': ')[1]}\nparty-2: {first.split(': ')[1]}\n")
+    first, second, coordinator = registry.read_text().splitlines()
+    registry.write_text(f"party-1: {second.split(': ')[1]}\nparty-2: {first.split(': ')[1]}\n{coordinator}\n")
     with pytest.raises(ConfigError, match=r"its line must be: party-1: ed25519:"):
         assert load_party(tmp_path / "p/party-1/party.yaml").member
 
