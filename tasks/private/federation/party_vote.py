@@ -25,8 +25,13 @@ from tasks.private.voting.release import never_draw, private_vectors
 from tasks.private.voting.votes import clean_votes, require_fitting
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tasks.accounting.federated import SharedNoise
     from tasks.core.tools import RowTools
+
+    Counts = NDArray[np.int64]
+    Words = NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +103,17 @@ def _request(job: PartyJob) -> ReleaseRequest:
 def _draw(tools: RowTools, job: PartyJob, candidates: Candidates, mask: Mask) -> bytes:
     with sealed(tools.zone.folder):
         raw = clean_votes(_ballot(tools, job), candidates, job.noise.total, _stored_ranking(tools, job))
-        # Both bounds are public numbers, and clipping moves no two vectors apart: no rows can make this step fail.
+        # A public bound; cutting at it moves no two vectors apart. No rows can make this step fail.
         counts = np.minimum(raw.counts, job.declared_rows * job.noise.total.scale)
-        noisy = np.clip(add_noise_share(counts, job.noise), -job.round.most, job.round.most)
-        vector = masked(np.ascontiguousarray(noisy.T).ravel(), mask.key, mask.transcript, mask.announcements)
+        noisy = add_noise_share(counts, job.noise)
+        vector = mask_votes(np.ascontiguousarray(noisy.T).ravel(), job.round, mask)
         return vector.astype("<u4").tobytes()
+
+
+def mask_votes(values: Counts, round: Round, mask: Mask) -> Words:
+    """Return noisy votes (n,) with the masks of all other parties, uint32 (n,); values beyond the range are cut."""
+    cut = np.clip(values, -round.most, round.most)
+    return masked(cut, mask.key, mask.transcript, mask.announcements)
 
 
 def _ballot(tools: RowTools, job: PartyJob) -> Ballot:
