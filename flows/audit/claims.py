@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ from flows.methods.wasp.config import WaspConfig
 from flows.releases.votes import vote_privacy, vote_privacy_of
 from tasks.accounting.composition import gaussian_epsilon
 from tasks.accounting.density import GuidanceNoise, calibrate_density
+from tasks.accounting.dp_sgd import Training, TrainingNoise, calibrate_training
 from tasks.accounting.federated import Parties, shared
 from tasks.accounting.keyphrase_budget import split_epsilon
 from tasks.accounting.keyphrases import PARTS, KeyphraseNoise, PartPrivacy, calibrate_part
+from tasks.accounting.moments import MomentsNoise, MomentsPrivacy, calibrate_moments
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.teachers import PartNoise, epsilon_share, remaining_epsilon
 from tasks.accounting.teachers import TeacherPrivacy as TeacherPrivacy
@@ -40,7 +43,7 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
             f"{config.wasp_config}: releases no noisy vote (method.iterations is 1, or privacy.epsilon is infinite), "
             "so there is nothing to audit. Name another file."
         )
-    noises: dict[str, Noise | KeyphraseNoise | PartNoise] = {}
+    noises: dict[str, Noise | KeyphraseNoise | PartNoise | MomentsNoise] = {}
     dense = guides_by_density(config)
     if "guidance" in config.mechanisms or ("wasp" in config.mechanisms and dense):
         noises["guidance density"] = _density(promise)
@@ -53,10 +56,10 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
             promise, votes=1, sides=1, releases=promise.releases + 1, calibration="tight", choice_share=0.0
         )
         noises["pe"] = calibrate(evolution)
-    if "dp_kps" in config.mechanisms:
-        noises |= _keyphrases(config, promise)
-    if "kd" in config.mechanisms:
-        noises |= _teachers(config, promise)
+    further: dict[str, Callable[[AuditConfig, VotePrivacy], Mapping[str, Any]]]
+    further = {"dp_kps": _keyphrases, "kd": _teachers, "moments": _moments, "dp_sgd": _training}
+    for mechanism in config.mechanisms:
+        noises |= further[mechanism](config, promise) if mechanism in further else {}
     attacks = [Attack(name, noise, config.trials, config.confidence) for name, noise in noises.items()]
     if config.method is not None:
         attacks += _own_attacks(config, config.method)
@@ -92,6 +95,27 @@ def _density(promise: VotePrivacy) -> GuidanceNoise:
         )
     single = replace(promise, calibration="tight", releases=1, votes=1, sides=1, choice_share=0.0)
     return calibrate_density(single)
+
+
+def _moments(config: AuditConfig, promise: VotePrivacy) -> dict[str, MomentsNoise]:
+    choice = config.moments
+    privacy = MomentsPrivacy(
+        epsilon=choice.epsilon,
+        delta=promise.delta,
+        directions=choice.directions,
+        adjacency=promise.adjacency,
+        protects=promise.protects,
+        rows=promise.rows_per_person,
+    )
+    return {"moments": calibrate_moments(privacy)}
+
+
+def _training(config: AuditConfig, promise: VotePrivacy) -> dict[str, TrainingNoise]:
+    if promise.protects == "person":
+        raise ConfigError("mechanisms: dp_sgd protects rows. Remove it, or set privacy.protects to record.")
+    choice = config.training
+    training = Training(choice.steps, choice.batch_rows, choice.declared_rows)
+    return {"dp_sgd training": calibrate_training(training, promise.epsilon, promise.delta)}
 
 
 def _parties(config: AuditConfig, noise: Noise) -> Parties:
@@ -156,6 +180,14 @@ def likely(attack: Attack) -> float:
         from tasks.audit.teachers import likely_epsilon as likely_of_teachers
 
         return likely_of_teachers(noise, attack.trials, attack.confidence)
+    if isinstance(noise, TrainingNoise):
+        from tasks.audit.training import likely_epsilon as likely_of_training
+
+        return likely_of_training(noise, attack.trials, attack.confidence)
+    if isinstance(noise, MomentsNoise):
+        reach = math.sqrt(0.5) if noise.privacy.adjacency == "replace_one" else 1.0
+        bound = likely_bound(reach * noise.sensitivity / noise.sigma, attack.trials, attack.confidence)
+        return gaussian_epsilon(bound, noise.delta) if bound > 0 else 0.0
     half = 0.25 if isinstance(noise, GuidanceNoise) else 0.5  # features have both signs, votes only one
     reach = math.sqrt(half) if noise.privacy.adjacency == "replace_one" else 1.0
     bound = likely_bound(reach * claim_of(noise), attack.trials, attack.confidence)
@@ -190,12 +222,23 @@ def claims(attack: Attack) -> dict[str, Any]:
             "noise_scale": noise.scale,
             "releases": 1,
         }
+    if isinstance(noise, MomentsNoise):
+        return values | {
+            "calibration": "tight",
+            "protects": noise.privacy.protects,
+            "noise": "gaussian",
+            "noise_scale": noise.sigma,
+            "releases": 1,
+        }
+    training = noise.training if isinstance(noise, TrainingNoise) else None
+    if training is not None:
+        values |= {"steps": training.steps, "sample_rate": training.sample_rate}
     if attack.parties is not None:
         values |= {"parties": attack.parties.number, "colluding": attack.parties.colluding}
     return values | {
         "calibration": noise.calibration,
         "protects": noise.privacy.protects,
-        "noise": "gaussian",
+        "noise": "gaussian" if training is None else "dp_sgd",
         "noise_scale": noise.sigma,
         "releases": noise.releases,
     }

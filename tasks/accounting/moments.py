@@ -75,6 +75,16 @@ class MomentsNoise:
     epsilon_exact: float
 
     @property
+    def epsilon_stated(self) -> float:
+        """The requested epsilon."""
+        return self.privacy.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The delta of the promise."""
+        return self.privacy.delta
+
+    @property
     def event(self) -> Event:
         """The release as an accounting event."""
         return discrete_gaussian_event(self.sigma / self.sensitivity, self.sigma_int)

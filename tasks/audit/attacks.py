@@ -6,7 +6,8 @@ them, and decides at the halfway point. The error rates give a lower bound on mu
 Roth and Su 2022, Section 2). A pass proves nothing; a bound above the claim proves that the noise is too small. This
 module attacks votes near and far (WASP) and near alone (private evolution). Other modules attack densities
 (tasks/audit/density.py), the two parts of DP-KPS (tasks/audit/keyphrases.py), teachers and label counts
-(tasks/audit/teachers.py), and sums of parties (tasks/audit/federated.py).
+(tasks/audit/teachers.py), moments (tasks/audit/moments.py), trainings (tasks/audit/training.py), and sums of parties
+(tasks/audit/federated.py).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import numpy as np
 
 from connectors.interfaces.progress import Advance
 from tasks.accounting.density import GuidanceNoise
+from tasks.accounting.dp_sgd import TrainingNoise
+from tasks.accounting.moments import MomentsNoise
 from tasks.accounting.teachers import PartNoise
 from tasks.accounting.votes import Noise
 from tasks.audit.bounds import (
@@ -56,7 +59,7 @@ class Attack:
     """
 
     name: str
-    noise: Noise | KeyphraseNoise | PartNoise
+    noise: Noise | KeyphraseNoise | PartNoise | MomentsNoise
     trials: int
     confidence: float
     parties: Parties | None = None
@@ -90,6 +93,14 @@ def run_attack(attack: Attack, advance: Advance = ignore_progress) -> AttackResu
     """Attack one mechanism; `advance` is called for every run of it."""
     if attack.run is not None:
         findings = list(attack.run(attack.trials, attack.confidence, advance))
+    elif isinstance(attack.noise, TrainingNoise):
+        from tasks.audit.training import audit_training
+
+        findings = audit_training(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
+    elif isinstance(attack.noise, MomentsNoise):
+        from tasks.audit.moments import audit_moments
+
+        findings = audit_moments(attack.noise, attack.trials, advance=advance, confidence=attack.confidence)
     elif isinstance(attack.noise, GuidanceNoise):
         from tasks.audit.density import audit_guidance
 

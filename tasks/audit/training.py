@@ -1,0 +1,186 @@
+"""Attack on one training by DP-SGD with many canaries (Steinke, Nasr and Jagielski 2023).
+
+A fair coin decides for each canary whether it takes part. The attacker sees the noisy sum of gradients of every step,
+as the accountant assumes, and guesses coins. Each canary has a weight row of its own: its gradient is longer than the
+clipping norm and meets no other gradient, so nothing but the noise hides it. The weight rows of absent canaries contain
+noise only, which is compared with the planned noise.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tasks.audit.bounds import Finding, check_number, freshness
+from tasks.audit.pipeline import one_run_bound
+from tasks.private.training.dp_train import EncodedRows, train_privately
+from tasks.private.training.progress import StepsTaken
+from tasks.students.loop import import_torch
+from tasks.students.recipe import Recipe
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from connectors.interfaces.progress import Advance
+    from tasks.accounting.dp_sgd import TrainingNoise
+
+    Floats = NDArray[np.float64]
+
+GUESSED: Final = 0.2
+"""Part of the canaries whose coins are guessed, fixed in advance; half of them are the highest scores."""
+
+STEEP: Final = 1e3
+"""Factor of the logits: every gradient is longer than the clipping norm."""
+
+TINY_RATE: Final = 1e-12
+"""Learning rate: the model must not move, or gradients would change."""
+
+STANDARD_ERRORS: Final = 6.0
+"""Accepted shortfall of the measured noise, in standard errors; by chance one audit in 10^9 exceeds it."""
+
+AT_ONCE: Final = 64
+
+Train = Callable[[Any, EncodedRows, Recipe, StepsTaken], int]
+"""A training of a model on rows."""
+
+
+class MemoryStore:
+    """Keeps the private arrays of a training in memory."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, dict[str, NDArray[Any]]] = {}
+
+    def write_private_arrays(self, path: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Store arrays."""
+        self.arrays[path] = dict(arrays)
+
+    def read_private_arrays(self, path: str) -> dict[str, NDArray[Any]] | None:
+        """Return a copy of stored arrays, None if there are none."""
+        stored = self.arrays.get(path)
+        return None if stored is None else dict(stored)
+
+
+def audit_training(
+    noise: TrainingNoise,
+    trials: int = 1000,
+    train: Train = train_privately,
+    advance: Advance | None = None,
+    confidence: float = 0.999,
+) -> list[Finding]:
+    """Attack one training of `2 * trials` canaries; return findings on its strength, its noise and its steps.
+
+    `noise`: the claim, with rate, steps and clipping norm. All data is synthetic: no private row is opened.
+    """
+    plan = noise.training
+    assert plan is not None
+    canaries = 2 * trials
+    included = np.frombuffer(os.urandom(canaries), dtype=np.uint8) % 2 == 1
+    seen = observe_training(noise, np.flatnonzero(included), canaries, train)
+    scores, guesses = seen.sum(axis=0)[:, 0], round(GUESSED * canaries)
+    order = np.argsort(scores, kind="stable")
+    out, inside = order[: guesses // 2], order[canaries - guesses // 2 :]
+    correct = int((~included[out]).sum() + included[inside].sum())
+    bound = one_run_bound(canaries, 2 * (guesses // 2), correct, noise.delta, confidence)
+    if advance is not None:
+        advance(canaries)
+    remark = f"{correct} of {2 * (guesses // 2)} guesses about {canaries} canaries in one training are right"
+    claimed = noise.epsilon_exact
+    strength = Finding("who took part, by all steps", claimed, bound, trials, bound <= claimed, remark, "epsilon")
+    return [strength, check_size(seen[:, ~included], noise), check_number(len(seen), plan.steps, 1)]
+
+
+def observe_training(noise: TrainingNoise, present: NDArray[np.int64], canaries: int, train: Train) -> Floats:
+    """Return the noisy sums along each canary's gradient, and across it, in every step.
+
+    Shape (steps, canaries, 2), in units of a gradient. `present`: the canaries that take part.
+    """
+    torch, plan = import_torch(), noise.training
+    assert plan is not None
+    model = _model(torch, canaries)
+    ids = present.astype(np.int64)[:, None]
+    rows = EncodedRows(ids, np.ones_like(ids), np.zeros(len(ids), dtype=np.int64))
+    recipe = Recipe(plan, noise.noise_multiplier, TINY_RATE, "hooks", rows_at_once=AT_ONCE)
+    seen: list[Floats] = []
+    with _watched(model.table.weight, seen):
+        train(model, rows, recipe, StepsTaken.start(MemoryStore(), "audit", "audit"))
+    gradients = np.stack(seen) * plan.batch_rows
+    along, across = np.array([-1.0, 1.0]) / math.sqrt(2), np.array([1.0, 1.0]) / math.sqrt(2)
+    return np.stack([gradients @ along, gradients @ across], axis=2)
+
+
+def check_size(noises: Floats, noise: TrainingNoise) -> Finding:
+    """Compare the noise of absent canaries (steps, canaries, 2) with the planned noise, and its steps with each other.
+
+    The estimate of sigma from n numbers has a relative standard error of 1 / sqrt(2 n).
+    """
+    measured = math.sqrt(float((noises**2).mean())) / noise.sigma if noise.sigma else 1.0
+    error = 1 / math.sqrt(2 * noises.size)
+    fresh = freshness(noises.transpose(1, 0, 2)[:, :, :1])
+    enough = measured >= 1 - STANDARD_ERRORS * error
+    remark = f"noise of {measured:.4f} times the planned size, standard error {error:.4f}; {fresh.remark}"
+    return Finding("noise is fresh", 0.0, 0.0, noises.size, fresh.passed and enough, remark)
+
+
+def likely_epsilon(noise: TrainingNoise, trials: int, confidence: float) -> float:
+    """Return the epsilon expected from the attack on a sound training.
+
+    Scores are nearly normal: T q with a canary, 0 without, with variance T sigma^2 and T (sigma^2 + q (1 - q)).
+    """
+    from scipy.optimize import brentq
+    from scipy.stats import norm
+
+    plan = noise.training
+    assert plan is not None
+    rate, steps, sigma = plan.sample_rate, plan.steps, noise.noise_multiplier
+    absent, present = (
+        norm(0, math.sqrt(steps) * sigma),
+        norm(steps * rate, math.sqrt(steps * (sigma**2 + rate - rate**2))),
+    )
+
+    def share_above(score: float) -> float:
+        return float(absent.sf(score) + present.sf(score)) / 2 - GUESSED / 2
+
+    reach = 50 * (steps * rate + math.sqrt(steps) * (sigma + 1))
+    high = brentq(share_above, -reach, reach)
+    low = brentq(lambda score: float(absent.cdf(score) + present.cdf(score)) / 2 - GUESSED / 2, -reach, reach)
+    right = (float(present.sf(high)) + float(absent.cdf(low))) / (2 * GUESSED)
+    guesses = 2 * (round(GUESSED * 2 * trials) // 2)
+    return one_run_bound(2 * trials, guesses, round(guesses * right), noise.delta, confidence)
+
+
+def _model(torch: Any, canaries: int) -> Any:
+    """Return a classifier of two classes with a weight row for each canary."""
+
+    class Table(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.config = SimpleNamespace(model_type="table", type_vocab_size=0)
+            self.table = torch.nn.Embedding(canaries, 2)
+            torch.nn.init.zeros_(self.table.weight)
+
+        def forward(self, input_ids: Any, attention_mask: Any, use_cache: bool = False) -> Any:  # noqa: ARG002
+            return SimpleNamespace(logits=STEEP * self.table(input_ids[:, 0]))
+
+    return Table()
+
+
+@contextmanager
+def _watched(weight: Any, seen: list[Floats]) -> Iterator[None]:
+    """Append the gradient of `weight` to `seen` before every step of its optimizer."""
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+    def record(optimizer: Any, *_: Any) -> None:
+        if any(parameter is weight for group in optimizer.param_groups for parameter in group["params"]):
+            seen.append(weight.grad.detach().double().cpu().numpy().copy())
+
+    handle = register_optimizer_step_pre_hook(record)
+    try:
+        yield
+    finally:
+        handle.remove()
