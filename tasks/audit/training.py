@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-GUESSED: Final = 0.2
-"""Part of the canaries whose coins are guessed, fixed in advance; half of them are the highest scores."""
+GUESSED: Final = (0.2, 0.9)
+"""Parts of the canaries whose coins are guessed, fixed in advance; half of each are the highest scores. Few guesses
+prove most where noise hides canaries, many where it hides none; about half of all canaries take part, not exactly."""
 
 STEEP: Final = 1e3
 """Factor of the logits: every gradient is longer than the clipping norm."""
@@ -82,17 +83,24 @@ def audit_training(
     canaries = 2 * trials
     included = np.frombuffer(os.urandom(canaries), dtype=np.uint8) % 2 == 1
     seen = observe_training(noise, np.flatnonzero(included), canaries, train)
-    scores, guesses = seen.sum(axis=0)[:, 0], round(GUESSED * canaries)
-    order = np.argsort(scores, kind="stable")
-    out, inside = order[: guesses // 2], order[canaries - guesses // 2 :]
-    correct = int((~included[out]).sum() + included[inside].sum())
-    bound = one_run_bound(canaries, 2 * (guesses // 2), correct, noise.delta, confidence)
+    scores, doubt = seen.sum(axis=0)[:, 0], (1 - confidence) / len(GUESSED)
+    strengths = [guess_coins(scores, included, share, noise, 1 - doubt) for share in GUESSED]
     if advance is not None:
         advance(canaries)
-    remark = f"{correct} of {2 * (guesses // 2)} guesses about {canaries} canaries in one training are right"
-    claimed = noise.epsilon_exact
-    strength = Finding("who took part, by all steps", claimed, bound, trials, bound <= claimed, remark, "epsilon")
-    return [strength, check_size(seen[:, ~included], noise), check_number(len(seen), plan.steps, 1)]
+    return [*strengths, check_size(seen, included, noise), check_number(len(seen), plan.steps, 1)]
+
+
+def guess_coins(
+    scores: Floats, included: NDArray[np.bool_], share: float, noise: TrainingNoise, confidence: float
+) -> Finding:
+    """Guess the coins of a share of the canaries: the highest scores took part, the lowest did not."""
+    canaries = len(scores)
+    half, order = round(share * canaries / 2), np.argsort(scores, kind="stable")
+    correct = int((~included[order[:half]]).sum() + included[order[canaries - half :]].sum())
+    bound = one_run_bound(canaries, 2 * half, correct, noise.delta, confidence)
+    claimed, name = noise.epsilon_exact, f"who took part, by all steps, {share:.0%} guessed"
+    remark = f"{correct} of {2 * half} guesses about {canaries} canaries in one training are right"
+    return Finding(name, claimed, bound, canaries // 2, bound <= claimed, remark, "epsilon")
 
 
 def observe_training(noise: TrainingNoise, present: NDArray[np.int64], canaries: int, train: Train) -> Floats:
@@ -114,17 +122,24 @@ def observe_training(noise: TrainingNoise, present: NDArray[np.int64], canaries:
     return np.stack([gradients @ along, gradients @ across], axis=2)
 
 
-def check_size(noises: Floats, noise: TrainingNoise) -> Finding:
-    """Compare the noise of absent canaries (steps, canaries, 2) with the planned noise, and its steps with each other.
+def check_size(seen: Floats, included: NDArray[np.bool_], noise: TrainingNoise) -> Finding:
+    """Compare noise and gradients in `seen` (steps, canaries, 2) with the plan.
 
-    The estimate of sigma from n numbers has a relative standard error of 1 / sqrt(2 n).
+    The noise of absent canaries is at least as large as planned and fresh in every step; the estimate of sigma from n
+    numbers has a relative standard error of 1 / sqrt(2 n). A present canary moves a sum by C with probability q, hence
+    by q C on average: more means that gradients are not clipped.
     """
-    measured = math.sqrt(float((noises**2).mean())) / noise.sigma if noise.sigma else 1.0
+    plan, noises = noise.training, seen[:, ~included]
+    assert plan is not None
+    measured = math.sqrt(float((noises**2).mean())) / noise.sigma
     error = 1 / math.sqrt(2 * noises.size)
+    moved = float(seen[:, included, 0].mean()) / plan.clip
+    spread = (noise.noise_multiplier + 1) / math.sqrt(max(seen[:, included, 0].size, 1))
     fresh = freshness(noises.transpose(1, 0, 2)[:, :, :1])
-    enough = measured >= 1 - STANDARD_ERRORS * error
-    remark = f"noise of {measured:.4f} times the planned size, standard error {error:.4f}; {fresh.remark}"
-    return Finding("noise is fresh", 0.0, 0.0, noises.size, fresh.passed and enough, remark)
+    is_planned = measured >= 1 - STANDARD_ERRORS * error and moved <= plan.sample_rate + STANDARD_ERRORS * spread
+    remark = f"noise is {measured:.4f} times the planned size, standard error {error:.4f}; a canary moves a sum by "
+    remark += f"{moved:.4f} clipping norms on average, {plan.sample_rate:.4f} are planned; {fresh.remark}"
+    return Finding("noise is fresh", 0.0, 0.0, noises.size, fresh.passed and is_planned, remark)
 
 
 def likely_epsilon(noise: TrainingNoise, trials: int, confidence: float) -> float:
@@ -143,15 +158,17 @@ def likely_epsilon(noise: TrainingNoise, trials: int, confidence: float) -> floa
         norm(steps * rate, math.sqrt(steps * (sigma**2 + rate - rate**2))),
     )
 
+    share = GUESSED[0]
+
     def share_above(score: float) -> float:
-        return float(absent.sf(score) + present.sf(score)) / 2 - GUESSED / 2
+        return float(absent.sf(score) + present.sf(score)) / 2 - share / 2
 
     reach = 50 * (steps * rate + math.sqrt(steps) * (sigma + 1))
     high = brentq(share_above, -reach, reach)
-    low = brentq(lambda score: float(absent.cdf(score) + present.cdf(score)) / 2 - GUESSED / 2, -reach, reach)
-    right = (float(present.sf(high)) + float(absent.cdf(low))) / (2 * GUESSED)
-    guesses = 2 * (round(GUESSED * 2 * trials) // 2)
-    return one_run_bound(2 * trials, guesses, round(guesses * right), noise.delta, confidence)
+    low = brentq(lambda score: float(absent.cdf(score) + present.cdf(score)) / 2 - share / 2, -reach, reach)
+    right = (float(present.sf(high)) + float(absent.cdf(low))) / (2 * share)
+    guesses = 2 * round(share * trials)
+    return one_run_bound(2 * trials, guesses, round(guesses * right), noise.delta, 1 - (1 - confidence) / 2)
 
 
 def _model(torch: Any, canaries: int) -> Any:
