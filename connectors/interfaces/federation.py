@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+
+COORDINATOR: Final = "coordinator"
+"""Name of the coordinator in the registry; no party may have it."""
+
+ROUNDS: Final = "rounds"
+"""Folder of the exchange that only the coordinator writes."""
+
+
+def own_folder(party: str) -> str:
+    """Return the folder of the exchange that only this party writes."""
+    return f"parties/{party}"
 
 
 class Exchange(Protocol):

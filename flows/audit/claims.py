@@ -16,9 +16,11 @@ from flows.engine.prepare import releases_of
 from flows.methods.wasp.config import WaspConfig
 from flows.releases.votes import vote_privacy, vote_privacy_of
 from tasks.accounting.density import GuidanceNoise, calibrate_density
+from tasks.accounting.dp_sgd import Training, TrainingNoise, calibrate_training
 from tasks.accounting.federated import Parties, shared
 from tasks.accounting.keyphrase_budget import split_epsilon
 from tasks.accounting.keyphrases import PARTS, KeyphraseNoise, PartPrivacy, calibrate_part
+from tasks.accounting.moments import MomentsNoise, MomentsPrivacy, calibrate_moments
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.teachers import PartNoise, epsilon_share, remaining_epsilon
 from tasks.accounting.teachers import TeacherPrivacy as TeacherPrivacy
@@ -27,7 +29,9 @@ from tasks.accounting.votes import Noise, calibrate
 from tasks.audit.attacks import Attack, AttackResult, likely_vote
 from tasks.audit.density import density_attack
 from tasks.audit.keyphrases import keyphrase_attack
+from tasks.audit.moments import moments_attack
 from tasks.audit.teachers import teacher_attack
+from tasks.audit.training import training_attack
 
 
 def attacks_of(config: AuditConfig) -> list[Attack]:
@@ -56,15 +60,27 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
             promise, votes=1, sides=1, releases=promise.releases + 1, calibration="tight", choice_share=0.0
         )
         attacks.append(Attack("pe", calibrate(evolution), *size))
-    if "dp_kps" in config.mechanisms:
-        attacks += [keyphrase_attack(name, part, *size) for name, part in _keyphrases(config, promise).items()]
-    if "kd" in config.mechanisms:
-        attacks += [teacher_attack(name, part, *size) for name, part in _teachers(config, promise).items()]
+    attacks += _further_attacks(config, promise)
     if config.method is not None:
         attacks += _own_attacks(config, config.method)
     if "federated" in config.mechanisms:
         noise = calibrate(replace(promise, calibration="tight", choice_share=0.0))
         attacks.append(Attack("federated", noise, *size, _parties(config, noise)))
+    return attacks
+
+
+def _further_attacks(config: AuditConfig, promise: VotePrivacy) -> list[Attack]:
+    """Return the attacks on releases other than votes and densities."""
+    attacks: list[Attack] = []
+    size = (config.trials, config.confidence)
+    if "dp_kps" in config.mechanisms:
+        attacks += [keyphrase_attack(name, part, *size) for name, part in _keyphrases(config, promise).items()]
+    if "kd" in config.mechanisms:
+        attacks += [teacher_attack(name, part, *size) for name, part in _teachers(config, promise).items()]
+    if "moments" in config.mechanisms:
+        attacks.append(moments_attack("moments", _moments(config, promise), *size))
+    if "dp_sgd" in config.mechanisms:
+        attacks.append(training_attack("dp_sgd training", _training(config, promise), *size))
     return attacks
 
 
@@ -94,6 +110,27 @@ def _density(promise: VotePrivacy) -> GuidanceNoise:
         )
     single = replace(promise, calibration="tight", releases=1, votes=1, sides=1, choice_share=0.0)
     return calibrate_density(single)
+
+
+def _moments(config: AuditConfig, promise: VotePrivacy) -> MomentsNoise:
+    choice = config.moments
+    privacy = MomentsPrivacy(
+        epsilon=choice.epsilon,
+        delta=promise.delta,
+        directions=choice.directions,
+        adjacency=promise.adjacency,
+        protects=promise.protects,
+        rows=promise.rows_per_person,
+    )
+    return calibrate_moments(privacy)
+
+
+def _training(config: AuditConfig, promise: VotePrivacy) -> TrainingNoise:
+    if promise.protects == "person":
+        raise ConfigError("mechanisms: dp_sgd protects rows. Remove it, or set privacy.protects to record.")
+    choice = config.training
+    training = Training(choice.steps, choice.batch_rows, choice.declared_rows)
+    return calibrate_training(training, promise.epsilon, promise.delta)
 
 
 def _parties(config: AuditConfig, noise: Noise) -> Parties:

@@ -22,7 +22,7 @@ from flows.cli.common import Commands, Json, answer_plan, print_problems
 from flows.cli.common import answer as _answer
 from flows.cli.compare import compare
 from flows.cli.partition import partition
-from flows.cli.party import look_at, party, party_keys, party_leave
+from flows.cli.party import coordinator_key, look_at, party, party_keys, party_leave
 from flows.runtime.state_folder import prepare_environment
 
 FlowName = Annotated[str, typer.Argument(help=f"Name of the flow: {', '.join(flow_names())}.")]
@@ -150,6 +150,7 @@ app.command()(partition)
 app.command()(party)
 app.command("party-keys")(party_keys)
 app.command("party-leave")(party_leave)
+app.command("coordinator-key")(coordinator_key)
 
 
 @app.command()

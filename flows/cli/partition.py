@@ -27,6 +27,8 @@ def partition(  # noqa: PLR0913  one option per setting
     embedder: Annotated[
         str, typer.Option(help="Embedding model as CONNECTOR:MODEL.")
     ] = "sentence_transformers:embedded",
+    declared_rows: Annotated[int, typer.Option(min=1, help="Public upper bound of a party's rows.")] = 10_000,
+    colluding: Annotated[int, typer.Option(min=0, help="Colluding parties that every run must tolerate.")] = 1,
     json_: Json = False,
 ) -> None:
     """Split rows among parties by a Dirichlet draw per class, for experiments."""
@@ -40,6 +42,8 @@ def partition(  # noqa: PLR0913  one option per setting
         source,
         folder,
         Partition(parties, alpha, seed, least),
-        PartyFile(epsilon, exchange=exchange, api=api, embedder=embedder),
+        PartyFile(
+            epsilon, exchange=exchange, api=api, embedder=embedder, colluding=colluding, declared_rows=declared_rows
+        ),
     )
     answer(parts, json_, lambda value: f"{value['folder']}: {', '.join(value['parties'])}")

@@ -1,4 +1,4 @@
-"""Define `wasp party`, `wasp party-keys` and `wasp party-leave`."""
+"""Define `wasp party`, `wasp party-keys`, `wasp party-leave` and `wasp coordinator-key`."""
 
 from __future__ import annotations
 
@@ -38,6 +38,21 @@ def party_keys(config: Config, json_: Json = False) -> None:
     member = load_party(config)
     line = member.public_line
     answer({"party": member.config.name, "line": line}, json_, lambda value: str(value["line"]))
+
+
+def coordinator_key(
+    registry: Annotated[Path | None, typer.Option(help="Registry of the parties that gets the line.")] = None,
+    json_: Json = False,
+) -> None:
+    """Print the coordinator's registry line; create its key if missing."""
+    from connectors.interfaces.federation import COORDINATOR
+    from connectors.security.signing import open_signing_key, public_line
+    from flows.engine.federation import register_coordinator
+    from flows.runtime.state_folder import COORDINATOR_KEY, state_folder
+
+    secret = open_signing_key(state_folder(), COORDINATOR_KEY)
+    line = f"{COORDINATOR}: {public_line(secret)}" if registry is None else register_coordinator(registry, secret)
+    answer({"registry": str(registry or ""), "line": line}, json_, lambda value: str(value["line"]))
 
 
 def party_leave(config: Config, json_: Json = False) -> None:

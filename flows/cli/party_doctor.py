@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.federation import ROUNDS
 from flows.config.paths import place
 from flows.engine.federation import Federation, federation_of
 from flows.runtime.stores import open_exchange
 
 if TYPE_CHECKING:
-    from connectors.artifacts.shared_store import RemoteFiles
+    from connectors.artifacts.exchange_files import ExchangeFiles
     from flows.config.base import AnyConfig
     from flows.federation.party import Party
 
@@ -37,7 +38,7 @@ def coordinator_checks(config: AnyConfig) -> Checks:
     exchange = place(choice.exchange, config.data_root)
     return {
         "parties": lambda _: _describe_parties(_federation(config)),
-        "exchange": lambda _: _exchange(open_exchange(exchange)),
+        "exchange": lambda _: _exchange(open_exchange(exchange, ROUNDS)),
         "party workers": lambda _: _workers(_federation(config)),
     }
 
@@ -56,17 +57,17 @@ def _describe_parties(federation: Federation) -> str:
     )
 
 
-def _exchange(files: RemoteFiles) -> str:
-    """Write, list, read and remove a file.
+def _exchange(files: ExchangeFiles) -> str:
+    """Write, list, read and remove a file in this writer's own folder.
 
     Raises ArtifactError if the exchange does not respond.
     """
     if files.is_folder and not Path(files.address).is_dir():
         raise ConfigError(f"{files.address}: folder does not exist. Create it, or mount the shared folder.")
-    name, content = f"doctor/{uuid4().hex}", b"written by wasp doctor\n"
+    name, content = f"{files.prefix}/doctor/{uuid4().hex}", b"written by wasp doctor\n"
     files.write(name, content)
     try:
-        if name not in files.below("doctor") or files.read(name) != content:
+        if name not in files.below(f"{files.prefix}/doctor") or files.read(name) != content:
             raise ConfigError(f"{files.address}: a file that was written cannot be read. Check the permissions.")
     finally:
         files.remove([name])
@@ -128,8 +129,10 @@ def _registry(party: Party, _: Path) -> str:
 def _rows(party: Party, _: Path) -> str:
     from tasks.private.data.rows import identify
 
-    identify(party.zone, party.private, None, (), may_be_none=True)
-    return f"{party.private.where.path} can be used; the first round checks its labels against the task"
+    identity = identify(party.zone, party.private, None, (), may_be_none=True)
+    if len(identity.records) > party.config.declared_rows:
+        raise ConfigError(f"declared_rows: {party.config.declared_rows} is below the number of rows. Raise it.")
+    return f"{party.private.where.path} can be used; rows whose class is not in a run vote for no text"
 
 
 def _embedder(party: Party, _: Path) -> str:

@@ -14,7 +14,8 @@ class PartiesChoice(Strict):
     """Parties that hold private data and vote locally; only sums are visible."""
 
     registry: str = Field(
-        description="File of the parties' public keys, one line each: NAME: ed25519:KEY (wasp party-keys prints it)."
+        description="File of the parties' public keys, one line each: NAME: ed25519:KEY (wasp party-keys prints it), "
+        "and the coordinator's (wasp coordinator-key)."
     )
     only: list[str] | None = Field(
         None, min_length=2, description="Names of the participating parties. Empty: all in the registry."
@@ -25,10 +26,10 @@ class PartiesChoice(Strict):
         description="Minimum number of parties in a sum if others fail; sets the noise per party. Empty: all.",
     )
     colluding: int = Field(
-        0,
+        1,
         ge=0,
         description="Number of parties that may reveal their noise or add none without breaking the guarantee; the "
-        "others add more. From 1 on, parties are also protected from each other.",
+        "others add more. From 1 on, parties are also protected from each other, because each reads the sums.",
     )
     exchange: str = Field(
         description="Location of messages between parties: a shared folder, s3://BUCKET/PREFIX, gs:// or abfs://.",

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import yaml
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.federation import COORDINATOR, ROUNDS
 from flows.config.base import AnyConfig
 from flows.config.parties import PartiesChoice
 from flows.config.paths import place
@@ -30,10 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Federation:
-    """The parties of a run: their settings and their public keys (PEM) by name."""
+    """The parties of a run: their settings, their public keys (PEM) by name, and the coordinator's public key."""
 
     choice: PartiesChoice
     registry: Mapping[str, bytes]
+    coordinator: bytes
 
     @property
     def parties(self) -> Parties:
@@ -44,6 +46,17 @@ class Federation:
     def shared(self, noise: Noise) -> SharedNoise:
         """Divide the noise of a run among the parties."""
         return shared(noise, self.parties)
+
+    def check_coordinator(self, secret: bytes) -> None:
+        """Raise ConfigError unless the registry has the public half of this coordinator's key."""
+        from connectors.security.signing import public_line, public_pem
+
+        if public_pem(secret) != self.coordinator:
+            raise ConfigError(
+                f"parties.registry: {self.choice.registry} has another coordinator's key; this coordinator's line is "
+                f"{COORDINATOR}: {public_line(secret)}. Run: {REGISTER.format(path=self.choice.registry)}, and give "
+                "the file to every party."
+            )
 
     @property
     def fingerprint(self) -> str:
@@ -60,18 +73,18 @@ def federation_of(config: AnyConfig) -> Federation | None:
 
 def open_federation(choice: PartiesChoice, root: str | None) -> Federation:
     """Read the registry of the parties; ConfigError if it or the choice of parties is invalid."""
-    registry = read_registry(Path(place(choice.registry, root)).expanduser())
+    registry, coordinator = read_registry(Path(place(choice.registry, root)).expanduser())
     unknown = [name for name in choice.only or [] if name not in registry]
     if unknown:
         raise ConfigError(f"parties.only: {choice.registry} has no party '{unknown[0]}'; known: {', '.join(registry)}")
     chosen = {name: key for name, key in registry.items() if name in (choice.only or registry)}
-    federation = Federation(choice, chosen)
+    federation = Federation(choice, chosen, coordinator)
     assert federation.parties  # raises ConfigError for impossible numbers
     return federation
 
 
-def read_registry(path: Path) -> dict[str, bytes]:
-    """Return the public keys (PEM) of a registry, sorted by name; ConfigError for an invalid file."""
+def read_registry(path: Path) -> tuple[dict[str, bytes], bytes]:
+    """Return the parties' public keys (PEM), sorted by name, and the coordinator's; ConfigError for an invalid file."""
     from connectors.security.signing import pem_of_line
 
     try:
@@ -79,19 +92,53 @@ def read_registry(path: Path) -> dict[str, bytes]:
         lines: Any = parse_yaml(text, f"parties.registry: {path}")
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"parties.registry: {path} cannot be read ({type(error).__name__}); {HOW}") from None
-    if not isinstance(lines, dict) or len(lines) < 2:
+    if not isinstance(lines, dict) or len(set(lines) - {COORDINATOR}) < 2:
         raise ConfigError(f"parties.registry: {path} names fewer than two parties; {HOW}")
     keys = {}
     for name, line in sorted(lines.items(), key=lambda item: str(item[0])):
-        check_name(str(name))
+        if name != COORDINATOR:
+            check_name(str(name))
         pem = pem_of_line(str(line))
         if pem is None:
             raise ConfigError(f"parties.registry: {path} has no key for '{name}'; {HOW}")
         keys[str(name)] = pem
     if len(set(keys.values())) < len(keys):
         raise ConfigError(f"parties.registry: {path} has the same key for two parties; each needs its own. {HOW}")
-    return keys
+    if COORDINATOR not in keys:
+        raise ConfigError(
+            f"parties.registry: {path} has no line '{COORDINATOR}'; parties accept only plans that its key signed. Run "
+            f"on the coordinator: {REGISTER.format(path=path)}, and give the file to every party."
+        )
+    return keys, keys.pop(COORDINATOR)
 
+
+def register_coordinator(path: Path, secret: bytes) -> str:
+    """Write the coordinator's line to a registry and return it; ConfigError if it has another coordinator."""
+    from connectors.artifacts.atomic_files import write_whole
+    from connectors.security.signing import public_line
+
+    line = f"{COORDINATOR}: {public_line(secret)}"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: the registry cannot be read ({type(error).__name__}); {HOW}") from None
+    present = [row.strip() for row in text.splitlines() if row.startswith(f"{COORDINATOR}:")]
+    if present and present != [line]:
+        raise ConfigError(
+            f"{path}: the registry has another coordinator ({present[0]}). Remove this line if its plans are no longer "
+            "valid, then run the command again."
+        )
+    if not present:
+        content = text + ("" if not text or text.endswith("\n") else "\n") + line + "\n"
+        write_whole(path, lambda file: _put(file, content))
+    return line
+
+
+def _put(file: BinaryIO, text: str) -> None:
+    file.write(text.encode())
+
+
+REGISTER = "wasp coordinator-key --registry {path}"
 
 HOW = "write one line per party, NAME: ed25519:KEY, as printed by `wasp party-keys --config party.yaml`"
 
@@ -101,12 +148,14 @@ def check_name(name: str) -> None:
     plain = name.replace("-", "").replace("_", "").replace(".", "")
     if not (plain.isascii() and plain.isalnum() and name[0].isalnum() and len(name) <= 63):
         raise ConfigError(f"Party name '{name}' is invalid: use letters, digits, - _ and ., at most 63.")
+    if name == COORDINATOR:
+        raise ConfigError(f"Party name '{name}' is invalid: it is the coordinator's. Use another name.")
 
 
 def notify_ended(values: Mapping[str, Any], run_id: str) -> None:
     """Notify the parties in a run's configuration that the run is abandoned."""
     choice = PartiesChoice.model_validate(values["parties"])
-    end_run(open_exchange(place(choice.exchange, values.get("data_root"))), run_id)
+    end_run(open_exchange(place(choice.exchange, values.get("data_root")), ROUNDS), run_id)
 
 
 COORDINATES = 4

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError, PrivateInputError
+from connectors.interfaces.federation import ROUNDS
 from connectors.interfaces.ledger import BudgetPlan, Charge, Look
 from flows.catalog import find_method
 from flows.config.base import AnyConfig
@@ -106,7 +107,8 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     releases, federation = method.releases(config), federation_of(config)
     if federation is not None:
         federation.shared(releases.noise)
-        tools.exchange.below("rounds")
+        federation.check_coordinator(tools.coordinator_key)
+        tools.exchange.below(ROUNDS)
     warnings = tuple(warnings_of(config, card, releases))
     approval = ask(tools, card, releases, warnings) if ask is not None else None
     identity = _identify(tools, flow, card, texts) if config.private else None

@@ -244,7 +244,16 @@ class Run:
         if shared is None or federation is None:
             return cast(ArtifactRef, run_step(vote, self.tools, spec, votable))
         labels, flow, choice = self.prepared.card.label_names, self.tools.called.flow, federation.choice
-        job = FederatedVote(spec, flow, federation.registry, shared, labels, choice.embeddings, choice.minutes)
+        job = FederatedVote(
+            spec,
+            flow,
+            federation.registry,
+            federation.coordinator,
+            shared,
+            labels,
+            choice.embeddings,
+            choice.minutes,
+        )
         return cast(ArtifactRef, run_step(federated_vote, self.tools, job, votable, self.dropped))
 
     @property

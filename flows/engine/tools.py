@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.embedding import Embedder, VectorStore
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.federation import Exchange
+from connectors.interfaces.federation import ROUNDS, Exchange
 from connectors.interfaces.models import LanguageModel, Weights
 from connectors.interfaces.progress import Advance
 from connectors.interfaces.rows import PrivateRef, RowsRef, TermsRef
@@ -24,6 +24,7 @@ from flows.config.paths import default_name, embedder_of, model_spec, place, row
 from flows.config.task_files import load_task
 from flows.runtime.paid_models import in_batches, load_secret
 from flows.runtime.prefect_progress import shown
+from flows.runtime.state_folder import COORDINATOR_KEY
 from flows.runtime.stores import (
     SharedStores,
     open_artifacts,
@@ -123,7 +124,15 @@ class RunTools:
         parties = self.config.parties
         if parties is None:
             raise ConfigError("parties: not set, so there is no exchange. Set parties.registry and parties.exchange.")
-        return self._once("exchange", partial(open_exchange, place(parties.exchange, self.config.data_root)))
+        address = place(parties.exchange, self.config.data_root)
+        return self._once("exchange", partial(open_exchange, address, ROUNDS))
+
+    @property
+    def coordinator_key(self) -> bytes:
+        """Private key that signs the plans of rounds, created on first use."""
+        from connectors.security.signing import open_signing_key
+
+        return self._once("coordinator_key", partial(open_signing_key, self.home, COORDINATOR_KEY))
 
     @property
     def embedder(self) -> Embedder:

@@ -35,6 +35,23 @@ class PartyConfig(Strict):
         "state", description="Folder of this party's state: privacy ledger, keys and vectors of its rows."
     )
     colluding: int = Field(
-        0, ge=0, description="Minimum number of colluding parties a run must tolerate; other runs are refused."
+        1, ge=0, description="Minimum number of colluding parties a run must tolerate; other runs are refused."
+    )
+    minimum: int = Field(2, ge=2, description="Minimum number of parties in a sum; runs with fewer are refused.")
+    epsilon_at_most: Epsilon | None = Field(
+        None, description="Maximum epsilon of one run, at the delta of the cap. Empty: only the cap limits it."
+    )
+    declared_rows: int = Field(
+        10_000,
+        ge=1,
+        le=2**31,
+        description="Public upper bound of the number of rows, rounded up; the coordinator may learn it. Larger counts "
+        "of votes are cut to it.",
+    )
+    labels: list[str] | None = Field(
+        None,
+        min_length=1,
+        description="Classes that this party votes on; runs with others are refused. Rows of other classes vote for no "
+        "text. Empty: the classes of each run.",
     )
     poll_seconds: float = Field(2.0, gt=0, le=600, description="Seconds between two polls for work.")

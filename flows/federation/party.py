@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.federation import own_folder
 from connectors.interfaces.rows import PrivateRef
 from flows.config.files import load_config
 from flows.config.paths import default_name, embedder_of, place, rows_ref
@@ -17,11 +18,11 @@ from flows.engine.federation import check_name, read_registry
 from flows.federation.config import PartyConfig
 from flows.runtime.state_folder import PARTY_KEY, check_closed, state_path, who
 from flows.runtime.stores import open_exchange, open_ledger, open_zone
-from tasks.steps.federation.party import BUSY, Member
+from tasks.steps.federation.party import BUSY, Member, Requirements
 from tasks.steps.federation.party_round import Keys
 
 if TYPE_CHECKING:
-    from connectors.artifacts.shared_store import RemoteFiles
+    from connectors.artifacts.exchange_files import ExchangeFiles
     from connectors.artifacts.store import Artifacts
     from connectors.ledger.ledger import PrivacyLedger
     from tasks.private.data.rows import Zone
@@ -73,9 +74,9 @@ class Party:
         return open_zone(self.home)
 
     @cached_property
-    def exchange(self) -> RemoteFiles:
+    def exchange(self) -> ExchangeFiles:
         """The exchange for messages between parties and coordinator."""
-        return open_exchange(place(self.config.exchange, str(self.folder)))
+        return open_exchange(place(self.config.exchange, str(self.folder)), own_folder(self.config.name))
 
     @cached_property
     def secret(self) -> bytes:
@@ -100,13 +101,22 @@ class Party:
         from connectors.security.signing import public_pem
 
         path = Path(place(self.config.registry, str(self.folder))).expanduser()
-        registry = read_registry(path)
+        registry, coordinator = read_registry(path)
         if registry.get(self.config.name) != public_pem(self.secret):
             raise ConfigError(
                 f"registry: {path} has no key or another key for '{self.config.name}'; its line must be: "
                 f"{self.public_line}"
             )
-        return Member(self.config.name, self.secret, registry, self.config.colluding, who(), self._set_group_and_cap)
+        requires = self.requirements
+        return Member(self.config.name, self.secret, registry, coordinator, requires, who(), self._set_group_and_cap)
+
+    @property
+    def requirements(self) -> Requirements:
+        """The owner's requirements of a plan, from the file."""
+        config = self.config
+        epsilon = math.inf if config.epsilon_at_most is None else config.epsilon_at_most
+        labels = None if config.labels is None else tuple(config.labels)
+        return Requirements(config.minimum, config.colluding, epsilon, config.cap.delta, config.declared_rows, labels)
 
     def _set_group_and_cap(self, dataset: str) -> None:
         """Write group and cap of the file to the ledger if they differ."""

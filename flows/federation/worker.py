@@ -37,7 +37,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.progress import chunks
 from flows.federation.flow import party_round, set_party
 from flows.federation.party import Party
-from tasks.steps.federation.party_round import give_back_ended
+from tasks.steps.federation.party_round import give_back_ended, register_rows
 
 TYPE = "wasp-party"
 POOL = "party-"
@@ -84,7 +84,7 @@ def serve_party(party: Party) -> None:
 
     Raises ConfigError if the server is unusable.
     """
-    assert party.member.name  # raises an error if the registry lacks the key
+    register_rows(party, party.member)  # rows that cannot be used end the start, never a round
     set_party(party)
     give_back_ended(party, party.exchange)
     timeout = TIMEOUT_SECONDS

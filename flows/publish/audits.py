@@ -21,6 +21,9 @@ SAME = ("noise_scale", "sensitivity", "releases", "delta", "protects", "adjacenc
 READ = ("mechanism", "passed", "epsilon_claimed", "epsilon_proven", *SAME)
 """Fields that are read from each finding."""
 
+STEPS = ("steps", "sample_rate")
+"""Fields of a finding about a training that must be equal in the run's training; its noise alone does not define it."""
+
 SIDES = {"wasp": 2, "pe": 1, "federated": 2, "whole": 2}
 """Vote sides of each audited mechanism by the first word of its name: 2 for near and far, 1 for near only.
 
@@ -63,6 +66,8 @@ def audits_of_parts(artifacts: Artifacts, charges: Sequence[tuple[str, Charge]])
 
 def _same_part(finding: Mapping[str, Any], charge: Charge) -> bool:
     same_kind = charge.mechanism.endswith(str(finding["noise"]))
+    if charge.mechanism == "dp_sgd" and any(finding[name] != charge.event[name] for name in STEPS):
+        return False
     ours, theirs = charge.noise_scale / charge.sensitivity, finding["noise_scale"] / finding["sensitivity"]
     return same_kind and charge.adjacency == finding["adjacency"] and math.isclose(ours, theirs, rel_tol=1e-4)
 
@@ -149,7 +154,11 @@ def _mechanisms(artifacts: Artifacts, run_id: str) -> list[dict[str, Any]]:
         findings = json.loads(text)
         whole = findings.get("pipeline")
         lines = [*findings["mechanisms"], *([whole] if whole else [])]
-        return [{name: line[name] for name in READ} | {"noise": line.get("noise", "")} for line in lines]
+        optional = dict.fromkeys(("noise", *STEPS), "")
+        return [
+            {name: line[name] for name in READ} | {name: line.get(name, value) for name, value in optional.items()}
+            for line in lines
+        ]
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise ArtifactError(
             f"{artifacts.where(path)} cannot be read ({type(error).__name__}: damaged, or of another version), so "

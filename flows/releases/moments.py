@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from flows.engine.method import Release, ReleaseOutcome, ReleasePlan
+from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from tasks.accounting.moments import MomentsNoise, MomentsPrivacy, calibrate_moments, with_moments
 from tasks.accounting.teachers import remaining_epsilon
 from tasks.steps.moments import MomentsSpec
@@ -75,6 +75,10 @@ class MomentsRelease(Release):
             f"directions of the synthetic texts (epsilon {self.noise.epsilon_exact:.4g}), which the student adapts to; "
             "integer Gaussian noise",
         )
+
+    def audits(self) -> tuple[AuditCase, ...]:
+        """Return the audit of moments."""
+        return (AuditCase("moments", self.noise.charge),)
 
     def prepare_training(self, run: Run, job: TrainJob) -> TrainJob:
         """Release the moments; return the training job with them."""

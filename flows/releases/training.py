@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from connectors.interfaces.errors import ConfigError
-from flows.engine.method import Release, ReleaseOutcome, ReleasePlan, Releases
+from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan, Releases
 from flows.releases.budget import share_budget
 from tasks.accounting.dp_sgd import TrainingNoise, calibrate_training, describe_training
+from tasks.audit.attacks import Attack
 from tasks.reporting.report_model import Touched
 
 if TYPE_CHECKING:
@@ -73,6 +74,15 @@ class TrainingRelease(Release):
             affected="the noisy steps: the trained model, its texts, the student",
             unnoised=(exposed,) if self.noise.non_private else (),
         )
+
+    def audits(self) -> tuple[AuditCase, ...]:
+        """Return the attack on a training with these steps and this noise."""
+        if self.noise.non_private:
+            return ()
+        return (AuditCase("dp_sgd training", self.noise.charge, attack=self._attack),)
+
+    def _attack(self, trials: int, confidence: float) -> Attack:
+        return Attack("dp_sgd training", self.noise, trials, confidence)
 
 
 def training_noise(config: RunConfig) -> TrainingNoise:

@@ -17,6 +17,8 @@ from connectors.interfaces.errors import ArtifactError, ConfigError
 LEAST_FREE_BYTES = 100_000_000
 PARTY_KEY = "party"
 """Name of a party's long-term key in its private zone."""
+COORDINATOR_KEY = "coordinator"
+"""Name of the key with which a coordinator signs plans, in its private zone."""
 
 DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",

@@ -17,7 +17,7 @@ from connectors.interfaces.errors import ConfigError, LedgerError
 from flows.runtime.state_folder import ledger_address
 
 if TYPE_CHECKING:
-    from connectors.artifacts.shared_store import RemoteFiles
+    from connectors.artifacts.exchange_files import ExchangeFiles
     from connectors.artifacts.store import Artifacts
     from connectors.embedders.vector_cache import VectorCache
     from connectors.ledger.ledger import PrivacyLedger
@@ -84,11 +84,11 @@ def open_artifacts(home: Path, address: str | None = None) -> Artifacts:
     return open_store(home, address or artifacts_address())
 
 
-def open_exchange(address: str) -> RemoteFiles:
-    """Open the message exchange of coordinator and parties."""
-    from connectors.artifacts.shared_store import RemoteFiles
+def open_exchange(address: str, prefix: str) -> ExchangeFiles:
+    """Open the message exchange of coordinator and parties; this process writes below `prefix` only."""
+    from connectors.artifacts.exchange_files import ExchangeFiles
 
-    return RemoteFiles(address, "exchange")
+    return ExchangeFiles(address, prefix)
 
 
 def open_key(home: Path) -> bytes:

@@ -70,6 +70,14 @@ class TrainingNoise(Noise):
         return self if self.non_private else replace(self, own=(self.epsilon_exact, delta))
 
     @property
+    def claim(self) -> dict[str, Any]:
+        """Noise and promise as an audit states them."""
+        plan = self.training
+        training = {"steps": plan.steps, "sample_rate": plan.sample_rate, "noise": "dp_sgd"} if plan else {}
+        values = {"calibration": self.calibration, "protects": self.privacy.protects, "noise": "gaussian"}
+        return {**values, "noise_scale": self.sigma, "releases": self.releases, **training}
+
+    @property
     def event(self) -> Event:
         """The whole training for the accountant: all planned steps."""
         if self.non_private or self.training is None:

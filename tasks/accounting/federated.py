@@ -162,6 +162,11 @@ def shared_event(noise: SharedNoise) -> Event:
     return discrete_gaussian_event(total.noise_multiplier, total.sigma_int)
 
 
+def run_epsilon(noise: SharedNoise, delta: float) -> float:
+    """Return epsilon of all releases of a run at `delta`, for the adversary that the run states."""
+    return epsilon_of([shared_event(noise)] * noise.total.releases, delta)
+
+
 def shared_charge(noise: SharedNoise) -> Charge:
     """Return the charge of one release for each party's own ledger.
 

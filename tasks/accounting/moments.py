@@ -20,7 +20,7 @@ from tasks.accounting.sensitivity import need
 from tasks.accounting.votes import LEAST_SIGMA_INT
 
 if TYPE_CHECKING:
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     from numpy.typing import NDArray
 
@@ -73,6 +73,37 @@ class MomentsNoise:
     sigma_int: float
     sensitivity: float
     epsilon_exact: float
+
+    @property
+    def epsilon_stated(self) -> float:
+        """The requested epsilon."""
+        return self.privacy.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The delta of the promise."""
+        return self.privacy.delta
+
+    @property
+    def releases(self) -> int:
+        """The moments are one release."""
+        return 1
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Sigma in units of the sensitivity."""
+        return self.sigma / self.sensitivity
+
+    @property
+    def claim(self) -> dict[str, Any]:
+        """Noise and promise as an audit states them."""
+        return {
+            "calibration": "tight",
+            "protects": self.privacy.protects,
+            "noise": "gaussian",
+            "noise_scale": self.sigma,
+            "releases": 1,
+        }
 
     @property
     def event(self) -> Event:

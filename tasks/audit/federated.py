@@ -7,6 +7,7 @@ and the stated number of them collude, which leaves the least noise.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -73,7 +74,7 @@ class FederatedRun:
 
     def summed(self, iteration: int, values: Ints) -> Ints:
         """Return the sum of one round over masked `values` (parties, n)."""
-        round = Round("audit", iteration, 0, tuple(self.secrets), values.shape[1])
+        round = Round("audit", iteration, 0, tuple(self.secrets), values.shape[1], hashlib.sha256(b"audit").hexdigest())
         keys = {name: RoundKey.generate(name, round, secret) for name, secret in self.secrets.items()}
         announced = [key.announcement for key in keys.values()]
         transcript = check_announcements(round, announced, self.registry)

@@ -13,7 +13,7 @@ VERSIONS = {
     "reference": 1,
     "vote": 1,
     "federated_vote": 1,
-    "party_vote": 1,
+    "party_vote": 2,
     "guidance": 1,
     "select_matching": 2,
     "weigh_matching": 2,

@@ -59,6 +59,10 @@ class Tools(RowTools, Protocol):
         """Message exchange between the coordinator and the parties of a federation."""
 
     @property
+    def coordinator_key(self) -> bytes:
+        """Private key (32 bytes) with which the coordinator signs the plans of rounds."""
+
+    @property
     def plms(self) -> Sequence[str]:
         """Names of the run's language models, in the order of the configuration."""
 

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ArtifactError, ConfigError, PartyError
@@ -25,12 +25,25 @@ KEY_HEX: Final = re.compile(r"[0-9a-f]{64}")
 SIGNATURE_HEX: Final = re.compile(r"[0-9a-f]{128}")
 
 
+class PlanMismatchError(PartyError):
+    """A party that announced its key for another plan of the same round."""
+
+    def __init__(self, party: str) -> None:
+        super().__init__(
+            party, "received another plan of this round; nothing is summed. Compare plan and exchange with this party."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.party,), self.__dict__
+
+
 @dataclass(frozen=True, slots=True)
 class Round:
     """One attempt at one sum.
 
     `attempt`: from 0. `parties`: by name, in sorted order, which makes equal rounds equal bytes. `length`: number of
-    values in the sum. Raises ConfigError.
+    values in the sum. `plan`: digest of the round's whole plan, 64 hexadecimal digits; signatures, transcript and masks
+    depend on it. Raises ConfigError.
     """
 
     run_id: str
@@ -38,6 +51,7 @@ class Round:
     attempt: int
     parties: tuple[str, ...]
     length: int
+    plan: str
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parties", tuple(sorted(self.parties)))
@@ -47,6 +61,8 @@ class Round:
             raise ConfigError("parties: two parties of a round have the same name. Give each its own.")
         if not self.run_id or min(self.iteration, self.attempt) < 0 or self.length < 1:
             raise ConfigError("A round needs a run, iteration and attempt from 0, and at least one value.")
+        if not KEY_HEX.fullmatch(self.plan):
+            raise ConfigError("A round needs the digest of its plan, 64 hexadecimal digits.")
 
     @property
     def most(self) -> int:
@@ -55,23 +71,25 @@ class Round:
 
     def to_bytes(self) -> bytes:
         """Return the round as one byte string, the same on every machine."""
-        return b"wasp masked round 1\n" + canonical(self).encode()
+        return b"wasp masked round 2\n" + canonical(self).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
     """A party's key for one round.
 
-    X25519 `public` (32 bytes), and its Ed25519 `signature` over round and key.
+    X25519 `public` (32 bytes), the digest of the party's `plan`, and its Ed25519 `signature` over round and key.
     """
 
     party: str
+    plan: str
     public: bytes
     signature: bytes
 
     def to_json(self) -> str:
         """Return the announcement as JSON with sorted keys and hexadecimal bytes."""
-        return canonical({"party": self.party, "public": self.public.hex(), "signature": self.signature.hex()})
+        keys = {"public": self.public.hex(), "signature": self.signature.hex()}
+        return canonical({"party": self.party, "plan": self.plan} | keys)
 
     @classmethod
     def from_json(cls, text: str, sender: str = "unknown") -> Announcement:
@@ -80,14 +98,13 @@ class Announcement:
             announcement = json.loads(text)
         except ValueError:
             announcement = None
-        has_fields = isinstance(announcement, dict) and set(announcement) == {"party", "public", "signature"}
+        has_fields = isinstance(announcement, dict) and set(announcement) == {"party", "plan", "public", "signature"}
         if not has_fields or not all(isinstance(value, str) for value in announcement.values()):
             raise PartyError(sender, "announced its key in an unknown format. Update its software.")
         if not KEY_HEX.fullmatch(announcement["public"]) or not SIGNATURE_HEX.fullmatch(announcement["signature"]):
             raise PartyError(sender, "announced a key or a signature of the wrong length. Update its software.")
-        return cls(
-            announcement["party"], bytes.fromhex(announcement["public"]), bytes.fromhex(announcement["signature"])
-        )
+        public, signature = bytes.fromhex(announcement["public"]), bytes.fromhex(announcement["signature"])
+        return cls(announcement["party"], announcement["plan"], public, signature)
 
 
 def signed_bytes(round: Round, party: str, public: bytes) -> bytes:
@@ -100,7 +117,7 @@ def check_announcements(round: Round, announcements: Sequence[Announcement], reg
 
     It is a digest of 32 bytes, equal for all parties. `registry`: each party's long-term Ed25519 key, PEM. Raises
     PartyError with the party's name for a party that is not in the round or not registered, is missing, announced
-    twice, did not sign, or whose key makes the secret public.
+    twice, did not sign, or whose key makes the secret public; PlanMismatchError for a party with another plan.
     """
     seen: dict[str, Announcement] = {}
     for announcement in announcements:
@@ -111,6 +128,8 @@ def check_announcements(round: Round, announcements: Sequence[Announcement], reg
             raise PartyError(party, "is not in the registry of parties. Add its public key, or leave it out.")
         if party in seen:
             raise PartyError(party, "announced two keys for one round; nothing is summed. Restart the round.")
+        if announcement.plan != round.plan:
+            raise PlanMismatchError(party)
         if not _signed(announcement, round, registry[party]):
             raise PartyError(party, "did not sign its round key with its registered key. Compare the keys.")
         if _low_order(announcement.public):
@@ -134,15 +153,15 @@ def transcript_of(round: Round, announcements: Sequence[Announcement]) -> bytes:
 def require_range(round: Round, rows: int, scale: int, sigma_int: float) -> None:
     """Raise ConfigError unless the values of a party always fit.
 
-    `rows`: the declared largest number of rows of a party. `scale`: integer steps of one vote. `sigma_int`: noise of
-    one party, in steps. A bin gets at most one vote of each row: rows * scale + 8 sigma bounds a value, and the sum of
-    all parties stays within 2^31 on either side.
+    `rows`: the largest number of rows as the party declares it, which is public. `scale`: integer steps of one vote.
+    `sigma_int`: noise of one party, in steps. A bin gets at most one vote of each row: rows * scale + 8 sigma bounds a
+    value, and the sum of all parties stays within 2^31 on either side.
     """
     reach = rows * scale + TAIL * sigma_int
     if not reach <= round.most:
         raise ConfigError(
             f"{rows} rows of {scale} steps a vote and noise of {sigma_int:.4g} steps do not fit a sum of "
-            f"{len(round.parties)} parties in 32 bits. Lower method.votes, or declare fewer rows."
+            f"{len(round.parties)} parties in 32 bits. Lower method.votes, or declared_rows in party.yaml."
         )
 
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from connectors.interfaces.content_keys import canonical
-from connectors.interfaces.errors import ArtifactError, PartyError
-from connectors.interfaces.federation import Exchange
+from connectors.interfaces.errors import ArtifactError, ConfigError, PartyError
+from connectors.interfaces.federation import COORDINATOR, ROUNDS, Exchange, own_folder
 from tasks.accounting.federated import Parties, SharedNoise, shared
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import calibrate
@@ -37,7 +37,7 @@ LONGEST_HEADER: Final = 1 << 20
 PATIENT: Final = 20.0
 LONGEST_PAUSE: Final = 3.0
 
-PLAN: Final = "plan.json"
+PLAN: Final = "plan"
 KEYS: Final = "keys"
 LIST: Final = "announcements.json"
 READY: Final = "ready"
@@ -46,6 +46,10 @@ UPLOADS: Final = "masked"
 REFUSALS: Final = "refused"
 ABORT: Final = "abort.json"
 ENDED: Final = "ended.json"
+
+
+class PlanSignatureError(ConfigError):
+    """The plan of a round is not signed with the coordinator's key of the registry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +73,14 @@ class RoundId:
         """The folder of all attempts of the iteration."""
         return f"{run_folder(self.run_id)}/iteration={self.iteration}"
 
+    def message(self, kind: str, party: str) -> str:
+        """Return the path of a party's message in the exchange."""
+        return f"{own_folder(party)}/{self.folder}/{kind}"
+
 
 def run_folder(run_id: str) -> str:
     """Return the folder of a run in the exchange."""
-    return f"rounds/{run_id}"
+    return f"{ROUNDS}/{run_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +131,12 @@ class RoundPlan:
     @property
     def round(self) -> Round:
         """The round for masks."""
-        return Round(self.run_id, self.iteration, self.attempt, self.parties, self.length)
+        return Round(self.run_id, self.iteration, self.attempt, self.parties, self.length, self.digest)
+
+    @property
+    def digest(self) -> str:
+        """Digest of every field of the plan, 64 hexadecimal digits."""
+        return hashlib.sha256(b"wasp round plan 1\n" + self.to_json()).hexdigest()
 
     @property
     def noise(self) -> SharedNoise:
@@ -136,6 +149,27 @@ class RoundPlan:
         if math.isinf(self.privacy.epsilon):
             values["privacy"]["epsilon"] = "inf"
         return canonical(values).encode()
+
+    def to_message(self, secret: bytes) -> bytes:
+        """Return the plan, signed with the coordinator's key (32 bytes)."""
+        return sign_message(secret, PLAN, self.id, COORDINATOR, {}, self.to_json())
+
+    @classmethod
+    def from_message(cls, data: bytes, at: RoundId, pem: bytes) -> RoundPlan:
+        """Read the output of `to_message` for the round `at`.
+
+        Raises PlanSignatureError unless the key `pem` signed it, ArtifactError if it is not readable.
+        """
+        try:
+            plan = cls.from_json(open_message(data, PLAN, at, COORDINATOR, pem)[1])
+        except PartyError:
+            plan = None
+        if plan is None or plan.id != at:
+            raise PlanSignatureError(
+                f"Plan of round {at.folder}: the key of '{COORDINATOR}' in the registry did not sign it. Nothing was "
+                "sent. Compare the registries and the writers of the exchange."
+            )
+        return plan
 
     @classmethod
     def from_json(cls, data: bytes) -> RoundPlan:

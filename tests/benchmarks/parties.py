@@ -82,13 +82,17 @@ def _federation(folder: Path, number: int, samples: int) -> Found:
         prefect_server(folder, database.replace("psycopg2", "asyncpg"), connections) as api,
     ):
         file = PartyFile("inf", api=api, embedder="hashing")
+        (folder / "home").mkdir(mode=0o700)  # or one is copied from a process that forks, which has one thread alone
         shares = partition(
-            RowsRef(str(folder / "rows.parquet")), folder / "parties", Partition(number, 50.0, 0, 1), file
+            RowsRef(str(folder / "rows.parquet")),
+            folder / "parties",
+            Partition(number, 50.0, 0, 1),
+            file,
+            folder / "home",
         )
         files = sorted((folder / "parties").glob("*/party.yaml"))
         for one in files:
             one.write_text(one.read_text() + f"poll_seconds: {max(1.0, number / POLLS_PER_SECOND):.1f}\n")
-        (folder / "home").mkdir(mode=0o700)  # or one is copied from a process that forks, which has one thread alone
         pipeline = Pipeline(folder / "home", api, {"PREFECT_WORKER_HEARTBEAT_SECONDS": "120"})
         chosen = {"registry": shares["registry"], "exchange": str(folder / "parties/exchange"), "minutes": 10}
         method = {"iterations": 3, "samples": samples, "votes": 4, "examples": 4}

@@ -92,7 +92,7 @@ def arithmetic(number: int, length: int) -> float:
     long_term = {name: Ed25519PrivateKey.generate() for name in names}
     shown = (Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     registry = {name: key.public_key().public_bytes(*shown) for name, key in long_term.items()}
-    round_ = Round("floor", 0, 0, names, length)
+    round_ = Round("floor", 0, 0, names, length, "0" * 64)
     keys = [RoundKey.generate(name, round_, long_term[name].private_bytes_raw()) for name in names]
     announced = [key.announcement for key in keys]
     transcript = check_announcements(round_, announced, registry)

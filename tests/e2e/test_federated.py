@@ -21,7 +21,7 @@ from tests.support.runs.served_flow import artifacts, ask
 def parties(api: str, tmp_path: Path) -> Path:
     folder = tmp_path / "parties"
     rows = planted_rows(tmp_path / "rows.parquet")
-    partition(RowsRef(str(rows)), folder, Partition(3), PartyFile("8", api=api, embedder="hashing"))
+    partition(RowsRef(str(rows)), folder, Partition(3), PartyFile("8", api=api, embedder="hashing"), tmp_path / "home")
     rows.unlink()
     for file in folder.glob("*/party.yaml"):
         file.write_text(file.read_text() + "poll_seconds: 0.5\n")
@@ -80,6 +80,6 @@ def test_three_parties_and_a_coordinator_from_start_to_end(api: str, tmp_path: P
     assert PLANTED.encode() not in (tmp_path / "mlflow.db").read_bytes()
     told = [ask(api, f"/{kind}/filter", {"limit": 200}) for kind in ("logs", "artifacts", "flow_runs", "task_runs")]
     assert PLANTED not in json.dumps(told)
-    uploads = sorted((parties / "exchange").glob("rounds/*/iteration=*/attempt=*/masked/*"))
+    uploads = sorted((parties / "exchange").glob("parties/*/rounds/*/iteration=*/attempt=*/masked"))
     assert len(uploads) == 3
     assert min(uniform(upload.read_bytes()[-192:]) for upload in uploads) > 1e-7

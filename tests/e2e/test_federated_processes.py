@@ -45,7 +45,7 @@ class Scene:
         self.pipeline = Pipeline(folder / "home", api)
         rows = planted_rows(folder / "rows.parquet")
         file = PartyFile("8", api=api, embedder="hashing")
-        partition(RowsRef(str(rows)), folder / "parties", Partition(parties), file)
+        partition(RowsRef(str(rows)), folder / "parties", Partition(parties), file, self.pipeline.home)
         rows.unlink()
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         for one in self.files():
@@ -82,7 +82,10 @@ class Scene:
         self.processes[party].wait(WAIT_SECONDS)
 
     def exchange(self, pattern: str) -> list[Path]:
-        return sorted((self.folder / "parties/exchange").glob(f"rounds/*/iteration=*/attempt=*/{pattern}"))
+        """Return a kind of messages of a party, as KIND/PARTY."""
+        kind, party = pattern.split("/")
+        folder = self.folder / "parties/exchange/parties"
+        return sorted(folder.glob(f"{party}/rounds/*/iteration=*/attempt=*/{kind}"))
 
     def until(self, holds: Callable[[], Any], seconds: float = WAIT_SECONDS) -> None:
         deadline = time.monotonic() + seconds
@@ -314,7 +317,7 @@ def test_parties_meet_on_s3_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyP
         found = found.again()
         votes, info, _ = found.vote()
         assert np.array_equal(both_sides(votes), clear_sum(found))
-        assert len([name for name in store.names("parties") if "/masked/" in name]) == 3
+        assert len([name for name in store.names("parties") if name.endswith("/masked")]) == 3
         assert info["parties"] == ["party-1", "party-2", "party-3"]
         monkeypatch.delenv("AWS_CA_BUNDLE")
         with pytest.raises(ArtifactError, match=r"is not available.*\(exchange\)"):

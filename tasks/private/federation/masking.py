@@ -56,7 +56,7 @@ class RoundKey(Unprintable):
         secret = X25519PrivateKey.generate()
         public = secret.public_key().public_bytes_raw()
         signature = Ed25519PrivateKey.from_private_bytes(signing_key).sign(signed_bytes(round, party, public))
-        return cls(party, round, secret, Announcement(party, public, signature))
+        return cls(party, round, secret, Announcement(party, round.plan, public, signature))
 
     def spend(self) -> X25519PrivateKey:
         """Return the secret once; PartyError afterwards.
@@ -96,7 +96,7 @@ def _check_values(values: NDArray[np.int64], round: Round) -> None:
             f"This round sums {round.length} 64-bit integers, not {values.dtype} of shape {values.shape}."
         )
     if max(-int(values.min()), int(values.max())) > round.most:
-        raise ConfigError("A value is too large for a sum in 32 bits; declare the maximum number of rows of a party.")
+        raise ConfigError("A value is too large for a sum in 32 bits. Lower declared_rows in party.yaml.")
 
 
 def _stream(secret: X25519PrivateKey, key: RoundKey, transcript: bytes, peer: Announcement) -> Words:

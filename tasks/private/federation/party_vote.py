@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from connectors.interfaces.ledger import Charge, ReleaseRequest, StoredRelease
-from tasks.federation.masked_round import Announcement, Round, require_range
+from tasks.federation.masked_round import Announcement, Round
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
 from tasks.private.federation.masking import RoundKey, masked
@@ -25,13 +25,21 @@ from tasks.private.voting.release import never_draw, private_vectors
 from tasks.private.voting.votes import clean_votes, require_fitting
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tasks.accounting.federated import SharedNoise
     from tasks.core.tools import RowTools
+
+    Counts = NDArray[np.int64]
+    Words = NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
 class PartyJob:
-    """One vote of one party: its dataset, the noise of all parties, and the round's step key in the ledger."""
+    """One vote of one party: its dataset, the noise of all parties, and the round's step key in the ledger.
+
+    `declared_rows`: the largest number of rows that the party declares; votes beyond it are clipped.
+    """
 
     round: Round
     dataset: str
@@ -39,6 +47,7 @@ class PartyJob:
     step_key: str
     noise: SharedNoise
     charge: Charge
+    declared_rows: int
     respend: bool = False
 
 
@@ -58,9 +67,8 @@ def prepare(tools: RowTools, job: PartyJob, candidates: Candidates) -> None:
     registered ones.
     """
     with sealed(tools.zone.folder):
-        ballot, noise = _ballot(tools, job), job.noise
-        require_fitting(ballot, noise.total)
-        require_range(job.round, len(ballot.labels), noise.total.scale, noise.share_int)
+        ballot = _ballot(tools, job)
+        require_fitting(ballot, job.noise.total)
         after = rank(ballot, candidates, _stored_ranking(tools, job))
         tools.artifacts.write_private_arrays(_state(job, job.round.iteration), after.to_arrays())
 
@@ -95,9 +103,17 @@ def _request(job: PartyJob) -> ReleaseRequest:
 def _draw(tools: RowTools, job: PartyJob, candidates: Candidates, mask: Mask) -> bytes:
     with sealed(tools.zone.folder):
         raw = clean_votes(_ballot(tools, job), candidates, job.noise.total, _stored_ranking(tools, job))
-        noisy = add_noise_share(raw.counts, job.noise)
-        vector = masked(np.ascontiguousarray(noisy.T).ravel(), mask.key, mask.transcript, mask.announcements)
+        # A public bound; cutting at it moves no two vectors apart. No rows can make this step fail.
+        counts = np.minimum(raw.counts, job.declared_rows * job.noise.total.scale)
+        noisy = add_noise_share(counts, job.noise)
+        vector = mask_votes(np.ascontiguousarray(noisy.T).ravel(), job.round, mask)
         return vector.astype("<u4").tobytes()
+
+
+def mask_votes(values: Counts, round: Round, mask: Mask) -> Words:
+    """Return noisy votes (n,) with the masks of all other parties, uint32 (n,); values beyond the range are cut."""
+    cut = np.clip(values, -round.most, round.most)
+    return masked(cut, mask.key, mask.transcript, mask.announcements)
 
 
 def _ballot(tools: RowTools, job: PartyJob) -> Ballot:

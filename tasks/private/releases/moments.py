@@ -52,11 +52,19 @@ def release_moments(tools: Tools, job: MomentsJob, plane: Plane) -> StoredReleas
             privacy, vectors = job.noise.privacy, private_vectors(tools, rows)
             persons = rows.persons if privacy.protects == "person" else None
             ballot = Ballot(vectors, rows.labels, 1, persons, tools.zone.choice, 1)
-            clean = clean_moments(vectors[selected_rows(ballot, privacy.rows)], plane, job.noise)
-            sums = add_discrete_gaussian(clean.sums, job.noise.sigma_int)
-            return NoisySums(sums, STEPS, job.noise.sigma_int).to_bytes()
+            return noisy_moments(ballot, plane, job.noise).to_bytes()
 
     return tools.ledger.release_once(request, draw)
+
+
+def noisy_moments(ballot: Ballot, plane: Plane, noise: MomentsNoise) -> NoisySums:
+    """Return the noisy sums of the moments, (1, numbers); fresh noise on every number.
+
+    Of a person at most the promised number of rows counts.
+    """
+    selected = ballot.vectors[selected_rows(ballot, noise.privacy.rows)]
+    sums = add_discrete_gaussian(clean_moments(selected, plane, noise).sums, noise.sigma_int)
+    return NoisySums(sums, STEPS, noise.sigma_int)
 
 
 def clean_moments(vectors: NDArray[np.float32], plane: Plane, noise: MomentsNoise) -> CleanSums:

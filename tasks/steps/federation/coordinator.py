@@ -36,12 +36,22 @@ from tasks.federation.messages import (
 from tasks.private.voting.ballot import Candidates
 from tasks.private.voting.votes import NoisyVotes
 from tasks.steps.federation.party import REFUSED
-from tasks.steps.federation.round_plans import Opening, end_run, facts, last_plan, measure_traffic, publish
+from tasks.steps.federation.round_plans import (
+    Opening,
+    attempts,
+    end_run,
+    facts,
+    last_plan,
+    measure_traffic,
+    publish,
+    read_messages,
+)
 from tasks.steps.selection import candidates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tasks.federation.traffic import Traffic
     from tasks.steps.federation.vote import FederatedVote
 
 LATE: Final = "no response before the timeout"
@@ -117,12 +127,12 @@ class Coordinator:
             noise = self.job.noise
             sigma = 0.0 if noise.total.non_private else noise.sum_int(len(plan.parties))
             votes = NoisyVotes(texts.ids, near, far[0] if far else None, noise.total.scale, sigma)
-            return RoundResult(votes, facts(plan, measure_traffic(self.tools.exchange, plan), self.dropped.parties))
+            return RoundResult(votes, facts(plan, self._traffic(plan), self.dropped.parties))
 
     def _attempt(self, plan: RoundPlan) -> NDArray[np.int64]:
         at, files = plan.id, self.tools.exchange
-        self.stale = self._read(f"{at.folder}/{REFUSALS}")
-        sent = self._read(f"{at.folder}/{UPLOADS}")
+        self.stale = read_messages(files, at, REFUSALS, plan.parties)
+        sent = read_messages(files, at, UPLOADS, plan.parties)
         unreached = self.caller.call([party for party in plan.parties if party not in sent], at)
         if unreached:
             raise DropOutError(unreached)
@@ -162,9 +172,10 @@ class Coordinator:
         at, deadline, messages = plan.id, time.monotonic() + 60 * self.job.minutes, dict[str, bytes]()
         while True:
             over = self.caller.over(at)  # before reading messages: a party ends after it has written its message
-            arrived = self._read(f"{at.folder}/{kind}", without=messages)
+            unread = [party for party in plan.parties if party not in messages]
+            arrived = read_messages(self.tools.exchange, at, kind, unread)
             if arrived:
-                messages |= {party: data for party, data in arrived.items() if party in plan.parties}
+                messages |= arrived
                 self.stages |= dict.fromkeys(messages, STAGES[kind])
                 self._show(at)
             missing = [party for party in plan.parties if party not in messages]
@@ -180,8 +191,8 @@ class Coordinator:
 
     def _refused(self, plan: RoundPlan, missing: Sequence[str]) -> dict[str, str]:
         gone = {}
-        for party, data in self._read(f"{plan.id.folder}/{REFUSALS}").items():
-            if party in missing and self.stale.get(party) != data:
+        for party, data in read_messages(self.tools.exchange, plan.id, REFUSALS, missing).items():
+            if self.stale.get(party) != data:
                 code = str(self._opened(plan, REFUSALS, party, data)[0].get("code"))
                 gone[party] = REFUSED.get(code, REFUSED["OTHER"])
                 self.lost |= {party} if code == "KEY-LOST" else set()
@@ -199,12 +210,8 @@ class Coordinator:
         except PartyError as error:
             raise DropOutError({party: error.problem}) from None
 
-    def _read(self, folder: str, without: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
-        """Return the messages of a folder by party."""
-        names = self.tools.exchange.below(folder)
-        unread = [name for name in names if name.rsplit("/", 1)[1] not in (without or {})]
-        messages = self.tools.exchange.read_all(unread)
-        return {name.rsplit("/", 1)[1]: data for name, data in messages.items()}
+    def _traffic(self, plan: RoundPlan) -> Traffic:
+        return measure_traffic(self.tools.exchange, plan, self.job.coordinator)
 
     def _show(self, at: RoundId) -> None:
         reasons = self.dropped.parties
@@ -214,13 +221,14 @@ class Coordinator:
     def _open_attempt(self, written: Sequence[Written], texts: Candidates) -> RoundPlan:
         """Return the plan of the open attempt, or publish the next one."""
         files = self.tools.exchange
-        plan = last_plan(files, self.tools.run_id, self.job.spec.iteration)
+        run_id, iteration = self.tools.run_id, self.job.spec.iteration
+        plan = last_plan(files, run_id, iteration, self.job.coordinator)
         if plan is None or plan.step != self.step or files.exists(f"{plan.id.folder}/{ABORT}"):
             if plan is not None:
                 self._abort(plan)
             left = tuple(party for party in sorted(self.job.registry) if party not in self.dropped.parties)
-            attempt = 0 if plan is None else plan.attempt + 1
-            plan = publish(self.tools, self.job, Opening(self.step, attempt, left), written, texts)
+            opening = Opening(self.step, attempts(files, run_id, iteration), left)
+            plan = publish(self.tools, self.job, opening, written, texts)
         return plan
 
     def _drop(self, plan: RoundPlan, gone: Mapping[str, str]) -> None:

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError, PartyError
-from connectors.interfaces.federation import Exchange
+from connectors.interfaces.federation import ROUNDS, Exchange
 from connectors.interfaces.ledger import BudgetPlan
 from tasks.accounting.federated import shared_charge
 from tasks.core.tools import RowTools
@@ -149,7 +149,7 @@ class PartyRound:
     def _key(self, plan: RoundPlan) -> RoundKey:
         """Return the key of the round; create and announce it if this process has not."""
         key = self.keys.held.get(self.at)
-        if key is None:
+        if key is None or key.round != plan.round:
             if self.exchange.exists(f"{self.at.folder}/{LIST}"):
                 raise KeyLostError
             key = RoundKey.generate(self.member.name, plan.round, self.member.secret)
@@ -160,12 +160,10 @@ class PartyRound:
     def _join(self, plan: RoundPlan) -> tuple[str, str]:
         """Register the rows and reserve the whole run; raise BudgetError over the cap."""
         tools, member = self.tools, self.member
-        identity = identify(tools.zone, tools.private, plan.labels, (), may_be_none=True)
-        dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
-        member.settle(dataset)
+        dataset, fingerprint = register_rows(tools, member)
         charges = (shared_charge(plan.noise),) * plan.privacy.releases
         tools.ledger.reserve(dataset, BudgetPlan(plan.run_id, plan.flow, plan.privacy.delta, charges), member.who)
-        return dataset, identity.fingerprint
+        return dataset, fingerprint
 
     def _job(
         self, plan: RoundPlan, dataset: str, fingerprint: str, announcements: Sequence[Announcement] | None
@@ -177,6 +175,7 @@ class PartyRound:
             step_key=ledger_key(plan, announcements or ()),
             noise=plan.noise,
             charge=shared_charge(plan.noise),
+            declared_rows=self.member.requires.declared_rows,
             respend=plan.respend,
         )
 
@@ -184,17 +183,16 @@ class PartyRound:
         data = self.exchange.read(f"{self.at.folder}/{PLAN}")
         if data is None:
             raise ConfigError(f"Plan of round {self.at.folder}: missing from the exchange. Nothing was done.")
-        plan = RoundPlan.from_json(data)
-        if plan.id != self.at:
-            raise ConfigError(
-                f"Plan of round {self.at.folder}: the exchange contains the plan of another round. Nothing was done."
-            )
-        return plan
+        return RoundPlan.from_message(data, self.at, self.member.coordinator)
 
     def _candidates(self, plan: RoundPlan) -> Candidates:
         texts = join_pieces([self._piece(plan, piece) for piece in plan.pieces])
         if len(texts.ids) * plan.privacy.sides != plan.length:
             raise ConfigError(f"Texts of round {self.at.folder}: their number differs from the plan. Nothing was sent.")
+        if not set(map(str, texts.labels)) <= set(plan.labels):
+            raise ConfigError(f"Texts of round {self.at.folder}: a class is not in the plan. Nothing was sent.")
+        if texts.vectors.shape[1] != self.tools.embedder.dimension:
+            raise ConfigError(f"Vectors of round {self.at.folder}: another dimension than the embedder's.")
         return texts
 
     def _piece(self, plan: RoundPlan, piece: MessagePiece) -> Candidates:
@@ -241,7 +239,19 @@ class PartyRound:
         self.exchange.write(self._mine(kind), message)
 
     def _mine(self, kind: str) -> str:
-        return f"{self.at.folder}/{kind}/{self.member.name}"
+        return self.at.message(kind, self.member.name)
+
+
+def register_rows(tools: RowTools, member: Member) -> tuple[str, str]:
+    """Register the party's rows in its ledger; return dataset and fingerprint.
+
+    No plan takes part in it: a party that starts with its rows rejects no plan because of them. A row of a class that a
+    plan lacks has no candidates and votes for none. Raises PrivateInputError, PlaceError or LedgerError.
+    """
+    identity = identify(tools.zone, tools.private, None, (), may_be_none=True)
+    dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
+    member.settle(dataset)
+    return dataset, identity.fingerprint
 
 
 def return_reservation(tools: RowTools, run_id: str) -> None:
@@ -253,7 +263,7 @@ def return_reservation(tools: RowTools, run_id: str) -> None:
 
 def give_back_ended(tools: RowTools, exchange: Exchange) -> list[str]:
     """Return the reservations of ended runs, and list the run ids."""
-    ended = [name.split("/")[1] for name in exchange.below("rounds") if name.endswith(f"/{ENDED}")]
+    ended = [name.split("/")[1] for name in exchange.below(ROUNDS) if name.endswith(f"/{ENDED}")]
     for run_id in ended:
         return_reservation(tools, run_id)
     return ended

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from connectors.interfaces.federation import Exchange
+from connectors.interfaces.errors import ArtifactError
+from connectors.interfaces.federation import ROUNDS, Exchange
 from tasks.core.refs import Written
 from tasks.core.tools import Tools
 from tasks.federation.messages import (
@@ -20,6 +21,7 @@ from tasks.federation.messages import (
     READY,
     UPLOADS,
     MessagePiece,
+    PlanSignatureError,
     RoundId,
     RoundPlan,
     piece_of,
@@ -72,7 +74,7 @@ def publish(
         respend=job.spec.respend,
     )
     files.remove([f"{run_folder(plan.run_id)}/{ENDED}"])
-    files.write(f"{plan.id.folder}/{PLAN}", plan.to_json())
+    files.write(f"{plan.id.folder}/{PLAN}", plan.to_message(tools.coordinator_key))
     return plan
 
 
@@ -87,34 +89,56 @@ def _put(tools: Tools, job: FederatedVote, entry: Written, texts: Candidates) ->
     return piece
 
 
-def last_plan(files: Exchange, run_id: str, iteration: int) -> RoundPlan | None:
-    """Return the plan of the last attempt of an iteration, None if there is none."""
+def attempts(files: Exchange, run_id: str, iteration: int) -> int:
+    """Return the number of attempts of an iteration that have a plan, valid or not."""
     plans = [name for name in files.below(RoundId(run_id, iteration, 0).iteration_folder) if name.endswith(f"/{PLAN}")]
-    numbers = sorted(int(name.rsplit("attempt=", 1)[1].split("/")[0]) for name in plans)
-    data = files.read(f"{RoundId(run_id, iteration, numbers[-1]).folder}/{PLAN}") if numbers else None
-    return RoundPlan.from_json(data) if data is not None else None
+    return max((int(name.rsplit("attempt=", 1)[1].split("/")[0]) + 1 for name in plans), default=0)
 
 
-def fresh_pieces(files: Exchange, plan: RoundPlan) -> list[MessagePiece]:
+def last_plan(files: Exchange, run_id: str, iteration: int, coordinator: bytes) -> RoundPlan | None:
+    """Return the plan of the last attempt of an iteration.
+
+    None if there is none, or if the key `coordinator` did not sign it.
+    """
+    number = attempts(files, run_id, iteration)
+    return _signed_plan(files, RoundId(run_id, iteration, number - 1), coordinator) if number else None
+
+
+def _signed_plan(files: Exchange, at: RoundId, coordinator: bytes) -> RoundPlan | None:
+    data = files.read(f"{at.folder}/{PLAN}")
+    try:
+        return None if data is None else RoundPlan.from_message(data, at, coordinator)
+    except (PlanSignatureError, ArtifactError):
+        return None
+
+
+def fresh_pieces(files: Exchange, plan: RoundPlan, coordinator: bytes) -> list[MessagePiece]:
     """Return the pieces of a plan that the previous iteration did not publish."""
-    before = last_plan(files, plan.run_id, plan.iteration - 1) if plan.iteration else None
+    before = last_plan(files, plan.run_id, plan.iteration - 1, coordinator) if plan.iteration else None
     published = {piece.sha256 for piece in before.pieces} if before is not None else set()
     return [piece for piece in plan.pieces if piece.sha256 not in published]
 
 
-def measure_traffic(files: Exchange, plan: RoundPlan) -> Traffic:
+def measure_traffic(files: Exchange, plan: RoundPlan, coordinator: bytes) -> Traffic:
     """Return the traffic of each party of a round, in bytes of exchange files."""
     traffic, folder = Traffic(), plan.id.folder
     listed = len(files.read(f"{folder}/{LIST}") or b"")
-    down = {PLAN: len(plan.to_json()), "texts": sum(piece.size for piece in fresh_pieces(files, plan))}
+    sent = len(files.read(f"{folder}/{PLAN}") or b"")
+    down = {PLAN: sent, "texts": sum(piece.size for piece in fresh_pieces(files, plan, coordinator))}
     for kind in (KEYS, READY, UPLOADS):
-        for name, data in files.read_all([f"{folder}/{kind}/{party}" for party in plan.parties]).items():
-            traffic.add("up", name.rsplit("/", 1)[1], kind, len(data))
+        for party, data in read_messages(files, plan.id, kind, plan.parties).items():
+            traffic.add("up", party, kind, len(data))
     for party in plan.parties:
         traffic.add("between", party, LIST, listed)
         for kind, size in down.items():
             traffic.add("down", party, kind, size)
     return traffic
+
+
+def read_messages(files: Exchange, at: RoundId, kind: str, parties: Sequence[str]) -> dict[str, bytes]:
+    """Return the messages of a kind by party; each party writes below its own folder only."""
+    paths = {at.message(kind, party): party for party in parties}
+    return {paths[name]: data for name, data in files.read_all(list(paths)).items()}
 
 
 def facts(plan: RoundPlan, traffic: Traffic, dropped: Mapping[str, str]) -> dict[str, Any]:
@@ -123,17 +147,18 @@ def facts(plan: RoundPlan, traffic: Traffic, dropped: Mapping[str, str]) -> dict
     return values | {"bytes": traffic.to_json()}
 
 
-def stored_facts(files: Exchange, step: str, iteration: int, registry: Sequence[str]) -> dict[str, Any]:
+def stored_facts(files: Exchange, job: FederatedVote, step: str) -> dict[str, Any]:
     """Return the facts of a reused sum from its original round, if it exists.
 
     `step`: the key of the release. Its round can belong to another run and remains in the exchange until cleanup.
     """
-    for name in files.match(f"rounds/*/iteration={iteration}/attempt=*/{PLAN}"):
-        data = files.read(name)
-        plan = RoundPlan.from_json(data) if data is not None else None
+    for name in files.match(f"{ROUNDS}/*/iteration={job.spec.iteration}/attempt=*/{PLAN}"):
+        _, run_id, _, attempt, _ = name.split("/")
+        at = RoundId(run_id, job.spec.iteration, int(attempt.removeprefix("attempt=")))
+        plan = _signed_plan(files, at, job.coordinator)
         if plan is not None and plan.step == step and not files.exists(f"{plan.id.folder}/{ABORT}"):
-            dropped = {party: WITHOUT for party in registry if party not in plan.parties}
-            return facts(plan, measure_traffic(files, plan), dropped) | {"read_back": True}
+            dropped = {party: WITHOUT for party in sorted(job.registry) if party not in plan.parties}
+            return facts(plan, measure_traffic(files, plan, job.coordinator), dropped) | {"read_back": True}
     return {"read_back": True}
 
 

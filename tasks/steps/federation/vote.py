@@ -33,13 +33,15 @@ if TYPE_CHECKING:
 class FederatedVote:
     """A vote of several parties.
 
-    `registry`: long-term public key (PEM) of every party by name; `noise`: shared by the parties; `labels`: the
-    classes; `form`: transfer format of text vectors; `minutes`: timeout for a party.
+    `registry`: long-term public key (PEM) of every party by name; `coordinator`: the key that signs plans; `noise`:
+    shared by the parties; `labels`: the classes; `form`: transfer format of text vectors; `minutes`: timeout for a
+    party.
     """
 
     spec: VoteSpec
     flow: str
     registry: Mapping[str, bytes]
+    coordinator: bytes
     noise: SharedNoise
     labels: tuple[str, ...]
     form: Form
@@ -66,7 +68,7 @@ def vote(
 
     def draw() -> StoredRelease:
         if tools.ledger.released(spec.dataset, key.key):
-            facts.update(stored_facts(tools.exchange, key.key, spec.iteration, sorted(job.registry)))
+            facts.update(stored_facts(tools.exchange, job, key.key))
             return tools.ledger.release_once(request, never_draw)
         result = Coordinator(tools, job, key.key, caller, dropped).collect_sum(written)
         facts.update(result.facts)

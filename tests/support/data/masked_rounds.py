@@ -25,8 +25,8 @@ class Federation:
         self.secret = {f"party-{one:02d}": secrets.token_bytes(32) for one in range(1, self.number + 1)}
         self.registry = {party: public_pem(secret) for party, secret in self.secret.items()}
 
-    def round(self, length: int, attempt: int = 0, iteration: int = 0) -> Round:
-        return Round("wasp-1", iteration, attempt, tuple(self.secret), length)
+    def round(self, length: int, attempt: int = 0, iteration: int = 0, plan: str = "0" * 64) -> Round:
+        return Round("wasp-1", iteration, attempt, tuple(self.secret), length, plan)
 
     def keys(self, round: Round) -> dict[str, RoundKey]:
         return {party: RoundKey.generate(party, round, self.secret[party]) for party in round.parties}

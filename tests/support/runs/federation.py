@@ -224,7 +224,10 @@ class Federated:
         assert run.shared is not None
         spec = VoteSpec(iteration, name.dataset, name.fingerprint, run.noise, "all", respend)
         labels, form = run.card.label_names, run.federation.choice.embeddings
-        return FederatedVote(spec, "wasp", run.federation.registry, run.shared, labels, form, minutes)
+        federation = run.federation
+        return FederatedVote(
+            spec, "wasp", federation.registry, federation.coordinator, run.shared, labels, form, minutes
+        )
 
     def vote(
         self, act: Change | None = None, iteration: int = 0, dropped: Dropped | None = None, **job: Any
@@ -250,8 +253,10 @@ def open_federated(folder: Path, number: int = 3, *, rows: Path | None = None, *
         source = rows or write_rows(folder / "rows.parquet", persons=20 if persons else None)
         where = RowsRef(str(source), person="person" if persons else None)
         cap = changes.pop("cap", "inf")
-        file = PartyFile(epsilon=cap, embedder="hashing")
-        partition(where, folder / "parties", Partition(number, 5.0, 3, 2), file)
+        colluding = changes.get("parties", {}).get("colluding", 1)
+        file = PartyFile(epsilon=cap, embedder="hashing", colluding=colluding)
+        (folder / "home").mkdir(mode=0o700, exist_ok=True)
+        partition(where, folder / "parties", Partition(number, 5.0, 3, 2), file, folder / "home")
     changes.pop("cap", None)
     chosen = {"registry": str(folder / "parties/parties.yaml"), "exchange": str(folder / "parties/exchange")}
     clerk = {"name": "clerk", "connector": "openai", "model": "m", "endpoint": "http://127.0.0.1:9/v1", "key": "none"}

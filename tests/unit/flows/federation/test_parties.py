@@ -11,7 +11,7 @@ from connectors.security.signing import open_signing_key, public_line
 from flows.cli import commands
 from flows.config.files import check_config
 from flows.config.parties import PartiesChoice
-from flows.engine.federation import open_federation, read_registry
+from flows.engine.federation import open_federation, read_registry, register_coordinator
 from flows.federation.partition import PartyFile, partition
 from flows.federation.party import load_party
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
@@ -60,11 +60,13 @@ def key(folder: Path, name: str) -> str:
         ("just words", "names fewer than two parties"),
         ("a: KEY-a\n", "names fewer than two parties"),
         ("a: KEY-a\nb: nonsense\n", "has no key for 'b'"),
+        ("a: KEY-a\ncoordinator: KEY-b\n", "names fewer than two parties"),
+        ("a: KEY-a\nb: KEY-b\n", "no line 'coordinator'"),
         ("a: KEY-a\nb: KEY-b\na: KEY-a\n", "line 3: the key 'a' is written twice, first in line 1"),
         ("a: KEY-a\nb: KEY-a\n", "same key for two parties"),
         ("a: KEY-a\n../b: KEY-b\n", "Party name '../b' is invalid"),
     ],
-    ids=["missing", "words", "one", "no-key", "twice", "same-key", "path"],
+    ids=["missing", "words", "one", "no-key", "one-party", "no-coordinator", "twice", "same-key", "path"],
 )
 def test_a_registry_that_cannot_be_is_refused(tmp_path: Path, lines: str | None, said: str) -> None:
     place = tmp_path / "parties.yaml"
@@ -107,10 +109,39 @@ def test_a_partition_makes_parties_that_only_have_to_be_started(tmp_path: Path) 
 def test_a_registry_with_another_key_for_this_party_names_the_right_line(tmp_path: Path) -> None:
     partition(RowsRef(str(write_rows(tmp_path / "r.parquet"))), tmp_path / "p", Partition(2), PartyFile())
     registry = tmp_path / "p/parties.yaml"
-    first, second = registry.read_text().splitlines()
-    registry.write_text(f"party-1: {second.split(': ')[1]}\nparty-2: {first.split(': ')[1]}\n")
+    first, second, coordinator = registry.read_text().splitlines()
+    registry.write_text(f"party-1: {second.split(': ')[1]}\nparty-2: {first.split(': ')[1]}\n{coordinator}\n")
     with pytest.raises(ConfigError, match=r"its line must be: party-1: ed25519:"):
         assert load_party(tmp_path / "p/party-1/party.yaml").member
+
+
+def test_a_registry_without_a_coordinator_says_what_to_run_and_the_command_helps(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from flows.cli.main import app
+
+    partition(RowsRef(str(write_rows(tmp_path / "r.parquet"))), tmp_path / "p", Partition(2), PartyFile())
+    registry = tmp_path / "p/parties.yaml"
+    lines = registry.read_text()
+    registry.write_text("\n".join(lines.splitlines()[:2]))
+    with pytest.raises(ConfigError, match=f"no line 'coordinator'.*wasp coordinator-key --registry {registry}"):
+        read_registry(registry)
+    done = CliRunner().invoke(app, ["coordinator-key", "--registry", str(registry)])
+    assert done.exit_code == 0, done.output
+    assert registry.read_text() == lines
+    assert done.output.strip() == lines.splitlines()[2]
+    parties, coordinator = read_registry(registry)
+    assert list(parties) == ["party-1", "party-2"]
+    assert coordinator not in parties.values()
+    with pytest.raises(ConfigError, match="has another coordinator"):
+        register_coordinator(registry, bytes(32))
+
+
+def test_a_coordinator_whose_key_is_not_in_the_registry_starts_no_run(tmp_path: Path) -> None:
+    found = open_federated(tmp_path / "f")
+    (tmp_path / "f/home/private/coordinator.key").unlink()
+    with pytest.raises(ConfigError, match="another coordinator's key.*wasp coordinator-key --registry"):
+        found.again()
 
 
 def test_giving_a_run_up_returns_what_its_parties_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,13 +14,21 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
 from connectors.interfaces.errors import ArtifactError, ConfigError, PartyError
-from tasks.federation.masked_round import Announcement, Round, check_announcements, require_range, signed_bytes
+from tasks.federation.masked_round import (
+    Announcement,
+    PlanMismatchError,
+    Round,
+    check_announcements,
+    require_range,
+    signed_bytes,
+)
 from tasks.federation.masked_sum import unmasked
-from tasks.private.federation.masking import RoundKey, masked
+from tasks.private.federation.masking import RoundKey, _stream, masked
 from tests.support.data.masked_rounds import Federation, ints
 
 ALARM = 1e-6
 FEW, TEN = Federation(3), Federation(10)
+PLAN, OTHER_PLAN = "0" * 64, "1" * 64
 
 
 def checked(federation: Federation, round: Round) -> tuple[dict[str, RoundKey], list[Announcement], bytes]:
@@ -50,7 +58,7 @@ def test_the_sum_is_exact_for_any_values(rows: list[tuple[int, ...]]):
 
 
 def test_parties_in_another_order_make_the_same_round():
-    one, other = Round("a", 1, 0, ("x", "y"), 3), Round("a", 1, 0, ("y", "x"), 3)
+    one, other = Round("a", 1, 0, ("x", "y"), 3, PLAN), Round("a", 1, 0, ("y", "x"), 3, PLAN)
     assert one == other
     assert one.to_bytes() == other.to_bytes()
 
@@ -101,7 +109,14 @@ def test_the_mask_depends_on_every_part_of_the_round():
     keys, announced, transcript = checked(FEW, FEW.round(8))
     secret = keys["party-01"].spend()
     sent = []
-    for changed in ({}, {"run_id": "wasp-2"}, {"iteration": 5}, {"attempt": 5}, {"parties": (*FEW.secret, "party-77")}):
+    for changed in (
+        {},
+        {"run_id": "wasp-2"},
+        {"iteration": 5},
+        {"attempt": 5},
+        {"parties": (*FEW.secret, "party-77")},
+        {"plan": OTHER_PLAN},
+    ):
         round = replace(FEW.round(8), **changed)
         key = RoundKey("party-01", round, secret, announced[0])
         sent.append(masked(ints(np.zeros(8)), key, check_unsigned(round, announced), announced).tolist())
@@ -175,7 +190,7 @@ def test_declared_numbers_must_fit_the_range():
     require_range(TEN.round(2), 300, 128, 143.0)
     edge = TEN.round(2).most // 128
     require_range(TEN.round(2), edge, 128, 1.0)
-    with pytest.raises(ConfigError, match="declare fewer rows"):
+    with pytest.raises(ConfigError, match="declared_rows"):
         require_range(TEN.round(2), edge + 1, 128, 1.0)
     with pytest.raises(ConfigError, match=r"method\.votes"):
         require_range(TEN.round(2), 300, 2**31, 1.0)
@@ -221,6 +236,30 @@ def test_a_key_that_was_signed_for_something_else_is_refused():
         assert (told.party, "did not sign" in str(told)) == ("party-01", True)
 
 
+def test_a_key_that_was_announced_for_another_plan_is_refused_as_such():
+    """Its signature is valid: only the digest of the plan differs."""
+    announced = [key.announcement for key in FEW.keys(FEW.round(2)).values()]
+    other = FEW.keys(FEW.round(2, plan=OTHER_PLAN))["party-02"].announcement
+    with pytest.raises(PlanMismatchError) as told:
+        check_announcements(FEW.round(2), [announced[0], other, announced[2]], FEW.registry)
+    assert pickle.loads(pickle.dumps(told.value)).party == "party-02"
+    lying = refused([announced[0], replace(other, plan=PLAN), announced[2]])
+    assert (lying.party, "did not sign" in str(lying)) == ("party-02", True)
+
+
+def test_the_mask_depends_on_the_keys_of_all_parties_and_not_only_on_those_of_the_pair():
+    """The transcript of all announcements is the salt of a pair's key."""
+    keys, announced, _ = checked(FEW, FEW.round(8))
+    secret, sent = keys["party-01"].spend(), []
+    others = [announced, [*announced[:2], FEW.keys(FEW.round(8))["party-03"].announcement]]
+    for listed in others:
+        pair = listed[:2]
+        key = RoundKey("party-01", FEW.round(8), secret, announced[0])
+        streams = _stream(secret, key, check_unsigned(FEW.round(8), listed), pair[1])
+        sent.append(streams.tolist())
+    assert sent[0] != sent[1]
+
+
 LOW_ORDER = (
     "00" * 32,
     "01" + "00" * 31,
@@ -238,7 +277,7 @@ def test_a_key_of_low_order_is_refused_though_it_is_signed(point: str):
 
     round, public = FEW.round(2), bytes.fromhex(point)
     signer = Ed25519PrivateKey.from_private_bytes(FEW.secret["party-03"])
-    wrong = Announcement("party-03", public, signer.sign(signed_bytes(round, "party-03", public)))
+    wrong = Announcement("party-03", round.plan, public, signer.sign(signed_bytes(round, "party-03", public)))
     announced = [key.announcement for key in FEW.keys(round).values()]
     told = refused([*announced[:2], wrong])
     assert (told.party, "shared secret" in str(told)) == ("party-03", True)
@@ -257,7 +296,15 @@ def test_an_announcement_is_read_back_as_it_was():
 
 def test_an_announcement_in_another_form_is_refused_with_its_sender():
     text = FEW.keys(FEW.round(2))["party-01"].announcement.to_json()
-    wrong = ["", "[]", "null", text[:-1], text.replace('"party":', '"who":'), text.replace('"public":"', '"public":"0')]
+    wrong = [
+        "",
+        "[]",
+        "null",
+        text[:-1],
+        text.replace('"plan":', '"of":'),
+        text.replace('"party":', '"who":'),
+        text.replace('"public":"', '"public":"0'),
+    ]
     wrong += [text.replace('"party":"party-01"', '"party":1'), text.replace('"signature":"', '"signature":"Z')]
     for one in wrong:
         with pytest.raises(PartyError, match="'party-01' announced") as told:
@@ -274,9 +321,10 @@ def test_an_announcement_in_another_form_is_refused_with_its_sender():
         {"length": 0},
         {"attempt": -1},
         {"run_id": ""},
+        {"plan": ""},
     ],
     ids=str,
 )
 def test_a_round_that_hides_nothing_is_refused(wrong: dict[str, Any]):
     with pytest.raises(ConfigError):
-        replace(Round("wasp-1", 0, 0, ("a", "b"), 2), **wrong)
+        replace(Round("wasp-1", 0, 0, ("a", "b"), 2, PLAN), **wrong)

@@ -14,7 +14,7 @@ from scipy.stats import beta, chi2, norm
 from connectors.interfaces.errors import ConfigError
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import calibrate
-from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
+from tasks.private.noise.discrete import VERY_MANY, add_discrete_gaussian, add_discrete_laplace
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import clean_votes, noisy_votes
 
@@ -194,3 +194,16 @@ def test_laplace_noise_without_a_scale_is_refused(scale: float):
     with pytest.raises(ConfigError, match="64-bit"):
         add_discrete_laplace(np.zeros(2), 1.0)  # type: ignore[arg-type]
     assert add_discrete_laplace(np.zeros(0, dtype=np.int64), 1.0).size == 0
+
+
+def test_the_noise_of_a_large_release_has_the_same_size_and_is_drawn_anew_for_every_count():
+    """From `VERY_MANY` counts on another sampler draws: its noise must be as large, and nowhere repeated."""
+    sigma = 9000.0
+    drawn = add_discrete_gaussian(np.zeros((VERY_MANY // 2, 2), dtype=np.int64), sigma)
+    small = add_discrete_gaussian(np.zeros(VERY_MANY // 20, dtype=np.int64), sigma)
+    for noise in (drawn, small):
+        error = 6 / np.sqrt(2 * noise.size)
+        assert noise.std() == pytest.approx(sigma, rel=error)
+        assert abs(noise.mean()) < 6 * sigma / np.sqrt(noise.size)
+    assert len(np.unique(drawn)) > 20_000, "the same draws again and again"
+    assert abs(np.corrcoef(drawn.T)[0, 1]) < 6 / np.sqrt(len(drawn))

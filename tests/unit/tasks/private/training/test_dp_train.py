@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -179,3 +180,22 @@ def test_kill_9_at_any_step_keeps_the_count(tmp_path):
     done = int(ended.stdout.split()[-1])
     assert StepsTaken.find(Artifacts(tmp_path), "private/trainings/a", "t").begun == 40
     assert 40 - lost_at_most <= done < 40 + 1
+
+
+@pytest.mark.parametrize("clipping", ["hooks", "ghost"])
+@pytest.mark.parametrize("present", [2, 3])
+def test_the_mean_divides_by_the_declared_batch_and_not_by_the_rows_that_came(clipping, present):
+    """The number of rows that came is private: the same sum of gradients must move the weights by the same amount."""
+    made, data = model("llama"), rows("llama")
+    few = EncodedRows(data.ids[:present], data.mask[:present], data.targets[:present])
+    made.train()
+    sums = [sum(parts) for parts in zip(*(alone(made, few, row) for row in range(present)), strict=True)]
+    how = recipe(clipping=clipping)
+    assert how.training.sample_rate == 1
+    assert how.training.batch_rows not in (2, 3)
+    stepper = dp_train._Stepper(made, few, replace(how, training=replace(how.training, clip=1e6)))
+    seen = {}
+    stepper.optimizer.step = lambda: seen.update({name: value.grad for name, value in stepper.parameters.items()})
+    stepper.step()
+    for mine, wanted in zip(seen.values(), sums, strict=True):
+        assert torch.allclose(mine, wanted / how.training.batch_rows, atol=1e-5)

@@ -36,7 +36,7 @@ def test_an_upload_of_another_form_is_refused_by_name(tmp_path: Path, payload: b
     found = open_federated(tmp_path / "f")
 
     def change(name: str, data: bytes) -> bytes:
-        return resigned(found, "masked", payload, facts) if "/masked/" in name else data
+        return resigned(found, "masked", payload, facts) if name.endswith("/masked") else data
 
     with pytest.raises(FinalError, match=f"{LIAR}: .*{said}"):
         found.vote(lying(LIAR, change), minutes=SHORT)
@@ -49,7 +49,7 @@ def test_values_out_of_range_are_bounded_by_the_sum(tmp_path: Path) -> None:
     wild = np.arange(24, dtype=np.uint32) * 2**27
 
     def change(name: str, data: bytes) -> bytes:
-        return resigned(found, "masked", upload_of(wild)[1]) if "/masked/" in name else data
+        return resigned(found, "masked", upload_of(wild)[1]) if name.endswith("/masked") else data
 
     votes, _, _ = found.vote(lying(LIAR, change))
     assert np.abs(both_sides(votes)).max() < 2**31
@@ -62,7 +62,7 @@ def test_a_message_that_somebody_else_signed_is_refused_by_name(tmp_path: Path, 
     other = found.parties["party-1"]
 
     def change(name: str, data: bytes) -> bytes:
-        if f"/{kind}/" not in name:
+        if not name.endswith(f"/{kind}"):
             return data
         if kind == "keys":
             return data.replace(b'"signature":"', b'"signature":"00')[: len(data)].replace(b'""', b'"')
@@ -87,7 +87,7 @@ def test_a_message_that_belongs_elsewhere_is_refused_by_name(tmp_path: Path, wha
     }
 
     def change(name: str, data: bytes) -> bytes:
-        return made[what] if "/ready/" in name else data
+        return made[what] if name.endswith("/ready") else data
 
     with pytest.raises(FinalError, match=f"{LIAR}: (sent|did not)"):
         found.vote(lying(LIAR, change), minutes=SHORT)
@@ -98,7 +98,7 @@ def test_a_party_that_checked_other_keys_is_refused_by_name(tmp_path: Path) -> N
     found = open_federated(tmp_path / "f")
 
     def change(name: str, data: bytes) -> bytes:
-        return resigned(found, "ready", b"", {"transcript": "00" * 32}) if "/ready/" in name else data
+        return resigned(found, "ready", b"", {"transcript": "00" * 32}) if name.endswith("/ready") else data
 
     with pytest.raises(FinalError, match=f"{LIAR}: checked different round keys"):
         found.vote(lying(LIAR, change), minutes=SHORT)
@@ -110,7 +110,7 @@ def test_an_answer_that_comes_late_joins_no_sum(tmp_path: Path) -> None:
     late: dict[str, bytes] = {}
 
     def change(name: str, data: bytes) -> bytes | None:
-        if "/keys/" in name:
+        if name.endswith("/keys"):
             late[name] = data
             return None
         return data
@@ -118,7 +118,7 @@ def test_an_answer_that_comes_late_joins_no_sum(tmp_path: Path) -> None:
     votes, info, _ = found.vote(lying(LIAR, change), minutes=SHORT)
     assert info["parties"] == ["party-1", "party-3"]
     for name, data in late.items():
-        found.files.write(name, data)
+        found.parties[LIAR].exchange.write(name, data)
     assert found.again().vote()[0] == votes
     assert np.array_equal(both_sides(votes), clear_sum(found, without=(LIAR,)))
 
@@ -126,8 +126,10 @@ def test_an_answer_that_comes_late_joins_no_sum(tmp_path: Path) -> None:
 def test_a_second_upload_changes_nothing_that_was_summed(tmp_path: Path) -> None:
     found = open_federated(tmp_path / "f")
     votes, _, _ = found.vote()
-    folder = RoundId(found.run.tools.run_id, 0, 0).folder
-    found.files.write(f"{folder}/masked/{LIAR}", resigned(found, "masked", np.ones(24, "<u4").tobytes()))
+    at = RoundId(found.run.tools.run_id, 0, 0)
+    found.parties[LIAR].exchange.write(
+        at.message("masked", LIAR), resigned(found, "masked", np.ones(24, "<u4").tobytes())
+    )
     assert found.again().vote()[0] == votes
 
 

@@ -1,0 +1,214 @@
+"""Attack on one training by DP-SGD with many canaries (Steinke, Nasr and Jagielski 2023).
+
+A fair coin decides for each canary whether it takes part. The attacker sees the noisy sum of gradients of every step,
+as the accountant assumes, and guesses coins. Each canary has a weight row of its own: its gradient is longer than the
+clipping norm and meets no other gradient, so nothing but the noise hides it. The weight rows of absent canaries contain
+noise only, which is compared with the planned noise.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tasks.audit.attacks import Attack
+from tasks.audit.bounds import Finding, check_number, freshness
+from tasks.audit.pipeline import one_run_bound
+from tasks.private.training.dp_train import EncodedRows, train_privately
+from tasks.private.training.progress import StepsTaken
+from tasks.students.loop import import_torch
+from tasks.students.recipe import Recipe
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from connectors.interfaces.progress import Advance
+    from tasks.accounting.dp_sgd import TrainingNoise
+
+    Floats = NDArray[np.float64]
+
+GUESSED: Final = (0.2, 0.9)
+"""Parts of the canaries whose coins are guessed, fixed in advance; half of each are the highest scores. Few guesses
+prove most where noise hides canaries, many where it hides none; about half of all canaries take part, not exactly."""
+
+STEEP: Final = 1e3
+"""Factor of the logits: every gradient is longer than the clipping norm."""
+
+TINY_RATE: Final = 1e-12
+"""Learning rate: the model must not move, or gradients would change."""
+
+STANDARD_ERRORS: Final = 6.0
+"""Accepted shortfall of the measured noise, in standard errors; by chance one audit in 10^9 exceeds it."""
+
+AT_ONCE: Final = 64
+
+Train = Callable[[Any, EncodedRows, Recipe, StepsTaken], int]
+"""A training of a model on rows."""
+
+
+class MemoryStore:
+    """Keeps the private arrays of a training in memory."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, dict[str, NDArray[Any]]] = {}
+
+    def write_private_arrays(self, path: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Store arrays."""
+        self.arrays[path] = dict(arrays)
+
+    def read_private_arrays(self, path: str) -> dict[str, NDArray[Any]] | None:
+        """Return a copy of stored arrays, None if there are none."""
+        stored = self.arrays.get(path)
+        return None if stored is None else dict(stored)
+
+
+def training_attack(name: str, noise: TrainingNoise, trials: int, confidence: float) -> Attack:
+    """Return the attack on a training by DP-SGD."""
+
+    def run(trials: int, confidence: float, advance: Advance) -> list[Finding]:
+        return audit_training(noise, trials, advance=advance, confidence=confidence)
+
+    return Attack(name, noise, trials, confidence, run=run, likely=partial(likely_epsilon, noise))
+
+
+def audit_training(
+    noise: TrainingNoise,
+    trials: int = 1000,
+    train: Train = train_privately,
+    advance: Advance | None = None,
+    confidence: float = 0.999,
+) -> list[Finding]:
+    """Attack one training of `2 * trials` canaries; return findings on its strength, its noise and its steps.
+
+    `noise`: the claim, with rate, steps and clipping norm. All data is synthetic: no private row is opened.
+    """
+    plan = noise.training
+    assert plan is not None
+    canaries = 2 * trials
+    included = np.frombuffer(os.urandom(canaries), dtype=np.uint8) % 2 == 1
+    seen = observe_training(noise, np.flatnonzero(included), canaries, train)
+    scores, doubt = seen.sum(axis=0)[:, 0], (1 - confidence) / len(GUESSED)
+    strengths = [guess_coins(scores, included, share, noise, 1 - doubt) for share in GUESSED]
+    if advance is not None:
+        advance(canaries)
+    return [*strengths, check_size(seen, included, noise), check_number(len(seen), plan.steps, 1)]
+
+
+def guess_coins(
+    scores: Floats, included: NDArray[np.bool_], share: float, noise: TrainingNoise, confidence: float
+) -> Finding:
+    """Guess the coins of a share of the canaries: the highest scores took part, the lowest did not."""
+    canaries = len(scores)
+    half, order = round(share * canaries / 2), np.argsort(scores, kind="stable")
+    correct = int((~included[order[:half]]).sum() + included[order[canaries - half :]].sum())
+    bound = one_run_bound(canaries, 2 * half, correct, noise.delta, confidence)
+    claimed, name = noise.epsilon_exact, f"who took part, by all steps, {share:.0%} guessed"
+    remark = f"{correct} of {2 * half} guesses about {canaries} canaries in one training are right"
+    return Finding(name, claimed, bound, canaries // 2, bound <= claimed, remark, "epsilon")
+
+
+def observe_training(noise: TrainingNoise, present: NDArray[np.int64], canaries: int, train: Train) -> Floats:
+    """Return the noisy sums along each canary's gradient, and across it, in every step.
+
+    Shape (steps, canaries, 2), in units of a gradient. `present`: the canaries that take part.
+    """
+    torch, plan = import_torch(), noise.training
+    assert plan is not None
+    model = _model(torch, canaries)
+    ids = present.astype(np.int64)[:, None]
+    rows = EncodedRows(ids, np.ones_like(ids), np.zeros(len(ids), dtype=np.int64))
+    recipe = Recipe(plan, noise.noise_multiplier, TINY_RATE, "hooks", rows_at_once=AT_ONCE)
+    seen: list[Floats] = []
+    with _watched(model.table.weight, seen):
+        train(model, rows, recipe, StepsTaken.start(MemoryStore(), "audit", "audit"))
+    gradients = np.stack(seen) * plan.batch_rows
+    along, across = np.array([-1.0, 1.0]) / math.sqrt(2), np.array([1.0, 1.0]) / math.sqrt(2)
+    return np.stack([gradients @ along, gradients @ across], axis=2)
+
+
+def check_size(seen: Floats, included: NDArray[np.bool_], noise: TrainingNoise) -> Finding:
+    """Compare noise and gradients in `seen` (steps, canaries, 2) with the plan.
+
+    The noise of absent canaries is at least as large as planned and fresh in every step; the estimate of sigma from n
+    numbers has a relative standard error of 1 / sqrt(2 n). A present canary moves a sum by C with probability q, hence
+    by q C on average: more means that gradients are not clipped.
+    """
+    plan, noises = noise.training, seen[:, ~included]
+    assert plan is not None
+    measured = math.sqrt(float((noises**2).mean())) / noise.sigma
+    error = 1 / math.sqrt(2 * noises.size)
+    moved = float(seen[:, included, 0].mean()) / plan.clip
+    spread = (noise.noise_multiplier + 1) / math.sqrt(max(seen[:, included, 0].size, 1))
+    fresh = freshness(noises.transpose(1, 0, 2)[:, :, :1])
+    is_planned = measured >= 1 - STANDARD_ERRORS * error and moved <= plan.sample_rate + STANDARD_ERRORS * spread
+    remark = f"noise is {measured:.4f} times the planned size, standard error {error:.4f}; a canary moves a sum by "
+    remark += f"{moved:.4f} clipping norms on average, {plan.sample_rate:.4f} are planned; {fresh.remark}"
+    return Finding("noise is fresh", 0.0, 0.0, noises.size, fresh.passed and is_planned, remark)
+
+
+def likely_epsilon(noise: TrainingNoise, trials: int, confidence: float) -> float:
+    """Return the epsilon expected from the attack on a sound training.
+
+    Scores are nearly normal: T q with a canary, 0 without, with variance T sigma^2 and T (sigma^2 + q (1 - q)).
+    """
+    from scipy.optimize import brentq
+    from scipy.stats import norm
+
+    plan = noise.training
+    assert plan is not None
+    rate, steps, sigma = plan.sample_rate, plan.steps, noise.noise_multiplier
+    absent, present = (
+        norm(0, math.sqrt(steps) * sigma),
+        norm(steps * rate, math.sqrt(steps * (sigma**2 + rate - rate**2))),
+    )
+
+    share = GUESSED[0]
+
+    def share_above(score: float) -> float:
+        return float(absent.sf(score) + present.sf(score)) / 2 - share / 2
+
+    reach = 50 * (steps * rate + math.sqrt(steps) * (sigma + 1))
+    high = brentq(share_above, -reach, reach)
+    low = brentq(lambda score: float(absent.cdf(score) + present.cdf(score)) / 2 - share / 2, -reach, reach)
+    right = (float(present.sf(high)) + float(absent.cdf(low))) / (2 * share)
+    guesses = 2 * round(share * trials)
+    return one_run_bound(2 * trials, guesses, round(guesses * right), noise.delta, 1 - (1 - confidence) / 2)
+
+
+def _model(torch: Any, canaries: int) -> Any:
+    """Return a classifier of two classes with a weight row for each canary."""
+
+    class Table(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.config = SimpleNamespace(model_type="table", type_vocab_size=0)
+            self.table = torch.nn.Embedding(canaries, 2)
+            torch.nn.init.zeros_(self.table.weight)
+
+        def forward(self, input_ids: Any, attention_mask: Any, use_cache: bool = False) -> Any:  # noqa: ARG002
+            return SimpleNamespace(logits=STEEP * self.table(input_ids[:, 0]))
+
+    return Table()
+
+
+@contextmanager
+def _watched(weight: Any, seen: list[Floats]) -> Iterator[None]:
+    """Append the gradient of `weight` to `seen` before every step of its optimizer."""
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+    def record(optimizer: Any, *_: Any) -> None:
+        if any(parameter is weight for group in optimizer.param_groups for parameter in group["params"]):
+            seen.append(weight.grad.detach().double().cpu().numpy().copy())
+
+    handle = register_optimizer_step_pre_hook(record)
+    try:
+        yield
+    finally:
+        handle.remove()

@@ -1,0 +1,1 @@
+"""Mutations of the privacy code, each of which a test must catch."""
