@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError, PrivateInputError
-from connectors.interfaces.ledger import BudgetPlan, Charge, Look
+from connectors.interfaces.ledger import BudgetPlan, Charge, Look, Marks
+from connectors.ledger.groups import AUTOMATIC
 from flows.catalog import find_method
 from flows.config.base import AnyConfig, RunConfig
 from flows.config.execution import PACE
@@ -109,7 +110,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     approval = ask(tools, card, releases, warnings) if ask is not None else None
     identity = _identify(tools, flow, card, texts) if config.private else None
     if federation is not None:
-        identity = Identity(federation.fingerprint, ())
+        identity = Identity(federation.fingerprint, (), Marks(public=True))  # each party's own cap limits it
     contents = [reference.content if reference else None for reference in (test, public)]
     contents += [*([shown.content] if shown else []), *method.contents(tools)]
     run_name = _name(tools, flow, card, identity, contents)
@@ -190,7 +191,7 @@ def _name(
     if identity is not None:
         fingerprint = identity.fingerprint
         key = tools.zone.key if config.private else ""
-        dataset = tools.ledger.register(tools.rows_name, fingerprint, identity.records, key=key)
+        dataset = tools.ledger.register(tools.rows_name, fingerprint, identity.records, key=key, marks=identity.marks)
         if config.private is not None:
             join_group(tools.ledger, config.private, dataset)
         check_book(tools.artifacts, tools.ledger, dataset, fingerprint)
@@ -218,10 +219,11 @@ def join_group(ledger: PrivacyLedger, private: PrivateRows, dataset: str) -> Non
     if not group:
         return
     current = ledger.status(dataset).group
-    if current not in ("", group):
+    declared = "" if current.startswith(AUTOMATIC) else current
+    if declared not in ("", group):
         raise ConfigError(
             f"private.group: dataset '{dataset}' is in group '{current}', not in '{group}', and cannot leave it. Write "
             f"'{current}', or merge both: wasp budget group {shlex.quote(current)} {dataset} OTHER_DATASET"
         )
-    if not current:
+    if not declared:
         ledger.join(group, [dataset], who())

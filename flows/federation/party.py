@@ -113,10 +113,11 @@ class Party:
         from flows.engine.prepare import join_group
 
         join_group(self.ledger, self.config.private, dataset)
-        cap = self.config.cap
+        cap, status = self.config.cap, self.ledger.status(dataset)
         if math.isinf(cap.epsilon):
+            if status.cap is not None:
+                self.ledger.set_cap(dataset, cap.epsilon, cap.delta, who(), "party.yaml")
             return
-        status = self.ledger.status(dataset)
         if (status.cap, status.delta, status.cap_protects) != (cap.epsilon, cap.delta, cap.protects):
             self.ledger.set_cap(dataset, cap.epsilon, cap.delta, who(), "party.yaml", cap.protects)
 

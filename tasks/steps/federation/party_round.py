@@ -161,7 +161,13 @@ class PartyRound:
         """Register the rows and reserve the whole run; raise BudgetError over the cap."""
         tools, member = self.tools, self.member
         identity = identify(tools.zone, tools.private, plan.labels, (), may_be_none=True)
-        dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
+        dataset = tools.ledger.register(
+            tools.private.name,
+            identity.fingerprint,
+            identity.records,
+            key=tools.zone.key,
+            marks=identity.marks,
+        )
         member.settle(dataset)
         charges = (shared_charge(plan.noise),) * plan.privacy.releases
         tools.ledger.reserve(dataset, BudgetPlan(plan.run_id, plan.flow, plan.privacy.delta, charges), member.who)
