@@ -22,6 +22,7 @@ from flows.config.paths import rows_ref
 from flows.config.rows import PrivateRows, Rows
 from flows.config.task_files import load_task
 from flows.engine.checks import require_ready
+from flows.engine.datasets import notify_owner
 from flows.engine.federation import Federation, federation_of
 from flows.engine.method import Releases
 from flows.engine.tools import RunName, RunTools
@@ -194,12 +195,14 @@ def _name(
         dataset = tools.ledger.register(tools.rows_name, fingerprint, identity.records, key=key, marks=identity.marks)
         if config.private is not None:
             join_group(tools.ledger, config.private, dataset)
+            notify_owner(tools.ledger, dataset, tools.home)
         check_book(tools.artifacts, tools.ledger, dataset, fingerprint)
     excluded = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms", "plms_used", "filler", "export"), True)
     settings = config.model_dump(mode="json", exclude={**excluded, **EXECUTION_SETTINGS})
     for rows in ("private", "test", "public", "few_shot", "vocabulary"):
         if settings.get(rows) is not None:
             settings[rows] |= {"path": "", "name": ""}
+            settings[rows].pop("dataset", None)
     if settings.get("private") is not None:
         del settings["private"]["group"]  # the group is charged as well, but the run is the same
     if settings.get("parties") is None:

@@ -12,7 +12,8 @@ from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import PrivateRef
 from flows.config.files import load_config
-from flows.config.paths import default_name, embedder_of, place, rows_ref
+from flows.config.paths import embedder_of, place
+from flows.engine.datasets import private_ref
 from flows.engine.federation import check_name, read_registry
 from flows.federation.config import PartyConfig
 from flows.runtime.state_folder import PARTY_KEY, check_closed, state_path, who
@@ -64,8 +65,7 @@ class Party:
     @property
     def private(self) -> PrivateRef:
         """Reference to the party's rows, which does not open them."""
-        rows = self.config.private
-        return PrivateRef(rows.name or default_name(rows.path), rows_ref(rows, str(self.folder)))
+        return private_ref(self.config.private, lambda: self.ledger, str(self.folder))
 
     @cached_property
     def zone(self) -> Zone:
