@@ -67,13 +67,13 @@ class Registering:
             (Marks(places=("place-1",)), "same place"),
             (Marks(persons=("person-1", "person-9")), "same persons"),
             (Marks(rows=("row-1",)), "same rows"),
-            (Marks(near=("0001", "0002", "9999")), "near copies"),
+            (Marks(near=("0001", "0002", "0003", "0004", "9999")), "near copies"),
         ],
     )
     def test_a_common_mark_makes_a_group_that_is_charged_together(
         self, book: PrivacyLedger, marks: Marks, reason: str
     ) -> None:
-        first = Marks(("place-1",), ("person-1", "person-2"), ("row-1", "row-2"), ("0001", "0002", "0003"))
+        first = Marks(("place-1",), ("person-1", "person-2"), ("row-1", "row-2"), ("0001", "0002", "0003", "0004"))
         book.register("shop", "fingerprint-2", ["x"], marks=first)
         book.set_cap("shop", TWO, DELTA, "owner", "")
         book.reserve("shop", plan(), "me")

@@ -18,7 +18,10 @@ from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import calibrate
 from tasks.private.data.rows import identify
 
-WORDS = "pain fever router cough invoice letter battery swelling dizzy delay ticket ankle refund sleep heart".split()
+WORDS = [
+    *("pain", "fever", "router", "cough", "invoice", "letter", "battery", "swelling"),
+    *("dizzy", "delay", "ticket", "ankle", "refund", "sleep", "heart"),
+]
 ROWS = [
     (
         f"{WORDS[i % 15]} and {WORDS[i * 7 % 13]} since day {i}, reported by {WORDS[i * 3 % 11]} team number {i}",
