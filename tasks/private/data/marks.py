@@ -50,7 +50,7 @@ def marks_of(marker: Marker | None, private: PrivateRef, frame: pd.DataFrame) ->
 
     texts = [text for text in frame["text"] if isinstance(text, str) and text.strip()]
     return Marks(
-        places=tuple(sorted(marker.mark("place", place) for place in marker.places(where))),
+        places=tuple(sorted(marker.mark("place", address) for address in marker.places(where))),
         persons=hashes("person", "person"),
         rows=hashes("row", "whole"),
         near=sketch(texts, marker.sketch_key, marker.sketch_size),
