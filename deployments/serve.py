@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ConfigError
 from deployments.registry import CONCURRENCY, ENVIRONMENT, Deployment, deployments
-from flows.runtime.state_folder import state_folder
+from flows.runtime.state_folder import REGISTERED_ONLY, state_folder
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -25,14 +25,15 @@ START = (
 def serve(limit: int = 4) -> None:
     """Register all deployments with the server and execute their runs here.
 
-    This blocks until interrupted. Relative paths of a form start at WASP_DATA, else at the working folder. Raises
-    ConfigError if no server responds, or if a worker already runs its deployments.
+    This blocks until interrupted. Runs may name registered datasets only. Relative paths of a form start at WASP_DATA,
+    else at the working folder. Raises ConfigError if no server responds, or if a worker already runs its deployments.
     """
     home = state_folder()
     # Runs log to this terminal; other commands silence the console for their progress display.
     os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "INFO"
     os.environ |= {"WASP_HOME": str(home), **{name: os.environ.get(name, value) for name, value in ENVIRONMENT.items()}}
     os.environ.setdefault("WASP_DATA", str(Path.cwd()))
+    os.environ[REGISTERED_ONLY] = "1"
     from prefect import serve as prefect_serve
     from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_API_URL, temporary_settings

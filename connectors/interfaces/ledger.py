@@ -55,6 +55,30 @@ class ReleaseRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Marks:
+    """Keyed hashes by which the ledger recognises people of another dataset.
+
+    `places`: files or tables; `persons`: values of the person column; `rows`: all columns of a row; `near`: parts of
+    texts that near copies share (tasks/private/data/near_copies.py). `separate`: the owner declares that equal places
+    and persons are other people. `public`: the rows are public and need no cap.
+    """
+
+    places: tuple[str, ...] = ()
+    persons: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
+    separate: bool = False
+    public: bool = False
+
+    def by_kind(self) -> dict[str, tuple[str, ...]]:
+        """Return the hashes by kind."""
+        return {"place": self.places, "person": self.persons, "row": self.rows, "near": self.near}
+
+
+NO_MARKS: Final = Marks()
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """A computation on private rows without noise whose result somebody sees.
 
@@ -90,10 +114,18 @@ class Ledger(Protocol):
     It draws exactly one output per (dataset, step key).
     """
 
-    def register(self, name: str, fingerprint: str, records: Sequence[str], who: str = "", key: str = "") -> str:
+    def register(
+        self,
+        name: str,
+        fingerprint: str,
+        records: Sequence[str],
+        who: str = "",
+        key: str = "",
+        marks: Marks = NO_MARKS,
+    ) -> str:
         """Return the id of the dataset with this content (hashes under `key`).
 
-        Registered content keeps its budget.
+        Registered content keeps its budget. A dataset with people of others joins their group.
         """
 
     def known(self, name: str) -> str | None:

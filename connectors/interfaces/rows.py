@@ -17,7 +17,7 @@ class RowsRef:
     `rows`: number of rows to take (None: all), chosen by `seed`. `of`: declared size of the source; each row is then
     drawn independently with probability rows/of. `public`: the rows are public; exactly `rows` are drawn, stratified by
     class. `person`: column with the person of each row. `classes`: (class, label prefixes) if the column contains
-    codes; a row without a class is left out.
+    codes; a row without a class is left out. `whole`: the reader adds a column `whole` with all columns of the source.
     """
 
     path: str
@@ -31,6 +31,7 @@ class RowsRef:
     query: str | None = None
     classes: tuple[tuple[str, tuple[str, ...]], ...] = ()
     public: bool = False
+    whole: bool = False
 
     @property
     def choice(self) -> list[object]:
@@ -65,11 +66,13 @@ class TermsRef:
 class PrivateRef:
     """The private dataset of a run: name and location.
 
-    Only tasks/private opens it. Its repr does not contain the location.
+    Only tasks/private opens it. Its repr does not contain the location. `separate`: the owner declares that other
+    datasets of the same place, or with the same values of `person`, contain other people.
     """
 
     name: str
     where: RowsRef = field(repr=False)
+    separate: bool = False
 
 
 RowReader = Callable[[RowsRef], "pd.DataFrame"]

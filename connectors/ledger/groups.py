@@ -7,7 +7,7 @@ contains all that its people have spent. A group only grows: leaving it would re
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sqlalchemy import Connection, select
@@ -34,11 +34,15 @@ def repeat(entry: Entry, other: State) -> Entry:
     return replace(entry, dataset=other.dataset, kind=GROUP + entry.kind, detail_json=canonical(detail))
 
 
-def join(db: Connection, name: str, datasets: Sequence[str], who: str, write: Write) -> None:
+AUTOMATIC = "with "
+"""Prefix of the name of a group that the ledger itself formed."""
+
+
+def join(db: Connection, name: str, datasets: Sequence[str], who: str, write: Write, why: Sequence[str] = ()) -> None:
     """Merge datasets and their groups into the group `name`.
 
     The caller holds the ledger's lock. Earlier releases and reservations of each are charged to all others, even beyond
-    their caps: they have already happened.
+    their caps: they have already happened. `why`: common marks, if the ledger forms the group.
     """
     union = {member for dataset in datasets for member in (dataset, *_members_of(db, dataset))} | set(
         _group_datasets(db, name)
@@ -47,13 +51,33 @@ def join(db: Connection, name: str, datasets: Sequence[str], who: str, write: Wr
     if all((state.group, set(state.members)) == (name, union) for state in states):
         return
     for state in states:
-        detail = canonical({"group": name, "members": sorted(union)})
+        detail = canonical({"group": name, "members": sorted(union), **({"why": sorted(why)} if why else {})})
         before = set(state.members)
         write(state, Entry(state.dataset, JOINED, who, detail_json=detail))
         for other in states:
             if other.dataset not in {*before, state.dataset}:
                 for line in _earlier_entries(other):
                     write(state, replace(repeat(line, state), detail_json=_with_carried_mark(repeat(line, state))))
+
+
+def join_related(db: Connection, dataset: str, related: Mapping[str, Collection[str]], who: str, write: Write) -> None:
+    """Put a dataset into one group with the datasets that share its people.
+
+    The group keeps the name of an existing group, first that of `dataset`. `related`: common marks by dataset.
+    """
+    others = sorted(set(related) - {dataset})
+    groups = {other: load(db, other, lock=False).group for other in (dataset, *others)}
+    if not others or (len(set(groups.values())) == 1 and groups[dataset]):
+        return
+    name = next((group for group in groups.values() if group), AUTOMATIC + others[0])
+    why = {kind for other in others for kind in related[other]}
+    join(db, name, [dataset, *others], who, write, sorted(why))
+
+
+def lock_groups(db: Connection, datasets: Iterable[str]) -> None:
+    """Lock datasets and their groups in sorted order, as a release does, so that neither waits for the other."""
+    for name in sorted({member for dataset in datasets for member in (dataset, *_members_of(db, dataset))}):
+        load(db, name, lock=True)
 
 
 def checked_name(name: str) -> str:

@@ -5,72 +5,89 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, insert, select
 
 from connectors.interfaces.content_keys import canonical, digest
 from connectors.interfaces.errors import ConfigError, LedgerError
+from connectors.interfaces.ledger import NO_MARKS, Marks
 from connectors.interfaces.progress import chunks
 from connectors.ledger.chain import Clock, append, load, start_chain
+from connectors.ledger.groups import lock_groups
+from connectors.ledger.marks import new_marks, related_by_marks, write_marks
 from connectors.ledger.state import Entry
 from connectors.ledger.tables import DATASETS, ENTRIES, FINGERPRINTS, NAMES, RECORDS
 
 _AT_ONCE = 500
+Join = Callable[[str, Mapping[str, Collection[str]]], None]
+"""(dataset, common marks by other dataset) -> None: put them into one group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """Rows to register: their name, the keyed hash of all and of each."""
+    """Rows to register: their name, the keyed hash of all and of each, and the marks of their people."""
 
     name: str
     fingerprint: str
     records: tuple[str, ...]
     who: str
     key: str = ""
+    marks: Marks = NO_MARKS
 
 
-def registration(name: str, fingerprint: str, records: Sequence[str], who: str, key: str = "") -> Registration:
+def registration(
+    name: str, fingerprint: str, records: Sequence[str], who: str, key: str = "", marks: Marks = NO_MARKS
+) -> Registration:
     """Return a checked registration; ConfigError for an empty name or fingerprint."""
     plain = " ".join(name.split())
     if not plain or not fingerprint:
         raise ConfigError("A private dataset needs a name and a fingerprint. Set the field task or private.name.")
-    return Registration(plain, fingerprint, tuple(sorted(set(records))), who, key)
+    return Registration(plain, fingerprint, tuple(sorted(set(records))), who, key, marks)
 
 
 def find_registered(db: Connection, request: Registration) -> str | None:
-    """Return the dataset if name and content are registered, else None."""
-    if _by_name(db, request.name) is None:
+    """Return the dataset if name, content and all marks are registered for it, else None."""
+    dataset = _by_fingerprint(db, request.fingerprint)
+    if dataset is None or _by_name(db, request.name) != dataset or new_marks(db, dataset, request.marks):
         return None
-    return _by_fingerprint(db, request.fingerprint)
+    return dataset
 
 
-def register_rows(db: Connection, request: Registration, clock: Clock) -> str:
-    """Return the dataset of these rows; record new names and versions.
+def register_rows(db: Connection, request: Registration, clock: Clock, join: Join) -> str:
+    """Return the dataset of these rows; record new names, versions and marks.
 
     The caller holds the ledger's lock. Rules, in this order:
 
     - registered content, under any name: its dataset;
-    - rows shared with one dataset, or with several of one group: a new version of it, same budget;
     - a registered name: a new version of its dataset;
+    - texts of registered datasets: a new version of the first of them, same budget;
     - else a new dataset.
 
-    Raises LedgerError if rows and name match more than one dataset, or if other rows were registered under another key.
+    All datasets that share a text, a row, a person or a place with these rows, or are near copies, then belong to one
+    group: nothing is refused because of the rows. `join` puts a dataset into one group with others, which it gets with
+    the common marks. Raises LedgerError if other rows were registered under another key.
     """
     _require_same_key(db, request)
     by_name, by_content = _by_name(db, request.name), _by_fingerprint(db, request.fingerprint)
-    if by_content is not None:
-        if by_name is None:
-            _write(db, by_content, "alias", request, clock)
-        return by_content
-    dataset = _choose_dataset(db, _sharing_datasets(db, request.records), by_name, request.name)
-    if dataset is not None:
+    related = related_by_marks(db, request.marks)
+    sharing = _sharing_datasets(db, request.records)
+    for owner in sharing:
+        related.setdefault(owner, set()).add("same texts")
+    if by_content is not None and by_name is not None:
+        related.setdefault(by_name, set()).add("same name")
+    dataset = by_content or by_name or min(sharing, default=None)
+    lock_groups(db, [*related, *([dataset] if dataset else [])])
+    if dataset is None:
+        dataset = _unused_id(db, request.name)
+        start_chain(db, dataset)
+        _write(db, dataset, "register", request, clock)
+    elif by_content is None or new_marks(db, dataset, request.marks):
         _write(db, dataset, "version", request, clock)
-        return dataset
-    dataset = _unused_id(db, request.name)
-    start_chain(db, dataset)
-    _write(db, dataset, "register", request, clock)
+    elif by_name is None:
+        _write(db, dataset, "alias", request, clock)
+    join(dataset, related)
     return dataset
 
 
@@ -86,43 +103,25 @@ def _require_same_key(db: Connection, request: Registration) -> None:
         )
 
 
-def _choose_dataset(db: Connection, sharing: set[str], by_name: str | None, name: str) -> str | None:
-    candidates = sorted(sharing | ({by_name} if by_name is not None else set()))
-    if len(candidates) < 2:
-        return candidates[0] if candidates else None
-    groups = {load(db, dataset, lock=False).group for dataset in candidates}
-    if len(groups) == 1 and groups != {""}:
-        return by_name or candidates[0]  # all datasets of a group are charged anyway
-    listed = ", ".join(f"'{dataset}'" for dataset in candidates)
-    if len(sharing) > 1:
-        raise LedgerError(
-            f"The rows of '{name}' belong to several datasets with separate budgets: {listed}. A release from them "
-            "would be charged to all. Use rows of only one of these datasets, and its name; or declare that "
-            f"they contain the same people: wasp budget group NAME {' '.join(candidates)}"
-        )
-    raise LedgerError(
-        f"The name '{name}' belongs to dataset '{by_name}', but its rows are shared with another dataset: {listed}. "
-        f"Give the rows the name of the dataset they belong to, '{min(sharing)}', or a new one; or declare that "
-        f"both contain the same people: wasp budget group NAME {' '.join(candidates)}"
-    )
-
-
 def _write(db: Connection, dataset: str, kind: str, request: Registration, clock: Clock) -> None:
     new_records = [] if kind == "alias" else sorted(set(request.records) - _registered_records(db, request.records))
+    marks = {} if kind == "alias" else new_marks(db, dataset, request.marks)
     detail = {
         "name": request.name,
         "fingerprint": request.fingerprint,
         "records": digest(new_records),
         "key": request.key,
     }
+    detail |= {"marks": digest(sorted(marks))} if marks else {}
     state = load(db, dataset, lock=True)
     entry = append(db, state, Entry(dataset, kind, request.who, detail_json=canonical(detail)), clock)
     if _by_name(db, request.name) is None:
         db.execute(insert(NAMES).values(name=request.name, dataset=dataset))
-    if kind != "alias":
+    if _by_fingerprint(db, request.fingerprint) is None:
         db.execute(insert(FINGERPRINTS).values(fingerprint=request.fingerprint, dataset=dataset))
     for piece in chunks(new_records, _AT_ONCE):
         db.execute(insert(RECORDS), [{"record": r, "dataset": dataset, "number": entry.number} for r in piece])
+    write_marks(db, dataset, entry.number, marks)
 
 
 def _by_name(db: Connection, name: str) -> str | None:

@@ -8,25 +8,29 @@ that dies before the commit has charged and revealed nothing. One that dies afte
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from sqlalchemy import Connection, delete, insert
 from sqlalchemy.exc import SQLAlchemyError
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
-from connectors.interfaces.ledger import BudgetPlan, Look, ReleaseRequest, StoredRelease
+from connectors.interfaces.ledger import NO_MARKS, BudgetPlan, Look, Marks, ReleaseRequest, StoredRelease
 from connectors.ledger.cap import admit, require_unit
-from connectors.ledger.chain import append, lock_book, lock_group, output_hash, read_entries, stored_release
-from connectors.ledger.groups import REPEATED, checked_name, join, repeat
+from connectors.ledger.chain import append, load, lock_book, lock_group, output_hash, read_entries, stored_release
+from connectors.ledger.groups import REPEATED, checked_name, join, join_related, repeat
 from connectors.ledger.identity import find_registered, register_rows, registration
 from connectors.ledger.queries import BookReader
 from connectors.ledger.state import (
     EXPOSED,
     LOOK,
     RELEASED,
+    VIEW,
+    Cap,
     Entry,
     State,
     charge_fields,
@@ -42,38 +46,62 @@ class PrivacyLedger(BookReader):
 
     `compose` is the accountant: (events, delta) -> epsilon of their composition, valid if each plan is chosen after the
     previous releases were seen. Safe for threads and processes. Pickles as its URL, if `compose` and `clock` can be
-    pickled. Without a cap the ledger only records. Every method raises LedgerError if the database is unreachable or
-    was changed from outside.
+    pickled. `default_cap` is the cap of datasets that nobody capped; without any cap the ledger only records. Every
+    method raises LedgerError if the database is unreachable or was changed from outside.
     """
 
     # --- datasets
-    def register(self, name: str, fingerprint: str, records: Sequence[str], who: str = "", key: str = "") -> str:
+    def register(
+        self,
+        name: str,
+        fingerprint: str,
+        records: Sequence[str],
+        who: str = "",
+        key: str = "",
+        marks: Marks = NO_MARKS,
+    ) -> str:
         """Return the dataset id of these rows (see `identity.register_rows`). Idempotent.
 
-        `fingerprint` and `records` are hashes under a key (`connectors.security.record_hashes`) with the name `key`.
-        Raises LedgerError if the rows belong to several datasets, or if the ledger uses another key: it would recognise
-        no row.
+        `fingerprint`, `records` and `marks` are hashes under a key (`connectors.security.record_hashes`) with the name
+        `key`. Datasets with common people become one group. A dataset that nobody capped gets the default cap, unless
+        its rows are public. Raises LedgerError if the ledger uses another key: it would recognise no row.
         """
-        request = registration(name, fingerprint, records, who, key)
+        request = registration(name, fingerprint, records, who, key, marks)
         with self._store.read() as db:
             dataset = find_registered(db, request)
-        if dataset is not None:
-            return dataset
+            if dataset is not None and self._missing_cap(load(db, dataset, lock=False), marks) is None:
+                return dataset
         with self._store.write() as db:
             lock_book(db)
-            return register_rows(db, request, self._clock)
+            dataset = register_rows(db, request, self._clock, partial(self._join_related, db, who))
+            state = load(db, dataset, lock=True)
+            cap = self._missing_cap(state, marks)
+            if cap is not None:
+                detail = _cap_detail(cap, "default cap of the ledger")
+                self._line(db, state, Entry(dataset, "cap", who, detail_json=detail), cap.delta)
+            return dataset
+
+    def set_view(self, name: str, view: Mapping[str, Any] | None, who: str) -> None:
+        """Record the owner's view of a registered dataset; None removes it, the budget stays.
+
+        `view`: location and columns in plain JSON values.
+        """
+        dataset = self.find(name)
+        detail = canonical({"name": " ".join(name.split()), "view": None if view is None else dict(view)})
+        with self._writing(dataset) as (db, states):
+            self._append(db, states, Entry(dataset, VIEW, who, detail_json=detail), states[0].delta())
 
     def set_cap(
         self, dataset: str, epsilon: float, delta: float, who: str, reason: str, protects: str = "record"
     ) -> None:
         """Limit all releases of a dataset together to (epsilon, delta)-DP.
 
-        Replaces the previous cap. A cap below the spent epsilon stops all further releases. ConfigError for invalid
-        numbers, and for a cap on persons if releases protected only records.
+        Replaces the previous cap; epsilon inf lifts it. A cap below the spent epsilon stops all further releases.
+        ConfigError for invalid numbers, and for a cap on persons if releases protected only records.
         """
-        if not (math.isfinite(epsilon) and epsilon >= 0 and 0 <= delta < 1):
+        if not (epsilon >= 0 and 0 <= delta < 1):
             raise ConfigError(f"A cap needs epsilon >= 0 and 0 <= delta < 1; got epsilon {epsilon}, delta {delta}.")
-        detail = {"epsilon": float(epsilon), "delta": float(delta), "protects": protects, "reason": reason}
+        detail = _cap_detail(Cap(float(epsilon), float(delta), protects), reason)
         with self._writing(dataset) as (db, states):
             weaker = sum(entry.protects != "person" for entry in states[0].charged())
             if protects == "person" and weaker:
@@ -81,7 +109,7 @@ class PrivacyLedger(BookReader):
                     f"Dataset '{dataset}' has {weaker} release(s) that protected single records. No epsilon is valid "
                     "for persons. Set the cap for records."
                 )
-            self._append(db, states, Entry(dataset, "cap", who, detail_json=canonical(detail)), float(delta))
+            self._append(db, states, Entry(dataset, "cap", who, detail_json=detail), float(delta))
 
     def join(self, group: str, datasets: Sequence[str], who: str) -> None:
         """Declare that datasets (ids) contain the same people. Permanent and idempotent.
@@ -203,6 +231,15 @@ class PrivacyLedger(BookReader):
         return self._store.hold(f"run {run_id}")
 
     # --- inside
+    def _missing_cap(self, state: State, marks: Marks) -> Cap | None:
+        """Return the default cap if a dataset needs it."""
+        return None if marks.public or state.capped else self._default_cap
+
+    def _join_related(self, db: Connection, who: str, dataset: str, related: Mapping[str, Collection[str]]) -> None:
+        join_related(
+            db, dataset, related, who, lambda state, line: self._line(db, state, line, state.delta(line.delta))
+        )
+
     @contextmanager
     def _writing(self, dataset: str) -> Iterator[tuple[Connection, tuple[State, ...]]]:
         """Open a transaction on a dataset and its group; yield their states, own first."""
@@ -261,6 +298,11 @@ def _draw_output(draw: Callable[[], bytes]) -> bytes:
     if not isinstance(output, bytes):
         raise LedgerError(f"A draw must return bytes, not {type(output).__name__}; nothing was charged.")
     return output
+
+
+def _cap_detail(cap: Cap, reason: str) -> str:
+    epsilon = None if math.isinf(cap.epsilon) else cap.epsilon
+    return canonical({"epsilon": epsilon, "delta": cap.delta, "protects": cap.protects, "reason": reason})
 
 
 def _refusal_detail(refusal: BudgetError) -> str:

@@ -10,19 +10,20 @@ from connectors.interfaces.ledger import Compose
 from connectors.ledger.cap import Gate
 from connectors.ledger.chain import Clock, identified, load, read_entries, resolve, stored_bytes, utc_now
 from connectors.ledger.database import LedgerStore
-from connectors.ledger.state import Entry, State
+from connectors.ledger.state import JOINED, VIEW, Cap, Entry, State, damaged
 from connectors.ledger.status import Status, status_of
-from connectors.ledger.tables import DATASETS, NAMES, OUTPUTS, RAW_OUTPUT
+from connectors.ledger.tables import DATASETS, ENTRIES, NAMES, OUTPUTS, RAW_OUTPUT
 from connectors.ledger.verify import Audit, orphans
 
 
 class BookReader:
     """The read methods of `ledger.PrivacyLedger`; they never wait for a writer."""
 
-    def __init__(self, url: str, compose: Compose, clock: Clock = utc_now) -> None:
+    def __init__(self, url: str, compose: Compose, clock: Clock = utc_now, default_cap: Cap | None = None) -> None:
         self._store = LedgerStore(url)
         self._gate = Gate(compose)
         self._clock = clock
+        self._default_cap = default_cap
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._store.shown!r})"
@@ -46,6 +47,23 @@ class BookReader:
         """Return the ids of all datasets, sorted."""
         with self._store.read() as db:
             return list(db.execute(select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)).scalars())
+
+    def views(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Return dataset id and view of each registered name that was not removed."""
+        query = select(ENTRIES).where(ENTRIES.c.kind == VIEW).order_by(ENTRIES.c.dataset, ENTRIES.c.number)
+        with self._store.read() as db:
+            entries = [Entry(**row) for row in db.execute(query).mappings()]
+        latest = {entry.detail["name"]: entry for entry in entries}
+        for entry in latest.values():
+            if entry.hash != entry.sealed():
+                raise damaged(entry.dataset, f"entry {entry.number} was changed after it was written")
+        views = {name: (entry.dataset, entry.detail["view"]) for name, entry in latest.items()}
+        return {name: (dataset, view) for name, (dataset, view) in views.items() if view is not None}
+
+    def group_reasons(self, dataset: str) -> list[str]:
+        """Return why the ledger itself put a dataset into its group; empty if people declared it."""
+        joins = [entry.detail for entry in self.history(dataset) if entry.kind == JOINED]
+        return sorted({reason for detail in joins for reason in detail.get("why", [])})
 
     def events(self, dataset: str, run_id: str | None = None) -> list[dict[str, Any]]:
         """Return a dataset's events (of one run if given), oldest first."""

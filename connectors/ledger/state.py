@@ -18,6 +18,7 @@ RELEASED, EXPOSED = "release", "expose"
 RELEASING = (RELEASED, EXPOSED)
 LOOK, EXPORT = "look", "export"
 JOINED = "group"
+VIEW = "view"
 GROUP = "group "
 """Prefix of the kind of entries that repeat an event of another dataset of the group."""
 Event = Mapping[str, Any]
@@ -28,10 +29,11 @@ class Entry:
     """One ledger entry, never changed after it was written.
 
     `kind`: register, version, alias (content under another name), cap, reserve, finish, release, expose (a release
-    without noise), refuse, void, look (private rows seen without noise), export (a bundle left), group (the dataset
-    shares people with others). 'group reserve', 'group release' and so on charge an event of another dataset of the
-    group. `epsilon` is the total of all releases up to and including this entry, at `delta`. `hash` covers every other
-    field, which includes the previous entry's hash.
+    without noise), refuse, void, look (private rows seen without noise), export (a bundle left), view (the owner's
+    name, location and columns of the rows, or their removal), group (the dataset shares people with others). 'group
+    reserve', 'group release' and so on charge an event of another dataset of the group. `epsilon` is the total of all
+    releases up to and including this entry, at `delta`. `hash` covers every other field, which includes the previous
+    entry's hash.
     """
 
     dataset: str
@@ -164,13 +166,17 @@ class RunAccount:
 
 @dataclass(slots=True)
 class State:
-    """A dataset's ledger, read from first to last entry; only `apply` changes it."""
+    """A dataset's ledger, read from first to last entry; only `apply` changes it.
+
+    `capped`: a cap was set or lifted; a dataset that nobody capped gets the default.
+    """
 
     dataset: str
     head: str = ""
     entries: int = 0
     last_at: str = ""
     cap: Cap | None = None
+    capped: bool = False
     runs: dict[str, RunAccount] = field(default_factory=dict)
     released: list[Entry] = field(default_factory=list)
     voided: int = 0
@@ -196,7 +202,9 @@ class State:
 
     def _take(self, entry: Entry) -> None:
         if entry.kind == "cap":
-            self.cap = Cap(entry.detail["epsilon"], entry.detail["delta"], entry.detail.get("protects", "record"))
+            epsilon, self.capped = entry.detail["epsilon"], True
+            protects = entry.detail.get("protects", "record")
+            self.cap = None if epsilon is None else Cap(epsilon, entry.detail["delta"], protects)
         elif entry.kind == "reserve":
             detail = entry.detail
             self.runs.pop(entry.run_id, None)  # the latest plan comes last

@@ -9,8 +9,8 @@ from __future__ import annotations
 from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, type_coerce
 from sqlalchemy.types import NullType
 
-SCHEMA = 2
-"""Version 1 has no groups. A program without groups would count too little, so it must refuse version 2."""
+SCHEMA = 3
+"""Version 1 has no groups, version 2 no marks. An older program would count too little, so it must refuse."""
 
 METADATA = MetaData()
 
@@ -50,6 +50,16 @@ RECORDS = Table(
     Column("dataset", Text, nullable=False),
     Column("number", Integer, nullable=False),
     Index("ledger_records_of", "dataset", "number"),
+)
+
+MARKS = Table(
+    "ledger_marks",
+    METADATA,
+    Column("mark", Text, primary_key=True),
+    Column("dataset", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("number", Integer, nullable=False),
+    Index("ledger_marks_of", "dataset", "number"),
 )
 
 ENTRIES = Table(

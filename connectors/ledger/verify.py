@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Table, select
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import LedgerError
@@ -18,15 +19,19 @@ from connectors.interfaces.ledger import Compose
 from connectors.ledger.cap import SLACK, Gate
 from connectors.ledger.chain import output_hash, read_entries, stored_bytes
 from connectors.ledger.groups import differences
-from connectors.ledger.state import EXPORT, GROUP, JOINED, LOOK, RELEASING, Entry, State
-from connectors.ledger.tables import DATASETS, ENTRIES, FINGERPRINTS, NAMES, OUTPUTS, RAW_OUTPUT, RECORDS
+from connectors.ledger.state import EXPORT, GROUP, JOINED, LOOK, RELEASING, VIEW, Entry, State
+from connectors.ledger.tables import DATASETS, ENTRIES, FINGERPRINTS, MARKS, NAMES, OUTPUTS, RAW_OUTPUT, RECORDS
 
 TOLERANCE = 1e-6
 # Errors that an accountant or JSON code can raise on content that this program did not write.
 UNREADABLE = (ArithmeticError, AttributeError, LedgerError, LookupError, TypeError, ValueError)
 ENROLLING = ("register", "version", "alias")
-UNCOUNTED = (*ENROLLING, JOINED, LOOK, EXPORT, GROUP + LOOK)
+UNCOUNTED = (*ENROLLING, JOINED, LOOK, EXPORT, VIEW, GROUP + LOOK)
 """Kinds of entries that can precede the first delta and therefore have no total."""
+
+
+Enrolled = tuple[int, str, dict[str, Any]]
+"""Number, kind and detail of an entry that registered content."""
 
 
 @dataclass(slots=True)
@@ -144,20 +149,27 @@ class Audit:
         prints = self.db.execute(select(FINGERPRINTS.c.fingerprint).where(FINGERPRINTS.c.dataset == dataset)).scalars()
         if set(prints) != {str(detail.get("fingerprint")) for _, _, detail in enrolled}:
             yield "its fingerprints differ from the registered ones"
-        records: dict[int, list[str]] = defaultdict(list)
-        for row in self.db.execute(select(RECORDS.c.number, RECORDS.c.record).where(RECORDS.c.dataset == dataset)):
-            records[row.number].append(row.record)
+        yield from self._hashes("record", RECORDS, dataset, enrolled)
+        yield from self._hashes("mark", MARKS, dataset, enrolled)
+
+    def _hashes(self, name: str, table: Table, dataset: str, enrolled: Sequence[Enrolled]) -> Iterator[str]:
+        """Compare the hashes of a look-up table with the entries that registered them."""
+        hashes: dict[int, list[str]] = defaultdict(list)
+        for row in self.db.execute(
+            select(table.c.number, table.c[name].label("hash")).where(table.c.dataset == dataset)
+        ):
+            hashes[row.number].append(row.hash)
         for number, _, detail in enrolled:
-            if digest(sorted(records.pop(number, []))) != detail.get("records"):
-                yield f"the record hashes of entry {number} differ from the registered ones"
-        if records:
-            yield "it has record hashes that no entry registered"
+            if digest(sorted(hashes.pop(number, []))) != detail.get(f"{name}s", digest([])):
+                yield f"the {name} hashes of entry {number} differ from the registered ones"
+        if hashes:
+            yield f"it has {name} hashes that no entry registered"
 
 
 def orphans(db: Connection) -> Iterator[str]:
     """Yield one sentence per dataset that is missing in the list of datasets."""
     datasets = set(db.execute(select(DATASETS.c.dataset)).scalars())
-    for table in (ENTRIES, OUTPUTS, NAMES, FINGERPRINTS, RECORDS):
+    for table in (ENTRIES, OUTPUTS, NAMES, FINGERPRINTS, RECORDS, MARKS):
         for dataset in sorted(set(db.execute(select(table.c.dataset).distinct()).scalars()) - datasets):
             yield f"{dataset}: {table.name} has rows of this dataset, but its head is missing"
 

@@ -37,7 +37,8 @@ class RowProblem:
 def read_rows(where: RowsRef) -> pd.DataFrame:
     """Return the rows of a reference as a frame.
 
-    Columns: row (int64, position in the source), text, label and, if the reference names them, attribute and person.
+    Columns: row (int64, position in the source), text, label and, if the reference names them, attribute and person;
+    with `where.whole` also all values of the source's row, sorted, as one text.
     All but row are strings, missing values are NaN (a missing attribute is empty).
 
     `where.path`: csv, tsv, jsonl, json or parquet file, a folder of them, any fsspec address (s3://...), a SQLAlchemy
@@ -59,6 +60,9 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
         frame[name] = pd.Series(values, dtype="str")
     if "attribute" in frame:
         frame["attribute"] = frame["attribute"].fillna("")
+    if where.whole:
+        cells = (values for values in source.values() if len(values) == count)
+        frame["whole"] = pd.Series(["\x1f".join(_cells(row)) for row in zip(*cells, strict=True)], dtype="str")
     frame = _assign_classes(where, frame) if where.classes else frame
     return frame if where.rows is None else _choose(where, frame, where.rows)
 
@@ -96,6 +100,11 @@ def _texts(where: RowsRef, column: str, source: Columns) -> list[str | None]:
             kind = type(value).__name__
             raise InputError(f"{display_path(where)}, row {position}, column '{column}': contains {kind}, not text.")
     return [_text(value) for value in values]
+
+
+def _cells(row: Sequence[Any]) -> list[str]:
+    """Return the values of a row as sorted texts: the same row under other column names has the same ones."""
+    return sorted(text for text in map(_text, row) if text is not None)
 
 
 def _text(value: Any) -> str | None:

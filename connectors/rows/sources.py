@@ -33,7 +33,7 @@ def display_path(where: RowsRef) -> str:
 
 
 def open_source(where: RowsRef) -> Columns:
-    """Read the required columns of a reference.
+    """Read the required columns of a reference, or all of them (`whole`).
 
     InputError with the file and line that cannot be read.
     """
@@ -44,7 +44,7 @@ def open_source(where: RowsRef) -> Columns:
         return read_sql(where.path, where.query, display_path(where))
     if where.path.startswith("hf:") and "://" not in where.path:
         return _from_hub(where.path)
-    return _from_files(inside_package(where.path), display_path(where), column_names(where))
+    return _from_files(inside_package(where.path), display_path(where), column_names(where), where.whole)
 
 
 def column_names(where: RowsRef) -> list[str]:
@@ -76,22 +76,31 @@ def address_of(path: str) -> str:
 
 
 # --- files and folders, local or remote
-def _from_files(path: str, name: str, required: Sequence[str]) -> Columns:
+def _from_files(path: str, name: str, required: Sequence[str], whole: bool) -> Columns:
     system, files, folder = list_files(path, name)
     parts = []
     for file in files:
         title = f"{name}/{PurePosixPath(file).relative_to(folder)}" if folder else name
-        parts.append((title, _read_file(system, file, title, required)))
-    return parts[0][1] if len(parts) == 1 else _join_files(parts, required)
+        parts.append((title, _read_file(system, file, title, required, whole)))
+    return parts[0][1] if len(parts) == 1 else _join_files(parts, required, whole)
 
 
-def _join_files(parts: Sequence[tuple[str, Columns]], required: Sequence[str]) -> Columns:
-    names = [column for column in dict.fromkeys(c for _, columns in parts for c in columns) if column in required]
+def _join_files(parts: Sequence[tuple[str, Columns]], required: Sequence[str], whole: bool) -> Columns:
+    existing = dict.fromkeys(c for _, columns in parts for c in columns)
+    names = [column for column in existing if whole or column in required]
     for column in names:
         for title, columns in parts:
-            if column not in columns:
+            if column in required and column not in columns:
                 raise InputError(f"{title} has no column '{column}', which other files of the folder have.")
-    return {column: [value for _, columns in parts for value in columns[column]] for column in names}
+    lengths = [max(map(len, columns.values()), default=0) for _, columns in parts]
+    return {
+        column: [
+            value
+            for (_, columns), length in zip(parts, lengths, strict=True)
+            for value in columns.get(column, (None,) * length)
+        ]
+        for column in names
+    }
 
 
 def list_files(path: str, name: str) -> tuple[Any, list[str], str]:
@@ -148,7 +157,7 @@ def ending_of(file: str) -> str:
     return PurePosixPath(file.removesuffix(".gz")).suffix.lower()
 
 
-def _read_file(system: Any, file: str, name: str, required: Sequence[str]) -> Columns:
+def _read_file(system: Any, file: str, name: str, required: Sequence[str], whole: bool) -> Columns:
     ending = ending_of(file)
     with _reachable(name), system.open(file, "rb", compression=packing_of(file)) as opened:
         data = opened.read(MOST_BYTES + 1)
@@ -156,7 +165,7 @@ def _read_file(system: Any, file: str, name: str, required: Sequence[str]) -> Co
     if not data.strip():
         raise InputError(f"{name} is empty. Use a file with rows.")
     if ending == ".parquet":
-        return _parse_parquet(data, name, required)
+        return _parse_parquet(data, name, required, whole)
     text = _decode(data, name)
     if ending in (".csv", ".tsv"):
         return _parse_csv(text, name, "\t" if ending == ".tsv" else separator_of(text, required))
@@ -179,7 +188,7 @@ def _decode(data: bytes, name: str) -> str:
     raise InputError(f"{name}, line {line}: not UTF-8. Save the file as UTF-8, e.g. iconv -f latin1 -t utf-8 OLD > NEW")
 
 
-def _parse_parquet(data: bytes, name: str, required: Sequence[str]) -> Columns:
+def _parse_parquet(data: bytes, name: str, required: Sequence[str], whole: bool) -> Columns:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -188,11 +197,11 @@ def _parse_parquet(data: bytes, name: str, required: Sequence[str]) -> Columns:
         _require_size(sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), name)
         names = list(dict.fromkeys(file.schema_arrow.names))
         # Only on this thread, see `connectors.artifacts.parquet.parse_table`.
-        table = file.read(columns=[column for column in names if column in required], use_threads=False)
+        table = file.read(columns=[column for column in names if whole or column in required], use_threads=False)
     except (pa.ArrowException, OSError):
         raise InputError(f"{name} is not a readable Parquet file: it is damaged or has another format.") from None
     # The other columns' names are needed for error messages.
-    return {column: table.column(column).to_pylist() if column in required else () for column in names}
+    return {column: table.column(column).to_pylist() if whole or column in required else () for column in names}
 
 
 def separator_of(text: str, required: Sequence[str]) -> str:

@@ -100,6 +100,16 @@ def dataset_fingerprint(secret: bytes, records: Iterable[str]) -> str:
     return _keyed(secret, "dataset", "\n".join(sorted(records)))
 
 
+def mark_hash(secret: bytes, kind: str, value: str) -> str:
+    """Return the keyed hash of a mark: a person, a place or a whole row (`connectors.interfaces.ledger.Marks`)."""
+    return _keyed(secret, f"mark {kind}", value)
+
+
+def sketch_key(secret: bytes) -> bytes:
+    """Return the key (32 bytes) of the sketches of near copies."""
+    return bytes.fromhex(_keyed(secret, "sketch", ""))
+
+
 def key_name(secret: bytes) -> str:
     """Return the public name of a key, 16 hexadecimal digits that do not reveal it."""
     return _keyed(secret, "key", "")[:16]

@@ -11,7 +11,7 @@ from deployments.registry import POOL
 from deployments.stack.postgres import url
 from deployments.stack.processes import Service
 from deployments.stack.settings import Settings
-from flows.runtime.state_folder import DEFAULTS
+from flows.runtime.state_folder import DEFAULTS, REGISTERED_ONLY
 
 OWN = (
     "PREFECT_API_URL",
@@ -127,6 +127,8 @@ def _mlflow_auth(settings: Settings, secrets: Mapping[str, str]) -> dict[str, st
 def worker_service(settings: Settings, ledger: str) -> Service:
     """Return the worker, which starts each run in a new process."""
     environment = base_environment(settings) | client_environment(settings, ledger)
+    if settings.auth:  # a stack for others
+        environment[REGISTERED_ONLY] = "1"
     environment |= {"WASP_DATA": str(settings.data), "PREFECT_WORKER_QUERY_SECONDS": "3"}
     command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
     return Service("worker", [*command, "--name", "local", "--install-policy", "never"], environment)

@@ -31,7 +31,7 @@ def budget_show(dataset: str | None = typer.Argument(None), json_: Json = False)
 @budget.command("cap")
 def budget_cap(  # noqa: PLR0913 - the options of a command
     dataset: str,
-    epsilon: Annotated[float, typer.Option(help="Maximum total epsilon of all runs.")],
+    epsilon: Annotated[float, typer.Option(help="Maximum total epsilon of all runs; inf lifts the cap.")],
     delta: Annotated[float, typer.Option(help="Probability that the guarantee fails.")] = 1e-5,
     reason: Annotated[str, typer.Option(help="Reason, recorded in the ledger.")] = "",
     declare: Annotated[bool, typer.Option("--declare", help="Register the dataset before its first run.")] = False,

@@ -25,16 +25,7 @@ def cap(
 
     `declare` registers its name before the first run.
     """
-    from flows.config.privacy import check_delta
-
-    if not epsilon > 0:
-        raise ConfigError(f"--epsilon: {epsilon:g} is not greater than 0. Write a number such as 4.")
-    try:
-        check_delta(delta)
-    except ValueError as error:
-        raise ConfigError(f"--delta: {error}") from None
-    if protects not in ("record", "person"):
-        raise ConfigError(f"--protects: '{protects}' is unknown. Write record or person.")
+    check_cap(epsilon, delta, protects)
     ledger = open_ledger(state_folder())
     if declare:
         ledger.register(dataset, f"declared {dataset}", [], who())
@@ -44,6 +35,22 @@ def cap(
         raise ConfigError(f"{unknown} To set a cap before its first run, add --declare.") from None
     ledger.set_cap(name, epsilon, delta, who(), reason, protects)
     return show(dataset)
+
+
+def check_cap(
+    epsilon: float, delta: float, protects: str, epsilon_option: str = "--epsilon", delta_option: str = "--delta"
+) -> None:
+    """Raise ConfigError for an invalid cap; epsilon inf lifts a cap."""
+    from flows.config.privacy import check_delta
+
+    if not epsilon > 0:
+        raise ConfigError(f"{epsilon_option}: {epsilon:g} is not greater than 0. Write a number such as 4.")
+    try:
+        check_delta(delta)
+    except ValueError as error:
+        raise ConfigError(f"{delta_option}: {error}") from None
+    if protects not in ("record", "person"):
+        raise ConfigError(f"--protects: '{protects}' is unknown. Write record or person.")
 
 
 def group(name: str, datasets: Sequence[str]) -> dict[str, Any]:

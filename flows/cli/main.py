@@ -21,6 +21,7 @@ from flows.cli.bundle import export, verify_bundle
 from flows.cli.common import Commands, Json, answer_plan, print_problems
 from flows.cli.common import answer as _answer
 from flows.cli.compare import compare
+from flows.cli.dataset import dataset
 from flows.cli.partition import partition
 from flows.cli.party import coordinator_key, look_at, party, party_keys, party_leave
 from flows.runtime.state_folder import prepare_environment
@@ -44,6 +45,7 @@ app = typer.Typer(
     help="Turn a few hundred private texts into a shareable synthetic training set under differential privacy.",
 )
 app.add_typer(budget, name="budget")
+app.add_typer(dataset, name="dataset")
 
 
 def main() -> None:

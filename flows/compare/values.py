@@ -89,7 +89,7 @@ def _problems(cells: Sequence[Cell]) -> list[str]:
 
 def _datasets(plans: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[dict[str, Any]]:
     """Return runs, releases and total epsilon of each private dataset."""
-    from flows.config.paths import default_name
+    from flows.config.paths import dataset_name
 
     events: dict[tuple[str, float], list[Mapping[str, Any]]] = defaultdict(list)
     runs: dict[tuple[str, float], int] = defaultdict(int)
@@ -97,7 +97,7 @@ def _datasets(plans: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[dict[str,
         if plan["events"]:
             rows, parties = cell.config.private, cell.config.parties
             federation = parties.name if parties is not None else ""
-            name = (federation if rows is None else rows.name or default_name(rows.path), plan["delta"])
+            name = (federation if rows is None else dataset_name(rows), plan["delta"])
             events[name] += plan["events"]
             runs[name] += 1
     return [

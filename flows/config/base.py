@@ -20,7 +20,7 @@ from flows.config.method import AnyMethod, Asks
 from flows.config.models import CAP_NEEDS_PRICES, EmbedderChoice, Plm, refuse_unpriced
 from flows.config.parties import PartiesChoice
 from flows.config.privacy import Calibration, Kept, Privacy
-from flows.config.rows import PrivateRows, Rows
+from flows.config.rows import REGISTERED, PrivateRows, Rows
 from tasks.accounting.sensitivity import Paper
 
 
@@ -208,7 +208,7 @@ class RunConfig(AnyConfig):
                 "properties": {"privacy": {"properties": {"protects": {"const": "person"}}, "required": ["protects"]}},
                 "required": ["privacy"],
             },
-            "then": {"properties": {"private": WITH_PERSON}},
+            "then": {"properties": {"private": {"if": REGISTERED, "else": WITH_PERSON}}},
         }
     }
 
@@ -300,7 +300,7 @@ class RunConfig(AnyConfig):
     def _person_fits(self) -> Self:
         if self.privacy.protects != "person" or self.private is None:
             return self
-        if self.private.person is None:
+        if self.private.person is None and self.private.dataset is None:
             raise ValueError("privacy.protects is 'person': set private.person to the column that identifies a person")
         if self.private.takes_exactly:
             raise ValueError(

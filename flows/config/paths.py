@@ -26,6 +26,11 @@ def default_name(path: str) -> str:
     return "/".join(part.strip("/") for part in parts if part.strip("/")) or "private"
 
 
+def dataset_name(rows: PrivateRows) -> str:
+    """Return the name of private rows in the privacy ledger."""
+    return rows.dataset or rows.name or default_name(rows.path)
+
+
 def place(path: str, root: str | None) -> str:
     """Return `path`, joined to `root` if it is a relative file path."""
     special = ":" in path or path.startswith("~") or Path(path).is_absolute()

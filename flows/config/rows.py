@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from operator import eq, is_
-from typing import Self
+from typing import Any, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from connectors.rows.queries import READING, check_query
 from connectors.security.secret_patterns import PUBLIC
-from flows.config.form import Strict, rule
+from flows.config.form import Schema, Strict, rule
 
 
 class Rows(Strict):
@@ -65,9 +66,37 @@ class Rows(Strict):
         return classes
 
 
-class PrivateRows(Rows):
-    """Location of the private rows; only the private zone reads them."""
+DATASET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+"""Form of the name of a registered dataset."""
+REGISTERED: Schema = {"required": ["dataset"], "properties": {"dataset": {"type": "string"}}}
+"""Schema of private rows that name a registered dataset."""
+OWNERS = ("path", "text", "label", "query", "classes", "person", "name", "group", "rows_are_public")
+"""Fields that only the owner of a registered dataset sets."""
 
+
+class PrivateRows(Rows):
+    """Private rows: a registered dataset, or a location; only the private zone reads them.
+
+    A plain name is short for `dataset: NAME`.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={"if": REGISTERED, "else": {"required": ["path"], "properties": {"path": {"minLength": 1}}}}
+    )
+
+    dataset: str | None = Field(
+        None,
+        exclude_if=partial(is_, None),
+        description="Name of a registered dataset (wasp dataset add). Its owner has set location and columns.",
+        json_schema_extra={"anyOf": [{"type": "string", "pattern": DATASET_NAME}, {"type": "null"}]},
+    )
+    path: str = Field(
+        "",
+        description="Location, if `dataset` is empty: file or folder (csv, jsonl, parquet; local, s3://, gs://), "
+        "database URL, or builtin:NAME/FILE. Use env:NAME to read an address with a password from an environment "
+        "variable.",
+        json_schema_extra={"pattern": PUBLIC},
+    )
     of: int | None = Field(
         None,
         ge=1,
@@ -99,6 +128,27 @@ class PrivateRows(Rows):
         | rule("of", {"type": "integer"}, {"rows": {"type": "integer"}})
         | rule("rows_are_public", {"const": True}, {"rows": {"type": "integer"}})
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_name(cls, values: Any) -> Any:
+        return {"dataset": values} if isinstance(values, str) else values
+
+    @model_validator(mode="after")
+    def _is_located(self) -> Self:
+        if self.dataset is None and not self.path:
+            raise ValueError("no rows are named. Write the name of a registered dataset (private: NAME), or set path")
+        if self.dataset is None:
+            return self
+        if re.match(DATASET_NAME, self.dataset) is None:
+            raise ValueError(
+                f"'{self.dataset}' is not a name of a dataset. List the registered ones with: wasp dataset list"
+            )
+        defaults = {name: type(self).model_fields[name].default for name in OWNERS}
+        changed = [name for name, default in defaults.items() if getattr(self, name) != default]
+        if changed:
+            raise ValueError(f"{changed[0]}: the owner of dataset '{self.dataset}' has set it. Remove it")
+        return self
 
     @model_validator(mode="after")
     def _sample_fits(self) -> Self:

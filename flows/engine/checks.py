@@ -1,7 +1,7 @@
 """Checks of everything that a run needs before its first charge or call; plan, doctor and run start share them.
 
 They detect problems that a run would meet only after the vote of its private records, such as a missing student
-model. They read no row, call or load no model, download nothing and do not open the ledger.
+model. They read no row, call or load no model, and download nothing. They open the ledger for registered datasets only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from connectors.interfaces.errors import ConfigError, MissingPackageError, Probl
 from flows.config.base import AnyConfig
 from flows.config.models import EmbedderChoice, Plm
 from flows.config.paths import embedder_model, model_spec, rows_ref
+from flows.config.rows import PrivateRows
 from flows.config.vocabulary import VocabularyChoice, vocabulary_of
+from flows.engine.datasets import private_ref, require_person, require_public
+from flows.runtime.stores import open_ledger
 from flows.runtime.task_runners import check_runner
 
 if TYPE_CHECKING:
@@ -88,29 +91,32 @@ def _checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
 def _source_checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
     root = config.data_root
     if config.private is not None:
-        where = rows_ref(config.private, root)
-        yield f"private {where!r}", partial(_check_private, where, home)
+        key = f"private {config.private!r} {root} {getattr(config.privacy, 'protects', '')}"
+        yield key, partial(_check_private, config, config.private, home)
     for field, rows in (("test", config.test), ("public", config.public), ("few_shot", config.few_shot_rows)):
         if rows is not None:
             where = rows_ref(rows, root)
-            yield f"{field} {where!r}", partial(_check_public, field, where)
+            yield f"{field} {where!r}", partial(_check_public, field, where, home)
     vocabulary = vocabulary_of(config)
     if vocabulary is not None:
         yield f"vocabulary {vocabulary!r} {root}", partial(_check_vocabulary, vocabulary, root)
 
 
-def _check_private(where: RowsRef, home: Path) -> None:
+def _check_private(config: AnyConfig, private: PrivateRows, home: Path) -> None:
     from connectors.rows.headers import read_header
     from tasks.private.data.rows import check_source
 
+    where = private_ref(private, partial(open_ledger, home), config.data_root).where
+    require_person(config, where)
     check_source(read_header, where, home / "private" / "problems")
 
 
-def _check_public(field: str, where: RowsRef) -> None:
+def _check_public(field: str, where: RowsRef, home: Path) -> None:
     from connectors.rows.headers import read_header
     from tasks.core.headers import check_header
 
     check_header(field, where, read_header, is_public=True)
+    require_public(field, where, partial(open_ledger, home))
 
 
 def _check_vocabulary(choice: VocabularyChoice, root: str | None) -> None:

@@ -105,6 +105,7 @@ class RunPlan:
     delta: float
     adjacency: str
     protects: str
+    dataset: str | None
     group: str | None
     public_rows: str
     private: bool
@@ -165,6 +166,7 @@ def plan_of(
         delta=noise.delta,
         adjacency=noise.privacy.adjacency,
         protects=protected(noise.privacy),
+        dataset=config.private.dataset if config.private else None,
         group=config.private.group if config.private else None,
         public_rows=config.private.public_rows if config.private else "",
         private=not noise.non_private,
@@ -196,6 +198,8 @@ def _privacy_lines(plan: RunPlan, release_lines: Sequence[str]) -> list[str]:
     if plan.calibration == "none":
         return list(release_lines)
     lines = [*release_lines, f"protects      one {plan.protects}"]
+    if plan.dataset:
+        lines.append(f"private data  registered dataset {plan.dataset}")
     if plan.group:
         lines.append(f"group         {plan.group}: charged to all datasets of this group")
     lines.append(

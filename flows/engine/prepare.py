@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError, PrivateInputError
 from connectors.interfaces.federation import ROUNDS
-from connectors.interfaces.ledger import BudgetPlan, Charge, Look
+from connectors.interfaces.ledger import BudgetPlan, Charge, Look, Marks
+from connectors.ledger.groups import AUTOMATIC
 from flows.catalog import find_method
 from flows.config.base import AnyConfig
 from flows.config.execution import PACE
@@ -22,6 +23,7 @@ from flows.config.paths import rows_ref
 from flows.config.rows import PrivateRows, Rows
 from flows.config.task_files import load_task
 from flows.engine.checks import require_ready
+from flows.engine.datasets import notify_owner
 from flows.engine.federation import Federation, federation_of
 from flows.engine.method import Releases
 from flows.engine.run_summary import check_metric_names
@@ -113,7 +115,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     approval = ask(tools, card, releases, warnings) if ask is not None else None
     identity = _identify(tools, flow, card, texts) if config.private else None
     if federation is not None:
-        identity = Identity(federation.fingerprint, ())
+        identity = Identity(federation.fingerprint, (), Marks(public=True))  # each party's own cap limits it
     contents = [reference.content if reference else None for reference in (test, public)]
     contents += [*([shown.content] if shown else []), *method.contents(tools)]
     run_name = _name(tools, flow, card, identity, contents)
@@ -194,15 +196,17 @@ def _name(
     if identity is not None:
         fingerprint = identity.fingerprint
         key = tools.zone.key if config.private else ""
-        dataset = tools.ledger.register(tools.rows_name, fingerprint, identity.records, key=key)
+        dataset = tools.ledger.register(tools.rows_name, fingerprint, identity.records, key=key, marks=identity.marks)
         if config.private is not None:
             join_group(tools.ledger, config.private, dataset)
+            notify_owner(tools.ledger, dataset, tools.home)
         check_book(tools.artifacts, tools.ledger, dataset, fingerprint)
     excluded = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms", "plms_used", "filler", "export"), True)
     settings = config.model_dump(mode="json", exclude={**excluded, **EXECUTION_SETTINGS})
     for rows in ("private", "test", "public", "few_shot", "vocabulary"):
         if settings.get(rows) is not None:
             settings[rows] |= {"path": "", "name": ""}
+            settings[rows].pop("dataset", None)
     if settings.get("private") is not None:
         del settings["private"]["group"]  # the group is charged as well, but the run is the same
     if settings.get("parties") is None:
@@ -222,10 +226,11 @@ def join_group(ledger: PrivacyLedger, private: PrivateRows, dataset: str) -> Non
     if not group:
         return
     current = ledger.status(dataset).group
-    if current not in ("", group):
+    declared = "" if current.startswith(AUTOMATIC) else current
+    if declared not in ("", group):
         raise ConfigError(
             f"private.group: dataset '{dataset}' is in group '{current}', not in '{group}', and cannot leave it. Write "
             f"'{current}', or merge both: wasp budget group {shlex.quote(current)} {dataset} OTHER_DATASET"
         )
-    if not current:
+    if not declared:
         ledger.join(group, [dataset], who())

@@ -20,8 +20,9 @@ from connectors.interfaces.progress import Advance
 from connectors.interfaces.rows import PrivateRef, RowsRef, TermsRef
 from flows.config.base import AnyConfig
 from flows.config.models import Plm
-from flows.config.paths import default_name, embedder_of, model_spec, place, rows_ref
+from flows.config.paths import dataset_name, embedder_of, model_spec, place
 from flows.config.task_files import load_task
+from flows.engine.datasets import private_ref
 from flows.runtime.paid_models import in_batches, load_secret
 from flows.runtime.prefect_progress import shown
 from flows.runtime.state_folder import COORDINATOR_KEY
@@ -150,13 +151,14 @@ class RunTools:
         config, where = self.config, self.config.private
         if where is None:
             raise ConfigError("private: not set, so no private rows can be opened. Set private.path.")
-        rows = rows_ref(where, config.data_root, config.execution.seed)
-        return PrivateRef(where.name or default_name(where.path), rows)
+        return private_ref(where, lambda: self.ledger, config.data_root, config.execution.seed)
 
     @property
     def rows_name(self) -> str:
         """Name of the private rows in the ledger: the dataset, or the data of all parties."""
-        return self.config.parties.name if self.config.parties else self.private.name
+        if self.config.parties:
+            return self.config.parties.name
+        return dataset_name(self.config.private) if self.config.private else self.private.name
 
     @property
     def zone(self) -> Zone:

@@ -16,7 +16,7 @@ from tasks.text.prompts import TaskCard
 
 def warnings_of(config: AnyConfig, card: TaskCard, releases: Releases) -> list[str]:
     """Return the warnings to show before the run starts; they contain public numbers only."""
-    warnings = _about_path(config.private, config) if config.private else []
+    warnings = _about_path(config.private, config) if config.private and config.private.path else []
     if releases.noise.non_private:
         warnings.append("privacy.epsilon is infinite: NO NOISE is added, results of this run must not be shared")
     if config.test is None:

@@ -13,7 +13,8 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.federation import own_folder
 from connectors.interfaces.rows import PrivateRef
 from flows.config.files import load_config
-from flows.config.paths import default_name, embedder_of, place, rows_ref
+from flows.config.paths import embedder_of, place
+from flows.engine.datasets import private_ref
 from flows.engine.federation import check_name, read_registry
 from flows.federation.config import PartyConfig
 from flows.runtime.state_folder import PARTY_KEY, check_closed, state_path, who
@@ -65,8 +66,7 @@ class Party:
     @property
     def private(self) -> PrivateRef:
         """Reference to the party's rows, which does not open them."""
-        rows = self.config.private
-        return PrivateRef(rows.name or default_name(rows.path), rows_ref(rows, str(self.folder)))
+        return private_ref(self.config.private, lambda: self.ledger, str(self.folder))
 
     @cached_property
     def zone(self) -> Zone:
@@ -123,10 +123,11 @@ class Party:
         from flows.engine.prepare import join_group
 
         join_group(self.ledger, self.config.private, dataset)
-        cap = self.config.cap
+        cap, status = self.config.cap, self.ledger.status(dataset)
         if math.isinf(cap.epsilon):
+            if status.cap is not None:
+                self.ledger.set_cap(dataset, cap.epsilon, cap.delta, who(), "party.yaml")
             return
-        status = self.ledger.status(dataset)
         if (status.cap, status.delta, status.cap_protects) != (cap.epsilon, cap.delta, cap.protects):
             self.ledger.set_cap(dataset, cap.epsilon, cap.delta, who(), "party.yaml", cap.protects)
 

@@ -36,6 +36,14 @@ DEFAULTS = {
     "TOKENIZERS_PARALLELISM": "false",
 }
 
+REGISTERED_ONLY = "WASP_REGISTERED_ONLY"
+"""Variable of servers for others: a run may name registered datasets only. `wasp serve` and `make up` set it."""
+
+
+def registered_only() -> bool:
+    """Return True if this process executes runs of other people."""
+    return os.environ.get(REGISTERED_ONLY, "") not in ("", "0")
+
 
 def state_path() -> Path:
     """Return the state folder's path: WASP_HOME, else `.wasp` in the working folder."""

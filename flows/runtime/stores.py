@@ -63,6 +63,8 @@ class SharedStores:
             )
 
 
+DEFAULT_CAP = 8.0, 1e-5
+"""Epsilon and delta of all releases of a dataset that nobody capped (docs/decisions/datasets_have_a_cap.md)."""
 VECTORS = "vectors.db"
 """File of embeddings/ that contains the vectors of texts by their hash, for all runs."""
 
@@ -101,8 +103,18 @@ def open_key(home: Path) -> bytes:
 
 def open_zone(home: Path) -> Zone:
     """Return the private zone's access to rows: reader, hash functions and keys."""
+    from connectors.ledger.marks import SKETCH_SIZE
+    from connectors.rows.places import places_of
     from connectors.rows.reader import read_rows
-    from connectors.security.record_hashes import choice_key, dataset_fingerprint, key_name, record_hash
+    from connectors.security.record_hashes import (
+        choice_key,
+        dataset_fingerprint,
+        key_name,
+        mark_hash,
+        record_hash,
+        sketch_key,
+    )
+    from tasks.private.data.marks import Marker
     from tasks.private.data.rows import Zone
 
     secret = open_key(home)
@@ -113,15 +125,17 @@ def open_zone(home: Path) -> Zone:
         folder=home / "private" / "problems",
         key=key_name(secret),
         choice=choice_key(secret),
+        marker=Marker(partial(mark_hash, secret), places_of, sketch_key(secret), SKETCH_SIZE),
     )
 
 
 def open_ledger(home: Path) -> PrivacyLedger:
-    """Open the privacy ledger of a state folder."""
+    """Open the privacy ledger of a state folder; datasets that nobody capped get DEFAULT_CAP."""
     from connectors.ledger.ledger import PrivacyLedger
+    from connectors.ledger.state import Cap
     from tasks.accounting.composition import filter_epsilon
 
-    return PrivacyLedger(ledger_address(home), filter_epsilon)
+    return PrivacyLedger(ledger_address(home), filter_epsilon, default_cap=Cap(*DEFAULT_CAP))
 
 
 def open_vectors(home: Path, identity: str) -> VectorCache:

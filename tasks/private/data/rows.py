@@ -18,11 +18,13 @@ import numpy as np
 import pandas as pd
 
 from connectors.interfaces.errors import InputError, MissingPackageError, NoRowsError, PlaceError, PrivateInputError
+from connectors.interfaces.ledger import NO_MARKS, Marks
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import HeaderReader, PrivateRef, RowReader, RowsRef
 from connectors.interfaces.text_forms import normal_form
 from tasks.core.allocation import allocate
 from tasks.core.headers import check_header
+from tasks.private.data.marks import Marker, marks_of
 from tasks.private.data.quarantine import sealed, write_for_owner
 
 if TYPE_CHECKING:
@@ -54,18 +56,20 @@ class Identity:
     """Keyed hashes of a private dataset, useless without the key.
 
     `fingerprint` covers the whole dataset with labels and persons. `records` has a hash of each text without its label:
-    the same texts under other labels belong to the same people.
+    the same texts under other labels belong to the same people. `marks` recognise these people in other datasets.
     """
 
     fingerprint: str
     records: tuple[str, ...]
+    marks: Marks = NO_MARKS
 
 
 @dataclass(frozen=True, slots=True)
 class Zone:
     """Dependencies of the private zone: the row reader, the hash functions and the folder for error details.
 
-    `key` is the name of the hash key. `choice` is a secret that decides which rows of a person are used.
+    `key` is the name of the hash key. `choice` is a secret that decides which rows of a person are used. `marker` has
+    the hash functions of marks.
     """
 
     read: RowReader
@@ -74,6 +78,7 @@ class Zone:
     folder: Path
     key: str = ""
     choice: bytes = b""
+    marker: Marker | None = None
 
 
 def check_source(read_header: HeaderReader, where: RowsRef, folder: Path) -> None:
@@ -111,7 +116,7 @@ def identify(
 def _identify(
     zone: Zone, private: PrivateRef, labels: Sequence[str] | None, public_texts: Sequence[str], may_be_none: bool
 ) -> Identity:
-    frame = _read(zone, private)
+    frame = _read(zone, private, whole=True)
     none: list[dict[str, object]] = [{"reason": "the source has no rows"}]
     _refuse(zone, private, "PRIVATE-NONE", none if frame.empty and not may_be_none else [])
     _refuse(zone, private, "PRIVATE-ROWS", _bad_rows(frame, labels))
@@ -121,7 +126,8 @@ def _identify(
     few: list[dict[str, object]] = [{"reason": reason}]
     exactly = count is not None and private.where.of is None
     _refuse(zone, private, "PRIVATE-TOO-FEW", few if exactly and len(frame) < (count or 0) else [])
-    return Identity(_fingerprint(zone, frame), tuple(zone.record_hash("", text) for _, _, text in _records(frame)))
+    records = tuple(zone.record_hash("", text) for _, _, text in _records(frame))
+    return Identity(_fingerprint(zone, frame), records, marks_of(zone.marker, private, frame))
 
 
 def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> OpenedRows:
@@ -156,9 +162,9 @@ def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> OpenedRows:
     return OpenedRows(tuple(frame["text"].tolist()), tuple(frame["label"].tolist()), persons)
 
 
-def _read(zone: Zone, private: PrivateRef) -> pd.DataFrame:
+def _read(zone: Zone, private: PrivateRef, whole: bool = False) -> pd.DataFrame:
     try:
-        return zone.read(replace(private.where, rows=None))
+        return zone.read(replace(private.where, rows=None, whole=whole))
     except (PlaceError, MissingPackageError):
         raise
     except NoRowsError:

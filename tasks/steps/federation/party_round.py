@@ -249,7 +249,9 @@ def register_rows(tools: RowTools, member: Member) -> tuple[str, str]:
     plan lacks has no candidates and votes for none. Raises PrivateInputError, PlaceError or LedgerError.
     """
     identity = identify(tools.zone, tools.private, None, (), may_be_none=True)
-    dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
+    dataset = tools.ledger.register(
+        tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key, marks=identity.marks
+    )
     member.settle(dataset)
     return dataset, identity.fingerprint
 

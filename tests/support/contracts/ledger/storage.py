@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import Table, create_engine, delete, insert, select, text
 
 from connectors.interfaces.errors import BudgetError, LedgerError
+from connectors.interfaces.ledger import Marks
 from connectors.ledger.ledger import PrivacyLedger
 from connectors.ledger.state import Entry
 from connectors.ledger.tables import DATASETS, ENTRIES, METADATA
@@ -153,7 +154,8 @@ def restore(url: str, rows: dict[Table, list[dict[str, Any]]]) -> None:
     with engine.begin() as db:
         for table, content in rows.items():
             db.execute(delete(table))
-            db.execute(insert(table), content)
+            if content:
+                db.execute(insert(table), content)
     engine.dispose()
 
 
@@ -175,7 +177,7 @@ def fill(book: PrivacyLedger) -> int:
     book.set_cap("bank", 3.0, DELTA, "owner", "first")
     book.reserve("bank", plan(), "me")
     book.release_once(request(), lambda: b"noise")
-    book.register("bank", "fingerprint-2", ["a", "b", "x"])
+    book.register("bank", "fingerprint-2", ["a", "b", "x"], marks=Marks(rows=("row-1", "row-2")))
     with pytest.raises(BudgetError):
         book.reserve("bank", plan("run-2", sigma=0.5), "you")
     book.release_once(request(1), lambda: b"more noise")

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from connectors.interfaces.errors import LedgerError
+from connectors.interfaces.ledger import Marks
 from connectors.ledger.database import parse_url
 from connectors.ledger.ledger import PrivacyLedger
+from connectors.ledger.state import Cap
 from tests.support.contracts.ledger.groups import Grouping
 from tests.support.contracts.ledger.processes import Racing
 from tests.support.contracts.ledger.releases import Releasing
@@ -114,7 +116,16 @@ class TestFile:
     def test_a_book_of_the_format_before_is_read_and_brought_up(self, url: str, book: PrivacyLedger) -> None:
         alter(url, "UPDATE ledger_book SET version = 1")
         assert PrivacyLedger(url, zcdp).datasets() == ["bank"]
-        assert alter(url, "UPDATE ledger_book SET version = 2 WHERE version = 2") == 1
+        assert alter(url, "UPDATE ledger_book SET version = 3 WHERE version = 3") == 1
+
+    def test_a_book_without_marks_opens_and_recognises_its_rows(self, url: str, book: PrivacyLedger) -> None:
+        alter(url, "DROP TABLE ledger_marks", "UPDATE ledger_book SET version = 2")
+        later = PrivacyLedger(url, zcdp, default_cap=Cap(8.0, 1e-5))
+        assert later.verify() == []
+        assert later.register("bank", "fingerprint-1", ["a", "b", "c"], marks=Marks(places=("place-1",))) == "bank"
+        assert later.register("view", "fingerprint-2", ["d"], marks=Marks(places=("place-1",))) == "view"
+        assert (later.status("view").members, later.status("bank").cap) == (("bank",), 8.0)
+        assert later.verify() == []
 
     def test_a_book_of_a_later_format_is_refused(self, url: str, book: PrivacyLedger) -> None:
         alter(url, "UPDATE ledger_book SET version = 99")

@@ -1,0 +1,109 @@
+"""Private datasets: registered by their owner under a name, or located by the configuration itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.rows import PrivateRef, RowsRef
+from flows.config.base import AnyConfig
+from flows.config.datasets import DatasetView
+from flows.config.files import check_config
+from flows.config.paths import dataset_name, rows_ref
+from flows.config.rows import PrivateRows
+from flows.runtime.state_folder import registered_only, who
+from tasks.private.data.marks import BUILTIN
+from tasks.private.data.quarantine import write_for_owner
+from tasks.private.data.rows import Zone, check_source, identify
+
+if TYPE_CHECKING:
+    from connectors.ledger.ledger import PrivacyLedger
+
+OpenLedger = Callable[[], "PrivacyLedger"]
+
+
+def view_of(ledger: PrivacyLedger, name: str) -> DatasetView:
+    """Return the owner's view of a registered dataset; ConfigError if there is none."""
+    views = ledger.views()
+    if name not in views:
+        raise ConfigError(
+            f"private.dataset: no dataset '{name}' is registered here. List datasets with: wasp dataset list. "
+            f"Its owner registers it with: wasp dataset add {name} --path PATH"
+        )
+    return check_config(DatasetView, views[name][1], f"dataset {name}")
+
+
+def register_view(ledger: PrivacyLedger, zone: Zone, name: str, view: DatasetView) -> str:
+    """Check and identify the rows of an owner, record the view and return the id of the dataset.
+
+    Raises PrivateInputError or PlaceError for rows that cannot be used, which only the owner sees.
+    """
+    from connectors.rows.headers import read_header
+
+    private = PrivateRef(name, rows_ref(view, None), view.separate)
+    check_source(read_header, private.where, zone.folder)
+    identity = identify(zone, private, None, ())
+    dataset = ledger.register(name, identity.fingerprint, identity.records, who(), zone.key, identity.marks)
+    ledger.set_view(name, view.to_json(), who())
+    return dataset
+
+
+def private_ref(private: PrivateRows, open_ledger: OpenLedger, root: str | None, seed: int = 0) -> PrivateRef:
+    """Return the reference to private rows: the owner's view of a registered dataset, or the configured location.
+
+    The ledger is opened for registered datasets only. Raises ConfigError for an unknown dataset, and for a location in
+    the configuration on a server for others.
+    """
+    chosen = rows_ref(private, root, seed)
+    if private.dataset is None:
+        if registered_only() and not private.path.startswith(BUILTIN):
+            raise ConfigError(
+                "private.path: this server accepts registered datasets only. Let the owner of the rows register them "
+                "(wasp dataset add NAME --path PATH) and write private: NAME"
+            )
+        return PrivateRef(dataset_name(private), chosen)
+    view = view_of(open_ledger(), private.dataset)
+    where = rows_ref(view, None)
+    drawn = replace(where, rows=chosen.rows, seed=chosen.seed, of=chosen.of, person=view.person)
+    return PrivateRef(private.dataset, drawn, view.separate)
+
+
+def require_person(config: AnyConfig, where: RowsRef) -> None:
+    """Raise ConfigError if the run protects persons and the registered dataset has no person column."""
+    protects = getattr(config.privacy, "protects", "record")
+    if protects == "person" and where.person is None:
+        raise ConfigError(
+            "privacy.protects: is 'person', but the registered dataset has no person column. Let its owner register it "
+            "with --person COLUMN, or write record"
+        )
+
+
+def require_public(field: str, where: RowsRef, open_ledger: OpenLedger) -> None:
+    """Raise ConfigError if public rows are those of a registered dataset, on a server for others."""
+    from connectors.rows.places import places_of
+
+    if not registered_only():
+        return
+    places = set(places_of(where))
+    for name, (_, values) in open_ledger().views().items():
+        if places & set(places_of(rows_ref(check_config(DatasetView, values, f"dataset {name}"), None))):
+            raise ConfigError(f"{field}.path: these are private rows of dataset '{name}'. Use other rows.")
+
+
+def notify_owner(ledger: PrivacyLedger, dataset: str, home: Path) -> None:
+    """Write to the private zone why the ledger charges several datasets together, if it decided so itself."""
+    reasons = ledger.group_reasons(dataset)
+    if not reasons:
+        return
+    status = ledger.status(dataset)
+    notice = {
+        "dataset": dataset,
+        "charged_together_with": list(status.members),
+        "group": status.group,
+        "because": reasons,
+    }
+    write_for_owner(home / "private" / "groups" / f"{dataset}.json", json.dumps(notice, indent=2))

@@ -1,0 +1,125 @@
+"""A dataset is registered by its owner; a run names it and cannot change its view."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.interfaces.errors import ConfigError
+from flows.cli import dataset_commands
+from flows.config.files import check_config, load_config
+from flows.config.rows import PrivateRows
+from flows.engine.checks import problems_of
+from flows.engine.datasets import private_ref
+from flows.engine.plan import numbers_of
+from flows.engine.tools import RunTools
+from flows.methods.wasp.config import WaspConfig
+from flows.runtime.state_folder import REGISTERED_ONLY
+from flows.runtime.stores import open_ledger
+from tests.support.paths import ROOT
+
+DEMO = ROOT / "deployments/configs/demo.yaml"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    with (tmp_path / "notes.csv").open("w", newline="") as file:
+        labels = ("billing_question", "slow_internet")
+        rows = [
+            (f"my {word} is late", labels[n % 2], f"p{n}") for n, word in enumerate(["bill", "box", "modem", "refund"])
+        ]
+        csv.writer(file).writerows([("note", "kind", "who"), *rows])
+    (tmp_path / "notes.csv").chmod(0o600)
+    return tmp_path / "home"
+
+
+def add(name: str = "clinic", epsilon: float | None = None, **changed: Any) -> dict[str, Any]:
+    view = {"path": "notes.csv", "text": "note", "label": "kind", "person": "who", "declared_rows": 500} | changed
+    return dataset_commands.add(name, view, epsilon, 1e-5)
+
+
+def demo(private: Any, **changed: Any) -> WaspConfig:
+    values = load_config(WaspConfig, DEMO).model_dump(mode="json") | {"private": private} | changed
+    return check_config(WaspConfig, values, "demo")
+
+
+def test_a_registered_name_leads_to_the_owners_view(home: Path) -> None:
+    description = add(epsilon=2.0)
+    assert (description["cap"], description["view"]["declared_rows"]) == (2.0, 500)
+    config = demo("clinic")
+    assert config.model_dump(mode="json")["private"]["dataset"] == "clinic"
+    private = RunTools(config, home).private
+    where = private.where
+    assert (private.name, where.path) == ("clinic", str(home.parent / "notes.csv"))
+    assert (where.text, where.label, where.person) == ("note", "kind", "who")
+    assert problems_of(config, home) == []
+    plan = numbers_of(config)
+    assert plan["dataset"] == "clinic"
+    assert "private data  registered dataset clinic" in plan["lines"]
+
+
+def test_a_run_may_choose_how_many_rows_and_nothing_else(home: Path) -> None:
+    add()
+    private = PrivateRows(dataset="clinic", rows=2, of=4, seed=5)
+    where = private_ref(private, lambda: open_ledger(home), None).where
+    assert (where.rows, where.of, where.seed) == (2, 4, 5)
+    for field, value in {
+        "path": "notes.csv", "text": "who", "label": "who", "query": "select 1", "person": "note", "name": "new",
+        "group": "g", "classes": {"a": ["b"]},
+    }.items():  # fmt: skip
+        with pytest.raises(ConfigError, match="owner of dataset 'clinic'|query"):
+            demo({"dataset": "clinic", field: value})
+    with pytest.raises(ConfigError):
+        demo({"dataset": "clinic", "rows": 2, "rows_are_public": True})
+
+
+def test_bad_names_and_columns_are_refused_before_anything_is_registered(home: Path) -> None:
+    with pytest.raises(ConfigError, match="has no column"):
+        add(text="nope")
+    with pytest.raises(ConfigError, match="'a b'"):
+        add("a b")
+    with pytest.raises(ConfigError, match="password"):
+        add(path="postgresql://me:secret-word@host/clinic", query="select 1")
+    with pytest.raises(ConfigError):
+        add(epsilon=-1.0)
+    assert open_ledger(home).datasets() == []
+    with pytest.raises(ConfigError, match="dataset or path|registered dataset"):
+        demo({})
+
+
+def test_a_removed_name_is_unknown_to_runs_and_keeps_its_budget(home: Path) -> None:
+    add(epsilon=2.0)
+    with pytest.raises(ConfigError, match="is registered"):
+        add()
+    dataset_commands.remove("clinic")
+    (problem,) = problems_of(demo("clinic"), home)
+    assert "wasp dataset list" in str(problem)
+    assert dataset_commands.registered() == {"datasets": []}
+    assert add()["cap"] == 2.0
+
+
+def test_persons_need_a_person_column_of_the_owner(home: Path) -> None:
+    add("records", person=None)
+    add("persons", label="kind")
+    privacy = {"epsilon": 4.0, "delta": 1e-5, "protects": "person", "rows_per_person": 2}
+    assert problems_of(demo("persons", privacy=privacy), home) == []
+    (problem,) = problems_of(demo("records", privacy=privacy), home)
+    assert "--person" in str(problem)
+
+
+def test_a_server_for_others_accepts_registered_names_only(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add()
+    monkeypatch.setenv(REGISTERED_ONLY, "1")
+    inline = {"path": "notes.csv", "text": "note", "label": "kind"}
+    for private in (inline, {**inline, "rows": 2, "rows_are_public": True}):
+        (problem,) = problems_of(demo(private), home)
+        assert "wasp dataset add" in str(problem)
+    assert problems_of(demo("clinic"), home) == []
+    assert problems_of(load_config(WaspConfig, DEMO), home) == [], "the package's own rows are fictitious"
+    (problem,) = problems_of(demo("clinic", test={**inline, "text": "note"}), home)
+    assert "private rows of dataset 'clinic'" in str(problem)
