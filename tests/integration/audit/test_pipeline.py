@@ -37,11 +37,11 @@ if HOW == "leak":
     import pandas as pd, connectors.models.ngram.model as model, yaml
     from dataclasses import replace
     rows = pd.read_parquet(yaml.safe_load(open(sys.argv[sys.argv.index("--config") + 1]))["private"]["path"])
-    texts, own = iter(rows["text"].tolist()[120:]), model.NgramModel._answer
+    texts, own = iter(rows["text"].tolist()[120:]), model.NgramModel._complete_one
     def answer(self, prompt):
         written = own(self, prompt)
         return replace(written, text=next(texts, written.text))
-    model.NgramModel._answer = answer
+    model.NgramModel._complete_one = answer
 if HOW == "fail":
     sys.exit("wasp: nothing works here")
 from flows.cli.main import main
