@@ -195,8 +195,7 @@ def _prepare(engine: Engine, shown: str) -> None:
         with engine.connect() as db:
             db = db.execution_options(ledger_writes=True)
             with db.begin():
-                if not ready:
-                    _create_tables(db)
+                _create_tables(db)
                 db.execute(update(BOOK).where(BOOK.c.version < SCHEMA).values(version=SCHEMA))
                 version = db.execute(VERSION).scalar_one()
     if version != SCHEMA:

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
 from connectors.interfaces.ledger import BudgetPlan, Look, ReleaseRequest, StoredRelease
-from connectors.ledger.cap import admit, require_unit
+from connectors.ledger.cap import admit, require_containing, require_unit
 from connectors.ledger.chain import append, lock_book, lock_group, output_hash, read_entries, stored_release
 from connectors.ledger.groups import REPEATED, checked_name, join, repeat
 from connectors.ledger.identity import find_registered, register_rows, registration
@@ -27,6 +27,7 @@ from connectors.ledger.state import (
     EXPOSED,
     LOOK,
     RELEASED,
+    Cap,
     Entry,
     State,
     charge_fields,
@@ -63,18 +64,36 @@ class PrivacyLedger(BookReader):
             lock_book(db)
             return register_rows(db, request, self._clock)
 
-    def set_cap(
-        self, dataset: str, epsilon: float, delta: float, who: str, reason: str, protects: str = "record"
+    def set_cap(  # noqa: PLR0913 - the terms of a cap
+        self,
+        dataset: str,
+        epsilon: float,
+        delta: float,
+        who: str,
+        reason: str,
+        protects: str = "record",
+        trainings: tuple[float, float] | None = None,
     ) -> None:
         """Limit all releases of a dataset together to (epsilon, delta)-DP.
 
-        Replaces the previous cap. A cap below the spent epsilon stops all further releases. ConfigError for invalid
-        numbers, and for a cap on persons if releases protected only records.
+        Replaces the previous cap. A cap below the spent epsilon stops all further releases. `trainings`: epsilon and
+        delta of the cap that only trainings may spend; without it the first plan divides the cap. ConfigError for
+        invalid numbers, for a cap on persons if releases protected only records, and for a division that takes
+        something from a part after the first release.
         """
         if not (math.isfinite(epsilon) and epsilon >= 0 and 0 <= delta < 1):
             raise ConfigError(f"A cap needs epsilon >= 0 and 0 <= delta < 1; got epsilon {epsilon}, delta {delta}.")
         detail = {"epsilon": float(epsilon), "delta": float(delta), "protects": protects, "reason": reason}
+        if trainings is not None:
+            if not (0 <= trainings[0] <= epsilon and 0 <= trainings[1] <= delta and epsilon > 0 and delta > 0):
+                raise ConfigError(
+                    f"--trainings-epsilon, --trainings-delta: {trainings[0]:g} and {trainings[1]:g} are no part of the "
+                    f"cap ({epsilon:g}, {delta:g}). Write numbers from 0 to the cap's."
+                )
+            detail["trainings"] = [float(trainings[0]), float(trainings[1])]
         with self._writing(dataset) as (db, states):
+            if trainings is not None:
+                require_containing(states[0], self._gate, Cap(epsilon, delta), trainings)
             weaker = sum(entry.protects != "person" for entry in states[0].charged())
             if protects == "person" and weaker:
                 raise ConfigError(
@@ -127,7 +146,7 @@ class PrivacyLedger(BookReader):
             if run is not None and same and (run.open or not left):
                 return
             require_unit(states, [charge["protects"] for charge in left])
-            refusal = self._gate.plan_refusal(states, (dataset, plan.run_id), events_of(left))
+            refusal = self._gate.plan_refusal(states, (dataset, plan.run_id), events_of(left), float(plan.delta))
             entry = Entry(dataset, "reserve", who, plan.flow, plan.run_id, detail_json=canonical(detail))
             if refusal is not None:
                 entry = Entry(dataset, "refuse", who, plan.flow, plan.run_id, detail_json=_refusal_detail(refusal))

@@ -9,8 +9,12 @@ from __future__ import annotations
 from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, type_coerce
 from sqlalchemy.types import NullType
 
-SCHEMA = 2
-"""Version 1 has no groups. A program without groups would count too little, so it must refuse version 2."""
+SCHEMA = 3
+"""Version 1 has no groups, version 2 no divided caps and no seals.
+
+A program without groups would count too little and one without divided caps would trade their parts, so each must
+refuse later versions.
+"""
 
 METADATA = MetaData()
 

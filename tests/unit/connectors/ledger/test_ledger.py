@@ -11,6 +11,7 @@ import pytest
 from connectors.interfaces.errors import LedgerError
 from connectors.ledger.database import parse_url
 from connectors.ledger.ledger import PrivacyLedger
+from connectors.ledger.tables import SCHEMA
 from tests.support.contracts.ledger.groups import Grouping
 from tests.support.contracts.ledger.processes import Racing
 from tests.support.contracts.ledger.releases import Releasing
@@ -114,7 +115,7 @@ class TestFile:
     def test_a_book_of_the_format_before_is_read_and_brought_up(self, url: str, book: PrivacyLedger) -> None:
         alter(url, "UPDATE ledger_book SET version = 1")
         assert PrivacyLedger(url, zcdp).datasets() == ["bank"]
-        assert alter(url, "UPDATE ledger_book SET version = 2 WHERE version = 2") == 1
+        assert alter(url, f"UPDATE ledger_book SET version = {SCHEMA} WHERE version = {SCHEMA}") == 1
 
     def test_a_book_of_a_later_format_is_refused(self, url: str, book: PrivacyLedger) -> None:
         alter(url, "UPDATE ledger_book SET version = 99")
