@@ -165,7 +165,7 @@ def require_containing(state: State, gate: Gate, cap: Cap, trainings: tuple[floa
         return
     before = (*old, state.cap.epsilon - old[0], state.cap.delta - old[1])
     after = (*trainings, cap.epsilon - trainings[0], cap.delta - trainings[1])
-    if any(new < kept * (1 - SLACK) for new, kept in zip(after, before, strict=True)):
+    if any(new < old_part * (1 - SLACK) for new, old_part in zip(after, before, strict=True)):
         raise ConfigError(
             f"--trainings-epsilon, --trainings-delta: dataset '{state.dataset}' has releases, and its cap was divided "
             f"before the first of them: epsilon {old[0]:.4g} at delta {old[1]:.3g} for trainings, {before[2]:.4g} at "
